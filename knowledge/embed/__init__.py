@@ -1,0 +1,1 @@
+"""Text to vectors: the port and its implementations."""

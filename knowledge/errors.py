@@ -1,0 +1,122 @@
+"""What can go wrong in the domain: one root, facts as attributes, the sentence built once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class KnowledgeError(Exception):
+    """Root of every error this package raises on purpose. `str(error)` is safe to show to a model or a person."""
+
+
+class InvalidPath(KnowledgeError):
+    """A path that can never name a document of a knowledge base."""
+
+    def __init__(self, asked: str, reason: str) -> None:
+        self.asked, self.reason = asked, reason
+        super().__init__(f"{_short(asked)} is not a path in this knowledge base: {reason}")
+
+
+class NoSuchPath(KnowledgeError):
+    """Nothing there; `nearest` are paths that exist and look alike, best first."""
+
+    def __init__(self, asked: str, nearest: Sequence[str] = ()) -> None:
+        self.asked, self.nearest = asked, tuple(nearest)
+        hint = f"; nearest is {', '.join(nearest)}" if nearest else "; look at kb_map('') for what there is"
+        super().__init__(f"nothing at {_short(asked)}{hint}")
+
+
+class NoSuchSection(KnowledgeError):
+    """The document has no such heading; `sections` are the ones it has."""
+
+    def __init__(self, path: str, asked: str, sections: Sequence[str]) -> None:
+        self.path, self.asked, self.sections = path, asked, tuple(sections)
+        shown = "; ".join(sections[:12]) + ("; ..." if len(sections) > 12 else "")
+        super().__init__(f"{path} has no section {_short(asked)}; it has: {shown or 'no headings at all'}")
+
+
+class AmbiguousName(KnowledgeError):
+    """More than one thing bears that name; `candidates` are told apart by path."""
+
+    def __init__(self, asked: str, candidates: Sequence[str]) -> None:
+        self.asked, self.candidates = asked, tuple(candidates)
+        super().__init__(f"{_short(asked)} is ambiguous: say which of {', '.join(candidates[:8])}")
+
+
+class UnknownRevision(KnowledgeError):
+    """That revision of the document is not kept."""
+
+    def __init__(self, path: str, asked: str, current: str) -> None:
+        self.path, self.asked, self.current = path, asked, current
+        super().__init__(f"{path} has no kept revision {_short(asked)}; the current one is {current}")
+
+
+class BadCursor(KnowledgeError):
+    """A cursor that this question did not give out."""
+
+    def __init__(self, asked: str) -> None:
+        self.asked = asked
+        super().__init__("that cursor does not belong to this query; ask again without a cursor")
+
+
+class VaultUnavailable(KnowledgeError):
+    """The knowledge base's folder cannot be used."""
+
+    def __init__(self, root: str, reason: str) -> None:
+        self.root, self.reason = root, reason
+        super().__init__(f"cannot use {root} as a knowledge base: {reason}")
+
+
+class StorageError(KnowledgeError):
+    """Root of what a database can refuse."""
+
+
+class UnsafeDatabaseEngine(StorageError):
+    """The SQLite library in use corrupts a WAL database that several processes share."""
+
+    def __init__(self, found: str, needed: str) -> None:
+        self.found, self.needed = found, needed
+        super().__init__(
+            f"SQLite {found} has the WAL-reset bug and may corrupt a database that several processes share; "
+            f"{needed} or newer is needed (pip install --upgrade apsw)"
+        )
+
+
+class ForeignDatabase(StorageError):
+    """The file is a database of another program, or no database at all."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"{path} is not a Knowledge Forge database ({reason}); move it away, or name another state directory")
+
+
+class NewerDatabase(StorageError):
+    """A newer version of the program has migrated this database."""
+
+    def __init__(self, path: str, found: int, known: int) -> None:
+        self.path, self.found, self.known = path, found, known
+        super().__init__(
+            f"{path} has schema {found}, this program knows up to {known}; "
+            "upgrade knowledge-forge, or name another state directory"
+        )
+
+
+class CorruptDatabase(StorageError):
+    """The database is damaged. An index is rebuilt; the state database is refused with the way out."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"{path} is damaged ({reason}); restore it from a backup or move it away")
+
+
+class LeaseLost(StorageError):
+    """Another process holds the lease now; what this one was about to write is not written."""
+
+    def __init__(self, name: str, fence: int) -> None:
+        self.name, self.fence = name, fence
+        super().__init__(f"the lease {name} has moved on from fence {fence}")
+
+
+def _short(asked: str) -> str:
+    shown = asked if len(asked) <= 80 else asked[:77] + "..."
+    return repr(shown)

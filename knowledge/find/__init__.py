@@ -1,0 +1,1 @@
+"""Finding: words, ranking, the circles and search."""

@@ -1,0 +1,1 @@
+"""Keyword and vector indexes, and what keeps them equal to the files."""

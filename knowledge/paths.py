@@ -1,0 +1,65 @@
+"""What a path in a knowledge base is: relative, with `/`, never leaving, never hidden. Pure."""
+
+from __future__ import annotations
+
+from knowledge.errors import InvalidPath
+
+MARKDOWN_SUFFIXES = (".md", ".markdown", ".mdx")
+INDEX_NAME = "_index.md"
+SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__"})
+"""Folders that hold other people's Markdown; folders whose name begins with a dot are skipped as well."""
+
+LONGEST_PATH = 1024
+
+
+def clean_path(asked: str) -> str:
+    """Return `asked` as a relative path with single slashes; `""` is the root.
+
+    A leading `./`, doubled slashes, a trailing slash and backslashes (Windows hosts) are forgiven.
+
+    Raises:
+        InvalidPath: absolute, leaving (`..`), hidden (a part begins with a dot), too long, or with a control character.
+    """
+    if len(asked) > LONGEST_PATH:
+        raise InvalidPath(asked, f"longer than {LONGEST_PATH} characters")
+    if any(ord(c) < 32 or c == "\x7f" for c in asked):
+        raise InvalidPath(asked, "it has a control character")
+    slashed = asked.replace("\\", "/")
+    if slashed.startswith("/") or (len(slashed) > 1 and slashed[1] == ":" and slashed[0].isalpha() and slashed[2:3] in ("", "/")):
+        raise InvalidPath(asked, "paths are relative to the knowledge base, without a leading slash or drive")
+    parts = [part for part in slashed.split("/") if part not in ("", ".")]
+    for part in parts:
+        if part == "..":
+            raise InvalidPath(asked, "'..' would leave it")
+        if is_hidden(part):
+            raise InvalidPath(asked, f"{part!r} is hidden")
+    return "/".join(parts)
+
+
+def is_hidden(name: str) -> bool:
+    """Return whether a file or folder of that name is not part of the knowledge base."""
+    return name.startswith(".") or name in SKIPPED_FOLDERS
+
+
+def is_markdown(name: str) -> bool:
+    """Return whether a file of that name is a document."""
+    return name.lower().endswith(MARKDOWN_SUFFIXES)
+
+
+def parent(path: str) -> str:
+    """Return the directory that `path` lies in; `""` for the root's children."""
+    return path.rpartition("/")[0]
+
+
+def ancestors(path: str) -> list[str]:
+    """Return every directory above `path`, nearest first, the root (`""`) last."""
+    found = []
+    while path:
+        path = parent(path)
+        found.append(path)
+    return found
+
+
+def within(path: str, directory: str) -> bool:
+    """Return whether `path` is `directory` or lies below it."""
+    return not directory or path == directory or path.startswith(directory + "/")

@@ -1,0 +1,1 @@
+"""The databases: what they promise (ports), plain memory (the specification), SQLite."""

@@ -1,0 +1,408 @@
+"""What a database must promise. `memory.py` is the specification; every engine passes the same contract suite.
+
+Every method is one transaction. Times come in as arguments (aware UTC, or nanoseconds since the epoch where the name
+ends in `_ns`): a store owns no clock. Short reads may run on the caller's thread; whatever can wait (a lock, an fsync,
+a network) must not block the event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+# --- state.db: the truth beside the files -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Enrolment:
+    """A host that a person let in. Only the digest of its secret is kept."""
+
+    host: str
+    secret_digest: bytes
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far a principal is trusted. `floor <= score <= ceiling`, all in 0.0..5.0; frozen means score 0 until thawed."""
+
+    principal: str
+    score: float
+    floor: float
+    ceiling: float
+    frozen: bool
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class StandingChange:
+    """One line of a principal's history, oldest first by `id`."""
+
+    id: int
+    principal: str
+    at: datetime
+    score_before: float
+    score_after: float
+    reason: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Who may do a job that only one process may do. `fence` grows by one with every new holder."""
+
+    name: str
+    holder: str
+    fence: int
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something changed. `seq` grows; `topic` is what (`doc`, `map`, ...), `key` which one."""
+
+    seq: int
+    topic: str
+    key: str
+
+
+class StateStore(Protocol):
+    """Trust, leases and the change counter of one knowledge base."""
+
+    async def enrol(self, host: str, secret_digest: bytes, *, at: datetime) -> None:
+        """Remember the host's secret; a second enrolment of the same host replaces its secret and keeps its standing."""
+        ...
+
+    async def enrolments(self) -> Sequence[Enrolment]:
+        """Return all of them by host name."""
+        ...
+
+    async def host_of(self, secret_digest: bytes) -> str | None:
+        """Return the host whose secret has that digest, or None."""
+        ...
+
+    async def standing(self, principal: str) -> Standing | None:
+        """Return what is recorded, or None for a principal that was never seen."""
+        ...
+
+    async def standings(self) -> Sequence[Standing]:
+        """Return all, by principal."""
+        ...
+
+    async def set_standing(self, standing: Standing, *, reason: str, by: str) -> None:
+        """Replace the principal's standing and add one line to its history, both or neither."""
+        ...
+
+    async def history(self, principal: str, *, limit: int) -> Sequence[StandingChange]:
+        """Return the newest `limit` changes, newest first."""
+        ...
+
+    async def acquire_lease(self, name: str, holder: str, *, now: datetime, ttl_s: float) -> Lease | None:
+        """Take the lease if it is free, expired or already this holder's (which only extends it); None if another has it.
+
+        Of any number of callers at once exactly one gets it.
+        """
+        ...
+
+    async def release_lease(self, name: str, holder: str) -> None:
+        """Free it if `holder` has it; the fence is kept for the next one."""
+        ...
+
+    async def lease(self, name: str) -> Lease | None:
+        """Return the lease as last taken, expired or not; None if never taken or released."""
+        ...
+
+    async def publish(self, topic: str, keys: Iterable[str]) -> int:
+        """Add one event a key and return the newest `seq`. Other processes see it within 100 ms."""
+        ...
+
+    async def events_after(self, seq: int, *, limit: int = 1000) -> Sequence[Event]:
+        """Return what came after `seq`, oldest first. Events older than a day may be gone."""
+        ...
+
+    async def last_event(self) -> int:
+        """Return the newest `seq`, 0 when nothing ever happened. Cheap enough to ask forty times a second."""
+        ...
+
+    async def close(self) -> None:
+        """Give everything back; afterwards no method may be called."""
+        ...
+
+
+# --- index.db: a cache of the files -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What a file looked like from outside when it was read."""
+
+    size: int
+    mtime_ns: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentRecord:
+    """One indexed document. `revision` is the hash of its bytes; `untrusted` includes what its directories say."""
+
+    path: str
+    title: str
+    summary: str
+    kind: str
+    source: str
+    language: str
+    tags: tuple[str, ...]
+    aliases: tuple[str, ...]
+    sections: tuple[str, ...]
+    untrusted: bool
+    revision: str
+    stamp: Stamp
+    tokens: int
+    indexed_at_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedChunk:
+    """A chunk to be stored.
+
+    `digest` is 16 bytes over the embedded text; `half` its vector as float16 little-endian; `code` the vector's
+    binary code; `words` its distinct words, unstemmed, for the vocabulary.
+    """
+
+    ordinal: int
+    section: tuple[str, ...]
+    line_start: int
+    line_end: int
+    text: str
+    digest: bytes
+    half: bytes
+    code: bytes
+    words: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """Make the document at `record.path` be this, whatever was there."""
+
+    record: DocumentRecord
+    chunks: tuple[IndexedChunk, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """The file was looked at again and has the same bytes: only the stamp is new."""
+
+    path: str
+    stamp: Stamp
+    indexed_at_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """There is no such document any more."""
+
+    path: str
+
+
+IndexChange = Replace | Touch | Remove
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far an index is. `seq` grows with every stored or removed chunk; another `generation` means: start over."""
+
+    generation: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkRow:
+    """A stored chunk with what its document says. `seq` names it for ever; it is never used again."""
+
+    seq: int
+    doc: int
+    ordinal: int
+    section: tuple[str, ...]
+    line_start: int
+    line_end: int
+    text: str
+    path: str
+    title: str
+    revision: str
+    source: str
+    untrusted: bool
+    language: str
+    modified_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class TextRow:
+    """What a keyword index needs of a chunk."""
+
+    seq: int
+    doc: int
+    section: tuple[str, ...]
+    text: str
+    language: str
+
+
+@dataclass(frozen=True, slots=True)
+class CodeRow:
+    """What a vector index needs of a chunk."""
+
+    seq: int
+    doc: int
+    code: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryRecord:
+    """A directory that holds documents, itself or below. `documents` and `modified_ns` count everything below."""
+
+    path: str
+    documents: int
+    modified_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class NameMatch:
+    """A document, or one section of it (`section` then is its heading path), that bears exactly a searched name."""
+
+    doc: int
+    path: str
+    section: str | None
+    by: str
+    """`path`, `title`, `alias` or `heading`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Which documents may be found; every field that is set must hold. Tags: the document has all of them."""
+
+    path: str = ""
+    tags: tuple[str, ...] = ()
+    kind: str | None = None
+    source: str | None = None
+    modified_after_ns: int | None = None
+    modified_before_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How much of the knowledge base is indexed, in documents."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexIdentity:
+    """What an index was built with; another identity makes it start over."""
+
+    embedder: str
+    dimensions: int
+    recipe: int
+    """Grows when parsing, chunking or analysis changes what is stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """Rows after a position. `upto` is where to go on; it is below the store's position when `limit` cut the list."""
+
+    texts: Sequence[TextRow] = ()
+    codes: Sequence[CodeRow] = ()
+    removed: Sequence[int] = ()
+    upto: Position = field(default_factory=lambda: Position("", 0))
+
+
+class IndexStore(Protocol):
+    """Everything that is known of the files: documents, chunks, vectors, vocabulary. A cache: it can be rebuilt."""
+
+    async def position(self) -> Position:
+        """Return how far it is; other processes' writes count at once. Cheap."""
+        ...
+
+    async def begin(self, identity: IndexIdentity) -> bool:
+        """Make the store fit `identity`: True if it already did, False if it was emptied (a new generation) to start over."""
+        ...
+
+    async def apply(self, changes: Sequence[IndexChange], *, fence: int) -> Position:
+        """Make all `changes`, or none, and return the new position. Also keeps directories and vocabulary counts true.
+
+        Raises:
+            LeaseLost: a writer with a higher fence has been here.
+        """
+        ...
+
+    async def set_total(self, total: int) -> None:
+        """Record how many documents there are to be indexed."""
+        ...
+
+    async def progress(self) -> Progress:
+        """Return documents indexed, and to be indexed (at least `done`)."""
+        ...
+
+    async def stamps(self) -> Mapping[str, tuple[Stamp, str, int]]:
+        """Return stamp, revision and `indexed_at_ns` of every document, by path."""
+        ...
+
+    async def vectors(self, digests: Sequence[bytes]) -> Mapping[bytes, tuple[bytes, bytes]]:
+        """Return `(half, code)` of those chunk texts that are stored already, so that nothing is embedded twice."""
+        ...
+
+    async def delta(self, after: Position, *, limit: int, texts: bool = False, codes: bool = False) -> Delta:
+        """Return at most `limit` rows that came after `after`, and the removals among them; all, if the generation differs.
+
+        A row that was stored and removed after `after` may be left out altogether.
+        """
+        ...
+
+    async def halves(self, seqs: Sequence[int]) -> Sequence[bytes]:
+        """Return the float16 vectors of these chunks in this order; empty bytes for one that is gone."""
+        ...
+
+    async def chunks(self, seqs: Sequence[int]) -> Mapping[int, ChunkRow]:
+        """Return those of these chunks that still exist."""
+        ...
+
+    async def document(self, path: str) -> DocumentRecord | None:
+        """Return the record of one document."""
+        ...
+
+    async def directory(self, path: str) -> DirectoryRecord | None:
+        """Return the record of one directory; the root is `""` and always exists."""
+        ...
+
+    async def children(self, directory: str, *, limit: int) -> tuple[Sequence[DirectoryRecord], Sequence[DocumentRecord]]:
+        """Return subdirectories and documents right below, each by path, at most `limit` of each."""
+        ...
+
+    async def select(self, filters: Filters) -> frozenset[int] | None:
+        """Return the document numbers that `filters` admit; None when they admit all."""
+        ...
+
+    async def named(self, name: str, *, limit: int) -> Sequence[NameMatch]:
+        """Return what bears `name` as path (with or without suffix), file name, title, alias or heading, case ignored; in that order."""
+        ...
+
+    async def paths(self, *, prefix: str = "", contains: str = "", limit: int) -> Sequence[str]:
+        """Return document paths that begin with `prefix` and contain `contains` (case ignored), by path."""
+        ...
+
+    async def frequencies(self, words: Sequence[str]) -> Mapping[str, int]:
+        """Return in how many chunks each known word occurs."""
+        ...
+
+    async def completions(self, prefix: str, *, limit: int) -> Sequence[str]:
+        """Return known words that begin with `prefix`, most frequent first, then by word."""
+        ...
+
+    async def vocabulary(self) -> Sequence[tuple[str, int]]:
+        """Return every known word with its frequency, by word."""
+        ...
+
+    async def close(self) -> None:
+        """Give everything back; afterwards no method may be called."""
+        ...

@@ -1,0 +1,1 @@
+"""The edge: the only package that knows MCP exists."""
