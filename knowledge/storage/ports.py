@@ -387,6 +387,14 @@ class IndexStore(Protocol):
         """Return what bears `name` as path (with or without suffix), file name, title, alias or heading, case ignored; in that order."""
         ...
 
+    async def first_chunk(self, doc: int, section: str | None) -> int | None:
+        """Return the chunk with which the document begins, or its section with that heading path (`A > B`); None if gone."""
+        ...
+
+    async def languages(self) -> Sequence[str]:
+        """Return the languages that documents are in, most frequent first; `""` stands for unknown."""
+        ...
+
     async def paths(self, *, prefix: str = "", contains: str = "", limit: int) -> Sequence[str]:
         """Return document paths that begin with `prefix` and contain `contains` (case ignored), by path."""
         ...
