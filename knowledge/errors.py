@@ -67,6 +67,14 @@ class VaultUnavailable(KnowledgeError):
         super().__init__(f"cannot use {root} as a knowledge base: {reason}")
 
 
+class UnreadableDocument(KnowledgeError):
+    """The document is there and cannot be read."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"{path} cannot be read: {reason}")
+
+
 class StorageError(KnowledgeError):
     """Root of what a database can refuse."""
 
@@ -87,7 +95,9 @@ class ForeignDatabase(StorageError):
 
     def __init__(self, path: str, reason: str) -> None:
         self.path, self.reason = path, reason
-        super().__init__(f"{path} is not a Knowledge Forge database ({reason}); move it away, or name another state directory")
+        super().__init__(
+            f"{path} is not a Knowledge Forge database ({reason}); move it away, or name another state directory"
+        )
 
 
 class NewerDatabase(StorageError):
