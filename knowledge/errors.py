@@ -119,6 +119,14 @@ class CorruptDatabase(StorageError):
         super().__init__(f"{path} is damaged ({reason}); restore it from a backup or move it away")
 
 
+class DatabaseUnavailable(StorageError):
+    """The database cannot be used now (locked for long, disk full, read-only, taken away). Nothing was done; try again."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"cannot use {path} now ({reason}); nothing was changed, try again")
+
+
 class LeaseLost(StorageError):
     """Another process holds the lease now; what this one was about to write is not written."""
 

@@ -51,7 +51,7 @@ class StandingChange:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Who may do a job that only one process may do. `fence` grows by one with every new holder."""
+    """Who may do a job that only one process may do. `fence` grows with every new holder, also when the state was lost."""
 
     name: str
     holder: str
@@ -279,7 +279,11 @@ class NameMatch:
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which documents may be found; every field that is set must hold. Tags: the document has all of them."""
+    """Which documents may be found; every field that is set must hold. Tags: the document has all of them.
+
+    `source` admits that source and, given a kind alone (`zulip`), every source of that kind. `modified_after_ns` is the
+    first moment admitted, `modified_before_ns` the first not admitted any more.
+    """
 
     path: str = ""
     tags: tuple[str, ...] = ()
@@ -375,7 +379,9 @@ class IndexStore(Protocol):
         """Return the record of one directory; the root is `""` and always exists."""
         ...
 
-    async def children(self, directory: str, *, limit: int) -> tuple[Sequence[DirectoryRecord], Sequence[DocumentRecord]]:
+    async def children(
+        self, directory: str, *, limit: int
+    ) -> tuple[Sequence[DirectoryRecord], Sequence[DocumentRecord]]:
         """Return subdirectories and documents right below, each by path, at most `limit` of each."""
         ...
 

@@ -1,0 +1,335 @@
+"""Both stores as plain Python: slow, obvious, the specification. An engine that disagrees with this file is wrong."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from knowledge.errors import LeaseLost
+from knowledge.paths import ancestors, parent, within
+from knowledge.storage.names import BY, name_key, names_of
+from knowledge.storage.ports import (
+    ChunkRow,
+    CodeRow,
+    Delta,
+    DirectoryRecord,
+    DocumentRecord,
+    Enrolment,
+    Event,
+    Filters,
+    IndexChange,
+    IndexedChunk,
+    IndexIdentity,
+    Lease,
+    NameMatch,
+    Position,
+    Progress,
+    Remove,
+    Stamp,
+    Standing,
+    StandingChange,
+    TextRow,
+    Touch,
+)
+
+
+class MemoryStateStore:
+    """Trust, leases and events that end with the process."""
+
+    def __init__(self) -> None:
+        self._enrolments: dict[str, Enrolment] = {}
+        self._standings: dict[str, Standing] = {}
+        self._history: list[StandingChange] = []
+        self._leases: dict[str, Lease] = {}
+        self._released: set[str] = set()
+        self._events: list[Event] = []
+
+    async def enrol(self, host: str, secret_digest: bytes, *, at: datetime) -> None:
+        """Remember the host's secret, replacing an older one."""
+        self._enrolments[host] = Enrolment(host, secret_digest, at)
+
+    async def enrolments(self) -> Sequence[Enrolment]:
+        """Return all of them by host name."""
+        return [self._enrolments[host] for host in sorted(self._enrolments)]
+
+    async def host_of(self, secret_digest: bytes) -> str | None:
+        """Return the host whose secret has that digest, or None."""
+        return next((e.host for e in await self.enrolments() if e.secret_digest == secret_digest), None)
+
+    async def standing(self, principal: str) -> Standing | None:
+        """Return what is recorded, or None for a principal that was never seen."""
+        return self._standings.get(principal)
+
+    async def standings(self) -> Sequence[Standing]:
+        """Return all, by principal."""
+        return [self._standings[principal] for principal in sorted(self._standings)]
+
+    async def set_standing(self, standing: Standing, *, reason: str, by: str) -> None:
+        """Replace the principal's standing and add one line to its history; a new principal's score was 0 before."""
+        before = self._standings.get(standing.principal)
+        self._standings[standing.principal] = standing
+        self._history.append(
+            StandingChange(
+                id=len(self._history) + 1,
+                principal=standing.principal,
+                at=standing.updated_at,
+                score_before=before.score if before else 0.0,
+                score_after=standing.score,
+                reason=reason,
+                by=by,
+            )
+        )
+
+    async def history(self, principal: str, *, limit: int) -> Sequence[StandingChange]:
+        """Return the newest `limit` changes, newest first."""
+        return [change for change in reversed(self._history) if change.principal == principal][:limit]
+
+    async def acquire_lease(self, name: str, holder: str, *, now: datetime, ttl_s: float) -> Lease | None:
+        """Take or extend the lease, or return None if another holder has it."""
+        old = self._leases.get(name)
+        mine = old is not None and old.holder == holder and name not in self._released
+        if old is not None and not mine and name not in self._released and old.expires_at > now:
+            return None
+        # The clock keeps fences growing when the state is lost or restored while the index, which remembers the
+        # highest fence it met, is not.
+        fence = old.fence if old and mine else max((old.fence if old else 0) + 1, int(now.timestamp()))
+        self._leases[name] = Lease(name, holder, fence, now + timedelta(seconds=ttl_s))
+        self._released.discard(name)
+        return self._leases[name]
+
+    async def release_lease(self, name: str, holder: str) -> None:
+        """Free it if `holder` has it; the fence is kept for the next one."""
+        if name in self._leases and self._leases[name].holder == holder:
+            self._released.add(name)
+
+    async def lease(self, name: str) -> Lease | None:
+        """Return the lease as last taken, expired or not; None if never taken or released."""
+        return None if name in self._released else self._leases.get(name)
+
+    async def publish(self, topic: str, keys: Iterable[str]) -> int:
+        """Add one event a key and return the newest `seq`."""
+        for key in keys:
+            self._events.append(Event(len(self._events) + 1, topic, key))
+        return len(self._events)
+
+    async def events_after(self, seq: int, *, limit: int = 1000) -> Sequence[Event]:
+        """Return what came after `seq`, oldest first."""
+        return [event for event in self._events if event.seq > seq][:limit]
+
+    async def last_event(self) -> int:
+        """Return the newest `seq`, 0 when nothing ever happened."""
+        return len(self._events)
+
+    async def close(self) -> None:
+        """Give everything back: there is nothing to give."""
+
+
+@dataclass
+class _Entry:
+    doc: int
+    record: DocumentRecord
+    chunks: dict[int, IndexedChunk]
+
+
+class MemoryIndexStore:
+    """An index that ends with the process."""
+
+    def __init__(self) -> None:
+        self._generation = secrets.token_hex(8)
+        self._identity: IndexIdentity | None = None
+        self._entries: dict[str, _Entry] = {}
+        self._removals: list[tuple[int, int]] = []
+        self._seq = self._doc = self._fence = self._total = 0
+
+    async def position(self) -> Position:
+        """Return how far it is."""
+        return Position(self._generation, self._seq)
+
+    async def begin(self, identity: IndexIdentity) -> bool:
+        """Return whether the store fits `identity`; if not, it is empty now and has another generation."""
+        if self._identity == identity:
+            return True
+        self._generation, self._identity = secrets.token_hex(8), identity
+        self._entries, self._removals, self._total = {}, [], 0
+        return False
+
+    async def apply(self, changes: Sequence[IndexChange], *, fence: int) -> Position:
+        """Make all `changes` and return the new position."""
+        if fence < self._fence:
+            raise LeaseLost("index", fence)
+        self._fence = fence
+        for change in changes:
+            if isinstance(change, Touch):
+                self._touch(change)
+            elif isinstance(change, Remove):
+                self._remove(change.path)
+            else:
+                doc = self._remove(change.record.path)
+                if doc is None:
+                    self._doc += 1
+                    doc = self._doc
+                self._entries[change.record.path] = _Entry(
+                    doc, change.record, {self._next_seq(): chunk for chunk in change.chunks}
+                )
+                self._next_seq()  # so that a document without chunks is seen to come as well
+        return await self.position()
+
+    def _next_seq(self) -> int:
+        self._seq += 1
+        return self._seq
+
+    def _touch(self, change: Touch) -> None:
+        if entry := self._entries.get(change.path):
+            entry.record = replace(entry.record, stamp=change.stamp, indexed_at_ns=change.indexed_at_ns)
+
+    def _remove(self, path: str) -> int | None:
+        entry = self._entries.pop(path, None)
+        if entry is None:
+            return None
+        self._removals += [(self._next_seq(), gone) for gone in entry.chunks]
+        self._next_seq()
+        return entry.doc
+
+    async def set_total(self, total: int) -> None:
+        """Record how many documents there are to be indexed."""
+        self._total = total
+
+    async def progress(self) -> Progress:
+        """Return documents indexed, and to be indexed (at least `done`)."""
+        return Progress(len(self._entries), max(self._total, len(self._entries)))
+
+    async def stamps(self) -> Mapping[str, tuple[Stamp, str, int]]:
+        """Return stamp, revision and `indexed_at_ns` of every document, by path."""
+        return {p: (e.record.stamp, e.record.revision, e.record.indexed_at_ns) for p, e in self._entries.items()}
+
+    async def vectors(self, digests: Sequence[bytes]) -> Mapping[bytes, tuple[bytes, bytes]]:
+        """Return `(half, code)` of those chunk texts that are stored already."""
+        known = {c.digest: (c.half, c.code) for entry in self._entries.values() for c in entry.chunks.values()}
+        return {digest: known[digest] for digest in digests if digest in known}
+
+    async def delta(self, after: Position, *, limit: int, texts: bool = False, codes: bool = False) -> Delta:
+        """Return at most `limit` rows and removals that came after `after`; all, if the generation differs."""
+        start = after.seq if after.generation == self._generation else 0
+        stored = {seq: (entry, chunk) for entry in self._entries.values() for seq, chunk in entry.chunks.items()}
+        gone = dict(self._removals)
+        happened = sorted(seq for seq in (*stored, *gone) if seq > start)
+        upto = happened[limit - 1] if len(happened) > limit else self._seq
+        kept = [(seq, *stored[seq]) for seq in happened if seq <= upto and seq in stored]
+        return Delta(
+            texts=[TextRow(s, e.doc, c.section, c.text, e.record.language) for s, e, c in kept] if texts else [],
+            codes=[CodeRow(s, e.doc, c.code) for s, e, c in kept] if codes else [],
+            removed=[gone[seq] for seq in happened if seq <= upto and seq in gone and gone[seq] <= start],
+            upto=Position(self._generation, upto),
+        )
+
+    async def halves(self, seqs: Sequence[int]) -> Sequence[bytes]:
+        """Return the float16 vectors of these chunks in this order; empty bytes for one that is gone."""
+        known = {seq: chunk.half for entry in self._entries.values() for seq, chunk in entry.chunks.items()}
+        return [known.get(seq, b"") for seq in seqs]
+
+    async def chunks(self, seqs: Sequence[int]) -> Mapping[int, ChunkRow]:
+        """Return those of these chunks that still exist."""
+        known = {seq: (e, c) for e in self._entries.values() for seq, c in e.chunks.items()}
+        return {seq: _chunk_row(seq, *known[seq]) for seq in seqs if seq in known}
+
+    async def document(self, path: str) -> DocumentRecord | None:
+        """Return the record of one document."""
+        entry = self._entries.get(path)
+        return entry.record if entry else None
+
+    async def directory(self, path: str) -> DirectoryRecord | None:
+        """Return the record of one directory; the root is `""` and always exists."""
+        below = [e.record.stamp.mtime_ns for p, e in self._entries.items() if path in ancestors(p)]
+        return DirectoryRecord(path, len(below), max(below, default=0)) if below or not path else None
+
+    async def children(
+        self, directory: str, *, limit: int
+    ) -> tuple[Sequence[DirectoryRecord], Sequence[DocumentRecord]]:
+        """Return subdirectories and documents right below, each by path, at most `limit` of each."""
+        above = {folder for path in self._entries for folder in ancestors(path)}
+        folders = sorted(folder for folder in above if folder and parent(folder) == directory)[:limit]
+        paths = sorted(path for path in self._entries if parent(path) == directory)[:limit]
+        records = [await self.directory(folder) for folder in folders]
+        return [record for record in records if record], [self._entries[path].record for path in paths]
+
+    async def select(self, filters: Filters) -> frozenset[int] | None:
+        """Return the document numbers that `filters` admit; None when they are not set."""
+        if filters == Filters():
+            return None
+        return frozenset(entry.doc for entry in self._entries.values() if _admits(filters, entry.record))
+
+    async def named(self, name: str, *, limit: int) -> Sequence[NameMatch]:
+        """Return what bears `name`, each document and section once, by its best reason."""
+        key = name_key(name)
+        matches = sorted(
+            (n.rank, path, n.position, entry.doc, n.section)
+            for path, entry in self._entries.items()
+            for n in names_of(entry.record)
+            if n.key == key
+        )
+        found: dict[tuple[int, str | None], NameMatch] = {}
+        for rank, path, _, doc, section in matches:
+            found.setdefault((doc, section), NameMatch(doc, path, section, BY[rank]))
+        return list(found.values())[:limit]
+
+    async def paths(self, *, prefix: str = "", contains: str = "", limit: int) -> Sequence[str]:
+        """Return document paths that begin with `prefix` and contain `contains` (case ignored), by path."""
+        head, part = prefix.casefold(), contains.casefold()
+        keys = {path: path.casefold() for path in sorted(self._entries)}
+        return [path for path, key in keys.items() if key.startswith(head) and part in key][:limit]
+
+    def _counts(self) -> Counter[str]:
+        return Counter(w for entry in self._entries.values() for chunk in entry.chunks.values() for w in chunk.words)
+
+    async def frequencies(self, words: Sequence[str]) -> Mapping[str, int]:
+        """Return in how many chunks each known word occurs."""
+        counts = self._counts()
+        return {word: counts[word] for word in words if word in counts}
+
+    async def completions(self, prefix: str, *, limit: int) -> Sequence[str]:
+        """Return known words that begin with `prefix`, most frequent first, then by word."""
+        counts = self._counts()
+        return sorted((w for w in counts if w.startswith(prefix)), key=lambda w: (-counts[w], w))[:limit]
+
+    async def vocabulary(self) -> Sequence[tuple[str, int]]:
+        """Return every known word with its frequency, by word."""
+        return sorted(self._counts().items())
+
+    async def close(self) -> None:
+        """Give everything back: there is nothing to give."""
+
+
+def _chunk_row(seq: int, entry: _Entry, chunk: IndexedChunk) -> ChunkRow:
+    record = entry.record
+    return ChunkRow(
+        seq=seq,
+        doc=entry.doc,
+        ordinal=chunk.ordinal,
+        section=chunk.section,
+        line_start=chunk.line_start,
+        line_end=chunk.line_end,
+        text=chunk.text,
+        path=record.path,
+        title=record.title,
+        revision=record.revision,
+        source=record.source,
+        untrusted=record.untrusted,
+        language=record.language,
+        modified_ns=record.stamp.mtime_ns,
+    )
+
+
+def _admits(filters: Filters, record: DocumentRecord) -> bool:
+    modified = record.stamp.mtime_ns
+    source = filters.source
+    return (
+        within(record.path, filters.path)
+        and set(filters.tags) <= set(record.tags)
+        and filters.kind in (None, record.kind)
+        and (source is None or record.source == source or record.source.startswith(source + ":"))
+        and (filters.modified_after_ns is None or modified >= filters.modified_after_ns)
+        and (filters.modified_before_ns is None or modified < filters.modified_before_ns)
+    )

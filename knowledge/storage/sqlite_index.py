@@ -1,0 +1,354 @@
+"""The index on SQLite: a cache, made anew when it is damaged, noticed by all who share it when it is replaced."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+import apsw
+
+from knowledge.errors import CorruptDatabase, DatabaseUnavailable, ForeignDatabase
+from knowledge.storage import sqlite_index_write as writing
+from knowledge.storage.locked import exclusively
+from knowledge.storage.names import BY, after_prefix, name_key
+from knowledge.storage.ports import (
+    ChunkRow,
+    CodeRow,
+    Delta,
+    DirectoryRecord,
+    DocumentRecord,
+    Filters,
+    IndexChange,
+    IndexIdentity,
+    NameMatch,
+    Position,
+    Progress,
+    Stamp,
+    TextRow,
+)
+from knowledge.storage.sqlite import HEADER, Database, Schema, Value, discard, file_identity, load_schema, lock_path
+from knowledge.storage.sqlite_index_write import RECORD_COLUMNS, record_of
+
+APPLICATION_ID = 0x4B464749  # "KFGI"
+
+_CHUNK = """
+SELECT c.seq, c.doc, c.ordinal, c.section, c.line_start, c.line_end, c.text,
+       d.path, d.title, d.revision, d.source, d.untrusted, d.language, d.mtime_ns
+FROM chunk c JOIN document d USING (doc) WHERE c.seq = ?
+"""
+_HAPPENED = """
+SELECT seq FROM (SELECT seq FROM code WHERE seq > ?1 UNION ALL SELECT seq FROM removal WHERE seq > ?1)
+ORDER BY seq LIMIT 1 OFFSET ?2
+"""
+
+
+class SqliteIndexStore:
+    """Documents, chunks, vectors and vocabulary in one file that several processes share."""
+
+    def __init__(self, database: Database, rebuilt: str | None = None) -> None:
+        self._database = database
+        self.rebuilt = rebuilt
+        """Why the index had to be made anew when it was opened or later, or None."""
+
+    @classmethod
+    async def open(cls, path: Path, *, engine: str | None = None) -> SqliteIndexStore:
+        """Return the store at `path`. A damaged one is deleted and begun anew; `rebuilt` then says why.
+
+        Raises:
+            UnsafeDatabaseEngine, NewerDatabase, DatabaseUnavailable: nothing was changed.
+            ForeignDatabase: something that may be of worth to another program is in its place.
+        """
+        return await anyio.to_thread.run_sync(partial(cls._open_now, path, engine))
+
+    @classmethod
+    def _open_now(cls, path: Path, engine: str | None) -> SqliteIndexStore:
+        schema = load_schema("index", APPLICATION_ID, durable=False)
+        try:
+            return cls(Database.open(path, schema, engine=engine))
+        except (CorruptDatabase, ForeignDatabase) as error:
+            if not _only_damaged(path):
+                raise
+            reason = error.reason
+        return cls(_anew(path, schema, engine), reason)
+
+    @property
+    def path(self) -> Path:
+        """Return where the database lies."""
+        return self._database.path
+
+    async def rebuild(self, reason: str) -> None:
+        """Replace a damaged index by an empty one, unless another process has done so already; `rebuilt` says why."""
+        await anyio.to_thread.run_sync(self._rebuild_now)
+        self.rebuilt = reason
+
+    def _rebuild_now(self) -> None:
+        database = self._database
+        with exclusively(lock_path(database.path)):
+            if not database.replaced:
+                discard(database.path)
+        database.reopen()
+
+    def _follow(self) -> None:
+        if self._database.replaced:
+            self._database.reopen()
+
+    async def position(self) -> Position:
+        """Return how far it is; a file that another process has put in its place counts at once."""
+        self._follow()
+        rows: Any = self._database.query("SELECT generation, seq FROM meta")
+        return Position(*rows[0])
+
+    async def begin(self, identity: IndexIdentity) -> bool:
+        """Return whether the store fits `identity`; if not, it is empty now and has another generation."""
+        self._follow()
+        return await self._database.write(partial(writing.begin, identity))
+
+    async def apply(self, changes: Sequence[IndexChange], *, fence: int) -> Position:
+        """Make all `changes`, or none, and return the new position.
+
+        Raises:
+            LeaseLost: a writer with a higher fence has been here.
+            DatabaseUnavailable: among others, the file was replaced: what the caller knows of the index is void.
+        """
+        return await self._database.write(partial(writing.apply, changes, fence))
+
+    async def set_total(self, total: int) -> None:
+        """Record how many documents there are to be indexed."""
+        await self._database.write(lambda c: c.execute("UPDATE meta SET total = ?", (total,)).fetchall())
+
+    async def progress(self) -> Progress:
+        """Return documents indexed, and to be indexed (at least `done`)."""
+        rows: Any = self._database.query("SELECT documents, total FROM directory, meta WHERE path = ''")
+        done, total = rows[0]
+        return Progress(done, max(done, total))
+
+    async def stamps(self) -> Mapping[str, tuple[Stamp, str, int]]:
+        """Return stamp, revision and `indexed_at_ns` of every document, by path."""
+        sql = "SELECT path, size, mtime_ns, inode, revision, indexed_at_ns FROM document"
+        rows: Any = await self._database.bulk(lambda c: c.execute(sql).fetchall())
+        return {path: (Stamp(size, mtime, inode), revision, at) for path, size, mtime, inode, revision, at in rows}
+
+    async def vectors(self, digests: Sequence[bytes]) -> Mapping[bytes, tuple[bytes, bytes]]:
+        """Return `(half, code)` of those chunk texts that are stored already."""
+        sql = "SELECT digest, half, code FROM code JOIN vector USING (seq) WHERE digest = ? LIMIT 1"
+        asked = [(digest,) for digest in set(digests)]
+        rows: Any = await self._database.bulk(lambda c: c.executemany(sql, asked).fetchall())
+        return {digest: (half, code) for digest, half, code in rows}
+
+    async def delta(self, after: Position, *, limit: int, texts: bool = False, codes: bool = False) -> Delta:
+        """Return at most `limit` rows and removals that came after `after`; all, if the generation differs."""
+        return await self._database.bulk(partial(_delta, after, limit, texts, codes))
+
+    async def halves(self, seqs: Sequence[int]) -> Sequence[bytes]:
+        """Return the float16 vectors of these chunks in this order; empty bytes for one that is gone."""
+        return self._database.read(partial(_halves, seqs))
+
+    async def chunks(self, seqs: Sequence[int]) -> Mapping[int, ChunkRow]:
+        """Return those of these chunks that still exist."""
+        asked = [(seq,) for seq in seqs]
+        rows: Any = self._database.read(lambda c: c.executemany(_CHUNK, asked).fetchall())
+        return {row[0]: _chunk_row(*row) for row in rows}
+
+    async def document(self, path: str) -> DocumentRecord | None:
+        """Return the record of one document."""
+        rows = self._database.query(f"SELECT {RECORD_COLUMNS} FROM document WHERE path = ?", (path,))  # noqa: S608 - a constant
+        return record_of(rows[0]) if rows else None
+
+    async def directory(self, path: str) -> DirectoryRecord | None:
+        """Return the record of one directory; the root is `""` and always exists."""
+        rows: Any = self._database.query("SELECT path, documents, modified_ns FROM directory WHERE path = ?", (path,))
+        return DirectoryRecord(*rows[0]) if rows else None
+
+    async def children(
+        self, directory: str, *, limit: int
+    ) -> tuple[Sequence[DirectoryRecord], Sequence[DocumentRecord]]:
+        """Return subdirectories and documents right below, each by path, at most `limit` of each."""
+
+        def look(c: apsw.Connection) -> tuple[Any, Any]:
+            folders = "SELECT path, documents, modified_ns FROM directory WHERE parent = ? ORDER BY path LIMIT ?"
+            files = f"SELECT {RECORD_COLUMNS} FROM document WHERE parent = ? ORDER BY path LIMIT ?"  # noqa: S608 - a constant
+            asked = (directory, limit)
+            return c.execute(folders, asked).fetchall(), c.execute(files, asked).fetchall()
+
+        folders, files = self._database.read(look)
+        return [DirectoryRecord(*row) for row in folders], [record_of(row) for row in files]
+
+    async def select(self, filters: Filters) -> frozenset[int] | None:
+        """Return the document numbers that `filters` admit; None when they are not set."""
+        where, args = _condition(filters)
+        if not where:
+            return None
+        sql = f"SELECT doc FROM document WHERE {' AND '.join(where)}"  # noqa: S608 - made of constants, values are bound
+        return frozenset(doc for (doc,) in self._database.query(sql, args) if isinstance(doc, int))
+
+    async def named(self, name: str, *, limit: int) -> Sequence[NameMatch]:
+        """Return what bears `name`, each document and section once, by its best reason."""
+        return self._database.read(partial(_named, name_key(name), limit))
+
+    async def paths(self, *, prefix: str = "", contains: str = "", limit: int) -> Sequence[str]:
+        """Return document paths that begin with `prefix` and contain `contains` (case ignored), by path."""
+        head, args = prefix.casefold(), [contains.casefold()]
+        where = "instr(path_key, ?)" if contains else "? = ''"
+        if head:
+            where, args = where + " AND path_key >= ?", [*args, head]
+            if end := after_prefix(head):
+                where, args = where + " AND path_key < ?", [*args, end]
+        sql = f"SELECT path FROM document WHERE {where} ORDER BY path LIMIT ?"  # noqa: S608 - constants, values are bound
+        rows: Any = self._database.query(sql, (*args, limit))
+        return [path for (path,) in rows]
+
+    async def frequencies(self, words: Sequence[str]) -> Mapping[str, int]:
+        """Return in how many chunks each known word occurs."""
+        asked = [(word,) for word in words]
+        sql = "SELECT word, chunks FROM vocabulary WHERE word = ?"
+        rows: Any = self._database.read(lambda c: c.executemany(sql, asked).fetchall())
+        return dict(rows)
+
+    async def completions(self, prefix: str, *, limit: int) -> Sequence[str]:
+        """Return known words that begin with `prefix`, most frequent first, then by word."""
+        end = after_prefix(prefix)
+        args: tuple[Value, ...] = (prefix, end, limit) if end else (prefix, limit)
+        bound = "AND word < ?" if end else ""
+        sql = f"SELECT word FROM vocabulary WHERE word >= ? {bound} ORDER BY chunks DESC, word LIMIT ?"  # noqa: S608 - constants
+        rows: Any = self._database.query(sql, args)
+        return [word for (word,) in rows]
+
+    async def vocabulary(self) -> Sequence[tuple[str, int]]:
+        """Return every known word with its frequency, by word."""
+        sql = "SELECT word, chunks FROM vocabulary ORDER BY word"
+        rows: Any = await self._database.bulk(lambda c: c.execute(sql).fetchall())
+        found: list[tuple[str, int]] = rows
+        return found
+
+    async def check(self) -> Sequence[str]:
+        """Return what is wrong with the file; nothing when it is sound. Reads all of it."""
+        return await anyio.to_thread.run_sync(self._database.check)
+
+    async def close(self) -> None:
+        """Give everything back."""
+        await anyio.to_thread.run_sync(self._database.close)
+
+
+def _only_damaged(path: Path) -> bool:
+    """Return whether what cannot be opened is no sound database of somebody else."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        head = file.read(72)
+    if not head.startswith(HEADER):
+        return True
+    # The application id stands in the header, readable however broken the rest is.
+    return int.from_bytes(head[68:72], "big") == APPLICATION_ID
+
+
+def _anew(path: Path, schema: Schema, engine: str | None) -> Database:
+    before = file_identity(path)
+    with exclusively(lock_path(path)):
+        if path.exists() and file_identity(path) == before:
+            discard(path)
+    return Database.open(path, schema, engine=engine)
+
+
+def _delta(after: Position, limit: int, texts: bool, codes: bool, c: apsw.Connection) -> Delta:  # noqa: FBT001 - bound by partial
+    meta: Any = c.execute("SELECT generation, seq FROM meta").fetchall()
+    generation, newest = meta[0]
+    start, upto = (after.seq if after.generation == generation else 0), newest
+    # Every row has a seq of its own, so that few numbers mean few rows and need no counting.
+    if newest - start > limit:
+        cut: Any = c.execute(_HAPPENED, (start, limit - 1)).fetchall()
+        more: Any = c.execute(_HAPPENED, (start, limit)).fetchall()
+        upto = cut[0][0] if more else newest
+    text_sql = (
+        "SELECT c.seq, c.doc, c.section, c.text, d.language FROM chunk c JOIN document d USING (doc) "
+        "WHERE c.seq > ? AND c.seq <= ? ORDER BY c.seq"
+    )
+    code_sql = "SELECT seq, doc, code FROM code WHERE seq > ? AND seq <= ? ORDER BY seq"
+    gone_sql = "SELECT gone FROM removal WHERE seq > ?1 AND seq <= ?2 AND gone <= ?1 ORDER BY seq"
+    span = (start, upto)
+    text_rows: Any = c.execute(text_sql, span) if texts else ()
+    found_texts = [
+        TextRow(seq, doc, tuple(json.loads(section)), text, lang) for seq, doc, section, text, lang in text_rows
+    ]
+    code_rows: Any = c.execute(code_sql, span) if codes else ()
+    found_codes = [CodeRow(*row) for row in code_rows]
+    removed: Any = c.execute(gone_sql, span).fetchall()
+    return Delta(found_texts, found_codes, [gone for (gone,) in removed], Position(generation, upto))
+
+
+def _halves(seqs: Sequence[int], c: apsw.Connection) -> list[bytes]:
+    rows: Any = c.executemany("SELECT (SELECT half FROM vector WHERE seq = ?)", [(seq,) for seq in seqs])
+    return [half or b"" for (half,) in rows]
+
+
+def _named(key: str, limit: int, c: apsw.Connection) -> list[NameMatch]:
+    sql = "SELECT doc, section, rank, path FROM name WHERE key = ? ORDER BY rank, path, position"
+    found: dict[tuple[int, str | None], NameMatch] = {}
+    rows: Any = c.execute(sql, (key,))
+    for doc, section, rank, path in rows:
+        if len(found) >= limit:
+            break
+        found.setdefault((doc, section), NameMatch(doc, path, section, BY[rank]))
+    return list(found.values())
+
+
+def _condition(filters: Filters) -> tuple[list[str], list[Value]]:
+    where: list[str] = []
+    args: list[Value] = []
+
+    def need(sql: str, *values: Value) -> None:
+        where.append(sql)
+        args.extend(values)
+
+    if filters.path:
+        # "0" follows "/", as ";" follows ":": these are the ranges of everything below.
+        need("(path = ? OR (path >= ? AND path < ?))", filters.path, filters.path + "/", filters.path + "0")
+    for tag in filters.tags:
+        need("EXISTS (SELECT 1 FROM tag WHERE tag = ? AND tag.doc = document.doc)", tag)
+    if filters.kind is not None:
+        need("kind = ?", filters.kind)
+    if (source := filters.source) is not None:
+        need("(source = ? OR (source >= ? AND source < ?))", source, source + ":", source + ";")
+    if filters.modified_after_ns is not None:
+        need("mtime_ns >= ?", filters.modified_after_ns)
+    if filters.modified_before_ns is not None:
+        need("mtime_ns < ?", filters.modified_before_ns)
+    return where, args
+
+
+def _chunk_row(
+    seq: int,
+    doc: int,
+    ordinal: int,
+    section: str,
+    line_start: int,
+    line_end: int,
+    text: str,
+    path: str,
+    title: str,
+    revision: str,
+    source: str,
+    untrusted: int,
+    language: str,
+    modified_ns: int,
+) -> ChunkRow:
+    headings = tuple(json.loads(section))
+    return ChunkRow(
+        seq,
+        doc,
+        ordinal,
+        headings,
+        line_start,
+        line_end,
+        text,
+        path,
+        title,
+        revision,
+        source,
+        bool(untrusted),
+        language,
+        modified_ns,
+    )

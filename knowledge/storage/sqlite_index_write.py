@@ -1,0 +1,238 @@
+"""Changing the index inside one transaction: rows, names, tags, directories and vocabulary stay true together."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import apsw
+
+from knowledge.errors import LeaseLost
+from knowledge.paths import ancestors, parent
+from knowledge.storage.names import names_of
+from knowledge.storage.ports import (
+    DocumentRecord,
+    IndexChange,
+    IndexedChunk,
+    IndexIdentity,
+    Position,
+    Remove,
+    Replace,
+    Stamp,
+    Touch,
+)
+
+RECORD_COLUMNS = "path, title, summary, kind, source, language, lists, untrusted, revision, size, mtime_ns, inode, tokens, indexed_at_ns"
+EMPTIED = ("document", "tag", "name", "chunk", "code", "vector", "removal", "directory", "vocabulary")
+
+
+def record_of(row: Any) -> DocumentRecord:
+    """Return the record from a row of `RECORD_COLUMNS`."""
+    path, title, summary, kind, source, language, lists, untrusted, revision, size, mtime, inode, tokens, at = row
+    tags, aliases, sections = json.loads(lists)
+    return DocumentRecord(
+        path,
+        title,
+        summary,
+        kind,
+        source,
+        language,
+        tuple(tags),
+        tuple(aliases),
+        tuple(sections),
+        bool(untrusted),
+        revision,
+        Stamp(size, mtime, inode),
+        tokens,
+        at,
+    )
+
+
+def begin(identity: IndexIdentity, c: apsw.Connection) -> bool:
+    """Return whether the index was built with `identity`; if not, it is emptied and a new generation begins."""
+    wanted = (identity.embedder, identity.dimensions, identity.recipe)
+    if c.execute("SELECT embedder, dimensions, recipe FROM meta").fetchall() == [wanted]:
+        return True
+    for table in EMPTIED:
+        c.execute(f"DELETE FROM {table}")  # noqa: S608 - our own table names
+    c.execute("INSERT INTO directory VALUES ('', NULL, 0, 0)")
+    c.execute(
+        "UPDATE meta SET generation = lower(hex(randomblob(8))), total = 0, embedder = ?, dimensions = ?, recipe = ?",
+        wanted,
+    )
+    return False
+
+
+def apply(changes: Sequence[IndexChange], fence: int, c: apsw.Connection) -> Position:
+    """Make all `changes` in the caller's transaction and return the new position."""
+    row: Any = c.execute("SELECT generation, seq, doc, fence FROM meta").fetchall()[0]
+    generation, seq, doc, highest = row
+    if fence < highest:
+        raise LeaseLost("index", fence)
+    batch = _Batch(c, seq, doc)
+    for change in changes:
+        if isinstance(change, Touch):
+            batch.touch(change)
+        elif isinstance(change, Remove):
+            batch.remove(change.path)
+        else:
+            batch.replace(change)
+    batch.flush()
+    c.execute("UPDATE meta SET seq = ?, doc = ?, fence = ?", (batch.seq, batch.doc, fence))
+    return Position(generation, batch.seq)
+
+
+class _Batch:
+    """The rows of one call, gathered so that each table is written in one go."""
+
+    def __init__(self, c: apsw.Connection, seq: int, doc: int) -> None:
+        self._c, self.seq, self.doc = c, seq, doc
+        self._words: Counter[str] = Counter()
+        self._documents: Counter[str] = Counter()
+        self._touched: set[str] = set()
+        self._chunks: list[tuple[Any, ...]] = []
+        self._codes: list[tuple[Any, ...]] = []
+        self._vectors: list[tuple[int, bytes]] = []
+        self._written: set[str] = set()
+
+    def touch(self, change: Touch) -> None:
+        stamp = change.stamp
+        self._c.execute(
+            "UPDATE document SET size = ?, mtime_ns = ?, inode = ?, indexed_at_ns = ? WHERE path = ?",
+            (stamp.size, stamp.mtime_ns, stamp.inode, change.indexed_at_ns, change.path),
+        )
+        if self._c.changes():
+            self._touched.add(parent(change.path))
+
+    def remove(self, path: str) -> int | None:
+        """Remove the document and return its number, or None if there was none."""
+        if path in self._written:
+            self._flush_chunks()
+        row: Any = self._c.execute(
+            f"SELECT {RECORD_COLUMNS}, doc, words FROM document WHERE path = ?", (path,)
+        ).fetchall()  # noqa: S608 - a constant
+        if not row:
+            return None
+        *columns, doc, words = row[0]
+        self._forget(record_of(columns), doc)
+        self._words.subtract(unpack_words(words))
+        gone: Any = self._c.execute("SELECT seq FROM code WHERE doc = ? ORDER BY seq", (doc,)).fetchall()
+        for table in ("chunk", "vector", "code"):
+            self._c.executemany(f"DELETE FROM {table} WHERE seq = ?", gone)  # noqa: S608 - our own table names
+        self._c.executemany(
+            "INSERT INTO removal VALUES (?, ?)", [(self.seq + i, old) for i, (old,) in enumerate(gone, start=1)]
+        )
+        self.seq += len(gone) + 1
+        self._documents[parent(path)] -= 1
+        self._touched.add(parent(path))
+        return int(doc)
+
+    def _forget(self, record: DocumentRecord, doc: int) -> None:
+        self._c.execute("DELETE FROM document WHERE doc = ?", (doc,))
+        self._c.executemany(
+            "DELETE FROM name WHERE key = ? AND rank = ? AND path = ? AND position = ?",
+            [(n.key, n.rank, record.path, n.position) for n in names_of(record)],
+        )
+        self._c.executemany("DELETE FROM tag WHERE tag = ? AND doc = ?", [(tag, doc) for tag in set(record.tags)])
+
+    def replace(self, change: Replace) -> None:
+        record = change.record
+        doc = self.remove(record.path)
+        if doc is None:
+            self.doc += 1
+            doc = self.doc
+        words = Counter(word for chunk in change.chunks for word in chunk.words)
+        self._words.update(words)
+        self._insert_document(doc, record, pack_words(words))
+        self._gather(doc, change.chunks)
+        self._written.add(record.path)
+        self._documents[parent(record.path)] += 1
+        self._touched.add(parent(record.path))
+
+    def _insert_document(self, doc: int, r: DocumentRecord, words: bytes) -> None:
+        lists = json.dumps([r.tags, r.aliases, r.sections], ensure_ascii=False, separators=(",", ":"))
+        s = r.stamp
+        self._c.execute(
+            f"INSERT INTO document ({RECORD_COLUMNS}, doc, path_key, parent, words) "  # noqa: S608 - a constant
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(r.path, r.title, r.summary, r.kind, r.source, r.language, lists, int(r.untrusted), r.revision),
+                *(s.size, s.mtime_ns, s.inode, r.tokens, r.indexed_at_ns),
+                *(doc, r.path.casefold(), parent(r.path), words),
+            ),
+        )
+        self._c.executemany(
+            "INSERT INTO name (key, rank, path, position, section, doc) VALUES (?, ?, ?, ?, ?, ?)",
+            [(n.key, n.rank, r.path, n.position, n.section, doc) for n in names_of(r)],
+        )
+        self._c.executemany("INSERT INTO tag VALUES (?, ?)", [(tag, doc) for tag in set(r.tags)])
+
+    def _gather(self, doc: int, chunks: Sequence[IndexedChunk]) -> None:
+        for seq, k in enumerate(chunks, start=self.seq + 1):
+            section = json.dumps(k.section, ensure_ascii=False) if k.section else "[]"
+            self._chunks.append((seq, doc, k.ordinal, section, k.line_start, k.line_end, k.text))
+            self._codes.append((seq, doc, k.digest, k.code))
+            self._vectors.append((seq, k.half))
+        self.seq += len(chunks) + 1
+
+    def _flush_chunks(self) -> None:
+        self._c.executemany("INSERT INTO chunk VALUES (?, ?, ?, ?, ?, ?, ?)", self._chunks)
+        self._c.executemany("INSERT INTO code VALUES (?, ?, ?, ?)", self._codes)
+        self._c.executemany("INSERT INTO vector VALUES (?, ?)", self._vectors)
+        self._chunks, self._codes, self._vectors = [], [], []
+        self._written.clear()
+
+    def flush(self) -> None:
+        self._flush_chunks()
+        self._flush_words()
+        self._flush_directories()
+
+    def _flush_words(self) -> None:
+        changed = [(word, n) for word, n in sorted(self._words.items()) if n]
+        self._c.executemany(
+            "INSERT INTO vocabulary VALUES (?, ?) ON CONFLICT (word) DO UPDATE SET chunks = chunks + excluded.chunks",
+            changed,
+        )
+        self._c.executemany(
+            "DELETE FROM vocabulary WHERE word = ? AND chunks <= 0", [(w,) for w, n in changed if n < 0]
+        )
+
+    def _flush_directories(self) -> None:
+        counts: Counter[str] = Counter()
+        for folder, n in self._documents.items():
+            for path in with_ancestors(folder):
+                counts[path] += n
+        above = {path for folder in self._touched for path in with_ancestors(folder)}
+        # Deepest first: a directory's newest file is among its own files and what its subdirectories already say.
+        for path in sorted(above, key=lambda p: p.count("/") + bool(p), reverse=True):
+            self._flush_directory(path, counts[path])
+
+    def _flush_directory(self, path: str, more: int) -> None:
+        self._c.execute(
+            "INSERT INTO directory VALUES (?1, ?2, ?3, max("
+            "coalesce((SELECT max(mtime_ns) FROM document WHERE parent = ?1), 0), "
+            "coalesce((SELECT max(modified_ns) FROM directory WHERE parent = ?1), 0))) "
+            "ON CONFLICT (path) DO UPDATE SET documents = documents + excluded.documents, modified_ns = excluded.modified_ns",
+            (path, parent(path) if path else None, more),
+        )
+        if path:
+            self._c.execute("DELETE FROM directory WHERE path = ? AND documents <= 0", (path,))
+
+
+def with_ancestors(folder: str) -> Iterable[str]:
+    """Return the folder and everything above it, the root last."""
+    return (folder, *ancestors(folder))
+
+
+def pack_words(words: Counter[str]) -> bytes:
+    """Return the counts in few bytes."""
+    return zlib.compress(json.dumps(words, ensure_ascii=False, separators=(",", ":")).encode(), 1)
+
+
+def unpack_words(packed: bytes) -> dict[str, int]:
+    """Return what `pack_words` packed."""
+    words: dict[str, int] = json.loads(zlib.decompress(packed))
+    return words

@@ -1,0 +1,183 @@
+"""The state database on SQLite: what was acknowledged survives a power cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+import apsw
+
+from knowledge.storage.ports import Enrolment, Event, Lease, Standing, StandingChange
+from knowledge.storage.sqlite import Database, Value, load_schema
+
+APPLICATION_ID = 0x4B464753  # "KFGS"
+EVENTS_KEPT_S = 24 * 3600
+EVENTS_PRUNED_AT_ONCE = 64
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_TAKE = """
+INSERT INTO lease (name, holder, fence, expires_us) VALUES (:name, :holder, :first_fence, :expires)
+ON CONFLICT (name) DO UPDATE SET
+    holder = excluded.holder,
+    fence = CASE WHEN holder IS excluded.holder THEN fence ELSE max(fence + 1, excluded.fence) END,
+    expires_us = excluded.expires_us
+WHERE holder IS NULL OR holder = excluded.holder OR expires_us <= :now
+RETURNING name, holder, fence, expires_us
+"""
+
+
+class SqliteStateStore:
+    """Trust, leases and events in one file that several processes share."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._data_version = -1
+        self._last_event = 0
+
+    @classmethod
+    async def open(cls, path: Path, *, engine: str | None = None) -> SqliteStateStore:
+        """Return the store at `path`, created private and migrated if need be.
+
+        Raises:
+            UnsafeDatabaseEngine, ForeignDatabase, NewerDatabase, CorruptDatabase, DatabaseUnavailable: nothing was changed.
+        """
+        schema = load_schema("state", APPLICATION_ID, durable=True)
+        return cls(await anyio.to_thread.run_sync(partial(Database.open, path, schema, engine=engine)))
+
+    @property
+    def path(self) -> Path:
+        """Return where the database lies."""
+        return self._database.path
+
+    async def enrol(self, host: str, secret_digest: bytes, *, at: datetime) -> None:
+        """Remember the host's secret, replacing an older one."""
+        row = (host, secret_digest, _micros(at))
+        await self._database.write(
+            lambda c: c.execute("INSERT OR REPLACE INTO enrolment VALUES (?, ?, ?)", row).fetchall()
+        )
+
+    async def enrolments(self) -> Sequence[Enrolment]:
+        """Return all of them by host name."""
+        rows: Any = self._database.query("SELECT host, secret_digest, created_us FROM enrolment ORDER BY host")
+        return [Enrolment(host, digest, _moment(at)) for host, digest, at in rows]
+
+    async def host_of(self, secret_digest: bytes) -> str | None:
+        """Return the host whose secret has that digest, or None."""
+        sql = "SELECT host FROM enrolment WHERE secret_digest = ? ORDER BY host LIMIT 1"
+        rows: Any = self._database.query(sql, (secret_digest,))
+        return rows[0][0] if rows else None
+
+    async def standing(self, principal: str) -> Standing | None:
+        """Return what is recorded, or None for a principal that was never seen."""
+        rows: Any = self._database.query("SELECT * FROM standing WHERE principal = ?", (principal,))
+        return _standing(*rows[0]) if rows else None
+
+    async def standings(self) -> Sequence[Standing]:
+        """Return all, by principal."""
+        rows: Any = self._database.query("SELECT * FROM standing ORDER BY principal")
+        return [_standing(*row) for row in rows]
+
+    async def set_standing(self, standing: Standing, *, reason: str, by: str) -> None:
+        """Replace the principal's standing and add one line to its history; a new principal's score was 0 before."""
+        s, at = standing, _micros(standing.updated_at)
+
+        def change(c: apsw.Connection) -> None:
+            c.execute(
+                "INSERT INTO standing_change (principal, at_us, score_before, score_after, reason, decided_by) "
+                "VALUES (?1, ?2, coalesce((SELECT score FROM standing WHERE principal = ?1), 0.0), ?3, ?4, ?5)",
+                (s.principal, at, s.score, reason, by),
+            )
+            row = (s.principal, s.score, s.floor, s.ceiling, int(s.frozen), at)
+            c.execute("INSERT OR REPLACE INTO standing VALUES (?, ?, ?, ?, ?, ?)", row)
+
+        await self._database.write(change)
+
+    async def history(self, principal: str, *, limit: int) -> Sequence[StandingChange]:
+        """Return the newest `limit` changes, newest first."""
+        sql = "SELECT * FROM standing_change WHERE principal = ? ORDER BY id DESC LIMIT ?"
+        rows: Any = self._database.query(sql, (principal, limit))
+        return [StandingChange(i, who, _moment(at), old, new, why, by) for i, who, at, old, new, why, by in rows]
+
+    async def acquire_lease(self, name: str, holder: str, *, now: datetime, ttl_s: float) -> Lease | None:
+        """Take or extend the lease, or return None if another holder has it."""
+        values: dict[str, Value] = {
+            "name": name,
+            "holder": holder,
+            # The clock keeps fences growing when the state is lost or restored while the index, which remembers the
+            # highest fence it met, is not.
+            "first_fence": max(1, int(now.timestamp())),
+            "now": _micros(now),
+            "expires": _micros(now + timedelta(seconds=ttl_s)),
+        }
+        rows: Any = await self._database.write(lambda c: c.execute(_TAKE, values).fetchall())
+        return _lease(*rows[0]) if rows else None
+
+    async def release_lease(self, name: str, holder: str) -> None:
+        """Free it if `holder` has it; the fence is kept for the next one."""
+        sql = "UPDATE lease SET holder = NULL WHERE name = ? AND holder = ?"
+        await self._database.write(lambda c: c.execute(sql, (name, holder)).fetchall())
+
+    async def lease(self, name: str) -> Lease | None:
+        """Return the lease as last taken, expired or not; None if never taken or released."""
+        rows: Any = self._database.query("SELECT * FROM lease WHERE name = ? AND holder IS NOT NULL", (name,))
+        return _lease(*rows[0]) if rows else None
+
+    async def publish(self, topic: str, keys: Iterable[str]) -> int:
+        """Add one event a key and return the newest `seq`."""
+        rows = [(topic, key) for key in keys]
+        return await self._database.write(partial(_publish, rows)) if rows else await self.last_event()
+
+    async def events_after(self, seq: int, *, limit: int = 1000) -> Sequence[Event]:
+        """Return what came after `seq`, oldest first."""
+        sql = "SELECT seq, topic, key FROM event WHERE seq > ? ORDER BY seq LIMIT ?"
+        rows: Any = self._database.query(sql, (seq, limit))
+        return [Event(*row) for row in rows]
+
+    async def last_event(self) -> int:
+        """Return the newest `seq`, 0 when nothing ever happened; looks only after something was committed."""
+        ((version,),) = self._database.query("PRAGMA data_version")
+        if version != self._data_version:
+            # Asked before the query: a commit between the two is then seen next time.
+            rows: Any = self._database.query("SELECT seq FROM sqlite_sequence WHERE name = 'event'")
+            self._last_event, self._data_version = (rows[0][0] if rows else 0), int(str(version))
+        return self._last_event
+
+    async def check(self) -> Sequence[str]:
+        """Return what is wrong with the file; nothing when it is sound. Reads all of it."""
+        return await anyio.to_thread.run_sync(self._database.check)
+
+    async def close(self) -> None:
+        """Give everything back."""
+        await anyio.to_thread.run_sync(self._database.close)
+
+
+def _publish(rows: list[tuple[str, str]], c: apsw.Connection) -> int:
+    c.executemany("INSERT INTO event (topic, key) VALUES (?, ?)", rows)
+    newest = c.last_insert_rowid()
+    c.execute(
+        "DELETE FROM event WHERE at_s < unixepoch() - ? AND seq IN (SELECT seq FROM event ORDER BY seq LIMIT ?)",
+        (EVENTS_KEPT_S, len(rows) + EVENTS_PRUNED_AT_ONCE),
+    )
+    return newest
+
+
+def _micros(at: datetime) -> int:
+    if at.tzinfo is None:
+        raise ValueError("a time without its zone")
+    return (at - EPOCH) // timedelta(microseconds=1)
+
+
+def _moment(micros: int) -> datetime:
+    return EPOCH + timedelta(microseconds=micros)
+
+
+def _standing(principal: str, score: float, floor: float, ceiling: float, frozen: int, updated_us: int) -> Standing:
+    return Standing(principal, score, floor, ceiling, bool(frozen), _moment(updated_us))
+
+
+def _lease(name: str, holder: str, fence: int, expires_us: int) -> Lease:
+    return Lease(name, holder, fence, _moment(expires_us))
