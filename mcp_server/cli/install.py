@@ -1,0 +1,294 @@
+"""`install HOST`: the host starts this knowledge base from now on, has its own secret, and a person said what it may do."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+
+from knowledge.errors import KnowledgeError
+from mcp_server.cli.terminal import ask_yes_no, print_json, say
+from mcp_server.hosts.catalogue import HOSTS, Host, Place, host_named
+from mcp_server.hosts.edit import NotAnObject, TwiceTheSameKey, drop, lookup, put
+from mcp_server.hosts.entry import MASKED, NAME, Launch, Served, kb_of, key_for, masked, server_entry
+from mcp_server.hosts.files import ConfigurationRefused, backups, read, rewrite
+from mcp_server.hosts.jsonc import BadJson
+from mcp_server.settings import Settings, host_environment
+
+QUESTION = "May this host edit this knowledge base? Everything it does can be undone."
+EDIT_LEVEL = 3
+REFUSED, BAD_USAGE = 1, 2
+_LONGEST_FOLDER = 40
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what only this verb takes."""
+    parser.add_argument("host", help=", ".join(host.id for host in HOSTS))
+    action = parser.add_mutually_exclusive_group()
+    action.add_argument("--print", dest="show", action="store_true", help="print the entry instead of writing it")
+    action.add_argument("--undo", action="store_true", help="take our entry out again")
+    parser.add_argument("--project", action="store_true", help="for the project in the current folder only")
+    answer = parser.add_mutually_exclusive_group()
+    answer.add_argument("--yes-edit", dest="edit", action="store_true", default=None, help="let it edit; do not ask")
+    answer.add_argument("--no-edit", dest="edit", action="store_false", default=None, help="grant nothing; do not ask")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the person asked for; `edit` None means that the question is still open."""
+
+    host: str
+    kb: Path
+    state_dir: Path | None = None
+    show: bool = False
+    undo: bool = False
+    project: bool = False
+    edit: bool | None = None
+    json: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What installing needs of the world: `enrol` gives a host its secret, `grant` sets its level, `ask` a person."""
+
+    place: Place
+    launch: Launch
+    enrol: Callable[[str], str]
+    grant: Callable[[str, int], None]
+    ask: Callable[[str], bool | None]
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Connect the host, show how that would look, or undo it; return 0, 1 (the file refuses) or 2 (wrongly asked)."""
+    request = Request(
+        host=args.host,
+        kb=settings.kb,
+        state_dir=settings.state_dir,
+        show=args.show,
+        undo=args.undo,
+        project=args.project,
+        edit=args.edit,
+        json=settings.json,
+    )
+    means = Means(
+        place=Place(sys.platform, Path.home(), Path.cwd(), host_environment()),
+        launch=launch_of_this_program(),
+        enrol=lambda host: anyio.run(_enrol, settings, host),
+        grant=lambda host, level: anyio.run(_grant, settings, host, level),
+        ask=lambda question: ask_yes_no(question, stdin_is_tty=sys.stdin.isatty()),
+    )
+    return install(request, means)
+
+
+async def _enrol(settings: Settings, host: str) -> str:
+    from mcp_server.app import open_state, utc_now
+    from mcp_server.gate.enrolment import enrol
+
+    async with open_state(settings) as state:
+        return await enrol(state, host, now=utc_now())
+
+
+async def _grant(settings: Settings, host: str, level: int) -> None:
+    from mcp_server.app import open_state, utc_now
+    from mcp_server.gate.enrolment import Principal, os_user
+    from mcp_server.gate.scores import grant
+
+    async with open_state(settings) as state:
+        await grant(state, Principal(os_user(), host).id, level, by=os_user(), now=utc_now())
+
+
+def launch_of_this_program(executable: str | None = None) -> Launch:
+    """Return how a host starts the program that is running now, wherever the host itself was started."""
+    interpreter = Path(executable or sys.executable)
+    for script in (interpreter.with_name(NAME), interpreter.with_name(f"{NAME}.exe")):
+        if script.is_file():
+            return Launch(str(script))
+    try:
+        importlib.metadata.distribution(NAME)
+    except importlib.metadata.PackageNotFoundError:
+        # A checkout that was never installed is importable only from its own folder, where no host starts.
+        return Launch(str(interpreter), ("-m", "mcp_server"), {"PYTHONPATH": str(Path(__file__).resolve().parents[2])})
+    return Launch(str(interpreter), ("-m", "mcp_server"))
+
+
+def install(request: Request, means: Means) -> int:
+    """Do what `request` asks with `means`; say on stderr what was refused and why."""
+    host = host_named(request.host)
+    if host is None:
+        say(f"there is no host {request.host!r} here; known are {', '.join(known.id for known in HOSTS)}")
+        return BAD_USAGE
+    file = host.config_file(means.place, project=request.project)
+    if file is None:
+        say(f"{host.name} has no configuration per project; leave out --project")
+        return BAD_USAGE
+    if not request.undo and not request.kb.is_dir():
+        say(f"there is no folder {request.kb}; name the knowledge base with --kb DIR")
+        return BAD_USAGE
+    installation = _Installation(request, means, host, file)
+    try:
+        return installation.undo() if request.undo else installation.show() if request.show else installation.write()
+    except (BadJson, NotAnObject, TwiceTheSameKey) as error:
+        say(f"{file} was not changed: {error}. Correct it in an editor, then try again.")
+    except ConfigurationRefused as error:
+        say(str(error))
+    return REFUSED
+
+
+@dataclass(frozen=True, slots=True)
+class _Installation:
+    request: Request
+    means: Means
+    host: Host
+    file: Path
+
+    def write(self) -> int:
+        """Write the entry. Everything that can refuse is tried before the host is enrolled: that ends its old secret."""
+        self._with_entry(read(self.file) or "", MASKED)
+        at_home = self.file.parent.is_dir()
+        may_edit = self._answer()
+        secret = self._enrol()
+        done = rewrite(self.file, lambda text: self._with_entry(text, secret), same=self._without_entry)
+        if may_edit:
+            self.means.grant(self.principal_host, EDIT_LEVEL)
+        key, _ = self._key(read(self.file) or "")
+        self._report(key, done.backup, may_edit=may_edit)
+        if not at_home:
+            say(f"{self.file.parent} was not there before: is {self.host.name} installed for this account?")
+        if self.request.project:
+            say(f"{self.file} now holds a secret: keep it out of version control.")
+        return 0
+
+    def show(self) -> int:
+        """Print the entry. Only with the question answered is the host enrolled and the secret shown."""
+        text = read(self.file) or ""
+        key, _ = self._key(text)
+        enrolled = self.request.edit is not None
+        entry = self._entry(text, key, self._enrol() if enrolled else MASKED)
+        if self.request.edit:
+            self.means.grant(self.principal_host, EDIT_LEVEL)
+        print_json({self.host.servers: {key: entry if enrolled else masked(entry)}})
+        say(f"For {self.file}; nothing was written.")
+        if enrolled:
+            say(f"{self.principal_host} has this secret now; an earlier one no longer works.")
+        else:
+            say("To get it with its secret, for pasting, add --no-edit or --yes-edit: that enrols the host.")
+        return 0
+
+    def undo(self) -> int:
+        """Take our entry out, and what was made to hold it; say what stays."""
+        text = read(self.file) or ""
+        key, there = self._key(text)
+        if not there:
+            return self._nothing_to_undo(text)
+        prune = not self._had_servers_before()
+        done = rewrite(
+            self.file, lambda now: drop(now, (self.host.servers, key), prune=prune), same=self._without_entry
+        )
+        stays = f"knowledge-forge trust grant {self.principal_host} 2"
+        if self.request.json:
+            print_json({"host": self.host.id, "file": str(self.file), "removed": key})
+        else:
+            print(f"{self.host.name} no longer starts {key} ({self.file}).")
+        say(
+            f"Nothing else was revoked: {self.principal_host} stays enrolled with the level it has "
+            f"(`{stays}` takes back a grant). {self.host.restart}"
+        )
+        return 0
+
+    @property
+    def principal_host(self) -> str:
+        """Return the name that the host is enrolled by.
+
+        A project has its own: two files of one host with one name would end each other's secret.
+        """
+        if not self.request.project:
+            return self.host.id
+        folder = re.sub(r"[^a-z0-9_-]+", "-", self.means.place.folder.name.lower()).strip("-")
+        return f"{self.host.id}.{folder[:_LONGEST_FOLDER] or 'project'}"
+
+    def _answer(self) -> bool:
+        if self.request.edit is not None:
+            return self.request.edit
+        return bool(self.means.ask(QUESTION))
+
+    def _enrol(self) -> str:
+        return self.means.enrol(self.principal_host)
+
+    def _servers(self, text: str) -> dict[str, object]:
+        found = lookup(text, (self.host.servers,))
+        return {str(key): entry for key, entry in found.items()} if isinstance(found, dict) else {}
+
+    def _key(self, text: str) -> tuple[str, bool]:
+        return key_for(self._servers(text), self.request.kb.name, same=self._is_this_kb)
+
+    def _is_this_kb(self, folder: str) -> bool:
+        here = self.request.kb
+        return Path(folder) == here or (Path(folder).is_absolute() and Path(folder).resolve() == here.resolve())
+
+    def _entry(self, text: str, key: str, secret: str) -> dict[str, object]:
+        state_dir = self.request.state_dir
+        served = Served(
+            _in_unicode(self.file, self.request.kb), _in_unicode(self.file, state_dir) if state_dir else None
+        )
+        earlier = self._servers(text).get(key)
+        return server_entry(self.means.launch, served, secret, typed=self.host.typed, earlier=earlier)
+
+    def _with_entry(self, text: str, secret: str) -> str:
+        key, _ = self._key(text)
+        return put(text, (self.host.servers, key), self._entry(text, key, secret))
+
+    def _without_entry(self, text: str) -> frozenset[str]:
+        """Return what the file would be without our entry; a copy that says this is backup enough."""
+        path = (self.host.servers, self._key(text)[0])
+        return frozenset({drop(text, path), drop(text, path, prune=True)})
+
+    def _had_servers_before(self) -> bool:
+        """Return whether the list of servers was there before we came, as far as the last copy of the file tells."""
+        copies = backups(self.file)
+        try:
+            return bool(copies) and lookup(read(copies[-1]) or "", (self.host.servers,)) is not None
+        except KnowledgeError:
+            return True
+
+    def _nothing_to_undo(self, text: str) -> int:
+        others = {key: kb for key, entry in self._servers(text).items() if (kb := kb_of(entry))}
+        if self.request.json:
+            print_json({"host": self.host.id, "file": str(self.file), "removed": None})
+        say(f"{self.host.name} has no entry for {self.request.kb} in {self.file}; nothing was changed.")
+        for key, kb in others.items():
+            say(f"  {key} is for another knowledge base: --undo --kb {kb}")
+        return REFUSED if others else 0
+
+    def _report(self, key: str, backup: Path | None, *, may_edit: bool) -> None:
+        later = f"knowledge-forge trust grant {self.principal_host} {EDIT_LEVEL}"
+        if self.request.json:
+            answer = {"host": self.host.id, "file": str(self.file), "server": key, "kb": str(self.request.kb)}
+            print_json({**answer, "backup": _text(backup), "granted": EDIT_LEVEL if may_edit else None})
+        else:
+            print(f"{self.host.name} now starts {key} for {self.request.kb}")
+            print(f"  written to  {self.file}")
+            if backup:
+                print(f"  backup      {backup}")
+            granted = f"granted (level {EDIT_LEVEL})" if may_edit else f"nothing granted; later: {later}"
+            print(f"  editing     {granted}")
+        say(self.host.restart)
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def _in_unicode(file: Path, folder: Path) -> str:
+    """Return the folder as text that a JSON file can hold."""
+    text = str(folder)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigurationRefused(file, f"the name of {text!r} is not Unicode, which JSON cannot hold") from error
+    return text

@@ -1,0 +1,44 @@
+"""What every verb needs of a terminal: answers on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def console() -> Console:
+    """Return a console on stderr for progress and remarks; rich itself honours NO_COLOR and pipes."""
+    from rich.console import Console  # `serve` never draws
+
+    return Console(stderr=True, highlight=False, markup=False)
+
+
+def say(text: str) -> None:
+    """Put a remark on stderr, as it is: paths keep their brackets and are not wrapped."""
+    print(text, file=sys.stderr)
+
+
+def print_json(answer: object) -> None:
+    """Put `answer` on stdout as one JSON document, in ASCII where the terminal speaks no UTF-8."""
+    unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    print(json.dumps(answer, ensure_ascii=not unicode, indent=2))
+
+
+def ask_yes_no(question: str, *, stdin_is_tty: bool) -> bool | None:
+    """Return the person's answer; an empty line is a no; None where nobody can be asked."""
+    if not stdin_is_tty:
+        return None
+    answers = {"y": True, "yes": True, "n": False, "no": False, "": False}
+    while True:
+        print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)  # stdout carries only the answer
+        line = sys.stdin.readline()
+        if not line:
+            return None
+        answer = answers.get(line.strip().lower())
+        if answer is not None:
+            return answer
+        say("Please answer y or n.")

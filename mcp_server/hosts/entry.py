@@ -1,0 +1,115 @@
+"""Our entry in a host's list of servers: how it is written, named and known again. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PureWindowsPath
+
+NAME = "knowledge-forge"
+MODULE = "mcp_server"
+SECRET = "FORGE_ENROLMENT"  # noqa: S105 - the variable's name
+MASKED = "(kept secret)"
+_LONGEST_SUFFIX = 24
+"""Hosts put the server's name in front of every tool's, and some allow 64 characters for both."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How the server's process is started, whatever it serves."""
+
+    command: str
+    arguments: tuple[str, ...] = ()
+    environ: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What is served. Both are absolute; `state_dir` None means the platform's place."""
+
+    kb: str
+    state_dir: str | None = None
+
+
+def server_entry(
+    launch: Launch, served: Served, secret: str, *, typed: bool, earlier: object = None
+) -> dict[str, object]:
+    """Return the entry. What a person added to `earlier` (flags, variables, a host's own fields) is kept."""
+    old = earlier if isinstance(earlier, dict) else {}
+    old_environ = old.get("env")
+    args = [*launch.arguments, "serve", "--kb", served.kb]
+    if served.state_dir is not None:
+        args += ["--state-dir", served.state_dir]
+    ours: dict[str, object] = {"type": "stdio"} if typed else {}
+    ours |= {"command": launch.command, "args": [*args, *_added_flags(_texts(old.get("args")))]}
+    kept = {**old_environ} if isinstance(old_environ, dict) else {}
+    ours["env"] = kept | dict(launch.environ or {}) | {SECRET: secret}
+    return ours | {key: value for key, value in old.items() if key not in ours}
+
+
+def masked(entry: Mapping[str, object]) -> dict[str, object]:
+    """Return the entry as it may be shown."""
+    environ = entry.get("env")
+    shown = {**environ, SECRET: MASKED} if isinstance(environ, dict) else environ
+    return {**entry, "env": shown}
+
+
+def kb_of(entry: object) -> str | None:
+    """Return the knowledge base that `entry` serves; None if it is not an entry of ours or names none."""
+    if not isinstance(entry, dict):
+        return None
+    args = _texts(entry.get("args"))
+    words = {PureWindowsPath(text).stem for text in (str(entry.get("command", "")), *args)}
+    if "serve" not in args or not words & {NAME, MODULE}:
+        return None
+    environ = entry.get("env")
+    named = _value_of("--kb", args) or (environ.get("FORGE_KB") if isinstance(environ, dict) else None)
+    return named if isinstance(named, str) else None
+
+
+def key_for(servers: Mapping[str, object], kb_name: str, *, same: Callable[[str], bool]) -> tuple[str, bool]:
+    """Return the key for a knowledge base whose folder is called `kb_name`, and whether its entry is there already.
+
+    `same` says whether a folder that an entry names is this knowledge base. The first one is called `knowledge-forge`,
+    others have their folder's name behind it, and a number where that is taken too.
+    """
+    for key, entry in servers.items():
+        kb = kb_of(entry)
+        if kb is not None and same(kb):
+            return key, True
+    if NAME not in servers:
+        return NAME, False
+    suffix = re.sub(r"[^a-z0-9_]+", "-", kb_name.lower()).strip("-")[:_LONGEST_SUFFIX].rstrip("-") or "kb"
+    wanted = f"{NAME}-{suffix}"
+    number = 2
+    while wanted in servers:
+        wanted, number = f"{NAME}-{suffix}-{number}", number + 1
+    return wanted, False
+
+
+def _texts(args: object) -> list[str]:
+    return [text for text in args if isinstance(text, str)] if isinstance(args, list) else []
+
+
+def _value_of(flag: str, args: Sequence[str]) -> str | None:
+    for place, text in enumerate(args):
+        if text == flag and place + 1 < len(args):
+            return args[place + 1]
+        if text.startswith(flag + "="):
+            return text.removeprefix(flag + "=")
+    return None
+
+
+def _added_flags(args: Sequence[str]) -> list[str]:
+    """Return what a person wrote behind `serve` besides the folders, for example `--read-only`."""
+    if "serve" not in args:
+        return []
+    rest = iter(args[args.index("serve") + 1 :])
+    kept = []
+    for text in rest:
+        if text in ("--kb", "--state-dir"):
+            next(rest, None)
+        elif not text.startswith(("--kb=", "--state-dir=")):
+            kept.append(text)
+    return kept

@@ -1,0 +1,153 @@
+"""Changing a file that belongs to someone else: backed up first, whole or not at all, as it was in every other way."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from knowledge.errors import KnowledgeError
+
+_TRIES = 5
+
+
+class ConfigurationRefused(KnowledgeError):
+    """A host's configuration file that cannot be changed safely. Nothing was written."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        self.path, self.problem = path, problem
+        super().__init__(f"{path} was not changed: {problem}")
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """What became of a file; `backup` is None where none was needed or nothing was there."""
+
+    changed: bool
+    backup: Path | None = None
+
+
+def read(path: Path) -> str | None:
+    """Return the file's text with its line breaks and byte order mark as they are; None if there is no file.
+
+    Raises:
+        ConfigurationRefused: it cannot be read, or is not UTF-8.
+    """
+    data = _read_bytes(path)
+    return None if data is None else _decoded(path, data)
+
+
+def rewrite(
+    path: Path, edit: Callable[[str], str], *, backup: bool = True, same: Callable[[str], frozenset[str]] | None = None
+) -> Rewritten:
+    """Make the file say `edit(its text)`, "" where there is none; a symlink stays one and its target is changed.
+
+    With `backup` a copy is left beside it before that, unless an earlier copy is that text or one of `same(its text)`.
+    Should the host write at the same moment, its new text is edited instead.
+
+    Raises:
+        ConfigurationRefused: it cannot be read or written, or the host keeps writing to it.
+    """
+    target = Path(os.path.realpath(path))
+    for _ in range(_TRIES):
+        found = _read_bytes(target)
+        before = "" if found is None else _decoded(target, found)
+        after = edit(before)
+        if after == before:
+            return Rewritten(changed=False)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with _written(target, after.encode()) as temporary:
+                if _read_bytes(target) != found:
+                    continue
+                known = {before} | (same(before) if same else frozenset())
+                copy = _back_up(target, found, known) if backup and found is not None else None
+                temporary.replace(target)
+        except OSError as error:
+            raise ConfigurationRefused(path, f"{error.strerror or error}; close the host and try again") from error
+        _sync_folder(target.parent)
+        return Rewritten(changed=True, backup=copy)
+    raise ConfigurationRefused(path, "something keeps writing to it; close the host and try again")
+
+
+def backups(path: Path) -> list[Path]:
+    """Return the copies that were left beside the file, oldest first."""
+    target = Path(os.path.realpath(path))
+    prefix = _backup_prefix(target)
+    if not target.parent.is_dir():
+        return []
+    numbered = [(p.name.removeprefix(prefix), p) for p in target.parent.iterdir() if p.name.startswith(prefix)]
+    return [p for _, p in sorted((int(number), p) for number, p in numbered if number.isdecimal())]
+
+
+def _backup_prefix(target: Path) -> str:
+    return f"{target.name}.bak-knowledge-forge-"
+
+
+def _read_bytes(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigurationRefused(path, f"it cannot be read ({error.strerror or error})") from error
+
+
+def _decoded(path: Path, data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise ConfigurationRefused(path, f"it is not UTF-8 text (byte {error.start})") from error
+
+
+@contextlib.contextmanager
+def _written(target: Path, data: bytes) -> Iterator[Path]:
+    """Write `data` durably beside `target`, with its mode and owner; what was not moved away is removed afterwards."""
+    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        _take_after(temporary, target)
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _take_after(temporary: Path, target: Path) -> None:
+    """Give the new file the mode and owner of the old one; without one it stays the person's alone: it has a secret."""
+    with contextlib.suppress(FileNotFoundError):
+        old = target.stat()
+        if hasattr(os, "chown") and (old.st_uid, old.st_gid) != (os.getuid(), os.getgid()):
+            with contextlib.suppress(PermissionError):
+                os.chown(temporary, old.st_uid, old.st_gid)
+        temporary.chmod(stat.S_IMODE(old.st_mode))
+
+
+def _back_up(target: Path, data: bytes, known: set[str]) -> Path | None:
+    earlier = backups(target)
+    if any(_read_bytes(copy) in {text.encode() for text in known} for copy in earlier):
+        return None
+    number = int(earlier[-1].name.removeprefix(_backup_prefix(target))) + 1 if earlier else 1
+    copy = target.with_name(f"{_backup_prefix(target)}{number}")
+    with _written(copy, data) as temporary:
+        _take_after(temporary, target)
+        temporary.replace(copy)
+    return copy
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "nt":
+        return  # Windows has no way to sync a folder, and needs none
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
