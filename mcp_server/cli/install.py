@@ -17,7 +17,7 @@ from mcp_server.cli.terminal import ask_yes_no, print_json, say
 from mcp_server.hosts.catalogue import HOSTS, Host, Place, host_named
 from mcp_server.hosts.edit import NotAnObject, TwiceTheSameKey, drop, lookup, put
 from mcp_server.hosts.entry import MASKED, NAME, Launch, Served, kb_of, key_for, masked, server_entry
-from mcp_server.hosts.files import ConfigurationRefused, backups, read, rewrite
+from mcp_server.hosts.files import ConfigurationRefused, backups, check_writable, read, rewrite
 from mcp_server.hosts.jsonc import BadJson
 from mcp_server.settings import Settings, host_environment
 
@@ -150,6 +150,7 @@ class _Installation:
     def write(self) -> int:
         """Write the entry. Everything that can refuse is tried before the host is enrolled: that ends its old secret."""
         self._with_entry(read(self.file) or "", MASKED)
+        check_writable(self.file)
         at_home = self.file.parent.is_dir()
         may_edit = self._answer()
         secret = self._enrol()

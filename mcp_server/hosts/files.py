@@ -74,6 +74,19 @@ def rewrite(
     raise ConfigurationRefused(path, "something keeps writing to it; close the host and try again")
 
 
+def check_writable(path: Path) -> None:
+    """Return if the folder that holds the file, or the nearest one above it that exists, can be written to.
+
+    Raises:
+        ConfigurationRefused: it cannot, or something that is no folder stands in the way.
+    """
+    folder = Path(os.path.realpath(path)).parent
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        raise ConfigurationRefused(path, f"nothing can be written in {folder}")
+
+
 def backups(path: Path) -> list[Path]:
     """Return the copies that were left beside the file, oldest first."""
     target = Path(os.path.realpath(path))

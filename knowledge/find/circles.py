@@ -1,0 +1,342 @@
+"""The first two circles: the map of a directory, and one document as a territory."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Literal
+
+import anyio.to_thread
+
+from knowledge.document import Document, find_section, parse, section_lines, section_text
+from knowledge.errors import AmbiguousName, InvalidPath, NoSuchPath, UnknownRevision, UnreadableDocument
+from knowledge.map import Entry, describe_directory, readable
+from knowledge.paths import INDEX_NAME, MARKDOWN_SUFFIXES, clean_path, is_markdown, parent
+from knowledge.provenance import FETCHED_KINDS, authority_of, source_kind
+from knowledge.storage.ports import DirectoryRecord, DocumentRecord, IndexStore
+from knowledge.tokens import count_tokens
+from knowledge.vault import FileRead, Vault
+
+MOST_CHILDREN = 200
+"""Entries of one map; what is left out is said by `truncated`."""
+WHOLE_TOKENS = 1000
+"""A document of at most so many tokens is returned whole, whatever the view."""
+PAGE_CHARACTERS = 16_000
+LEAD_CHARACTERS = 1_200
+MOST_OUTLINE = 300
+LONGEST_RESOURCE = 400_000
+PARSE_ASIDE_BYTES = 100_000
+"""A file larger than this is parsed on a worker thread, so that other calls are answered meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class MapView:
+    """Circle 1. `derived` says that no `_index.md` wrote this summary; `count` documents lie here and below."""
+
+    path: str
+    title: str
+    summary: str
+    derived: bool
+    children: Sequence[Entry]
+    count: int
+    modified: str | None
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OutlineLine:
+    """One heading: its path (`A > B`), level, line in the file, and the tokens of its whole section."""
+
+    section: str
+    level: int
+    line: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Circle 2. `text` is what was asked for, from `offset`; `next_offset` is where it goes on, None at the end."""
+
+    path: str
+    title: str
+    revision: str
+    metadata: Mapping[str, object]
+    outline: Sequence[OutlineLine]
+    text: str
+    next_offset: int | None
+    source: str
+    authority: float
+    tainted: bool
+    note: str | None
+
+
+class Circles:
+    """Looks at the files (the truth) with what the index knows of them (titles, summaries, counts)."""
+
+    def __init__(self, vault: Vault, index: IndexStore) -> None:
+        self._vault, self._index = vault, index
+
+    async def map(self, path: str = "", depth: int = 1) -> MapView:
+        """Return the map of the directory at `path`, children by name, `depth` levels of them, parents before children.
+
+        Raises:
+            InvalidPath, NoSuchPath: there is no such directory.
+        """
+        directory = clean_path(path)
+        if directory and is_markdown(directory):
+            raise InvalidPath(
+                path, f"it is a document; read it with kb_read({directory!r}), or map {parent(directory)!r}"
+            )
+        record = await self._index.directory(directory)
+        complete = await self._is_complete()
+        if (record is None or not complete) and not self._is_directory(directory):
+            raise NoSuchPath(directory, await self._nearest(directory))
+        entries, truncated = await self._entries(directory, depth, complete=complete)
+        index_page = await self._index.document(_join(directory, INDEX_NAME))
+        own = [entry for entry in entries if parent(entry.path) == directory]
+        return MapView(
+            path=directory,
+            title=index_page.title if index_page else self._name(directory),
+            summary=index_page.summary if index_page and index_page.summary else describe_directory(own),
+            derived=index_page is None,
+            children=entries,
+            count=record.documents if record else len(own),
+            modified=_when(record.modified_ns) if record and record.modified_ns else None,
+            truncated=truncated,
+        )
+
+    async def _entries(self, directory: str, depth: int, *, complete: bool) -> tuple[list[Entry], bool]:
+        found: list[Entry] = []
+        truncated = False
+        for entry in await self._children(directory, complete=complete):
+            if len(found) >= MOST_CHILDREN:
+                return found, True
+            found.append(entry)
+            if depth > 1 and entry.kind == "directory":
+                below, cut = await self._entries(entry.path, depth - 1, complete=complete)
+                room = MOST_CHILDREN - len(found)
+                truncated = truncated or cut or len(below) > room
+                found.extend(below[:room])
+        return found, truncated
+
+    async def _children(self, directory: str, *, complete: bool) -> list[Entry]:
+        folders, documents = await self._index.children(directory, limit=MOST_CHILDREN + 2)
+        entries = {record.path: await self._folder_entry(record) for record in folders}
+        entries.update({record.path: _document_entry(record) for record in documents})
+        if not complete:
+            self._add_unindexed(directory, entries)
+        entries.pop(_join(directory, INDEX_NAME), None)
+        return [entries[path] for path in sorted(entries, key=lambda p: (entries[p].kind != "directory", p))]
+
+    async def _folder_entry(self, record: DirectoryRecord) -> Entry:
+        page = await self._index.document(_join(record.path, INDEX_NAME))
+        summary = page.summary if page and page.summary else await self._derived_summary(record.path)
+        return Entry(
+            name=record.path.rpartition("/")[2],
+            path=record.path,
+            title=page.title if page else readable(record.path.rpartition("/")[2]),
+            kind="directory",
+            summary=summary,
+            count=record.documents,
+            modified=_when(record.modified_ns),
+        )
+
+    async def _derived_summary(self, directory: str) -> str:
+        folders, documents = await self._index.children(directory, limit=4)
+        entries = [_document_entry(record) for record in documents]
+        entries += [_plain_entry(record.path, "directory") for record in folders]
+        return describe_directory(entries)
+
+    def _add_unindexed(self, directory: str, entries: dict[str, Entry]) -> None:
+        """Show what lies there although the index has not come to it: the files are the truth."""
+        there = self._vault.list_dir(directory)
+        for name in there.directories[:MOST_CHILDREN]:
+            entries.setdefault(_join(directory, name), _plain_entry(_join(directory, name), "directory"))
+        for name in there.documents[:MOST_CHILDREN]:
+            entries.setdefault(_join(directory, name), _plain_entry(_join(directory, name), "document"))
+
+    def _is_directory(self, path: str) -> bool:
+        try:
+            self._vault.list_dir(path)
+        except (NoSuchPath, UnreadableDocument):
+            return False
+        return True
+
+    async def _is_complete(self) -> bool:
+        progress = await self._index.progress()
+        return 0 < progress.total <= progress.done
+
+    def _name(self, directory: str) -> str:
+        return readable(directory.rpartition("/")[2]) if directory else self._vault.root.name
+
+    async def read(
+        self,
+        path: str,
+        *,
+        section: str | None = None,
+        view: Literal["outline", "full"] = "outline",
+        revision: str | None = None,
+        offset: int = 0,
+    ) -> Reading:
+        """Return the document at `path` as it is on disk now.
+
+        `path` may leave out the suffix, or be a title, alias or file name that only one document bears.
+
+        Raises:
+            InvalidPath, NoSuchPath, AmbiguousName, NoSuchSection, UnknownRevision: with what there is instead.
+        """
+        found, file = await self._open(path)
+        if revision is not None and revision != file.revision:
+            raise UnknownRevision(found, revision, file.revision)
+        document = await _parsed(found, file.raw)
+        known = await self._index.document(found)
+        body, note = _asked_text(document, section, view)
+        text, next_offset = _page(body, offset)
+        return Reading(
+            path=found,
+            title=document.title,
+            revision=file.revision,
+            metadata=document.metadata,
+            outline=_outline(document),
+            text=text,
+            next_offset=next_offset,
+            source=document.source,
+            authority=authority_of(document.source),
+            tainted=is_tainted(document.source, untrusted=document.untrusted or bool(known and known.untrusted)),
+            note=note,
+        )
+
+    async def whole(self, path: str) -> str:
+        """Return the text of the document at exactly `path`, cut at `LONGEST_RESOURCE` characters, which is then said.
+
+        Raises:
+            InvalidPath, NoSuchPath: with what there is instead.
+        """
+        found, file = await self._open(path)
+        text = (await _parsed(found, file.raw)).text
+        if len(text) <= LONGEST_RESOURCE:
+            return text
+        return (
+            text[:LONGEST_RESOURCE]
+            + f"\n\n[cut after {LONGEST_RESOURCE} of {len(text)} characters: read on with kb_read]\n"
+        )
+
+    async def _open(self, asked: str) -> tuple[str, FileRead]:
+        """Return the document that `asked` names, and its bytes."""
+        path = clean_path(asked)
+        for candidate in _spellings(path):
+            try:
+                return candidate, await anyio.to_thread.run_sync(self._vault.read, candidate)
+            except NoSuchPath:
+                continue
+        found = await self._by_name(path)
+        return found, await anyio.to_thread.run_sync(self._vault.read, found)
+
+    async def _by_name(self, asked: str) -> str:
+        matches = [m for m in await self._index.named(asked.partition("#")[0], limit=20) if m.by != "heading"]
+        paths = list(dict.fromkeys(match.path for match in matches))
+        if not paths:
+            if self._is_directory(asked):
+                raise NoSuchPath(asked, [f"the directory itself: kb_map({asked!r})"])
+            raise NoSuchPath(asked, await self._nearest(asked))
+        if len(paths) > 1 and matches[0].by == matches[1].by:
+            raise AmbiguousName(asked, paths)
+        return paths[0]
+
+    async def _nearest(self, asked: str) -> list[str]:
+        """Return up to three paths that look like `asked`."""
+        word = asked.rpartition("/")[2].rpartition(".")[0] or asked.rpartition("/")[2]
+        holding = await self._index.paths(contains=word, limit=50) if word else []
+        pool = list(holding) or list(await self._index.paths(limit=5000))
+        pool += sorted({parent(path) for path in pool} - {""})
+        return difflib.get_close_matches(asked, pool, n=3, cutoff=0.5) or list(holding[:3])
+
+
+def is_tainted(source: str, *, untrusted: bool) -> bool:
+    """Return whether text is data that somebody else wrote: fetched, or lying under a path marked untrusted."""
+    return untrusted or source_kind(source) in FETCHED_KINDS
+
+
+def chunk_section(chunk_path: Sequence[str]) -> str:
+    """Return a heading path as it is shown and asked for: `A > B`."""
+    return " > ".join(chunk_path)
+
+
+async def _parsed(path: str, raw: bytes) -> Document:
+    if len(raw) <= PARSE_ASIDE_BYTES:
+        return parse(path, raw)
+    return await anyio.to_thread.run_sync(partial(parse, path, raw))
+
+
+def _spellings(path: str) -> list[str]:
+    """Return the file names that `path` may stand for, likeliest first."""
+    if not path:
+        return [INDEX_NAME]
+    if is_markdown(path):
+        return [path]
+    return [*(path + suffix for suffix in MARKDOWN_SUFFIXES), f"{path}/{INDEX_NAME}"]
+
+
+def _asked_text(document: Document, section: str | None, view: str) -> tuple[str, str | None]:
+    """Return the text that is asked for, and what was left out of it, if anything."""
+    if section is not None:
+        return section_text(document, find_section(document, section))[2], None
+    body = "\n".join(document.text.split("\n")[document.body_line - 1 :])
+    tokens = count_tokens(body)
+    if view == "full" or tokens <= WHOLE_TOKENS:
+        return body, None
+    first = document.headings[1].line if len(document.headings) > 1 else document.body_line + 30
+    lead = "\n".join(document.text.split("\n")[document.body_line - 1 : first - 1]).strip()[:LEAD_CHARACTERS]
+    note = f"the beginning of {tokens} tokens: ask for a section of the outline, or for view='full'"
+    return lead, note
+
+
+def _page(text: str, offset: int) -> tuple[str, int | None]:
+    """Return at most a page of `text` from `offset`, ending at a line where there is one, and where to go on."""
+    end = offset + PAGE_CHARACTERS
+    if end >= len(text):
+        return text[offset:], None
+    line_end = text.rfind("\n", offset + PAGE_CHARACTERS // 2, end) + 1
+    end = line_end or end
+    return text[offset:end], end
+
+
+def _outline(document: Document) -> list[OutlineLine]:
+    lengths = section_lines(document)
+    headings = document.headings
+    level = 6
+    while len(headings) > MOST_OUTLINE and level > 1:
+        headings = tuple(h for h in headings if h.level < level)
+        level -= 1
+    return [OutlineLine(chunk_section(h.path), h.level, h.line, lengths[h.line]) for h in headings[:MOST_OUTLINE]]
+
+
+def _document_entry(record: DocumentRecord) -> Entry:
+    return Entry(
+        name=record.path.rpartition("/")[2],
+        path=record.path,
+        title=record.title,
+        kind="document",
+        summary=record.summary,
+        count=1,
+        modified=_when(record.stamp.mtime_ns),
+    )
+
+
+def _plain_entry(path: str, kind: Literal["directory", "document"]) -> Entry:
+    name = path.rpartition("/")[2]
+    return Entry(
+        name=name, path=path, title=readable(name), kind=kind, summary="", count=int(kind == "document"), modified=None
+    )
+
+
+def _join(directory: str, name: str) -> str:
+    return f"{directory}/{name}" if directory else name
+
+
+def _when(time_ns: int) -> str:
+    """Return a time as ISO 8601 in UTC, to the second."""
+    return datetime.fromtimestamp(time_ns // 1_000_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,308 @@
+"""Circle 3: from a question to ranked chunks. Puts words, both engines, fusion and scent together."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import anyio
+
+from knowledge.embed.ports import Embedder
+from knowledge.errors import BadCursor, NoSuchPath
+from knowledge.find.analysis import Analyzer, is_stop_word, stem, words
+from knowledge.find.circles import chunk_section, is_tainted
+from knowledge.find.rank import Fused, collapse, fuse
+from knowledge.find.route import Mode, Route, route
+from knowledge.find.scent import Place, Scent, Signs, judge
+from knowledge.find.snippet import snippet
+from knowledge.index.ports import KeywordIndex, QueryTerm, Scored, VectorIndex
+from knowledge.paths import clean_path
+from knowledge.provenance import authority_of
+from knowledge.storage.ports import ChunkRow, Filters, IndexStore, NameMatch
+
+DEPTH = 100
+"""Chunks taken from each engine before fusion."""
+MOST_TERMS = 48
+"""Distinct words of a question that are searched for; of a longer one (a pasted log) the rarest."""
+TYPO_WEIGHT = 0.8
+PREFIX_WEIGHT = 0.6
+MOST_COMPLETIONS = 8
+SHORTEST_PREFIX = 3
+SHORTEST_TYPO = 5
+TOP_OF_LIST = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A chunk that answers. `score` is 0..1, comparable within one answer only; lines count from 1."""
+
+    path: str
+    section: str
+    title: str
+    snippet: str
+    score: float
+    line_start: int
+    line_end: int
+    revision: str
+    source: str
+    authority: float
+    tainted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """Documents searchable now, of those there are."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class SearchAnswer:
+    """Ranked chunks, best first, the route taken, and whether this is enough."""
+
+    hits: Sequence[Hit]
+    route: Route
+    scent: Scent
+    nudge: str | None
+    next_cursor: str | None
+    indexed: Indexed
+    corrected: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Engines:
+    """What search needs that is costly to load; built at the first search."""
+
+    keyword: KeywordIndex
+    vectors: VectorIndex
+    embedder: Embedder
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A question taken apart: its content words, what is searched for each, and the text to embed."""
+
+    content: tuple[str, ...]
+    terms: tuple[QueryTerm, ...]
+    to_embed: str
+    corrected: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranking:
+    ranked: Sequence[int]
+    scores: Mapping[int, float]
+    keyword: Sequence[Scored]
+    vectors: Sequence[Scored]
+    exact: frozenset[int]
+
+
+class Finder:
+    """Answers questions from the index; what is not indexed yet is not found, and the answer says so."""
+
+    def __init__(
+        self,
+        index: IndexStore,
+        engines: Callable[[], Awaitable[Engines]],
+        correct: Callable[[IndexStore, str], Awaitable[Sequence[str]]],
+        *,
+        answer_tokens: int,
+    ) -> None:
+        self._index, self._engines, self._correct = index, engines, correct
+        self._answer_tokens = answer_tokens
+
+    async def search(
+        self,
+        query: str,
+        *,
+        path: str = "",
+        mode: Mode = "auto",
+        limit: int = 8,
+        cursor: str | None = None,
+        filters: Filters | None = None,
+    ) -> SearchAnswer:
+        """Return the `limit` chunks that answer `query` best, restricted to `path` and `filters`.
+
+        Raises:
+            InvalidPath, NoSuchPath: `path` is nothing in this knowledge base.
+            BadCursor: `cursor` belongs to another question.
+        """
+        place = await self._place(path)
+        chosen = replace(filters or Filters(), path=place)
+        key = _fingerprint(query, mode, chosen)
+        offset = _opened(cursor, key) if cursor else 0
+        docs = await self._index.select(chosen)
+        question = await self._question(query)
+        names = await self._named(query, docs)
+        ranking = await self._rank(question, names, docs)
+        shown = ranking.ranked[offset : offset + limit]
+        rows = await self._index.chunks(shown)
+        hits = [self._hit(rows[seq], ranking.scores[seq], question, limit) for seq in shown if seq in rows]
+        progress = await self._index.progress()
+        signs = await self._signs(question, ranking)
+        places = [Place(hit.path, hit.section) for hit in hits]
+        more = offset + limit < len(ranking.ranked)
+        return SearchAnswer(
+            hits=hits,
+            route=route(query, mode, named=bool(names)),
+            scent=judge(signs, places, indexed=progress.done >= progress.total > 0, directory=place),
+            nudge=None,
+            next_cursor=_sealed(offset + limit, key) if more else None,
+            indexed=Indexed(progress.done, progress.total),
+            corrected=question.corrected,
+        )
+
+    async def _place(self, path: str) -> str:
+        """Return `path` as the directory or document to search in, checked that it exists."""
+        asked = clean_path(path)
+        if not asked or await self._index.directory(asked) or await self._index.document(asked):
+            return asked
+        if await self._index.document(f"{asked}.md"):
+            return f"{asked}.md"
+        near = await self._index.paths(contains=asked.rpartition("/")[2], limit=3)
+        raise NoSuchPath(asked, near)
+
+    async def _question(self, query: str) -> _Question:
+        asked = list(dict.fromkeys(words(query)))
+        content = [word for word in asked if not is_stop_word(word)] or asked
+        known = await self._index.frequencies(content)
+        if len(content) > MOST_TERMS:
+            content = _rarest(content, known)
+        languages = await self._index.languages()
+        corrections = await self._corrections(content, known)
+        last = asked[-1] if asked and query[-1:].isalnum() else ""
+        completions = await self._completions(last)
+        terms = tuple(
+            _term(word, languages, corrections.get(word, ()), completions if word == last else ()) for word in content
+        )
+        best = {word: near[0] for word, near in corrections.items() if near}
+        corrected = " ".join(best.get(word, word) for word in asked) if best else None
+        return _Question(tuple(content), terms, corrected or query[:4000], corrected)
+
+    async def _corrections(self, content: Sequence[str], known: Mapping[str, int]) -> dict[str, Sequence[str]]:
+        unknown = [word for word in content if word not in known and len(word) >= SHORTEST_TYPO]
+        return {word: await self._correct(self._index, word) for word in unknown[:TOP_OF_LIST]}
+
+    async def _completions(self, prefix: str) -> Sequence[str]:
+        if len(prefix) < SHORTEST_PREFIX:
+            return ()
+        found = await self._index.completions(prefix, limit=MOST_COMPLETIONS + 1)
+        return [word for word in found if word != prefix][:MOST_COMPLETIONS]
+
+    async def _named(self, query: str, docs: frozenset[int] | None) -> Sequence[NameMatch]:
+        name = query.strip().strip("\"'`")
+        if not name or len(name) > 200:
+            return ()
+        return [m for m in await self._index.named(name, limit=20) if docs is None or m.doc in docs]
+
+    async def _rank(self, question: _Question, names: Sequence[NameMatch], docs: frozenset[int] | None) -> _Ranking:
+        if docs is not None and not docs:
+            return _Ranking((), {}, (), (), frozenset())
+        engines = await self._engines()
+        found: dict[str, Sequence[Scored]] = {"keyword": (), "vectors": ()}
+
+        async def by_words() -> None:
+            found["keyword"] = await engines.keyword.search(question.terms, limit=DEPTH, docs=docs)
+
+        async def by_meaning() -> None:
+            vector = (await engines.embedder.embed([question.to_embed]))[0]
+            found["vectors"] = (
+                await engines.vectors.search(self._index, vector, limit=DEPTH, docs=docs) if vector.any() else ()
+            )
+
+        async with anyio.create_task_group() as both:
+            both.start_soon(by_words)
+            both.start_soon(by_meaning)
+        fused = fuse([found["keyword"], found["vectors"]])
+        exact = await self._exact(names)
+        ordered = exact + [hit.seq for hit in fused if hit.seq not in set(exact)]
+        rows = await self._index.chunks(ordered[:DEPTH])
+        ranked = collapse([(seq, rows[seq].doc, rows[seq].text) for seq in ordered if seq in rows])
+        return _Ranking(ranked, _scores(fused, exact), found["keyword"], found["vectors"], frozenset(exact))
+
+    async def _exact(self, names: Sequence[NameMatch]) -> list[int]:
+        """Return the chunk with which each named document or section begins."""
+        return list(
+            dict.fromkeys(
+                [seq for match in names[:5] if (seq := await self._index.first_chunk(match.doc, match.section))]
+            )
+        )
+
+    def _hit(self, row: ChunkRow, score: float, question: _Question, limit: int) -> Hit:
+        room = max(160, self._answer_tokens * 4 // max(limit, 1))
+        return Hit(
+            path=row.path,
+            section=chunk_section(row.section),
+            title=row.title,
+            snippet=snippet(row.text, question.content, limit_chars=min(room, 800)),
+            score=round(score, 4),
+            line_start=row.line_start,
+            line_end=row.line_end,
+            revision=row.revision,
+            source=row.source,
+            authority=authority_of(row.source),
+            tainted=is_tainted(row.source, untrusted=row.untrusted),
+        )
+
+    async def _signs(self, question: _Question, ranking: _Ranking) -> Signs:
+        if not ranking.ranked:
+            return Signs(0.0, agreement=False, cosine=None, exact=False)
+        best = ranking.ranked[0]
+        row = (await self._index.chunks([best])).get(best)
+        coverage = 0.0
+        if row and question.terms:
+            present = set(Analyzer(row.language).terms(" ".join(row.section) + " " + row.title + " " + row.text))
+            known = await self._index.frequencies(question.content)
+            rarity = {t.word: 1 / math.log2(2 + known.get(t.word, 0)) for t in question.terms}
+            have = sum(rarity[t.word] for t in question.terms if any(term in present for term, _ in t.alternatives))
+            coverage = have / sum(rarity.values())
+        cosine = next((hit.score for hit in ranking.vectors if hit.seq == best), None)
+        by_words = {hit.seq for hit in ranking.keyword[:TOP_OF_LIST]}
+        by_meaning = {hit.seq for hit in ranking.vectors[:TOP_OF_LIST]}
+        return Signs(coverage, best in by_words and best in by_meaning, cosine, best in ranking.exact)
+
+
+def _rarest(content: Sequence[str], known: Mapping[str, int]) -> list[str]:
+    """Return the words that tell most: the rarest known ones, in the order they were asked."""
+    order = sorted(range(len(content)), key=lambda i: (known.get(content[i], 1 << 30), i))
+    return [content[i] for i in sorted(order[:MOST_TERMS])]
+
+
+def _term(word: str, languages: Sequence[str], near: Sequence[str], completions: Sequence[str]) -> QueryTerm:
+    """Return all indexed terms that count as `word`: its stem in every language here, its corrections, its completions."""
+    weights: dict[str, float] = {}
+    for form, weight in [(word, 1.0), *((n, TYPO_WEIGHT) for n in near), *((c, PREFIX_WEIGHT) for c in completions)]:
+        for language in languages or ("",):
+            term = stem(form, language)
+            weights[term] = max(weight, weights.get(term, 0.0))
+    return QueryTerm(word, tuple(weights.items()))
+
+
+def _scores(fused: Sequence[Fused], exact: Sequence[int]) -> dict[int, float]:
+    """Return 0..1 for every chunk: its share of the best possible fused score; an exact name has 1."""
+    best = max((hit.score for hit in fused), default=1.0)
+    return {hit.seq: hit.score / best * 0.99 for hit in fused} | dict.fromkeys(exact, 1.0)
+
+
+def _fingerprint(query: str, mode: str, filters: Filters) -> str:
+    return hashlib.sha256(repr((query, mode, filters)).encode()).hexdigest()[:12]
+
+
+def _sealed(offset: int, key: str) -> str:
+    return base64.urlsafe_b64encode(json.dumps([offset, key]).encode()).decode().rstrip("=")
+
+
+def _opened(cursor: str, key: str) -> int:
+    try:
+        offset, of = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    except (ValueError, binascii.Error, TypeError, UnicodeDecodeError) as error:
+        raise BadCursor(cursor) from error
+    if of != key or not isinstance(offset, int) or offset < 0:
+        raise BadCursor(cursor)
+    return offset

@@ -1,0 +1,262 @@
+"""The composition root: Settings in, a wired server out. The one place that chooses an adapter."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import logging
+import os
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import anyio
+from knowledge.storage.places import state_dir_for
+from knowledge.storage.sqlite_index import SqliteIndexStore
+from knowledge.storage.sqlite_state import SqliteStateStore
+from mcp.server.context import ServerRequestContext
+from mcp.server.subscriptions import InMemorySubscriptionBus
+
+from knowledge.find.circles import Circles
+from knowledge.find.search import Engines, Finder
+from knowledge.storage.ports import IndexStore, StateStore
+from knowledge.vault import Vault
+from mcp_server.changes import follow_changes
+from mcp_server.completions import add_completions
+from mcp_server.gate.dispatch import Gate
+from mcp_server.gate.enrolment import Principal, identify, os_user
+from mcp_server.gate.extension import GateExtension, refusing
+from mcp_server.prompts import add_prompts
+from mcp_server.resources import add_resources
+from mcp_server.server import INSTRUCTIONS, NAME, ForgeServer, GatedTool
+from mcp_server.services import Services
+from mcp_server.settings import Settings
+from mcp_server.tools.registry import AnySpec, chosen, declared
+
+if TYPE_CHECKING:
+    from knowledge.find.typos import Vocabulary
+    from knowledge.index.indexer import Indexer
+    from knowledge.index.watch import IndexingService
+
+    from knowledge.index.ports import KeywordIndex
+
+logger = logging.getLogger("knowledge_forge")
+
+T = TypeVar("T")
+
+STATE_FILE = "state.db"
+INDEX_FILE = "index.db"
+KEYWORD_FOLDER = "keyword"
+
+
+def utc_now() -> datetime:
+    """Return the time, aware."""
+    return datetime.now(UTC)
+
+
+class Once(Generic[T]):
+    """A costly part that is built at first use, once, off the event loop."""
+
+    def __init__(self, build: Callable[[], T]) -> None:
+        self._build = build
+        self._lock = anyio.Lock()
+        self._built: T | None = None
+
+    async def get(self) -> T:
+        """Return the part, building it if nobody has."""
+        if self._built is None:
+            async with self._lock:
+                if self._built is None:
+                    self._built = await anyio.to_thread.run_sync(self._build)
+        return self._built
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeBase:
+    """One knowledge base, opened: its files, its two databases, its engines (loaded at first use), and who indexes it."""
+
+    vault: Vault
+    state_dir: Path
+    state: StateStore
+    index: IndexStore
+    circles: Circles
+    finder: Finder
+    indexer: Indexer
+    engines: Callable[[], Awaitable[Engines]]
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """The server and what it stands on."""
+
+    server: ForgeServer
+    services: Services
+    gate: Gate
+    base: KnowledgeBase
+
+
+@asynccontextmanager
+async def open_state(settings: Settings) -> AsyncIterator[StateStore]:
+    """Open only the state database of the knowledge base: trust and enrolment need no more.
+
+    Raises:
+        VaultUnavailable, StorageError: as `open_base`.
+    """
+    vault = Vault.open(settings.kb)
+    state = await SqliteStateStore.open(state_dir_for(vault.root, settings.state_dir) / STATE_FILE)
+    try:
+        yield state
+    finally:
+        await state.close()
+
+
+@asynccontextmanager
+async def open_base(settings: Settings) -> AsyncIterator[KnowledgeBase]:
+    """Open the knowledge base that `settings` name; everything is given back afterwards.
+
+    Raises:
+        VaultUnavailable, StorageError: the folder or a database cannot be used; the message says what to do.
+    """
+    from knowledge.index.indexer import Indexer
+
+    vault = Vault.open(settings.kb)
+    folder = state_dir_for(vault.root, settings.state_dir)
+    async with AsyncExitStack() as stack:
+        state = await SqliteStateStore.open(folder / STATE_FILE)
+        stack.push_async_callback(state.close)
+        index = await SqliteIndexStore.open(folder / INDEX_FILE)
+        stack.push_async_callback(index.close)
+        engines = Once(lambda: _engines(folder / KEYWORD_FOLDER))
+        vocabularies = Vocabularies()
+        finder = Finder(index, engines.get, vocabularies.near, answer_tokens=settings.answer_tokens)
+        indexer = Indexer(vault, index, engines.get)
+        yield KnowledgeBase(vault, folder, state, index, Circles(vault, index), finder, indexer, engines.get)
+
+
+def _engines(folder: Path) -> Engines:
+    """Load what search needs. These imports cost more than everything a listing needs together."""
+    from knowledge.embed.static import StaticEmbedder
+    from knowledge.index.codes import CodesVectorIndex
+
+    return Engines(_keyword_engine(folder), CodesVectorIndex(), StaticEmbedder())
+
+
+def _keyword_engine(folder: Path) -> KeywordIndex:
+    """Return tantivy, or SQLite's own full-text search where tantivy has no build for this machine."""
+    from knowledge.find.analysis import terms_of
+
+    try:
+        from knowledge.index.tantivy_engine import TantivyKeywordIndex
+    except ImportError as error:
+        from knowledge.index.fts5 import Fts5KeywordIndex
+
+        logger.warning("tantivy cannot be loaded (%s); keyword search runs on SQLite FTS5", error)
+        return Fts5KeywordIndex(folder.with_suffix(".fts5.db"), terms_of)
+    return TantivyKeywordIndex(folder, terms_of)
+
+
+class Vocabularies:
+    """Corrections of typing errors from the words of the index, reloaded when the index has moved on."""
+
+    def __init__(self) -> None:
+        self._at: object = None
+        self._known: Vocabulary | None = None
+
+    async def near(self, index: IndexStore, word: str) -> Sequence[str]:
+        """Return the known words that `word` may have been meant to be, most frequent first."""
+        from knowledge.find.typos import Vocabulary, near
+
+        position = await index.position()
+        if self._known is None or self._at != position:
+            self._known = await anyio.to_thread.run_sync(Vocabulary, await index.vocabulary())
+            self._at = position
+        return near(word, self._known)
+
+
+@asynccontextmanager
+async def open_app(
+    settings: Settings,
+    *,
+    extra_tools: Sequence[AnySpec] = (),
+    extend: Callable[[ForgeServer], None] | None = None,
+    indexing: bool = True,
+) -> AsyncIterator[App]:
+    """Open everything and yield the wired server; with `indexing` this process takes its turn at keeping the index.
+
+    `extra_tools` pass the gate like all others; `extend` may add prompts and resources before anybody connects.
+    """
+    specs = chosen([*declared(), *extra_tools], toolsets=settings.toolsets, read_only=settings.read_only)
+    async with open_base(settings) as base, anyio.create_task_group() as tasks:
+        services = Services(base.circles, base.finder, base.index, base.state, utc_now, lambda: specs)
+        gate = Gate(specs, services)
+        bus = InMemorySubscriptionBus()
+        server = _server(specs, services, gate, bus, _identifier(settings, base.state))
+        if extend is not None:
+            extend(server)
+        tasks.start_soon(follow_changes, base.state, bus)
+        if indexing:
+            tasks.start_soon(indexing_service(base).run)
+        try:
+            yield App(server, services, gate, base)
+        finally:
+            tasks.cancel_scope.cancel()
+
+
+def indexing_service(base: KnowledgeBase) -> IndexingService:
+    """Return the service that indexes `base` while this process holds the lease."""
+    from knowledge.index.watch import IndexingService
+
+    return IndexingService(base.state, base.indexer, holder=f"{os.getpid()}-{secrets.token_hex(4)}", now=utc_now)
+
+
+def _server(
+    specs: Sequence[AnySpec],
+    services: Services,
+    gate: Gate,
+    bus: InMemorySubscriptionBus,
+    who: Callable[[ServerRequestContext[Any, Any]], Awaitable[Principal]],
+) -> ForgeServer:
+    server = ForgeServer(
+        name=NAME,
+        title="Knowledge Forge",
+        version=version(),
+        instructions=INSTRUCTIONS,
+        tools=[GatedTool.of(spec) for spec in specs],
+        extensions=[GateExtension(gate, who)],
+        middleware=[refusing(gate, who)],
+        subscriptions=bus,
+        log_level="WARNING",
+    )
+    add_resources(server, services)
+    add_prompts(server, services)
+    add_completions(server, services)
+    return server
+
+
+def _identifier(
+    settings: Settings, state: StateStore
+) -> Callable[[ServerRequestContext[Any, Any]], Awaitable[Principal]]:
+    """Return how a caller is known: on stdio by this process's secret, over HTTP by the request's bearer token.
+
+    Both are asked of the database each time, so a host whose secret was replaced is a stranger at once.
+    """
+    user = os_user()
+
+    async def who(ctx: ServerRequestContext[Any, Any]) -> Principal:
+        secret = settings.enrolment if ctx.request is None else _bearer(ctx.request)
+        return await identify(state, user, secret)
+
+    return who
+
+
+def _bearer(request: Any) -> str | None:
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() or None if scheme.lower() == "bearer" else None
+
+
+def version() -> str:
+    """Return this program's version."""
+    return importlib.metadata.version("knowledge-forge")

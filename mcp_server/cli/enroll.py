@@ -1,0 +1,33 @@
+"""`enroll NAME`: gives a host its own name and secret."""
+
+from __future__ import annotations
+
+import argparse
+
+import anyio
+
+from mcp_server.cli.terminal import print_json
+from mcp_server.settings import Settings
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what only this verb takes."""
+    parser.add_argument("name", help="the host, for example claude-desktop")
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Print `FORGE_ENROLMENT=...` for that host."""
+    secret = anyio.run(_enrol, settings, args.name)
+    if settings.json:
+        print_json({"host": args.name, "FORGE_ENROLMENT": secret})
+    else:
+        print(f"FORGE_ENROLMENT={secret}")
+    return 0
+
+
+async def _enrol(settings: Settings, name: str) -> str:
+    from mcp_server.app import open_state, utc_now
+    from mcp_server.gate.enrolment import enrol
+
+    async with open_state(settings) as state:
+        return await enrol(state, name, now=utc_now())

@@ -1,0 +1,56 @@
+"""`map [DIRECTORY]`: the map in a terminal."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import anyio
+
+from mcp_server.cli.terminal import print_json
+from mcp_server.settings import Settings
+
+if TYPE_CHECKING:
+    from knowledge.find.circles import MapView
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what only this verb takes."""
+    parser.add_argument("path", nargs="?", default="", help="a directory; the root if left out")
+    parser.add_argument("--depth", type=int, default=1, choices=range(1, 5))
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Print the directory's title, summary and children."""
+    view = anyio.run(_map, args, settings)
+    if settings.json:
+        print_json(asdict(view))
+    else:
+        _show(view)
+    return 0
+
+
+async def _map(args: argparse.Namespace, settings: Settings) -> MapView:
+    from mcp_server.app import open_base
+
+    async with open_base(settings) as base:
+        return await base.circles.map(args.path, args.depth)
+
+
+def _show(view: MapView) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console()
+    console.print(f"[bold]{escape(view.title)}[/]  [dim]{view.count} pages[/]")
+    console.print(escape(view.summary) + "\n")
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for entry in view.children:
+        folder = entry.kind == "directory"
+        name = f"[bold blue]{escape(entry.path)}/[/]" if folder else escape(entry.path)
+        table.add_row(name, f"[dim]{entry.count} pages[/]" if folder else "", escape(entry.summary or entry.title))
+    console.print(table)
+    if view.truncated:
+        console.print("[yellow]not all is shown: map a subdirectory[/]")

@@ -1,0 +1,26 @@
+"""`reference tools|settings|table`: prints the reference pages that are made from the declarations."""
+
+from __future__ import annotations
+
+import argparse
+
+from mcp_server.settings import Settings
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what only this verb takes."""
+    parser.add_argument("page", choices=("tools", "settings", "table"), help="which page; `table` is the README's")
+
+
+def run(args: argparse.Namespace, _settings: Settings) -> int:
+    """Print the page."""
+    from mcp_server import reference
+    from mcp_server.tools.registry import declared
+
+    pages = {
+        "tools": lambda: reference.tools_page(declared()),
+        "settings": reference.settings_page,
+        "table": lambda: reference.tool_table(declared()) + "\n",
+    }
+    print(pages[args.page](), end="")
+    return 0

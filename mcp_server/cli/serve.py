@@ -1,0 +1,40 @@
+"""`serve`: the main job."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+
+import anyio
+
+from mcp_server.settings import Settings
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what only this verb takes."""
+    parser.add_argument("--http", metavar="HOST:PORT", help="serve Streamable HTTP on loopback instead of stdio")
+    parser.add_argument("--toolsets", metavar="A,B", help="list only these toolsets (trust is always listed)")
+    parser.add_argument("--read-only", action="store_const", const="true", help="list only tools that read")
+
+
+def run(_args: argparse.Namespace, settings: Settings) -> int:
+    """Serve until the host goes away."""
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="knowledge-forge: %(message)s")
+    logging.getLogger("knowledge_forge").setLevel(logging.INFO)
+    anyio.run(_serve, settings)
+    return 0
+
+
+async def _serve(settings: Settings) -> None:
+    from mcp_server.app import open_app
+
+    async with open_app(settings) as app:
+        if settings.http is not None:
+            from mcp_server.transport.http import serve_http
+
+            await serve_http(app.server, settings.http)
+        else:
+            from mcp_server.transport.stdio import serve_stdio
+
+            await serve_stdio(app.server)

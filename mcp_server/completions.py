@@ -1,0 +1,51 @@
+"""Completions: paths as one types them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mcp_types import Completion, CompletionArgument, CompletionContext, PromptReference, ResourceTemplateReference
+
+from knowledge.paths import ancestors
+from mcp_server.resources import DOC_TEMPLATE, MAP_TEMPLATE
+from mcp_server.server import ForgeServer
+from mcp_server.services import Services
+
+MOST = 100
+"""The protocol allows no more in one answer."""
+
+
+def add_completions(server: ForgeServer, services: Services) -> None:
+    """Complete the paths of both resource templates."""
+
+    async def complete(
+        ref: PromptReference | ResourceTemplateReference,
+        argument: CompletionArgument,
+        _context: CompletionContext | None,
+    ) -> Completion | None:
+        if not isinstance(ref, ResourceTemplateReference) or argument.name != "path":
+            return None
+        if ref.uri == DOC_TEMPLATE:
+            return _completion(await _paths(services, argument.value))
+        if ref.uri == MAP_TEMPLATE:
+            return _completion(await _directories(services, argument.value))
+        return None
+
+    server.completion()(complete)  # type: ignore[no-untyped-call]  # the SDK leaves its decorator untyped
+
+
+async def _paths(services: Services, typed: str) -> Sequence[str]:
+    """Return page paths that begin with what was typed; where none does, those that contain it."""
+    return await services.index.paths(prefix=typed, limit=MOST + 1) or await services.index.paths(
+        contains=typed, limit=MOST + 1
+    )
+
+
+async def _directories(services: Services, typed: str) -> Sequence[str]:
+    pages = await services.index.paths(prefix=typed, limit=5000)
+    found = {directory for page in pages for directory in ancestors(page) if directory.startswith(typed) and directory}
+    return sorted(found, key=lambda path: (path.count("/"), path))
+
+
+def _completion(values: Sequence[str]) -> Completion:
+    return Completion(values=list(values[:MOST]), has_more=len(values) > MOST)

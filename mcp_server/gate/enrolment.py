@@ -1,0 +1,94 @@
+"""Principals: a person and a host. A host proves itself by a secret that a person gave it."""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import os
+import re
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+
+from knowledge.errors import KnowledgeError
+from knowledge.storage.ports import Enrolment, StateStore
+
+UNENROLLED = "unenrolled"
+_HOST_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+
+
+class BadHostName(KnowledgeError):
+    """A name that cannot be a host's."""
+
+    def __init__(self, asked: str) -> None:
+        self.asked = asked
+        super().__init__(
+            f"{asked!r} cannot be a host's name: use up to 64 lower-case letters, digits, '.', '_' or '-' "
+            f"(and not {UNENROLLED!r}, which is every host without a secret)"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who is calling: a person's account and the host that acts for them. Nothing a client says of itself is in here."""
+
+    user: str
+    host: str
+
+    @property
+    def id(self) -> str:
+        """Return the one name under which trust is kept: `user@host`."""
+        return f"{self.user}@{self.host}"
+
+    @property
+    def enrolled(self) -> bool:
+        """Return whether a person let this very host in."""
+        return self.host != UNENROLLED
+
+
+def os_user() -> str:
+    """Return the name of the account that this process runs as; its number where it has no name."""
+    try:
+        return getpass.getuser() if os.name == "nt" else _unix_user()
+    except (KeyError, OSError, ImportError):
+        return str(os.getuid()) if hasattr(os, "getuid") else "user"
+
+
+def _unix_user() -> str:
+    import pwd
+
+    return pwd.getpwuid(os.getuid()).pw_name
+
+
+def digest(secret: str) -> bytes:
+    """Return what is kept of a secret. It has 256 random bits, so a plain hash cannot be guessed back."""
+    return hashlib.sha256(secret.encode()).digest()
+
+
+def checked_host_name(name: str) -> str:
+    """Return `name` if it can name a host.
+
+    Raises:
+        BadHostName: it cannot.
+    """
+    if not _HOST_NAME.fullmatch(name) or name == UNENROLLED:
+        raise BadHostName(name)
+    return name
+
+
+async def enrol(state: StateStore, host: str, *, now: datetime) -> str:
+    """Let `host` in and return its secret, which is shown once and kept nowhere. An earlier secret stops working."""
+    secret = secrets.token_urlsafe(32)
+    await state.enrol(checked_host_name(host), digest(secret), at=now)
+    return secret
+
+
+async def enrolled_hosts(state: StateStore) -> list[Enrolment]:
+    """Return the hosts that a person let in, by name."""
+    return list(await state.enrolments())
+
+
+async def identify(state: StateStore, user: str, secret: str | None) -> Principal:
+    """Return who calls: the host that `secret` was given to, or the shared unenrolled one."""
+    host = await state.host_of(digest(secret)) if secret else None
+    return Principal(user, host or UNENROLLED)

@@ -1,0 +1,38 @@
+"""What a tool is handed: services built once, and the call it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from knowledge.find.circles import Circles
+from knowledge.find.search import Finder
+from knowledge.storage.ports import IndexStore, StateStore
+from mcp_server.gate.enrolment import Principal
+
+if TYPE_CHECKING:
+    from mcp_server.tools.spec import ToolSpec
+
+Clock = Callable[[], datetime]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Who calls a tool, and by which way: `mcp` for a client's request, `inner` for a call made by the server itself."""
+
+    principal: Principal
+    origin: str = "mcp"
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The parts that tools may use. A tool depends on these, never on a request."""
+
+    circles: Circles
+    finder: Finder
+    index: IndexStore
+    state: StateStore
+    now: Clock
+    tools: Callable[[], Sequence[ToolSpec[Any, Any, Any]]]

@@ -1,0 +1,269 @@
+"""Settings: one frozen object, and the only reader of the environment.
+
+Flags win over the environment, the environment over `forge.toml`; nothing set means everything embedded.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+TOOLSETS = ("knowledge", "trust", "journeys", "runs", "plane", "zulip")
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+class BadSetting(Exception):
+    """A setting that cannot be used: `name` as the person wrote it, where it was found, and what is wrong with it."""
+
+    def __init__(self, name: str, where: str, problem: str) -> None:
+        self.name, self.where, self.problem = name, where, problem
+        super().__init__(f"{name} ({where}): {problem}")
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAddress:
+    """Where Streamable HTTP listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that can be chosen from outside. Paths are absolute; `state_dir` None means the platform's place."""
+
+    kb: Path
+    state_dir: Path | None = None
+    http: HttpAddress | None = None
+    toolsets: tuple[str, ...] | None = None
+    read_only: bool = False
+    enrolment: str | None = field(default=None, repr=False)
+    embedder: str = "static"
+    answer_tokens: int = 1500
+    json: bool = False
+    notes: tuple[str, ...] = ()
+    """What a person should hear about their settings: variables that look like ours but are not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """One setting as a person sees it: the row of the reference table."""
+
+    name: str
+    field: str
+    parse: Callable[[str], object]
+    says: str
+    default: str
+
+    @property
+    def key(self) -> str:
+        """Return its name in `forge.toml`: `FORGE_STATE_DIR` is `state_dir`."""
+        return self.name.removeprefix("FORGE_").lower()
+
+
+def _path(text: str) -> Path:
+    if not text.strip():
+        raise ValueError("it is empty; name a folder")
+    return Path(text).expanduser().absolute()
+
+
+def _flag(text: str) -> bool:
+    known = {
+        "1": True,
+        "true": True,
+        "yes": True,
+        "on": True,
+        "0": False,
+        "false": False,
+        "no": False,
+        "off": False,
+        "": False,
+    }
+    try:
+        return known[text.strip().lower()]
+    except KeyError:
+        raise ValueError(f"{text!r} is neither true nor false") from None
+
+
+def _http(text: str) -> HttpAddress:
+    host, colon, port = text.strip().rpartition(":")
+    host = host.strip("[]")
+    if not colon or not port.isdigit() or not 0 <= int(port) <= 65535:
+        raise ValueError(f"{text!r} is not HOST:PORT, for example 127.0.0.1:8321")
+    if host not in LOOPBACK:
+        raise ValueError(
+            f"{host!r} is not this machine; without sign-in only loopback is served (127.0.0.1, localhost, ::1)"
+        )
+    return HttpAddress(host, int(port))
+
+
+def _toolsets(text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    for name in names:
+        if name not in TOOLSETS:
+            raise ValueError(f"{name!r} is no toolset; known are {', '.join(TOOLSETS)}")
+    if not names:
+        raise ValueError(f"it is empty; known are {', '.join(TOOLSETS)}")
+    return names
+
+
+def _embedder(text: str) -> str:
+    if text != "static":
+        raise ValueError(f"{text!r} is not available; this version has: static")
+    return text
+
+
+def _answer_tokens(text: str) -> int:
+    if not text.isdigit() or not 200 <= int(text) <= 20_000:
+        raise ValueError(f"{text!r} is not a whole number from 200 to 20000")
+    return int(text)
+
+
+def _secret(text: str) -> str:
+    if not text.strip():
+        raise ValueError("it is empty; `knowledge-forge enroll NAME` prints one")
+    return text.strip()
+
+
+VARIABLES = (
+    Variable("FORGE_KB", "kb", _path, "The folder of Markdown to serve.", "the handbook that comes with the program"),
+    Variable(
+        "FORGE_STATE_DIR",
+        "state_dir",
+        _path,
+        "Where state and indexes of this knowledge base live; outside of it.",
+        "the platform's state directory",
+    ),
+    Variable("FORGE_HTTP", "http", _http, "Serve Streamable HTTP on HOST:PORT (loopback) instead of stdio.", "stdio"),
+    Variable(
+        "FORGE_TOOLSETS",
+        "toolsets",
+        _toolsets,
+        f"Comma-separated toolsets to list: {', '.join(TOOLSETS)}. `trust` is always listed.",
+        "all that are configured",
+    ),
+    Variable("FORGE_READ_ONLY", "read_only", _flag, "List only tools that read.", "false"),
+    Variable(
+        "FORGE_ENROLMENT",
+        "enrolment",
+        _secret,
+        "The secret that tells the server which host this is; `knowledge-forge enroll NAME` prints it.",
+        "none: the shared, unenrolled host",
+    ),
+    Variable("FORGE_EMBEDDER", "embedder", _embedder, "What turns text into vectors.", "static"),
+    Variable(
+        "FORGE_ANSWER_TOKENS",
+        "answer_tokens",
+        _answer_tokens,
+        "At most so many tokens (characters / 4) of snippets in a search answer.",
+        "1500",
+    ),
+)
+
+
+def handbook() -> Path:
+    """Return the knowledge base that comes with the program: in a checkout `kb/`, in an installed wheel its copy."""
+    beside = Path(__file__).resolve().parent
+    packaged = beside / "handbook"
+    return packaged if packaged.is_dir() else beside.parent / "kb"
+
+
+def load(flags: Mapping[str, object], environ: Mapping[str, str] | None = None, *, cwd: Path | None = None) -> Settings:
+    """Return the settings that flags, environment and `forge.toml` give together.
+
+    `flags` maps field names to texts as typed, or to ready values; None counts as not given. `forge.toml` is read from
+    `cwd`, or from where `FORGE_CONFIG` says.
+
+    Raises:
+        BadSetting: the first one that is unknown (in the file) or has a value that cannot be used.
+    """
+    environ = os.environ if environ is None else environ
+    values: dict[str, object] = {}
+    values.update(_from_file(environ, cwd or Path.cwd()))
+    values.update(_from_environment(environ))
+    for name, value in flags.items():
+        if value is not None:
+            values[name] = _parsed(name, value)
+    values.setdefault("kb", handbook())
+    values["notes"] = _strangers(environ)
+    return Settings(**values)  # type: ignore[arg-type]  # every value went through its variable's parser
+
+
+def _parsed(name: str, value: object) -> object:
+    variable = next((v for v in VARIABLES if v.field == name), None)
+    if variable is None or not isinstance(value, str):
+        return value
+    return _use(variable, value, f"--{name.replace('_', '-')}")
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, object]:
+    return {v.field: _use(v, environ[v.name], "environment") for v in VARIABLES if environ.get(v.name)}
+
+
+def _from_file(environ: Mapping[str, str], cwd: Path) -> dict[str, object]:
+    named = environ.get("FORGE_CONFIG")
+    path = Path(named).expanduser() if named else cwd / "forge.toml"
+    if not path.is_file():
+        if named:
+            raise BadSetting("FORGE_CONFIG", "environment", f"there is no file {path}")
+        return {}
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise BadSetting(path.name, str(path), f"cannot be read as TOML: {error}") from error
+    by_key = {v.key: v for v in VARIABLES}
+    found: dict[str, object] = {}
+    for key, value in table.items():
+        if key not in by_key:
+            near = difflib.get_close_matches(key, by_key, n=1)
+            raise BadSetting(key, str(path), f"no such setting{f'; did you mean {near[0]}?' if near else ''}")
+        found[by_key[key].field] = _use(by_key[key], _text(value), str(path), base=path.parent)
+    return found
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return ",".join(str(part) for part in value)
+    return str(value)
+
+
+def _use(variable: Variable, text: str, where: str, base: Path | None = None) -> object:
+    if base is not None and variable.parse is _path and not Path(text).expanduser().is_absolute():
+        text = str(base / text)  # a path in a file is relative to that file
+    try:
+        return variable.parse(text)
+    except ValueError as error:
+        shown = variable.key if where.endswith(".toml") else variable.name if where == "environment" else where
+        raise BadSetting(shown, where, str(error)) from error
+
+
+HOST_VARIABLES = ("APPDATA", "LOCALAPPDATA", "XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR")
+
+
+def host_environment() -> Mapping[str, str]:
+    """Return the variables, not ours, that say where hosts keep their configuration."""
+    return {name: os.environ[name] for name in HOST_VARIABLES if os.environ.get(name)}
+
+
+def _strangers(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Name variables that begin like ours and are not: most likely a typing error, so it is said, not refused."""
+    known = {v.name for v in VARIABLES} | {"FORGE_CONFIG"}
+    notes = []
+    for name in sorted(environ):
+        if name.startswith("FORGE_") and name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            notes.append(f"{name} is not a setting of knowledge-forge{f'; did you mean {near[0]}?' if near else ''}")
+    return tuple(notes)
+
+
+assert {v.field for v in VARIABLES} <= {f.name for f in fields(Settings)}  # noqa: S101 - a wrong table must stop the start

@@ -1,0 +1,1 @@
+"""Tools: one declaration each, one module a toolset."""

@@ -1,0 +1,60 @@
+"""JSON Schemas as a model should get them: without what costs tokens and tells nothing. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+
+def lean_input(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return `schema` without pydantic's titles, with references inlined, `X | None` as X, and no `default: null`.
+
+    A field that is *named* title stays.
+    """
+    return cast("dict[str, Any]", _lean(_inlined(schema, schema.get("$defs", {})), nulls=False))
+
+
+def lean_output(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return `schema` likewise, but `X | None` stays nullable, for nulls are what such fields hold."""
+    return cast("dict[str, Any]", _lean(_inlined(schema, schema.get("$defs", {})), nulls=True))
+
+
+def _inlined(node: Any, definitions: dict[str, Any]) -> Any:
+    if isinstance(node, list):
+        return [_inlined(item, definitions) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        target = definitions[node["$ref"].removeprefix("#/$defs/")]
+        beside = {key: value for key, value in node.items() if key != "$ref"}
+        return _inlined({**target, **beside}, definitions)
+    return {key: _inlined(value, definitions) for key, value in node.items() if key != "$defs"}
+
+
+def _lean(node: Any, *, nulls: bool, is_map: bool = False) -> Any:
+    if isinstance(node, list):
+        return [_lean(item, nulls=nulls) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if is_map:  # the keys are field names, not schema words
+        return {key: _lean(value, nulls=nulls) for key, value in node.items()}
+    kept = {key: value for key, value in node.items() if not _says_nothing(key, value)}
+    flat = _without_null(kept, nulls=nulls) if "anyOf" in kept else kept
+    return {key: _lean(value, nulls=nulls, is_map=key == "properties") for key, value in flat.items()}
+
+
+def _says_nothing(key: str, value: Any) -> bool:
+    # A dataclass's docstring would stand in every output schema as its description: that is ours, not the model's.
+    return (key == "title" and isinstance(value, str)) or (key == "default" and value is None)
+
+
+def _without_null(node: dict[str, Any], *, nulls: bool) -> dict[str, Any]:
+    options = [option for option in node["anyOf"] if option != {"type": "null"}]
+    if len(options) == len(node["anyOf"]) or len(options) != 1:
+        return node
+    rest = {key: value for key, value in node.items() if key != "anyOf"}
+    only = options[0]
+    if not nulls:
+        return {**only, **rest}
+    if isinstance(only.get("type"), str) and "enum" not in only:
+        return {**only, **rest, "type": [only["type"], "null"]}
+    return node

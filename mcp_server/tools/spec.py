@@ -1,0 +1,126 @@
+"""What a tool declares. One declaration feeds the tool list, the schemas, the gate and the reference table."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+from mcp_types import ToolAnnotations
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from mcp_server.gate.policy import Trust
+from mcp_server.services import Call, Services
+from mcp_server.tools.schema import lean_input, lean_output
+from mcp_server.wire_errors import explain, loosen
+
+
+class Arguments(BaseModel):
+    """Base of every tool's arguments: unknown ones are refused, and `"5"` is not 5."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class BadArguments(Exception):
+    """The arguments do not fit; the message names each wrong one and never repeats a value at length."""
+
+
+class BadDeclaration(Exception):
+    """A tool's declaration is incomplete; the server must not start with it."""
+
+
+A = TypeVar("A", bound=Arguments)
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class ToolSpec(Generic[A, P, R]):
+    """A tool as declared.
+
+    A tool that changes nothing (level 0 and 1) has `answer`. One of level 2 and up has `plan`, which computes what would
+    happen and changes nothing, and `apply`, which does exactly that; the gate stands between them. `result` is the type
+    (a dataclass) of what is answered.
+    """
+
+    name: str
+    title: str
+    level: Trust | None
+    toolset: str
+    description: str
+    arguments: type[A]
+    result: type[R]
+    answer: Callable[[Services, Call, A], Awaitable[R]] | None = None
+    plan: Callable[[Services, Call, A], Awaitable[P]] | None = None
+    apply: Callable[[Services, Call, P], Awaitable[R]] | None = None
+    read_only: bool = False
+    destructive: bool = False
+    idempotent: bool = False
+    open_world: bool = False
+
+    def check(self) -> None:
+        """Do nothing if the declaration is whole.
+
+        Raises:
+            BadDeclaration: no level, no description, or the wrong functions for its level.
+        """
+        if self.level is None:
+            raise BadDeclaration(f"tool {self.name} declares no trust level; every tool needs one")
+        if not self.title or not self.description:
+            raise BadDeclaration(f"tool {self.name} needs a title and a description")
+        acts = self.plan is not None and self.apply is not None
+        if self.level >= Trust.PROPOSE and (not acts or self.answer is not None):
+            raise BadDeclaration(f"tool {self.name} has level {int(self.level)} and needs plan and apply, not answer")
+        if self.level < Trust.PROPOSE and (self.answer is None or self.plan is not None or self.apply is not None):
+            raise BadDeclaration(f"tool {self.name} has level {int(self.level)} and needs answer, not plan and apply")
+        if self.level >= Trust.PROPOSE and self.read_only:
+            raise BadDeclaration(f"tool {self.name} cannot be read-only at level {int(self.level)}")
+
+    @property
+    def needs(self) -> Trust:
+        """Return the level; a spec without one never gets past `check`."""
+        if self.level is None:
+            raise BadDeclaration(f"tool {self.name} declares no trust level")
+        return self.level
+
+    @cached_property
+    def input_schema(self) -> dict[str, Any]:
+        """Return the JSON Schema of the arguments, lean."""
+        return lean_input(self.arguments.model_json_schema())
+
+    @cached_property
+    def output_schema(self) -> dict[str, Any]:
+        """Return the JSON Schema of the result, lean."""
+        return lean_output(self._adapter.json_schema(mode="serialization"))
+
+    @cached_property
+    def _adapter(self) -> TypeAdapter[R]:
+        return TypeAdapter(self.result)
+
+    @property
+    def annotations(self) -> ToolAnnotations:
+        """Return all four hints, each set."""
+        return ToolAnnotations(
+            title=self.title,
+            read_only_hint=self.read_only,
+            destructive_hint=self.destructive,
+            idempotent_hint=self.idempotent,
+            open_world_hint=self.open_world,
+        )
+
+    def parse(self, arguments: dict[str, Any]) -> A:
+        """Return the arguments, checked.
+
+        Raises:
+            BadArguments: with one sentence for each that is missing, unknown or wrong.
+        """
+        try:
+            return self.arguments.model_validate(loosen(arguments, self.input_schema))
+        except ValidationError as error:
+            raise BadArguments(explain(self.name, error, self.input_schema)) from None
+
+    def as_json(self, result: R) -> dict[str, Any]:
+        """Return `result` as plain JSON, nulls kept."""
+        dumped: dict[str, Any] = self._adapter.dump_python(result, mode="json")
+        return dumped

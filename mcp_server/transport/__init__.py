@@ -1,0 +1,1 @@
+"""How bytes reach the server: stdio and Streamable HTTP."""

@@ -1,0 +1,119 @@
+"""The house's walls: who may import whom."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MAY_IMPORT = {
+    "knowledge": {"knowledge"},
+    "agents": {"agents", "knowledge"},
+    "mcp_server": {"mcp_server", "agents", "knowledge"},
+}
+ADAPTERS = {
+    "knowledge.storage.memory",
+    "knowledge.storage.sqlite_state",
+    "knowledge.storage.sqlite_index",
+    "knowledge.index.memory",
+    "knowledge.index.tantivy_engine",
+    "knowledge.index.fts5",
+    "knowledge.embed.static",
+    "knowledge.embed.memory",
+}
+COMPOSITION = {"mcp_server.app"}
+IMPURE = {
+    "time",
+    "os",
+    "socket",
+    "subprocess",
+    "asyncio",
+    "anyio",
+    "httpx",
+    "random",
+    "threading",
+    "apsw",
+    "pathlib",
+    "io",
+}
+PURE = [
+    "knowledge/paths.py",
+    "knowledge/tokens.py",
+    "knowledge/provenance.py",
+    "knowledge/document.py",
+    "knowledge/chunk.py",
+    "knowledge/map.py",
+    "knowledge/find/rank.py",
+    "knowledge/find/route.py",
+    "knowledge/find/scent.py",
+    "knowledge/find/snippet.py",
+    "knowledge/find/analysis.py",
+    "mcp_server/gate/policy.py",
+    "mcp_server/tools/schema.py",
+    "mcp_server/wire_errors.py",
+    "mcp_server/reference.py",
+]
+
+
+def modules() -> list[Path]:
+    return [
+        path
+        for package in MAY_IMPORT
+        for path in sorted((ROOT / package).rglob("*.py"))
+        if "handbook" not in path.parts
+    ]
+
+
+def name_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imported(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return found
+
+
+@pytest.mark.parametrize("path", modules(), ids=name_of)
+def test_imports_point_one_way(path: Path) -> None:
+    """The design, section 1: mcp_server -> agents -> knowledge."""
+    package = name_of(path).partition(".")[0]
+    ours = {name.partition(".")[0] for name in imported(path)} & set(MAY_IMPORT)
+    assert ours <= MAY_IMPORT[package]
+
+
+@pytest.mark.parametrize("path", modules(), ids=name_of)
+def test_only_the_composition_root_chooses_adapters(path: Path) -> None:
+    if name_of(path) in COMPOSITION:
+        return
+    used = imported(path) & ADAPTERS
+    same_family = {name for name in used if name.rpartition(".")[0] == name_of(path).rpartition(".")[0]}
+    assert used == same_family, "an adapter is chosen in mcp_server/app.py only"
+
+
+@pytest.mark.parametrize("path", PURE)
+def test_pure_files_touch_no_clock_disk_or_network(path: str) -> None:
+    assert not {name.partition(".")[0] for name in imported(ROOT / path)} & IMPURE
+
+
+def test_only_the_edge_knows_mcp_exists() -> None:
+    for path in modules():
+        if name_of(path).partition(".")[0] != "mcp_server":
+            assert not {name.partition(".")[0] for name in imported(path)} & {"mcp", "mcp_types"}, path
+
+
+def test_only_settings_reads_the_environment() -> None:
+    """One frozen object is handed around instead; hosts need to know where a home directory is, and take it as an argument."""
+    for path in modules():
+        if name_of(path) == "mcp_server.settings":
+            continue
+        text = path.read_text(encoding="utf-8")
+        assert "os.environ" not in text, path
+        assert "getenv" not in text, path

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mcp_server.settings import VARIABLES, BadSetting, HttpAddress, handbook, load
+
+
+def test_nothing_set_means_the_handbook_over_stdio(tmp_path: Path) -> None:
+    settings = load({}, {}, cwd=tmp_path)
+    assert settings.kb == handbook()
+    assert (settings.kb / "_index.md").is_file()
+    assert settings.http is None
+    assert settings.state_dir is None
+    assert not settings.read_only
+
+
+def test_flags_win_over_environment_and_environment_over_the_file(tmp_path: Path) -> None:
+    (tmp_path / "forge.toml").write_text('kb = "from-file"\nanswer_tokens = 900\nread_only = true\n', encoding="utf-8")
+    environ = {"FORGE_KB": "/from-environment", "FORGE_READ_ONLY": "false"}
+    settings = load({"kb": "/from-flag", "read_only": None}, environ, cwd=tmp_path)
+    assert settings.kb == Path("/from-flag")
+    assert not settings.read_only
+    assert settings.answer_tokens == 900
+
+
+def test_a_path_in_the_file_is_relative_to_the_file(tmp_path: Path) -> None:
+    (tmp_path / "conf").mkdir()
+    config = tmp_path / "conf" / "my.toml"
+    config.write_text('kb = "notes"\ntoolsets = ["knowledge"]\n', encoding="utf-8")
+    settings = load({}, {"FORGE_CONFIG": str(config)}, cwd=tmp_path)
+    assert settings.kb == tmp_path / "conf" / "notes"
+    assert settings.toolsets == ("knowledge",)
+
+
+@pytest.mark.parametrize(
+    ("environ", "named", "says"),
+    [
+        ({"FORGE_READ_ONLY": "perhaps"}, "FORGE_READ_ONLY", "neither true nor false"),
+        ({"FORGE_TOOLSETS": "knowledge,magic"}, "FORGE_TOOLSETS", "'magic' is no toolset"),
+        ({"FORGE_HTTP": "8000"}, "FORGE_HTTP", "HOST:PORT"),
+        ({"FORGE_HTTP": "0.0.0.0:8000"}, "FORGE_HTTP", "loopback"),
+        ({"FORGE_EMBEDDER": "oracle"}, "FORGE_EMBEDDER", "not available"),
+        ({"FORGE_ANSWER_TOKENS": "many"}, "FORGE_ANSWER_TOKENS", "whole number"),
+        ({"FORGE_CONFIG": "/nowhere/forge.toml"}, "FORGE_CONFIG", "no file"),
+    ],
+)
+def test_a_value_that_cannot_be_used_is_named(environ: dict[str, str], named: str, says: str, tmp_path: Path) -> None:
+    with pytest.raises(BadSetting) as caught:
+        load({}, environ, cwd=tmp_path)
+    assert caught.value.name == named
+    assert says in str(caught.value)
+
+
+def test_an_unknown_key_in_the_file_is_named_with_the_nearest_known_one(tmp_path: Path) -> None:
+    (tmp_path / "forge.toml").write_text("readonly = true\n", encoding="utf-8")
+    with pytest.raises(BadSetting, match="did you mean read_only"):
+        load({}, {}, cwd=tmp_path)
+
+
+def test_a_broken_file_is_refused_with_its_name(tmp_path: Path) -> None:
+    (tmp_path / "forge.toml").write_text("kb = [", encoding="utf-8")
+    with pytest.raises(BadSetting, match="cannot be read as TOML"):
+        load({}, {}, cwd=tmp_path)
+
+
+def test_a_variable_that_only_looks_like_ours_is_mentioned_and_not_refused(tmp_path: Path) -> None:
+    settings = load({}, {"FORGE_STATEDIR": "/x", "HOME": "/h"}, cwd=tmp_path)
+    assert settings.notes == ("FORGE_STATEDIR is not a setting of knowledge-forge; did you mean FORGE_STATE_DIR?",)
+
+
+def test_the_secret_is_not_in_what_is_printed(tmp_path: Path) -> None:
+    """No secret in a message or a log."""
+    settings = load({}, {"FORGE_ENROLMENT": "s3cret-value"}, cwd=tmp_path)
+    assert settings.enrolment == "s3cret-value"
+    assert "s3cret-value" not in repr(settings)
+
+
+def test_ipv6_loopback_is_understood(tmp_path: Path) -> None:
+    address = load({"http": "[::1]:9000"}, {}, cwd=tmp_path).http
+    assert address == HttpAddress("::1", 9000)
+    assert str(address) == "[::1]:9000"
+
+
+def test_every_variable_says_what_it_is_for() -> None:
+    assert all(v.says.endswith(".") and v.default for v in VARIABLES)
