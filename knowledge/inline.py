@@ -1,0 +1,117 @@
+"""What stands inside a line of Markdown: words without their markup, links, tags. Pure, and linear in the length."""
+
+from __future__ import annotations
+
+import re
+
+_MARKUP = re.compile(r"[`*_\[\]<&\\~=!%]")
+_TICKS = re.compile(r"`+")
+_WIKI = re.compile(r"\[\[([^\[\]\n|]++)(\|[^\[\]\n]*+)?\]\]")
+_TARGET = r"\(\s*(?:<([^<>\n]*+)>|((?:[^\s()\\]|\\.|\([^\s()]*+\))*+))"
+_LINK_TARGET = re.compile(r"(?<!\\)\]" + _TARGET)
+_DEFINED_TARGET = re.compile(r"^ {0,3}\[(?!\^)[^\[\]\n]{1,200}\]:[ \t]*(?:<([^<>\n]+)>|(\S+))", re.MULTILINE)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//|#")
+_TAG = re.compile(r"(?<!\S)#([\w/\-\u200d\ufe0f\u2600-\u27bf\U0001f000-\U0001faff]+)")
+
+_IMAGE = re.compile(r"!\[([^\[\]]*+)\](?:\([^()\n]*+(?:\([^()\n]*+\)[^()\n]*+)*+\)|\[[^\[\]\n]*+\])?")
+_LINK = re.compile(r"\[([^\[\]]*+)\](?:\([^()\n]*+(?:\([^()\n]*+\)[^()\n]*+)*+\)|\[[^\[\]\n]*+\])")
+_FOOTNOTE = re.compile(r"\[\^[^\[\]\n]++\]")
+_AUTOLINK = re.compile(r"<((?:[A-Za-z][A-Za-z0-9+.-]{1,31}:|[\w.+-]++@)[^<>\s]*+)>")
+_TAG_PAIR = re.compile(r"</?[A-Za-z][^<>\n]*+>|<!--[^>]*+-->")
+_COMMENT = re.compile(r"%%[^%]*+%%")
+_STRONG = re.compile(r"\*{1,3}(?=\S)|(?<=\S)\*{1,3}|~~|==")
+_UNDERSCORE = re.compile(r"(?<!\w)_{1,3}(?=\S)|(?<=\S)_{1,3}(?!\w)")
+_ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
+_ENTITIES = {"&amp;": "&", "&lt;": "<", "&gt;": ">", "&quot;": '"', "&#39;": "'", "&nbsp;": " "}
+_ENTITY = re.compile("|".join(_ENTITIES))
+_KEPT = re.compile("\x00([0-9]+)\x00")
+
+
+def plain(text: str) -> str:
+    """Return `text` as it reads: links by their labels, images by their descriptions, no emphasis marks, code without ticks."""
+    if not _MARKUP.search(text):
+        return " ".join(text.split())
+    kept: list[str] = []
+
+    def keep(words: str) -> str:
+        kept.append(words)
+        return f"\x00{len(kept) - 1}\x00"
+
+    text = text.replace("\x00", "\ufffd")
+    parts: list[str] = []
+    at = 0
+    for start, end, ticks in code_spans(text):
+        parts += [text[at:start], keep(text[start + ticks : end - ticks].strip())]
+        at = end
+    text = "".join([*parts, text[at:]])
+    if "\\" in text:
+        text = _ESCAPE.sub(lambda found: keep(found[1]), text)
+    text = _COMMENT.sub("", text) if "%%" in text else text
+    if "[" in text:
+        text = _WIKI.sub(lambda found: found[2][1:] if found[2] else found[1], text)
+        text = _FOOTNOTE.sub("", text)
+        text = _LINK.sub(r"\1", _IMAGE.sub(r"\1", text))
+    if "<" in text:
+        text = _TAG_PAIR.sub("", _AUTOLINK.sub(r"\1", text))
+    text = _UNDERSCORE.sub("", _STRONG.sub("", text))
+    text = _ENTITY.sub(lambda found: _ENTITIES[found[0]], text) if "&" in text else text
+    return " ".join(_KEPT.sub(lambda found: kept[int(found[1])], text).split())
+
+
+def code_spans(text: str) -> list[tuple[int, int, int]]:
+    """Return (start, end, length of the ticks) of every code span, ticks included; a run without a partner is text."""
+    runs = [(found.start(), found.end() - found.start()) for found in _TICKS.finditer(text)]
+    if len(runs) < 2:  # noqa: PLR2004 - a span has two ends
+        return []
+    following: dict[int, int] = {}
+    partner = [-1] * len(runs)
+    for index in range(len(runs) - 1, -1, -1):
+        length = runs[index][1]
+        partner[index] = following.get(length, -1)
+        following[length] = index
+    spans: list[tuple[int, int, int]] = []
+    index = 0
+    while index < len(runs):
+        start, length = runs[index]
+        escaped = start > 0 and text[start - 1] == "\\"
+        if partner[index] < 0 or escaped:
+            index += 1
+            continue
+        spans.append((start, runs[partner[index]][0] + length, length))
+        index = partner[index] + 1
+    return spans
+
+
+def without_code(text: str) -> str:
+    """Return `text` with every code span made a space; spans end with their paragraph."""
+    if "`" not in text:
+        return text
+    if "\n\n" in text:
+        return "\n\n".join(without_code(part) for part in text.split("\n\n"))
+    parts: list[str] = []
+    at = 0
+    for start, end, _ in code_spans(text):
+        parts.append(text[at:start])
+        at = end
+    return " ".join([*parts, text[at:]])
+
+
+def link_targets(text: str) -> list[str]:
+    """Return the targets of wiki links, embeds and relative links in order, once each; `text` holds no code."""
+    found: list[tuple[int, str]] = []
+    if "[[" in text:
+        found += [(match.start(), match[1].strip()) for match in _WIKI.finditer(text)]
+    if "](" in text:
+        found += [(match.start(), match[1] or match[2] or "") for match in _LINK_TARGET.finditer(text)]
+    if "]:" in text:
+        found += [(match.start(), match[1] or match[2]) for match in _DEFINED_TARGET.finditer(text)]
+    found.sort(key=lambda pair: pair[0])
+    return list(dict.fromkeys(target for _, target in found if target and not _SCHEME.match(target)))
+
+
+def inline_tags(text: str) -> list[str]:
+    """Return the `#tags` of `text` without the sign, as Obsidian knows them: no white space before, not all digits."""
+    if "#" not in text:
+        return []
+    tags = (found.strip("/") for found in _TAG.findall(text))
+    return [tag for tag in tags if tag and not tag.isdigit()]

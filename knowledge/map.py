@@ -1,0 +1,60 @@
+"""What a map of the knowledge base shows: one line for each child, and a sentence where nobody wrote one. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from knowledge.paths import MARKDOWN_SUFFIXES
+
+NAMED = 3
+"""Children that a derived summary names."""
+_SEPARATORS = re.compile(r"[_\-]+")
+_DATE = re.compile(r"^(\d{4})-(\d\d)-(\d\d)(?=$|[-_ ])")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One child of a directory. `count` is the documents it stands for; `modified` is ISO 8601 in UTC, None when unknown."""
+
+    name: str
+    path: str
+    title: str
+    kind: Literal["directory", "document"]
+    summary: str
+    count: int
+    modified: str | None
+
+
+def readable(name: str) -> str:
+    """Return a file or folder name as a title: `release_check-list.md` becomes `Release check list`; dates stay whole."""
+    bare = name
+    for suffix in MARKDOWN_SUFFIXES:
+        if bare.lower().endswith(suffix):
+            bare = bare[: -len(suffix)]
+            break
+    date = _DATE.match(bare)
+    head = date[0] if date else ""
+    words = " ".join(_SEPARATORS.sub(" ", bare[len(head) :]).split())
+    title = f"{head} {words}".strip()
+    return title[:1].upper() + title[1:] if title else name
+
+
+def describe_directory(entries: Sequence[Entry]) -> str:
+    """Return a sentence for a directory without an `_index.md`: what it holds, by number and by the first names."""
+    documents = sum(entry.count for entry in entries)
+    folders = sum(entry.kind == "directory" for entry in entries)
+    if not entries:
+        return "Empty."
+    parts = [_number(documents, "document")] if documents or not folders else []
+    if folders:
+        parts.append(_number(folders, "folder"))
+    shown = ", ".join(entry.title for entry in entries[:NAMED])
+    more = ", ..." if len(entries) > NAMED else ""
+    return f"{' in '.join(parts)}: {shown}{more}"
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}" + ("" if count == 1 else "s")

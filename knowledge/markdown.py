@@ -1,0 +1,417 @@
+"""Where the blocks of a Markdown text begin and end. Pure.
+
+One pass over the lines, no tree: indexing needs only the outermost blocks, the headings among them, and which lines are
+code. Containers (quotes, list items) are followed inwards just as far as it takes to know where they end.
+
+Source: CommonMark 0.31.2, section 3 and appendix "A parsing strategy"; GitHub Flavored Markdown for tables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+BlockKind = Literal["heading", "paragraph", "fence", "code", "html", "quote", "list", "table", "break", "comment"]
+
+DEEPEST = 100
+"""Containers inside containers that are followed; deeper ones are text, so that a line of `>>>>` costs no more than its length."""
+
+_RULE = re.compile(r"(?:\*[ ]*){3,}+$|(?:-[ ]*){3,}+$|(?:_[ ]*){3,}+$")
+_SETEXT = re.compile(r"(?:=+|-+)[ ]*$")
+_FENCE = re.compile(r"`{3,}+(?=[^`]*$)|~{3,}+")
+_ITEM = re.compile(r"([-+*])(?= |$)|(\d{1,9})([.)])(?= |$)")
+_DEFINITION = re.compile(
+    r" {0,3}\[(?=[^\]]*\S)(?:[^\[\]\\]|\\.){1,999}+\]:[ \t]*\n?[ \t]*(?:<[^<>\n]*>|[^\s<]\S*)"
+    r"(?:[ \t]*(?:[ \t]|\n)[ \t]*(?:\"[^\"]*\"|'[^']*'|\([^()]*\)))?[ \t]*(?:\n|$)"
+)
+_DELIMITER = re.compile(r"[|:-][|: -]+$")
+_UNESCAPED_PIPE = re.compile(r"(?<!\\)\|")
+_HTML_TAGS = (
+    "address|article|aside|base|basefont|blockquote|body|caption|center|col|colgroup|dd|details|dialog|dir|div|dl|dt|fieldset"
+    "|figcaption|figure|footer|form|frame|frameset|h[1-6]|head|header|hr|html|iframe|legend|li|link|main|menu|menuitem|nav"
+    "|noframes|ol|optgroup|option|p|param|search|section|summary|table|tbody|td|tfoot|th|thead|title|tr|track|ul"
+)
+_ATTRIBUTE = r"""(?:\s+[a-zA-Z_:][\w:.-]*+(?:\s*+=\s*+(?:[^\s"'=<>`]+|'[^']*'|"[^"]*"))?)"""
+_HTML: tuple[tuple[re.Pattern[str], re.Pattern[str] | None], ...] = (
+    (re.compile(r"<(?:script|pre|style|textarea)(?=\s|>|$)", re.I), re.compile(r"</(?:script|pre|style|textarea)>", re.I)),
+    (re.compile(r"<!--"), re.compile(r"-->")),
+    (re.compile(r"<\?"), re.compile(r"\?>")),
+    (re.compile(r"<![A-Za-z]"), re.compile(r">")),
+    (re.compile(r"<!\[CDATA\["), re.compile(r"\]\]>")),
+    (re.compile(rf"</?(?:{_HTML_TAGS})(?=\s|/?>|$)", re.I), None),
+)
+_HTML_ANY_TAG = re.compile(rf"<(?:[A-Za-z][A-Za-z0-9-]*+{_ATTRIBUTE}*+\s*+/?|/[A-Za-z][A-Za-z0-9-]*+\s*+)>\s*$")
+_STARTERS = frozenset(">#`~<=-*_+0123456789|:%")
+
+
+class Block(NamedTuple):
+    """Lines `start` up to, not including, `end`, from 0. `level` and `text` are a heading's; `items` are where list items begin."""
+
+    kind: BlockKind
+    start: int
+    end: int
+    level: int = 0
+    text: str = ""
+    items: tuple[int, ...] = ()
+
+
+class Scan(NamedTuple):
+    """The outermost blocks in order, and the spans of lines inside quotes and lists that are code or HTML."""
+
+    blocks: list[Block]
+    code: list[tuple[int, int]]
+
+
+def scan(lines: Sequence[str], first: int = 0) -> Scan:
+    """Return the blocks of `lines` from line `first` on; lines hold no line ends."""
+    return _Scanner(lines).run(first)
+
+
+@dataclass(slots=True)
+class _Container:
+    """`width` is the indent that keeps a line in a list item; a quote has none."""
+
+    marker: str
+    width: int = 0
+    empty: bool = False
+
+
+@dataclass(slots=True)
+class _Scanner:
+    lines: Sequence[str]
+    blocks: list[Block] = field(default_factory=list)
+    code: list[tuple[int, int]] = field(default_factory=list)
+    containers: list[_Container] = field(default_factory=list)
+    leaf: BlockKind | None = None
+    leaf_start: int = 0
+    leaf_end: int = 0
+    fence: str = ""
+    html_end: re.Pattern[str] | None = None
+    outer: BlockKind | None = None
+    outer_start: int = 0
+    outer_end: int = 0
+    outer_marker: str = ""
+    items: list[int] = field(default_factory=list)
+    no_comment_end: bool = False
+
+    def run(self, first: int) -> Scan:
+        lines = self.lines
+        number, count = first, len(lines)
+        while number < count:
+            line = lines[number]
+            if not self.containers and self.leaf in _PLAIN:
+                if not line:
+                    self._close_leaf()
+                    number += 1
+                    continue
+                # Nothing but text begins with a letter, and most lines do.
+                if line[0].isalpha():
+                    if self.leaf is None:
+                        self._open_leaf("paragraph", number)
+                    self.leaf_end = number + 1
+                    number += 1
+                    continue
+                if line.startswith("%%") and (after := self._comment(number)):
+                    number = after
+                    continue
+            self._line(number, line.expandtabs(4) if "\t" in line else line)
+            number += 1
+        self._close_containers(0)
+        self._close_leaf()
+        self._close_outer()
+        return Scan(self.blocks, self.code)
+
+    def _line(self, number: int, line: str) -> None:
+        at, matched = self._continue(line)
+        everything = matched == len(self.containers)
+        begin = _spaces(line, at)
+        blank = begin == len(line)
+        if self.containers and not blank:
+            self.outer_end = number + 1
+        if everything and self.leaf in ("fence", "html", "code") and self._stays_in_code(number, line, at, begin):
+            return
+        if blank:
+            self._close_containers(matched)
+            if self.leaf != "code":
+                self._close_leaf()
+            return
+        self._starts(number, line, at, matched)
+
+    def _continue(self, line: str) -> tuple[int, int]:
+        """Return the column after the markers of the open containers that `line` carries on, and how many these are."""
+        at = 0
+        for depth, container in enumerate(self.containers):
+            begin = _spaces(line, at)
+            if not container.width:
+                if begin - at > 3 or line[begin : begin + 1] != ">":
+                    return at, depth
+                at = begin + 1 + (line[begin + 1 : begin + 2] == " ")
+            elif begin == len(line):
+                if container.empty:
+                    return at, depth
+                at = begin
+            elif begin - at >= container.width:
+                at += container.width
+                container.empty = False
+            else:
+                return at, depth
+        return at, len(self.containers)
+
+    def _stays_in_code(self, number: int, line: str, at: int, begin: int) -> bool:
+        if self.leaf == "fence":
+            self.leaf_end = number + 1
+            if begin - at <= 3 and line.startswith(self.fence, begin) and not line[begin:].rstrip(" ").strip(self.fence[0]):
+                self._close_leaf()
+            return True
+        if self.leaf == "html":
+            if self.html_end is None:
+                if begin == len(line):
+                    return False
+                self.leaf_end = number + 1
+                return True
+            self.leaf_end = number + 1
+            if self.html_end.search(line, at):
+                self._close_leaf()
+            return True
+        if begin < len(line) and begin - at < 4:
+            self._close_leaf()
+            return False
+        if begin < len(line):
+            self.leaf_end = number + 1
+        return True
+
+    def _starts(self, number: int, line: str, at: int, matched: int) -> None:
+        """Open what begins on this line, containers first; otherwise it is text."""
+        fresh = False
+        while True:
+            begin = _spaces(line, at)
+            if begin == len(line):
+                return
+            text_open = self.leaf == "paragraph"
+            if begin - at >= 4:
+                if text_open:
+                    break
+                self._close_containers(matched)
+                self._begin_leaf("code", number)
+                return
+            if line[begin] not in _STARTERS:
+                break
+            after = self._container_start(number, line, at, begin, matched)
+            if after is None:
+                if self._leaf_start(number, line, begin, matched, fresh=fresh):
+                    return
+                break
+            at, fresh = after, True
+            matched = len(self.containers)
+        self._text(number, matched)
+
+    def _text(self, number: int, matched: int) -> None:
+        if self.leaf != "paragraph":
+            if self.leaf != "table" or matched != len(self.containers):
+                self._close_containers(matched)
+                self._begin_leaf("paragraph", number)
+        self.leaf_end = number + 1
+
+    def _container_start(self, number: int, line: str, at: int, begin: int, matched: int) -> int | None:
+        """Open the quote or list item that begins here and return the column after its marker."""
+        if len(self.containers) >= DEEPEST:
+            return None
+        if line[begin] == ">":
+            self._open_container(number, _Container(">"), matched)
+            return begin + 1 + (line[begin + 1 : begin + 2] == " ")
+        found = _ITEM.match(line, begin)
+        if not found or _RULE.match(line, begin):
+            return None
+        end = found.end()
+        content = _spaces(line, end)
+        interrupts = self.leaf == "paragraph" and matched == len(self.containers)
+        if interrupts and (content == len(line) or (found[2] and int(found[2]) != 1)):
+            return None
+        # An underline wins over an empty item, and `- x` is no underline.
+        if interrupts and _SETEXT.match(line, begin):
+            return None
+        empty = content == len(line)
+        padding = 1 if empty or content - end > 4 else content - end
+        width = end - at + padding
+        self._open_container(number, _Container(found[1] or found[3], width, empty), matched)
+        return min(end + padding, len(line))
+
+    def _open_container(self, number: int, container: _Container, matched: int) -> None:
+        self._close_containers(matched)
+        self._close_leaf()
+        if not self.containers:
+            kind: BlockKind = "list" if container.width else "quote"
+            if self.outer != kind or self.outer_marker != container.marker or kind == "quote":
+                self._close_outer()
+                self.outer, self.outer_start, self.outer_marker, self.items = kind, number, container.marker, []
+            self.items.append(number)
+            self.outer_end = number + 1
+        self.containers.append(container)
+
+    def _leaf_start(self, number: int, line: str, begin: int, matched: int, *, fresh: bool) -> bool:
+        """Open the heading, rule, fence, HTML or table that begins here; tell whether one does."""
+        char = line[begin]
+        in_text = self.leaf == "paragraph" and matched == len(self.containers) and not fresh
+        if char == "#":
+            return self._atx(number, line, begin, matched)
+        if char in "`~":
+            return self._fence_start(number, line, begin, matched)
+        if char == "<":
+            return self._html_start(number, line, begin, matched)
+        if in_text and char in "|:-" and self._table(number, line, begin):
+            return True
+        if in_text and char in "=-" and _SETEXT.match(line, begin) and self._setext(number, char):
+            return True
+        if char in "*-_" and _RULE.match(line, begin):
+            self._close_containers(matched)
+            self._single("break", number)
+            return True
+        return False
+
+    def _atx(self, number: int, line: str, begin: int, matched: int) -> bool:
+        marked = line[begin : begin + 8].lstrip("#")
+        level = begin + len(line[begin : begin + 8]) - len(marked) - begin
+        if level > 6 or (marked and marked[0] != " "):
+            return False
+        self._close_containers(matched)
+        text = self.lines[number].strip(" \t")[level:].strip(" \t") if not self.containers else ""
+        bare = text.rstrip("#")
+        if bare != text and (not bare or bare[-1] in " \t"):
+            text = bare.rstrip(" \t")
+        self._single("heading", number, level, text)
+        return True
+
+    def _setext(self, number: int, char: str) -> bool:
+        """Make the open paragraph a heading, unless nothing is left of it but link definitions."""
+        if self.containers:
+            self.leaf = None
+            return True
+        text = "\n".join(self.lines[self.leaf_start : self.leaf_end])
+        defined = 0
+        while text.startswith((" ", "[")) and (found := _DEFINITION.match(text)):
+            defined += text.count("\n", 0, found.end())
+            text = text[found.end() :]
+            if not text:
+                return False
+        if defined:
+            self.blocks.append(Block("paragraph", self.leaf_start, self.leaf_start + defined))
+        words = " ".join(part.strip(" \t") for part in text.split("\n"))
+        self.blocks.append(Block("heading", self.leaf_start + defined, number + 1, 1 if char == "=" else 2, words))
+        self.leaf = None
+        return True
+
+    def _fence_start(self, number: int, line: str, begin: int, matched: int) -> bool:
+        found = _FENCE.match(line, begin)
+        if not found:
+            return False
+        self._close_containers(matched)
+        self._begin_leaf("fence", number)
+        self.fence = found[0]
+        return True
+
+    def _html_start(self, number: int, line: str, begin: int, matched: int) -> bool:
+        for start, end in _HTML:
+            if start.match(line, begin):
+                break
+        else:
+            if self.leaf == "paragraph" or not _HTML_ANY_TAG.match(line, begin):
+                return False
+            end = None
+        self._close_containers(matched)
+        self._begin_leaf("html", number)
+        self.html_end = end
+        if end and end.search(line, begin):
+            self._close_leaf()
+        return True
+
+    def _table(self, number: int, line: str, begin: int) -> bool:
+        """Turn the last line of the open paragraph into the head of a table, if this is the line of dashes under it."""
+        if not _DELIMITER.match(line, begin) or (line[begin] == "-" and line[begin + 1 : begin + 2] == " "):
+            return False
+        head = self.lines[number - 1]
+        marks = [mark.strip(" ") for mark in line[begin:].split("|")]
+        if not marks[0]:
+            del marks[0]
+        if marks and not marks[-1]:
+            del marks[-1]
+        if "|" not in head or not marks or not all(_is_column(mark) for mark in marks):
+            return False
+        if len(marks) != _columns(head):
+            return False
+        self.leaf_end = number - 1
+        if self.leaf_end > self.leaf_start:
+            self._close_leaf()
+        self.leaf, self.leaf_start, self.leaf_end = "table", number - 1, number + 1
+        return True
+
+    def _comment(self, number: int) -> int:
+        """Return the line after the Obsidian comment that begins here, 0 if none does."""
+        line = self.lines[number]
+        if line.find("%%", 2) > 0 or self.no_comment_end:
+            return 0
+        for last in range(number + 1, len(self.lines)):
+            if "%%" in self.lines[last]:
+                self._close_leaf()
+                self._close_outer()
+                self.blocks.append(Block("comment", number, last + 1))
+                return last + 1
+        self.no_comment_end = True
+        return 0
+
+    def _begin_leaf(self, kind: BlockKind, number: int) -> None:
+        self._close_leaf()
+        self._open_leaf(kind, number)
+
+    def _open_leaf(self, kind: BlockKind, number: int) -> None:
+        if not self.containers:
+            self._close_outer()
+        self.leaf, self.leaf_start, self.leaf_end = kind, number, number + 1
+
+    def _close_leaf(self) -> None:
+        if self.leaf is None:
+            return
+        if not self.containers:
+            self.blocks.append(Block(self.leaf, self.leaf_start, self.leaf_end))
+        elif self.leaf in ("fence", "code", "html"):
+            self.code.append((self.leaf_start, self.leaf_end))
+        self.leaf = None
+
+    def _single(self, kind: BlockKind, number: int, level: int = 0, text: str = "") -> None:
+        self._close_leaf()
+        if not self.containers:
+            self._close_outer()
+            self.blocks.append(Block(kind, number, number + 1, level, text))
+
+    def _close_containers(self, keep: int) -> None:
+        if keep < len(self.containers):
+            self._close_leaf()
+            del self.containers[keep:]
+
+    def _close_outer(self) -> None:
+        if self.outer is not None:
+            self.blocks.append(Block(self.outer, self.outer_start, self.outer_end, items=tuple(self.items)))
+            self.outer = None
+
+
+_PLAIN = (None, "paragraph", "table")
+
+
+def _spaces(line: str, at: int) -> int:
+    """Return where the first character that is no space stands, from `at` on."""
+    while line.startswith("        ", at):
+        at += 8
+    while line.startswith(" ", at):
+        at += 1
+    return at
+
+
+def _is_column(mark: str) -> bool:
+    dashes = mark.removeprefix(":").removesuffix(":")
+    return bool(dashes) and not dashes.strip("-")
+
+
+def _columns(row: str) -> int:
+    cells = _UNESCAPED_PIPE.split(row.strip(" \t"))
+    return len(cells) - (not cells[0].strip()) - (len(cells) > 1 and not cells[-1].strip())
