@@ -15,7 +15,7 @@ import anyio
 from knowledge.errors import KnowledgeError
 from mcp_server.cli.terminal import ask_yes_no, print_json, say
 from mcp_server.hosts.catalogue import HOSTS, Host, Place, host_named
-from mcp_server.hosts.edit import NotAnObject, TwiceTheSameKey, drop, lookup, put
+from mcp_server.hosts.edit import NotAnObject, TwiceTheSameKey, drop, lookup, members, put
 from mcp_server.hosts.entry import MASKED, NAME, Launch, Served, kb_of, key_for, masked, server_entry
 from mcp_server.hosts.files import ConfigurationRefused, backups, check_writable, read, rewrite
 from mcp_server.hosts.jsonc import BadJson
@@ -188,9 +188,8 @@ class _Installation:
         if not there:
             return self._nothing_to_undo(text)
         prune = not self._had_servers_before()
-        done = rewrite(
-            self.file, lambda now: drop(now, (self.host.servers, key), prune=prune), same=self._without_entry
-        )
+        # No copy: it would hold a secret that still works, and `install` puts back what this takes away.
+        rewrite(self.file, lambda now: drop(now, (self.host.servers, key), prune=prune), backup=False)
         stays = f"knowledge-forge trust grant {self.principal_host} 2"
         if self.request.json:
             print_json({"host": self.host.id, "file": str(self.file), "removed": key})
@@ -222,8 +221,7 @@ class _Installation:
         return self.means.enrol(self.principal_host)
 
     def _servers(self, text: str) -> dict[str, object]:
-        found = lookup(text, (self.host.servers,))
-        return {str(key): entry for key, entry in found.items()} if isinstance(found, dict) else {}
+        return members(text, (self.host.servers,))
 
     def _key(self, text: str) -> tuple[str, bool]:
         return key_for(self._servers(text), self.request.kb.name, same=self._is_this_kb)

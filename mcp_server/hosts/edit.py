@@ -45,6 +45,25 @@ def lookup(text: str, path: Sequence[str]) -> object | None:
     return node.value if node else None
 
 
+def members(text: str, path: Sequence[str]) -> dict[str, object]:
+    """Return what the object at `path` holds, of twice the same key the last; nothing if there is no such object.
+
+    Raises:
+        BadJson, NotAnObject, TwiceTheSameKey: as `put` into that object.
+    """
+    if is_blank(text):
+        return {}
+    node = parse(text).root
+    for depth in range(len(path)):
+        member = _member(node, path, depth)
+        if member is None:
+            return {}
+        node = member.node
+    if node.members is None:
+        raise NotAnObject(path)
+    return {member.key: member.node.value for member in node.members}
+
+
 def put(text: str, path: Sequence[str], value: object) -> str:
     """Return `text` with `value` at `path`, in the text's own style; objects that are missing on the way are made.
 

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_server.hosts.edit import NotAnObject, TwiceTheSameKey, drop, lookup, put
+from mcp_server.hosts.edit import NotAnObject, TwiceTheSameKey, drop, lookup, members, put
 from mcp_server.hosts.jsonc import BOM, DEEPEST, BadJson, parse
 
 OURS = "knowledge-forge"
 PATH = ("mcpServers", OURS)
 ENTRY = {"command": "/opt/ü/knowledge-forge", "args": ["--kb", 'C:\\notes "x"'], "env": {"FORGE_ENROLMENT": "s3"}}
 
-TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=8)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 KEYS = TEXTS | st.sampled_from(["a", "servers", "mcpServers", "//", "/*", "}", '"'])
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
@@ -90,7 +91,7 @@ def test_setting_our_member_gives_what_was_there_and_ours(document: tuple[str, d
     text, value = document
     after = put(text, PATH, ENTRY)
     assert parse(after).root.value == with_ours(value)
-    assert lookup(after, PATH) == ENTRY
+    assert lookup(after, PATH) == members(after, PATH[:1])[OURS] == ENTRY
 
 
 @given(documents())
@@ -198,7 +199,13 @@ def test_a_line_comment_before_a_removed_member_swallows_nothing() -> None:
     ("text", "path"), [("[]", ()), ("null", ()), ('{"mcpServers": []}', PATH[:1]), ('{"mcpServers": null}', PATH[:1])]
 )
 def test_a_holder_that_is_no_object_is_refused(text: str, path: tuple[str, ...]) -> None:
-    for act in (lambda: put(text, PATH, 1), lambda: drop(text, PATH), lambda: lookup(text, PATH)):
+    acts: list[Callable[[], object]] = [
+        lambda: put(text, PATH, 1),
+        lambda: drop(text, PATH),
+        lambda: lookup(text, PATH),
+        lambda: members(text, PATH[:1]),
+    ]
+    for act in acts:
         with pytest.raises(NotAnObject) as refused:
             act()
         assert refused.value.path == path
@@ -217,11 +224,11 @@ def test_a_key_that_stands_there_twice_is_refused() -> None:
     [
         ('{"a": 1', 1, 8),
         ('{"a" 1}', 1, 6),
-        ('{\r\n  a: 1}', 2, 3),
+        ("{\r\n  a: 1}", 2, 3),
         ('{"a": tru}', 1, 7),
         ('{"a": 1 "b": 2}', 1, 9),
         ('{"a": 01}', 1, 8),
-        ('{,}', 1, 2),
+        ("{,}", 1, 2),
         ('{"a": 1} x', 1, 10),
         ('{"a": "\\q"}', 1, 8),
         ('{"a": "line\nbreak"}', 1, 7),

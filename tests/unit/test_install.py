@@ -1,0 +1,392 @@
+"""One command connects a host, keeps what is its owner's, asks one question, and can be undone."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import subprocess
+import sys
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_server.cli import install as verb
+from mcp_server.cli.install import QUESTION, Means, Request, install, launch_of_this_program
+from mcp_server.cli.terminal import ask_yes_no, print_json
+from mcp_server.hosts.catalogue import Place, host_named
+from mcp_server.hosts.edit import lookup
+from mcp_server.hosts.entry import MASKED, Launch
+from mcp_server.hosts.files import backups
+
+SOMEONES = '{\n  // mine\n  "theme": "dark",\n  "mcpServers": {\n    "other": {"command": "x"}, // keep\n  },\n}\n'
+PLATFORMS = ("darwin", "win32", "linux")
+HOSTS = ("claude-desktop", "claude-code", "cursor", "vscode")
+
+
+@dataclass
+class World:
+    """A machine with a home, a knowledge base, and a person who answers; records what the gate was asked."""
+
+    root: Path
+    platform: str = "linux"
+    answer: bool | None = None
+    enrolled: list[str] = field(default_factory=list)
+    granted: list[tuple[str, int]] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        (self.root / "work").mkdir()
+        self.base("kb")
+
+    def base(self, name: str) -> Path:
+        folder = self.root / name
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def place(self) -> Place:
+        return Place(self.platform, self.root / "home", self.root / "work", {})
+
+    def means(self) -> Means:
+        def enrol(host: str) -> str:
+            self.enrolled.append(host)
+            return f"secret-{len(self.enrolled)}"
+
+        def ask(question: str) -> bool | None:
+            self.asked.append(question)
+            return self.answer
+
+        launch = Launch("/venv/bin/knowledge-forge")
+        return Means(self.place(), launch, enrol, lambda host, level: self.granted.append((host, level)), ask)
+
+    def run(self, host: str = "cursor", **asked: Any) -> int:
+        return install(Request(**{"host": host, "kb": self.root / "kb", **asked}), self.means())
+
+    def file(self, host: str = "cursor", *, project: bool = False) -> Path:
+        known = host_named(host)
+        assert known is not None
+        file = known.config_file(self.place(), project=project)
+        assert file is not None
+        return file
+
+    def write(self, text: str, host: str = "cursor") -> Path:
+        file = self.file(host)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text.encode())
+        return file
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def servers(file: Path, key: str = "mcpServers") -> dict[str, Any]:
+    found = lookup(file.read_bytes().decode(), (key,))
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_host_that_had_no_file_gets_one_that_starts_us(world: World, host: str, platform: str) -> None:
+    world.platform = platform
+    assert world.run(host) == 0
+    list_key = "servers" if host == "vscode" else "mcpServers"
+    typed = {} if host == "claude-desktop" else {"type": "stdio"}
+    assert json.loads(world.file(host).read_text(encoding="utf-8")) == {
+        list_key: {
+            "knowledge-forge": typed
+            | {
+                "command": "/venv/bin/knowledge-forge",
+                "args": ["serve", "--kb", str(world.root / "kb")],
+                "env": {"FORGE_ENROLMENT": "secret-1"},
+            }
+        }
+    }
+    assert world.enrolled == [host]
+
+
+def test_what_was_there_stays_and_undo_gives_back_every_byte(world: World) -> None:
+    file = world.write(SOMEONES)
+    assert world.run() == 0
+    assert list(servers(file)) == ["other", "knowledge-forge"]
+    assert [copy.read_bytes().decode() for copy in backups(file)] == [SOMEONES]
+    assert world.run(undo=True) == 0
+    assert file.read_bytes().decode() == SOMEONES
+
+
+@pytest.mark.parametrize("before", ["{}", '{"mcpServers": {}}', '{\r\n\t"theme": "dark"\r\n}\r\n', SOMEONES])
+def test_undo_after_any_number_of_installs_leaves_the_file_as_it_was(world: World, before: str) -> None:
+    file = world.write(before)
+    assert [world.run() for _ in range(3)] == [0, 0, 0]
+    assert len(backups(file)) == 1, "our own entry needs no further copy"
+    assert world.run(undo=True) == 0
+    assert file.read_bytes().decode() == before
+    assert "secret" not in "".join(p.read_text(encoding="utf-8") for p in file.parent.iterdir())
+
+
+def test_undo_keeps_what_others_wrote_since(world: World) -> None:
+    file = world.write("{}")
+    world.run()
+    text = file.read_text(encoding="utf-8").replace('"mcpServers": {', '"mcpServers": {\n    "later": {},')
+    file.write_text(text, encoding="utf-8")
+    assert world.run(undo=True) == 0
+    assert json.loads(file.read_text(encoding="utf-8")) == {"mcpServers": {"later": {}}}
+
+
+def test_undo_says_what_it_does_not_revoke(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    world.write("{}")
+    world.run()
+    capsys.readouterr()
+    assert world.run(undo=True) == 0
+    said = capsys.readouterr()
+    assert "no longer starts knowledge-forge" in said.out
+    assert "cursor stays enrolled" in said.err
+    assert "knowledge-forge trust grant cursor 2" in said.err
+    assert "Restart Cursor" in said.err
+
+
+def test_undo_without_an_entry_is_done_already(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    assert world.run(undo=True) == 0
+    assert not world.file().exists()
+    assert "no entry" in capsys.readouterr().err
+
+
+def test_undo_of_another_knowledge_base_is_refused_and_names_it(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.run()
+    before = world.file().read_bytes()
+    assert world.run(undo=True, kb=world.base("other")) == 1
+    assert world.file().read_bytes() == before
+    assert f"--undo --kb {world.root / 'kb'}" in capsys.readouterr().err
+
+
+def test_undo_works_when_the_knowledge_base_is_gone(world: World) -> None:
+    world.run()
+    (world.root / "kb").rmdir()
+    assert world.run(undo=True) == 0
+    assert "knowledge-forge" not in world.file().read_text(encoding="utf-8")
+
+
+def test_a_second_knowledge_base_stands_beside_the_first(world: World) -> None:
+    world.run()
+    world.run(kb=world.base("Team Wiki"))
+    world.run(kb=world.base("b/Team Wiki"), state_dir=world.root / "state")
+    found = servers(world.file())
+    assert list(found) == ["knowledge-forge", "knowledge-forge-team-wiki", "knowledge-forge-team-wiki-2"]
+    assert found["knowledge-forge-team-wiki-2"]["args"][-2:] == ["--state-dir", str(world.root / "state")]
+    assert world.run(undo=True, kb=world.root / "Team Wiki") == 0
+    assert list(servers(world.file())) == ["knowledge-forge", "knowledge-forge-team-wiki-2"]
+
+
+def test_the_same_knowledge_base_again_gets_a_new_secret_and_no_second_entry(world: World) -> None:
+    world.run()
+    (world.root / "link").symlink_to(world.root / "kb")
+    world.run(kb=world.root / "link")
+    found = servers(world.file())
+    assert list(found) == ["knowledge-forge"]
+    assert found["knowledge-forge"]["env"] == {"FORGE_ENROLMENT": "secret-2"}
+
+
+@pytest.mark.parametrize(("answer", "granted"), [(True, [("cursor", 3)]), (False, []), (None, [])])
+def test_one_question_is_asked_and_only_yes_grants(
+    world: World, capsys: pytest.CaptureFixture[str], *, answer: bool | None, granted: list[tuple[str, int]]
+) -> None:
+    world.answer = answer
+    assert world.run() == 0
+    assert world.asked == [QUESTION]
+    assert world.granted == granted
+    said = capsys.readouterr()
+    assert ("knowledge-forge trust grant cursor 3" in said.out) is (answer is not True)
+    assert "Restart Cursor" in said.err
+    assert "secret-1" not in said.out + said.err
+
+
+@pytest.mark.parametrize(("edit", "granted"), [(True, [("cursor", 3)]), (False, [])])
+def test_an_answer_in_the_command_is_not_asked_for(world: World, edit: bool, granted: list[tuple[str, int]]) -> None:
+    assert world.run(edit=edit) == 0
+    assert world.asked == []
+    assert world.granted == granted
+
+
+def test_print_shows_the_entry_and_changes_nothing(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    file = world.write(SOMEONES)
+    world.run()
+    before = file.read_bytes()
+    capsys.readouterr()
+    assert world.run(show=True) == 0
+    assert file.read_bytes() == before
+    assert len(world.enrolled) == 1, "enrolling again would end the secret that is in use"
+    said = capsys.readouterr()
+    entry = json.loads(said.out)["mcpServers"]["knowledge-forge"]
+    assert entry["env"] == {"FORGE_ENROLMENT": MASKED}
+    assert str(file) in said.err
+
+
+def test_print_with_the_question_answered_enrols_and_shows_the_secret(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert world.run(show=True, edit=True) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["mcpServers"]["knowledge-forge"]["env"] == {"FORGE_ENROLMENT": "secret-1"}
+    assert (world.enrolled, world.granted) == (["cursor"], [("cursor", 3)])
+    assert not world.file().exists()
+    assert "secret-1" not in said.err
+
+
+def test_a_project_has_its_own_file_and_its_own_name(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """One name in two files would let the second installation end the first one's secret."""
+    assert world.run("claude-code") == world.run("claude-code", project=True, edit=True) == 0
+    assert world.enrolled == ["claude-code", "claude-code.work"]
+    assert world.granted == [("claude-code.work", 3)]
+    assert servers(world.root / "work" / ".mcp.json")["knowledge-forge"]["env"] == {"FORGE_ENROLMENT": "secret-2"}
+    assert "keep it out of version control" in capsys.readouterr().err
+
+
+def test_what_cannot_be_asked_is_said_with_what_can(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    assert world.run("emacs") == 2
+    assert "claude-desktop, claude-code, cursor, vscode" in capsys.readouterr().err
+    assert world.run("claude-desktop", project=True) == 2
+    assert "leave out --project" in capsys.readouterr().err
+    assert world.run(kb=world.root / "absent") == 2
+    assert "--kb DIR" in capsys.readouterr().err
+    assert world.enrolled == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        '{"mcpServers": []}',
+        '{"mcpServers": null}',
+        '{"mcpServers": {}, "mcpServers": {}}',
+        '{"a": 1}}',
+        "\x00",
+    ],
+)
+@pytest.mark.parametrize("asked", [{}, {"undo": True}, {"show": True}], ids=str)
+def test_a_file_that_is_not_what_it_should_be_is_left_alone(
+    world: World, capsys: pytest.CaptureFixture[str], text: str, asked: dict[str, Any]
+) -> None:
+    file = world.write(text)
+    assert world.run(**asked) == 1
+    assert file.read_bytes().decode() == text
+    assert [p.name for p in file.parent.iterdir()] == [file.name]
+    assert [world.enrolled, world.granted, world.asked] == [[], [], []]
+    assert f"{file} was not changed" in capsys.readouterr().err
+
+
+def test_our_entry_that_stands_there_twice_is_left_to_the_person(world: World) -> None:
+    world.run()
+    entry = json.dumps(servers(world.file())["knowledge-forge"])
+    file = world.write(f'{{"mcpServers": {{"knowledge-forge": {entry}, "knowledge-forge": {entry}}}}}')
+    before = file.read_bytes()
+    assert world.run() == world.run(undo=True) == 1
+    assert file.read_bytes() == before
+    assert len(world.enrolled) == 1
+
+
+def test_the_entry_follows_what_the_host_wrote_while_the_question_was_open(world: World) -> None:
+    file = world.write("{}")
+    means = world.means()
+
+    def ask(_: str) -> bool:
+        file.write_text('{"numStartups": 7}', encoding="utf-8")
+        return False
+
+    assert install(Request("cursor", world.root / "kb"), replace(means, ask=ask)) == 0
+    found = json.loads(file.read_text(encoding="utf-8"))
+    assert found["numStartups"] == 7
+    assert "knowledge-forge" in found["mcpServers"]
+
+
+def test_json_answers_carry_no_secret(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    world.write("{}")
+    assert world.run(json=True, edit=True) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer == {
+        "host": "cursor",
+        "file": str(world.file()),
+        "server": "knowledge-forge",
+        "kb": str(world.root / "kb"),
+        "backup": str(world.file()) + ".bak-knowledge-forge-1",
+        "granted": 3,
+    }
+    assert world.run(json=True, undo=True) == 0
+    assert json.loads(capsys.readouterr().out)["removed"] == "knowledge-forge"
+    assert world.run(json=True, undo=True) == 0
+    assert json.loads(capsys.readouterr().out)["removed"] is None
+
+
+def test_the_arguments_exclude_what_contradicts_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = argparse.ArgumentParser()
+    verb.arguments(parser)
+    parsed = parser.parse_args(["cursor", "--print", "--no-edit"])
+    assert (parsed.show, parsed.undo, parsed.edit) == (True, False, False)
+    assert parser.parse_args(["cursor"]).edit is None
+    for wrong in (["--print", "--undo"], ["--yes-edit", "--no-edit"]):
+        with pytest.raises(SystemExit) as stopped:
+            parser.parse_args(["cursor", *wrong])
+        assert stopped.value.code == 2
+    capsys.readouterr()
+
+
+def test_the_script_beside_the_interpreter_is_what_hosts_start(tmp_path: Path) -> None:
+    interpreter = tmp_path / "python3"
+    for name in ("knowledge-forge.exe", "knowledge-forge"):
+        (tmp_path / name).touch()
+        assert launch_of_this_program(str(interpreter)) == Launch(str(tmp_path / name))
+
+
+def test_without_a_script_the_module_is_started_and_found_from_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def absent(_: str) -> None:
+        raise importlib.metadata.PackageNotFoundError
+
+    monkeypatch.setattr(importlib.metadata, "distribution", absent)
+    (tmp_path / "bin").mkdir()
+    launch = launch_of_this_program(str(tmp_path / "bin" / "python"))
+    assert launch.arguments == ("-m", "mcp_server")
+    code = "import mcp_server; print(mcp_server.__name__)"
+    found = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=launch.environ, capture_output=True, text=True, check=True
+    )
+    assert found.stdout.strip() == "mcp_server"
+
+
+def test_a_yes_is_a_yes_and_silence_is_not(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    import io
+
+    for typed, answer in {
+        "y\n": True,
+        "YES\n": True,
+        "n\n": False,
+        "\n": False,
+        "": None,
+        "perhaps\ny\n": True,
+    }.items():
+        monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+        assert ask_yes_no("Sure?", stdin_is_tty=True) is answer
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+    assert ask_yes_no("Sure?", stdin_is_tty=False) is None
+    said = capsys.readouterr()
+    assert said.out == "", "stdout carries only the answer"
+    assert said.err.startswith("Sure? [y/N] ")
+
+
+def test_json_survives_a_terminal_without_unicode(monkeypatch: pytest.MonkeyPatch) -> None:
+    import io
+
+    for encoding, shown in {"utf-8": "ü", "cp437": "\\u00fc", "ascii": "\\u00fc"}.items():
+        held = io.BytesIO()
+        out = io.TextIOWrapper(held, encoding=encoding)
+        monkeypatch.setattr(sys, "stdout", out)
+        print_json("ü")
+        out.flush()
+        assert held.getvalue().decode(encoding).strip() == f'"{shown}"'
