@@ -137,6 +137,19 @@ class Vault:
         except OSError as error:
             raise VaultUnavailable(self._root, f"{_why(error)}; see that the disk is there") from error
 
+    def identity(self) -> tuple[int, int]:
+        """Return what tells this folder from another one that is put in its place.
+
+        Raises:
+            VaultUnavailable: as `open`.
+        """
+        self.check()
+        try:
+            status = os.stat(self._root)  # noqa: PTH116  a plain call, like its neighbours
+        except OSError as error:
+            raise VaultUnavailable(self._root, f"{_why(error)}; see that the disk is there") from error
+        return status.st_dev, status.st_ino
+
     def read(self, path: str) -> FileRead:
         """Return the document's bytes as they were at one moment, with the stamp of that moment.
 
@@ -202,7 +215,7 @@ class Vault:
 
     def look(self, path: str) -> Scanned | None:
         """Return the document at `path` if a scan would find one there now."""
-        if not is_markdown(path) or any(is_hidden(part) for part in path.split("/")) or self._crosses_link(path):
+        if not is_markdown(path) or not _is_clean(path) or _UNSPEAKABLE.search(path) or self._crosses_link(path):
             return None
         try:
             status: os.stat_result | None = os.lstat(self._absolute(path))

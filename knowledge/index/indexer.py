@@ -1,0 +1,419 @@
+"""Keeps the index equal to the files: what changed is read, cut, embedded and stored, in batches that overlap."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from knowledge.errors import CorruptDatabase, StorageError
+from knowledge.index.prepare import DirectoryTrust, Known, Outcome, Prepared, Unusable, index_of, prepare
+from knowledge.paths import INDEX_NAME, is_hidden, parent, within
+from knowledge.storage.ports import IndexChange, IndexStore, Progress, Remove, Stamp, Touch
+from knowledge.vault import Problem, Vault
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+
+    import numpy as np
+    from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+    from numpy.typing import NDArray
+
+    from knowledge.embed.ports import Embedder
+    from knowledge.index.ports import KeywordIndex
+
+log = logging.getLogger(__name__)
+
+BATCH_DOCUMENTS = 64
+BATCH_PIECES = 1_000
+BATCH_REMOVALS = 1_000
+KEYWORD_EVERY_S = 2.0
+"""During a long run the keyword index is caught up this often, so that a search finds what is there."""
+RACY_NS = 2_000_000_000
+"""A file whose time is this close to when it was read may have been written again within the clock's grain."""
+MANY_PATHS = 1_000
+EVERYTHING = 2**31 - 1
+MOST_PROBLEMS = 200
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """What a run did. `changed` are the documents that say something else now or are gone, `embedded` counts chunks."""
+
+    changed: tuple[str, ...] = ()
+    embedded: int = 0
+    touched: int = 0
+
+
+@dataclass(slots=True)
+class _Run:
+    """One run: what is left to do, and what was done. `late` jobs wait until everything else is stored."""
+
+    fence: int
+    jobs: deque[tuple[str, Known | None]]
+    removals: deque[str]
+    late: deque[tuple[str, Known | None]]
+    trust: DirectoryTrust
+    stored: frozenset[str]
+    total: int
+    done: int = 0
+    changed: list[str] = field(default_factory=list)
+    embedded: int = 0
+    touched: int = 0
+
+
+@dataclass(slots=True)
+class _Ready:
+    """A batch on its way to the database: how many documents it settles, and the changes."""
+
+    documents: int
+    changes: list[IndexChange]
+    embedded: int
+
+
+class Indexer:
+    """Makes an `IndexStore` and a keyword index say what the files say.
+
+    `keyword` and `embedder` build the engines when they are first needed, because loading them takes time and memory
+    that a run without work must not cost.
+    """
+
+    def __init__(
+        self,
+        vault: Vault,
+        index: IndexStore,
+        *,
+        keyword: Callable[[], Awaitable[KeywordIndex]],
+        embedder: Callable[[], Awaitable[Embedder]],
+        now_ns: Callable[[], int],
+        on_progress: Callable[[Progress], None] = lambda _: None,
+    ) -> None:
+        self.index = index
+        self._vault = vault
+        self._keyword_factory, self._embedder_factory = keyword, embedder
+        self._keyword: KeywordIndex | None = None
+        self._embedder: Embedder | None = None
+        self._now_ns, self._on_progress = now_ns, on_progress
+        self._problems: dict[str, str] = {}
+        self._catching_up = anyio.Lock()
+
+    @property
+    def vault(self) -> Vault:
+        """Return the knowledge base that is indexed."""
+        return self._vault
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Return what is left out or odd, as far as this process has looked: the first few hundred."""
+        return (*self._vault.problems, *(Problem(path, reason) for path, reason in self._problems.items()))
+
+    async def reconcile(self, fence: int) -> Outcomes:
+        """Compare every file with the index and store what differs; return what that was.
+
+        Raises:
+            VaultUnavailable: the folder is not there; what is indexed stays.
+            LeaseLost: a writer with a higher fence has been here.
+            StorageError: the index cannot be written.
+        """
+        found = await _in_thread(lambda: {scanned.path: scanned.stamp for scanned in self._vault.scan()})
+        known = await self.index.stamps()
+        self._problems = {path: reason for path, reason in self._problems.items() if path in found}
+        return await self._settle(found, known, fence=fence, everything=True)
+
+    async def update(self, paths: Iterable[str], fence: int) -> Outcomes:
+        """As `reconcile`, for documents at or below `paths`, which may name files and directories that are gone."""
+        asked = {path for path in paths if not any(is_hidden(part) for part in path.split("/"))}
+        if "" in asked or len(asked) > MANY_PATHS:
+            return await self.reconcile(fence)
+        found = await _in_thread(partial(self._look, asked))
+        return await self._settle(found, await self._known(asked), fence=fence, everything=False)
+
+    async def catch_up(self) -> bool:
+        """Bring the keyword index up to the store; a failure is a problem to report, never an error. Return whether it is."""
+        try:
+            async with self._catching_up:
+                if self._keyword is None:
+                    self._keyword = await self._keyword_factory()
+                await self._keyword.catch_up(self.index)
+        except CorruptDatabase:
+            raise
+        except Exception as error:
+            log.exception("the keyword index is behind")
+            self._report("", f"the keyword index is behind ({type(error).__name__}: {error}); it is tried again")
+            return False
+        self._problems.pop("", None)
+        return True
+
+    # --- what there is to do ------------------------------------------------------------------------------------------
+
+    def _look(self, paths: Iterable[str]) -> dict[str, Stamp]:
+        self._vault.check()
+        found: dict[str, Stamp] = {}
+        for path in paths:
+            scanned = self._vault.look(path)
+            for one in [scanned] if scanned else self._vault.scan(path):
+                found[one.path] = one.stamp
+        return found
+
+    async def _known(self, paths: Iterable[str]) -> dict[str, Known]:
+        known: dict[str, Known] = {}
+        for path in paths:
+            for stored in [path, *await self._stored_below(path)]:
+                if len(known) > MANY_PATHS:
+                    everything = await self.index.stamps()
+                    return {p: k for p, k in everything.items() if any(within(p, path) for path in paths)}
+                record = await self.index.document(stored)
+                if record is not None:
+                    known[stored] = (record.stamp, record.revision, record.indexed_at_ns)
+        return known
+
+    async def _stored_below(self, directory: str) -> list[str]:
+        prefix = f"{directory}/" if directory else ""
+        # The store ignores case, paths do not.
+        return [p for p in await self.index.paths(prefix=prefix, limit=EVERYTHING) if p.startswith(prefix)]
+
+    async def _settle(
+        self, found: Mapping[str, Stamp], known: Mapping[str, Known], *, fence: int, everything: bool
+    ) -> Outcomes:
+        todo = [path for path, stamp in found.items() if not _settled(stamp, known.get(path))]
+        gone = [path for path in known if path not in found]
+        if not todo and not gone:
+            if everything:
+                await self._all_is_done()
+            return Outcomes()
+        trust = DirectoryTrust(self._vault)
+        flipped = await self._flipped([*todo, *gone], known, trust)
+        below = {path for directory in flipped for path in await self._stored_below(directory)}
+        late = {index_of(directory) for directory in flipped}
+        # Pages that describe a directory come first, for the map of a half-indexed knowledge base; those that change
+        # whom to trust come last of all, so that a run that dies is repeated until all below them are recorded anew.
+        todo.sort(key=lambda path: (not path.endswith(INDEX_NAME), path))
+        jobs = dict.fromkeys([*(p for p in todo if p not in late), *sorted(below - late - set(gone))])
+        progress = await self.index.progress()
+        run = _Run(
+            fence=fence,
+            jobs=deque((path, None if path in below else known.get(path)) for path in jobs),
+            removals=deque(path for path in gone if path not in late),
+            late=deque((path, None) for path in sorted(late, key=len, reverse=True)),
+            trust=trust,
+            stored=frozenset(below.union(known)),
+            total=len(jobs) + len(gone) + len(late - set(gone)),
+        )
+        if everything or len(jobs) > BATCH_DOCUMENTS:
+            news = sum(1 for path in jobs if path not in known)
+            await self.index.set_total(len(found) if everything else progress.done + news)
+        await self._pipeline(run)
+        if run.changed:
+            await self.catch_up()
+        await self._all_is_done()
+        return Outcomes(tuple(run.changed), run.embedded, run.touched)
+
+    async def _all_is_done(self) -> None:
+        """Whatever is indexed now is all that can be indexed: the rest is in `problems`, and nobody waits for it."""
+        progress = await self.index.progress()
+        if progress.total != progress.done:
+            await self.index.set_total(progress.done)
+
+    async def _flipped(self, paths: Iterable[str], known: Mapping[str, Known], trust: DirectoryTrust) -> list[str]:
+        """Return the directories that the index trusts and the files do not, or the other way round."""
+        directories = [parent(path) for path in paths if path == index_of(parent(path))]
+        if not known:
+            return []
+        flipped = []
+        for directory in directories:
+            now = await _in_thread(partial(trust.untrusted, directory))
+            if now != await self._untrusted_as_stored(directory):
+                flipped.append(directory)
+        return flipped
+
+    async def _untrusted_as_stored(self, directory: str) -> bool:
+        while True:
+            record = await self.index.document(index_of(directory))
+            if record is not None:
+                return record.untrusted
+            if not directory:
+                return False
+            directory = parent(directory)
+
+    # --- three stages that overlap: read and cut, embed, store ---------------------------------------------------------
+
+    async def _pipeline(self, run: _Run) -> None:
+        """Do all jobs of `run`; the first error of any stage stops the others and is raised as itself, not in a group."""
+        failures: list[Exception] = []
+        to_embed, embeds = anyio.create_memory_object_stream[list[Outcome]](1)
+        to_store, stores = anyio.create_memory_object_stream[_Ready](1)
+        async with anyio.create_task_group() as stages:
+
+            async def guarded(stage: Callable[[], Awaitable[object]]) -> None:
+                try:
+                    await stage()
+                except Exception as error:  # noqa: BLE001  raised again below
+                    failures.append(error)
+                    stages.cancel_scope.cancel()
+
+            def beside(work: Callable[[], Awaitable[object]]) -> None:
+                stages.start_soon(guarded, work)
+
+            beside(partial(self._read_stage, run, to_embed))
+            beside(partial(self._embed_stage, run, embeds, to_store))
+            beside(partial(self._store_stage, run, stores, beside))
+        if failures:
+            raise failures[0]
+
+    async def _read_stage(self, run: _Run, send: MemoryObjectSendStream[list[Outcome]]) -> None:
+        async with send:
+            while batch := await _in_thread(partial(self._next_batch, run)):
+                await send.send(batch)
+
+    def _next_batch(self, run: _Run) -> list[Outcome]:
+        batch: list[Outcome] = []
+        pieces = 0
+        while run.jobs and len(batch) < BATCH_DOCUMENTS and pieces < BATCH_PIECES:
+            outcome = prepare(self._vault, *run.jobs.popleft(), run.trust, at_ns=self._now_ns())
+            pieces += len(outcome.pieces) if isinstance(outcome, Prepared) else 0
+            batch.append(outcome)
+        if run.jobs:
+            return batch
+        # After the rest, so that what was renamed finds the vectors of its old name, and with it, so that nobody sees
+        # neither or both if one batch can hold them.
+        batch += [Remove(run.removals.popleft()) for _ in range(min(len(run.removals), BATCH_REMOVALS))]
+        if not batch and run.late:
+            batch = [prepare(self._vault, *job, run.trust, at_ns=self._now_ns()) for job in run.late]
+            run.late.clear()
+        return batch
+
+    async def _embed_stage(
+        self, run: _Run, receive: MemoryObjectReceiveStream[list[Outcome]], send: MemoryObjectSendStream[_Ready]
+    ) -> None:
+        async with receive, send:
+            async for batch in receive:
+                await send.send(await self._with_vectors(batch, run.stored))
+
+    async def _with_vectors(self, batch: list[Outcome], stored: Collection[str]) -> _Ready:
+        prepared = [outcome for outcome in batch if isinstance(outcome, Prepared)]
+        texts = {piece.digest: piece.embedded for one in prepared for piece in one.pieces}
+        vectors = dict(await self.index.vectors(list(texts))) if texts else {}
+        missing = [digest for digest in texts if digest not in vectors]
+        failed: dict[str, str] = {}
+        try:
+            vectors |= await self._embed(missing, texts)
+        except StorageError:
+            raise
+        except Exception as error:  # noqa: BLE001  raised again if it is not one document's fault
+            failed = await self._embed_one_by_one(prepared, vectors, error)
+        changes: list[IndexChange] = []
+        for outcome in batch:
+            path, reason = _path(outcome), ""
+            if isinstance(outcome, Prepared) and path not in failed:
+                changes.append(outcome.with_vectors(vectors))
+                reason = "; ".join(outcome.problems)
+            elif isinstance(outcome, Touch):
+                changes.append(outcome)
+                continue
+            else:
+                reason = outcome.reason if isinstance(outcome, Unusable) else failed.get(path, "")
+                if path in stored:
+                    changes.append(Remove(path))
+            self._note(path, reason)
+        return _Ready(len(batch), changes, len(missing))
+
+    async def _embed(self, digests: Sequence[bytes], texts: Mapping[bytes, str]) -> dict[bytes, tuple[bytes, bytes]]:
+        if not digests:
+            return {}
+        if self._embedder is None:
+            self._embedder = await self._embedder_factory()
+        vectors = await self._embedder.embed([texts[digest] for digest in digests])
+        return dict(zip(digests, await _in_thread(partial(_packed, vectors)), strict=True))
+
+    async def _embed_one_by_one(
+        self, prepared: Sequence[Prepared], vectors: dict[bytes, tuple[bytes, bytes]], error: Exception
+    ) -> dict[str, str]:
+        """Return which documents cannot be embedded and why. If none can, the embedder is at fault: raise `error`."""
+        failed = {}
+        for one in prepared:
+            texts = {piece.digest: piece.embedded for piece in one.pieces if piece.digest not in vectors}
+            try:
+                vectors |= await self._embed(list(texts), texts)
+            except Exception as odd:  # noqa: BLE001  reported for this document
+                failed[one.record.path] = f"cannot be embedded ({type(odd).__name__}: {odd})"
+        if len(failed) == len(prepared) and len(prepared) > 1:
+            raise error
+        return failed
+
+    async def _store_stage(
+        self,
+        run: _Run,
+        receive: MemoryObjectReceiveStream[_Ready],
+        beside: Callable[[Callable[[], Awaitable[object]]], None],
+    ) -> None:
+        last_catch_up = anyio.current_time()
+        async with receive:
+            async for ready in receive:
+                if ready.changes:
+                    await self._store(ready.changes, run.fence)
+                run.done += ready.documents
+                run.embedded += ready.embedded
+                run.touched += sum(isinstance(change, Touch) for change in ready.changes)
+                run.changed += [_changed_path(change) for change in ready.changes if not isinstance(change, Touch)]
+                self._on_progress(Progress(run.done, max(run.total, run.done)))
+                if anyio.current_time() - last_catch_up > KEYWORD_EVERY_S and not self._catching_up.locked():
+                    beside(self.catch_up)
+                    last_catch_up = anyio.current_time()
+
+    async def _store(self, changes: Sequence[IndexChange], fence: int) -> None:
+        try:
+            await self.index.apply(changes, fence=fence)
+        except StorageError:
+            raise
+        except Exception as error:
+            if len(changes) == 1 and isinstance(changes[0], Remove):
+                raise
+            log.exception("a batch cannot be stored; trying its documents one by one")
+            if len(changes) == 1:
+                path = _changed_path(changes[0])
+                self._report(path, f"cannot be stored ({type(error).__name__}: {error})")
+                await self._store([Remove(path)], fence)
+                return
+            for change in changes:
+                await self._store([change], fence)
+
+    def _note(self, path: str, reason: str) -> None:
+        if reason:
+            self._report(path, reason)
+        else:
+            self._problems.pop(path, None)
+
+    def _report(self, path: str, reason: str) -> None:
+        if path in self._problems or len(self._problems) < MOST_PROBLEMS:
+            self._problems[path] = reason
+
+
+def _packed(vectors: NDArray[np.float32]) -> list[tuple[bytes, bytes]]:
+    from knowledge.index.codes import encode  # loads numpy, which a run without work does not need
+
+    halves = vectors.astype("<f2")
+    return [(half.tobytes(), code.tobytes()) for half, code in zip(halves, encode(vectors), strict=True)]
+
+
+def _settled(stamp: Stamp, known: Known | None) -> bool:
+    return known is not None and known[0] == stamp and stamp.mtime_ns < known[2] - RACY_NS
+
+
+def _path(outcome: Outcome) -> str:
+    return outcome.record.path if isinstance(outcome, Prepared) else outcome.path
+
+
+def _changed_path(change: IndexChange) -> str:
+    return change.path if isinstance(change, Touch | Remove) else change.record.path
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    # What runs there only reads, so a cancelled run need not wait for a slow disk.
+    return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
