@@ -154,7 +154,13 @@ class _Installation:
         at_home = self.file.parent.is_dir()
         may_edit = self._answer()
         secret = self._enrol()
-        done = rewrite(self.file, lambda text: self._with_entry(text, secret), same=self._without_entry)
+        try:
+            done = rewrite(self.file, lambda text: self._with_entry(text, secret), same=self._without_entry)
+        except KnowledgeError:
+            say(
+                f"{self.principal_host} has a new secret already, so an earlier one no longer works: do run this again."
+            )
+            raise
         if may_edit:
             self.means.grant(self.principal_host, EDIT_LEVEL)
         key, _ = self._key(read(self.file) or "")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PureWindowsPath
 
 NAME = "knowledge-forge"
 MODULE = "mcp_server"
 SECRET = "FORGE_ENROLMENT"  # noqa: S105 - the variable's name
 MASKED = "(kept secret)"
+_SLASHES = re.compile(r"[/\\]")
 _LONGEST_SUFFIX = 24
 """Hosts put the server's name in front of every tool's, and some allow 64 characters for both."""
 
@@ -49,10 +49,10 @@ def server_entry(
 
 
 def masked(entry: Mapping[str, object]) -> dict[str, object]:
-    """Return the entry as it may be shown."""
+    """Return the entry as it may be shown: without our secret, and without those that a person put beside it."""
     environ = entry.get("env")
-    shown = {**environ, SECRET: MASKED} if isinstance(environ, dict) else environ
-    return {**entry, "env": shown}
+    names = environ if isinstance(environ, dict) else {}
+    return {**entry, "env": {name: value if name == "PYTHONPATH" else MASKED for name, value in names.items()}}
 
 
 def kb_of(entry: object) -> str | None:
@@ -60,7 +60,7 @@ def kb_of(entry: object) -> str | None:
     if not isinstance(entry, dict):
         return None
     args = _texts(entry.get("args"))
-    words = {PureWindowsPath(text).stem for text in (str(entry.get("command", "")), *args)}
+    words = {_SLASHES.split(text)[-1].removesuffix(".exe") for text in (str(entry.get("command", "")), *args)}
     if "serve" not in args or not words & {NAME, MODULE}:
         return None
     environ = entry.get("env")

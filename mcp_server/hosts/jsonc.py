@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from knowledge.errors import KnowledgeError
 
@@ -69,8 +70,9 @@ class Document:
     comment_ends: frozenset[int]
 
 
+@lru_cache(maxsize=2)  # one edit asks several things of one text, and Claude Code's can have megabytes
 def parse(text: str) -> Document:
-    """Return the tree of `text`.
+    """Return the tree of `text`. Do not change what is in it: who asks again gets the same one.
 
     Raises:
         BadJson: it is not JSON, not even with comments and trailing commas, or nested deeper than `DEEPEST`.

@@ -11,15 +11,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
+from mcp_server.app import open_state, utc_now
 from mcp_server.cli import install as verb
 from mcp_server.cli.install import QUESTION, Means, Request, install, launch_of_this_program
-from mcp_server.cli.terminal import ask_yes_no, print_json
+from mcp_server.cli.terminal import ask_yes_no, console, print_json
+from mcp_server.gate.enrolment import Principal, identify, os_user
+from mcp_server.gate.scores import standing_of
 from mcp_server.hosts.catalogue import Place, host_named
 from mcp_server.hosts.edit import lookup
 from mcp_server.hosts.entry import MASKED, Launch
 from mcp_server.hosts.files import backups
+from mcp_server.settings import HOST_VARIABLES, Settings
 
 SOMEONES = '{\n  // mine\n  "theme": "dark",\n  "mcpServers": {\n    "other": {"command": "x"}, // keep\n  },\n}\n'
 PLATFORMS = ("darwin", "win32", "linux")
@@ -207,7 +212,7 @@ def test_one_question_is_asked_and_only_yes_grants(
 
 
 @pytest.mark.parametrize(("edit", "granted"), [(True, [("cursor", 3)]), (False, [])])
-def test_an_answer_in_the_command_is_not_asked_for(world: World, edit: bool, granted: list[tuple[str, int]]) -> None:
+def test_an_answer_in_the_command_is_not_asked_for(world: World, *, edit: bool, granted: list[tuple[str, int]]) -> None:
     assert world.run(edit=edit) == 0
     assert world.asked == []
     assert world.granted == granted
@@ -305,6 +310,50 @@ def test_the_entry_follows_what_the_host_wrote_while_the_question_was_open(world
     assert "knowledge-forge" in found["mcpServers"]
 
 
+def test_a_write_that_fails_after_enrolling_says_that_the_old_secret_is_gone(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = world.write("{}")
+    means = world.means()
+
+    def enrol(host: str) -> str:
+        file.write_text("{ broken meanwhile", encoding="utf-8")
+        return means.enrol(host)
+
+    assert install(Request("cursor", world.root / "kb", edit=True), replace(means, enrol=enrol)) == 1
+    assert file.read_text(encoding="utf-8") == "{ broken meanwhile"
+    assert world.granted == []
+    said = capsys.readouterr().err
+    assert "an earlier one no longer works" in said
+    assert "line 1, column 3" in said
+
+
+def test_the_gate_knows_the_secret_that_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The whole way: command line, real state database, real file."""
+    (tmp_path / "kb").mkdir()
+    monkeypatch.setattr(Path, "home", lambda: tmp_path / "home")
+    for name in HOST_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    settings = Settings(kb=tmp_path / "kb", state_dir=tmp_path / "state")
+    parser = argparse.ArgumentParser()
+    verb.arguments(parser)
+
+    assert verb.run(parser.parse_args(["claude-code", "--yes-edit"]), settings) == 0
+
+    capsys.readouterr()
+    entry = servers(tmp_path / "home" / ".claude.json")["knowledge-forge"]
+    assert entry["args"][-2:] == ["--state-dir", str(tmp_path / "state")]
+
+    async def look() -> tuple[Principal, float]:
+        async with open_state(settings) as state:
+            principal = await identify(state, os_user(), entry["env"]["FORGE_ENROLMENT"])
+            return principal, (await standing_of(state, principal, now=utc_now())).floor
+
+    assert anyio.run(look) == (Principal(os_user(), "claude-code"), 3.0)
+
+
 def test_json_answers_carry_no_secret(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     world.write("{}")
     assert world.run(json=True, edit=True) == 0
@@ -378,6 +427,16 @@ def test_a_yes_is_a_yes_and_silence_is_not(monkeypatch: pytest.MonkeyPatch, caps
     said = capsys.readouterr()
     assert said.out == "", "stdout carries only the answer"
     assert said.err.startswith("Sure? [y/N] ")
+
+
+def test_remarks_are_on_stderr_and_without_colour_where_none_is_wanted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """no-color.org."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    console().print("[1/2] /a/[b]", style="red")
+    assert capsys.readouterr() == ("", "[1/2] /a/[b]\n")
 
 
 def test_json_survives_a_terminal_without_unicode(monkeypatch: pytest.MonkeyPatch) -> None:
