@@ -116,13 +116,17 @@ def find_section(document: Document, asked: str) -> Heading:
     paths = [tuple(_folded(part) for part in heading.path) for heading in document.headings]
     texts = [" > ".join(path) for path in paths]
     whole = [heading for heading, text in zip(document.headings, texts, strict=True) if text == wanted]
-    ends = [h for h, text in zip(document.headings, texts, strict=True) if text == wanted or text.endswith(" > " + wanted)]
+    ends = [
+        h for h, text in zip(document.headings, texts, strict=True) if text == wanted or text.endswith(" > " + wanted)
+    ]
     found = whole or ends
     if by_anchor is not None and (len(found) != 1 or (asked.startswith("#") and not asked.startswith(("# ", "##")))):
         if not found or by_anchor in found:
             return by_anchor if len(found) <= 1 or asked.startswith("#") else _only(document, asked, found)
     if not found and (plain_wanted := _folded(plain(asked.lstrip("# ")))) != wanted:
-        found = [h for h, text in zip(document.headings, texts, strict=True) if (" > " + text).endswith(" > " + plain_wanted)]
+        found = [
+            h for h, text in zip(document.headings, texts, strict=True) if (" > " + text).endswith(" > " + plain_wanted)
+        ]
     if not found or not wanted:
         raise NoSuchSection(document.path, asked, [" > ".join(heading.path) for heading in document.headings])
     return _only(document, asked, found)
@@ -138,7 +142,9 @@ def _only(document: Document, asked: str, found: Sequence[Heading]) -> Heading:
 def section_text(document: Document, heading: Heading) -> tuple[int, int, str]:
     """Return first line, last line (from 1, both included) and text of a section: to the next heading of its level or above."""
     lines = document.text.split("\n")
-    last = next((h.line - 1 for h in document.headings if h.line > heading.line and h.level <= heading.level), len(lines))
+    last = next(
+        (h.line - 1 for h in document.headings if h.line > heading.line and h.level <= heading.level), len(lines)
+    )
     while last > heading.line and not lines[last - 1].strip(" \t"):
         last -= 1
     return heading.line, last, "\n".join(lines[heading.line - 1 : last])
@@ -298,7 +304,11 @@ def _listed(metadata: Mapping[str, object], *keys: str, split: bool) -> list[str
         for item in items:
             if isinstance(item, bool) or not isinstance(item, (str, int, float)):
                 continue
-            found += re.split(r"[,\s]+", str(item)) if split and not isinstance(value, list) else [" ".join(str(item).split())]
+            found += (
+                re.split(r"[,\s]+", str(item))
+                if split and not isinstance(value, list)
+                else [" ".join(str(item).split())]
+            )
     return [item for item in found if item]
 
 

@@ -38,13 +38,21 @@ def read_front_matter(lines: Sequence[str]) -> FrontMatter:
     first = lines[0].rstrip(" \t") if lines else ""
     if first == "+++":
         end = _closing(lines, ("+++",))
-        return FrontMatter(end + 1, {}, "the front matter is TOML, which is not read: write YAML between lines of ---") if end else _NONE
+        return (
+            FrontMatter(end + 1, {}, "the front matter is TOML, which is not read: write YAML between lines of ---")
+            if end
+            else _NONE
+        )
     if first != "---":
         return _NONE
     end = _closing(lines, ("---", "..."))
     begins_with_key = any(_KEY_LINE.match(line) for line in lines[1:4])
     if not end:
-        problem = "the front matter that line 1 opens is never closed with ---, so it was read as text" if begins_with_key else ""
+        problem = (
+            "the front matter that line 1 opens is never closed with ---, so it was read as text"
+            if begins_with_key
+            else ""
+        )
         return FrontMatter(0, {}, problem)
     return _read(lines[1:end], end + 1, begins_with_key=begins_with_key)
 
@@ -59,7 +67,9 @@ def _closing(lines: Sequence[str], marks: tuple[str, ...]) -> int:
 def _read(block: Sequence[str], body: int, *, begins_with_key: bool) -> FrontMatter:
     text = "\n".join(block)
     if len(text) > MOST_CHARACTERS:
-        return FrontMatter(body, {}, f"the front matter has {len(text)} characters, more than the {MOST_CHARACTERS} that are read")
+        return FrontMatter(
+            body, {}, f"the front matter has {len(text)} characters, more than the {MOST_CHARACTERS} that are read"
+        )
     import yaml  # noqa: PLC0415 - costs 15 ms, and most documents have no front matter
 
     try:
@@ -69,7 +79,9 @@ def _read(block: Sequence[str], body: int, *, begins_with_key: bool) -> FrontMat
     except yaml.YAMLError as error:
         if not begins_with_key:
             return _NONE
-        return FrontMatter(body, _salvaged(block), f"the front matter is broken YAML{_where(error)}; only its plain lines were read")
+        return FrontMatter(
+            body, _salvaged(block), f"the front matter is broken YAML{_where(error)}; only its plain lines were read"
+        )
     if value is None or value == "":
         return FrontMatter(body, {})
     if isinstance(value, dict):

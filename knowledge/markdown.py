@@ -35,7 +35,10 @@ _HTML_TAGS = (
 )
 _ATTRIBUTE = r"""(?:\s+[a-zA-Z_:][\w:.-]*+(?:\s*+=\s*+(?:[^\s"'=<>`]+|'[^']*'|"[^"]*"))?)"""
 _HTML: tuple[tuple[re.Pattern[str], re.Pattern[str] | None], ...] = (
-    (re.compile(r"<(?:script|pre|style|textarea)(?=\s|>|$)", re.I), re.compile(r"</(?:script|pre|style|textarea)>", re.I)),
+    (
+        re.compile(r"<(?:script|pre|style|textarea)(?=\s|>|$)", re.I),
+        re.compile(r"</(?:script|pre|style|textarea)>", re.I),
+    ),
     (re.compile(r"<!--"), re.compile(r"-->")),
     (re.compile(r"<\?"), re.compile(r"\?>")),
     (re.compile(r"<![A-Za-z]"), re.compile(r">")),
@@ -162,7 +165,11 @@ class _Scanner:
     def _stays_in_code(self, number: int, line: str, at: int, begin: int) -> bool:
         if self.leaf == "fence":
             self.leaf_end = number + 1
-            if begin - at <= 3 and line.startswith(self.fence, begin) and not line[begin:].rstrip(" ").strip(self.fence[0]):
+            if (
+                begin - at <= 3
+                and line.startswith(self.fence, begin)
+                and not line[begin:].rstrip(" ").strip(self.fence[0])
+            ):
                 self._close_leaf()
             return True
         if self.leaf == "html":
