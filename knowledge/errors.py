@@ -75,6 +75,14 @@ class UnreadableDocument(KnowledgeError):
         super().__init__(f"{path} cannot be read: {reason}")
 
 
+class EmbedderUnavailable(KnowledgeError):
+    """The model that turns text into vectors cannot be loaded."""
+
+    def __init__(self, asked: str, reason: str) -> None:
+        self.asked, self.reason = asked, reason
+        super().__init__(f"cannot load word vectors from {asked}: {reason}; reinstall it (pip install wordllama)")
+
+
 class StorageError(KnowledgeError):
     """Root of what a database can refuse."""
 
@@ -125,6 +133,14 @@ class DatabaseUnavailable(StorageError):
     def __init__(self, path: str, reason: str) -> None:
         self.path, self.reason = path, reason
         super().__init__(f"cannot use {path} now ({reason}); nothing was changed, try again")
+
+
+class UnsafeStateDirectory(StorageError):
+    """The folder for the databases cannot be used."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"cannot keep the state in {path}: {reason}; name another directory with --state-dir")
 
 
 class LeaseLost(StorageError):

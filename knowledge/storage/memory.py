@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from knowledge.errors import LeaseLost
 from knowledge.paths import ancestors, parent, within
-from knowledge.storage.names import BY, name_key, names_of
+from knowledge.storage.names import BY, begins_in, name_key, names_of
 from knowledge.storage.ports import (
     ChunkRow,
     CodeRow,
@@ -274,6 +274,17 @@ class MemoryIndexStore:
         for rank, path, _, doc, section in matches:
             found.setdefault((doc, section), NameMatch(doc, path, section, BY[rank]))
         return list(found.values())[:limit]
+
+    async def first_chunk(self, doc: int, section: str | None) -> int | None:
+        """Return the chunk with which the document or its section begins; None if there is none."""
+        chunks = {seq: c for entry in self._entries.values() if entry.doc == doc for seq, c in entry.chunks.items()}
+        ordered = sorted(chunks, key=lambda seq: chunks[seq].ordinal)
+        return next((seq for seq in ordered if begins_in(chunks[seq].section, section)), None)
+
+    async def languages(self) -> Sequence[str]:
+        """Return the languages that documents are in, most frequent first."""
+        counts = Counter(entry.record.language for entry in self._entries.values())
+        return sorted(counts, key=lambda language: (-counts[language], language))
 
     async def paths(self, *, prefix: str = "", contains: str = "", limit: int) -> Sequence[str]:
         """Return document paths that begin with `prefix` and contain `contains` (case ignored), by path."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -49,6 +49,14 @@ def _names(record: DocumentRecord) -> Iterator[Name]:
     for position, section in enumerate(record.sections):
         yield Name(name_key(section), 4, position, section)
         yield Name(name_key(section.rpartition(HEADING_SEPARATOR)[2]), 4, position, section)
+
+
+def begins_in(headings: Sequence[str], section: str | None) -> bool:
+    """Return whether a chunk under `headings` lies in the section with that heading path; None is the whole document."""
+    if section is None:
+        return True
+    path = HEADING_SEPARATOR.join(headings)
+    return path == section or path.startswith(section + HEADING_SEPARATOR)
 
 
 def without_suffix(path: str) -> str:

@@ -390,7 +390,7 @@ class IndexStore(Protocol):
         ...
 
     async def named(self, name: str, *, limit: int) -> Sequence[NameMatch]:
-        """Return what bears `name` as path (with or without suffix), file name, title, alias or heading, case ignored; in that order."""
+        """Return what bears `name` (case ignored) as path, file name (suffix or not), title, alias or heading, in that order."""
         ...
 
     async def first_chunk(self, doc: int, section: str | None) -> int | None:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import anyio.to_thread
 import apsw
@@ -75,6 +75,7 @@ class Database:
         self._guards = {"read": threading.RLock(), "bulk": threading.RLock(), "write": threading.RLock()}
         self._connections: dict[str, apsw.Connection] = {}
         self._identity = (0, 0)
+        self._damaged: tuple[int, int] | None = None
 
     @classmethod
     def open(cls, path: Path, schema: Schema, *, engine: str | None = None) -> Database:
@@ -102,17 +103,29 @@ class Database:
 
     def _open_locked(self) -> None:
         create_private(self.path)
+        self._identity = file_identity(self.path)
+        if self._damaged != self._identity:
+            self._damaged = None  # that file is gone, and its number may be given to a sound one
         try:
-            self._identity = file_identity(self.path)
-            connection = self._connect()
-            self._connections["write"] = connection
+            _require_header(self.path)
+            connection = self._connections["write"] = self._connect()
             prepare(connection, self.path, self.schema)
         except apsw.Error as error:
             self.close()
             raise self.named(error) from error
-        except StorageError:
+        except StorageError as error:
             self.close()
+            if isinstance(error, ForeignDatabase):
+                self._damaged = self._identity
             raise
+
+    def discard_damaged(self) -> None:
+        """Delete the file in which this process met damage, unless another one is in its place already."""
+        self.close()
+        with exclusively(lock_path(self.path)):
+            if self._damaged is not None and not self._is_other(self._damaged):
+                discard(self.path)
+        self._damaged = None
 
     def _connect(self) -> apsw.Connection:
         connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READWRITE)
@@ -133,12 +146,15 @@ class Database:
     @property
     def replaced(self) -> bool:
         """Whether another file, or none, is at `path` now. Costs one `stat`."""
+        return self._is_other(self._identity)
+
+    def _is_other(self, identity: tuple[int, int]) -> bool:
         try:
-            return file_identity(self.path) != self._identity
+            return file_identity(self.path) != identity
         except FileNotFoundError:
             return True
 
-    def query(self, sql: str, args: Sequence[Value] = ()) -> list[Row]:
+    def query(self, sql: str, args: Sequence[Any] = ()) -> list[Row]:
         """Return all rows of a short read, on the caller's thread."""
         with self._guards["read"]:
             try:
@@ -199,6 +215,7 @@ class Database:
     def named(self, error: apsw.Error) -> StorageError:
         """Return `error` in the words of the domain."""
         if isinstance(error, apsw.NotADBError | apsw.CorruptError):
+            self._damaged = self._identity
             return CorruptDatabase(str(self.path), str(error))
         return DatabaseUnavailable(str(self.path), str(error) or type(error).__name__)
 
@@ -208,8 +225,12 @@ class Database:
             try:
                 found = self._connection("bulk").execute("PRAGMA integrity_check").fetchall()
             except (apsw.NotADBError, apsw.CorruptError) as error:
+                self._damaged = self._identity
                 return [str(error)]
-        return [str(line) for (line,) in found if line != "ok"]
+        wrong = [str(line) for (line,) in found if line != "ok"]
+        if wrong:
+            self._damaged = self._identity
+        return wrong
 
     def close(self) -> None:
         """Give the connections back; whoever is writing finishes first."""
@@ -262,7 +283,6 @@ def _number(connection: apsw.Connection, sql: str) -> int:
 
 def prepare(connection: apsw.Connection, path: Path, schema: Schema) -> None:
     """Make the database ours and current, or raise and leave it as it is."""
-    _require_header(path)
     owner, found, known = _number(connection, "PRAGMA application_id"), user_version(connection), len(schema.migrations)
     empty = not _number(connection, "SELECT count(*) FROM sqlite_schema")
     if owner != schema.application_id and (owner or found or not empty):

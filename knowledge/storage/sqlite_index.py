@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,10 +12,9 @@ from typing import Any
 import anyio.to_thread
 import apsw
 
-from knowledge.errors import CorruptDatabase, DatabaseUnavailable, ForeignDatabase
+from knowledge.errors import CorruptDatabase, ForeignDatabase
 from knowledge.storage import sqlite_index_write as writing
-from knowledge.storage.locked import exclusively
-from knowledge.storage.names import BY, after_prefix, name_key
+from knowledge.storage.names import BY, after_prefix, begins_in, name_key
 from knowledge.storage.ports import (
     ChunkRow,
     CodeRow,
@@ -30,7 +30,7 @@ from knowledge.storage.ports import (
     Stamp,
     TextRow,
 )
-from knowledge.storage.sqlite import HEADER, Database, Schema, Value, discard, file_identity, load_schema, lock_path
+from knowledge.storage.sqlite import HEADER, Database, Value, load_schema, require_safe_engine
 from knowledge.storage.sqlite_index_write import RECORD_COLUMNS, record_of
 
 APPLICATION_ID = 0x4B464749  # "KFGI"
@@ -38,7 +38,7 @@ APPLICATION_ID = 0x4B464749  # "KFGI"
 _CHUNK = """
 SELECT c.seq, c.doc, c.ordinal, c.section, c.line_start, c.line_end, c.text,
        d.path, d.title, d.revision, d.source, d.untrusted, d.language, d.mtime_ns
-FROM chunk c JOIN document d USING (doc) WHERE c.seq = ?
+FROM chunk c JOIN document d USING (doc) WHERE c.seq IN (SELECT value FROM carray(?))
 """
 _HAPPENED = """
 SELECT seq FROM (SELECT seq FROM code WHERE seq > ?1 UNION ALL SELECT seq FROM removal WHERE seq > ?1)
@@ -66,14 +66,9 @@ class SqliteIndexStore:
 
     @classmethod
     def _open_now(cls, path: Path, engine: str | None) -> SqliteIndexStore:
-        schema = load_schema("index", APPLICATION_ID, durable=False)
-        try:
-            return cls(Database.open(path, schema, engine=engine))
-        except (CorruptDatabase, ForeignDatabase) as error:
-            if not _only_damaged(path):
-                raise
-            reason = error.reason
-        return cls(_anew(path, schema, engine), reason)
+        require_safe_engine(engine or apsw.sqlite_lib_version())
+        database = Database(path, load_schema("index", APPLICATION_ID, durable=False))
+        return cls(database, _reopen_or_begin_anew(database))
 
     @property
     def path(self) -> Path:
@@ -81,20 +76,14 @@ class SqliteIndexStore:
         return self._database.path
 
     async def rebuild(self, reason: str) -> None:
-        """Replace a damaged index by an empty one, unless another process has done so already; `rebuilt` says why."""
-        await anyio.to_thread.run_sync(self._rebuild_now)
+        """Replace the index, in which this store met damage, by an empty one; another process may have done so already."""
+        await anyio.to_thread.run_sync(self._database.discard_damaged)
+        await anyio.to_thread.run_sync(self._follow)
         self.rebuilt = reason
-
-    def _rebuild_now(self) -> None:
-        database = self._database
-        with exclusively(lock_path(database.path)):
-            if not database.replaced:
-                discard(database.path)
-        database.reopen()
 
     def _follow(self) -> None:
         if self._database.replaced:
-            self._database.reopen()
+            self.rebuilt = _reopen_or_begin_anew(self._database) or self.rebuilt
 
     async def position(self) -> Position:
         """Return how far it is; a file that another process has put in its place counts at once."""
@@ -145,13 +134,15 @@ class SqliteIndexStore:
 
     async def halves(self, seqs: Sequence[int]) -> Sequence[bytes]:
         """Return the float16 vectors of these chunks in this order; empty bytes for one that is gone."""
-        return self._database.read(partial(_halves, seqs))
+        sql = "SELECT seq, half FROM carray(?) JOIN vector ON seq = value"
+        rows: Any = self._database.query(sql, (numbers(seqs),)) if seqs else ()
+        known = dict(rows)
+        return [known.get(seq, b"") for seq in seqs]
 
     async def chunks(self, seqs: Sequence[int]) -> Mapping[int, ChunkRow]:
         """Return those of these chunks that still exist."""
-        asked = [(seq,) for seq in seqs]
-        rows: Any = self._database.read(lambda c: c.executemany(_CHUNK, asked).fetchall())
-        return {row[0]: _chunk_row(*row) for row in rows}
+        rows: Any = self._database.query(_CHUNK, (numbers(seqs),)) if seqs else ()
+        return {row[0]: _chunk_row(row) for row in rows}
 
     async def document(self, path: str) -> DocumentRecord | None:
         """Return the record of one document."""
@@ -188,6 +179,17 @@ class SqliteIndexStore:
     async def named(self, name: str, *, limit: int) -> Sequence[NameMatch]:
         """Return what bears `name`, each document and section once, by its best reason."""
         return self._database.read(partial(_named, name_key(name), limit))
+
+    async def first_chunk(self, doc: int, section: str | None) -> int | None:
+        """Return the chunk with which the document or its section begins; None if there is none."""
+        sql = "SELECT chunk.seq, section FROM code JOIN chunk USING (seq) WHERE code.doc = ? ORDER BY ordinal"
+        rows: Any = self._database.query(sql, (doc,))
+        return next((seq for seq, headings in rows if begins_in(json.loads(headings), section)), None)
+
+    async def languages(self) -> Sequence[str]:
+        """Return the languages that documents are in, most frequent first."""
+        rows: Any = self._database.query("SELECT language FROM document GROUP BY 1 ORDER BY count(*) DESC, 1")
+        return [language for (language,) in rows]
 
     async def paths(self, *, prefix: str = "", contains: str = "", limit: int) -> Sequence[str]:
         """Return document paths that begin with `prefix` and contain `contains` (case ignored), by path."""
@@ -233,24 +235,27 @@ class SqliteIndexStore:
         await anyio.to_thread.run_sync(self._database.close)
 
 
-def _only_damaged(path: Path) -> bool:
-    """Return whether what cannot be opened is no sound database of somebody else."""
-    if not path.is_file():
-        return False
+def _looks_like_sqlite(path: Path) -> bool:
+    """Return whether the file may be a sound database of another program, and not our own with its head torn off."""
     with path.open("rb") as file:
-        head = file.read(72)
-    if not head.startswith(HEADER):
-        return True
-    # The application id stands in the header, readable however broken the rest is.
-    return int.from_bytes(head[68:72], "big") == APPLICATION_ID
+        return file.read(len(HEADER)) == HEADER
 
 
-def _anew(path: Path, schema: Schema, engine: str | None) -> Database:
-    before = file_identity(path)
-    with exclusively(lock_path(path)):
-        if path.exists() and file_identity(path) == before:
-            discard(path)
-    return Database.open(path, schema, engine=engine)
+def _reopen_or_begin_anew(database: Database) -> str | None:
+    """Connect to the file as it is now; return why it had to be made anew, or None if it was sound."""
+    try:
+        database.reopen()
+    except CorruptDatabase as error:
+        reason = error.reason
+    except ForeignDatabase as error:
+        if not database.path.is_file() or _looks_like_sqlite(database.path):
+            raise
+        reason = error.reason
+    else:
+        return None
+    database.discard_damaged()
+    database.reopen()
+    return reason
 
 
 def _delta(after: Position, limit: int, texts: bool, codes: bool, c: apsw.Connection) -> Delta:  # noqa: FBT001 - bound by partial
@@ -279,9 +284,9 @@ def _delta(after: Position, limit: int, texts: bool, codes: bool, c: apsw.Connec
     return Delta(found_texts, found_codes, [gone for (gone,) in removed], Position(generation, upto))
 
 
-def _halves(seqs: Sequence[int], c: apsw.Connection) -> list[bytes]:
-    rows: Any = c.executemany("SELECT (SELECT half FROM vector WHERE seq = ?)", [(seq,) for seq in seqs])
-    return [half or b"" for (half,) in rows]
+def numbers(values: Sequence[int]) -> object:
+    """Return `values`, at least one, so that SQL reads them as a table; measured faster than JSON or a lookup each."""
+    return apsw.carray(array("q", values))
 
 
 def _named(key: str, limit: int, c: apsw.Connection) -> list[NameMatch]:
@@ -307,7 +312,7 @@ def _condition(filters: Filters) -> tuple[list[str], list[Value]]:
         # "0" follows "/", as ";" follows ":": these are the ranges of everything below.
         need("(path = ? OR (path >= ? AND path < ?))", filters.path, filters.path + "/", filters.path + "0")
     for tag in filters.tags:
-        need("EXISTS (SELECT 1 FROM tag WHERE tag = ? AND tag.doc = document.doc)", tag)
+        need("doc IN (SELECT doc FROM tag WHERE tag = ?)", tag)
     if filters.kind is not None:
         need("kind = ?", filters.kind)
     if (source := filters.source) is not None:
@@ -319,36 +324,8 @@ def _condition(filters: Filters) -> tuple[list[str], list[Value]]:
     return where, args
 
 
-def _chunk_row(
-    seq: int,
-    doc: int,
-    ordinal: int,
-    section: str,
-    line_start: int,
-    line_end: int,
-    text: str,
-    path: str,
-    title: str,
-    revision: str,
-    source: str,
-    untrusted: int,
-    language: str,
-    modified_ns: int,
-) -> ChunkRow:
+def _chunk_row(row: Any) -> ChunkRow:
+    seq, doc, ordinal, section, start, end, text, path, title, revision, source, untrusted, language, modified_ns = row
     headings = tuple(json.loads(section))
-    return ChunkRow(
-        seq,
-        doc,
-        ordinal,
-        headings,
-        line_start,
-        line_end,
-        text,
-        path,
-        title,
-        revision,
-        source,
-        bool(untrusted),
-        language,
-        modified_ns,
-    )
+    about = (path, title, revision, source, bool(untrusted), language, modified_ns)
+    return ChunkRow(seq, doc, ordinal, headings, start, end, text, *about)

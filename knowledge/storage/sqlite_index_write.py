@@ -6,6 +6,8 @@ import json
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import apsw
@@ -25,8 +27,11 @@ from knowledge.storage.ports import (
     Touch,
 )
 
-RECORD_COLUMNS = "path, title, summary, kind, source, language, lists, untrusted, revision, size, mtime_ns, inode, tokens, indexed_at_ns"
-EMPTIED = ("document", "tag", "name", "chunk", "code", "vector", "removal", "directory", "vocabulary")
+RECORD_COLUMNS = (
+    "path, title, summary, kind, source, language, lists, untrusted, revision, "
+    "size, mtime_ns, inode, tokens, indexed_at_ns"
+)
+EMPTIED = ("document", "document_words", "tag", "name", "chunk", "code", "vector", "removal", "directory", "vocabulary")
 
 
 def record_of(row: Any) -> DocumentRecord:
@@ -90,12 +95,14 @@ class _Batch:
 
     def __init__(self, c: apsw.Connection, seq: int, doc: int) -> None:
         self._c, self.seq, self.doc = c, seq, doc
-        self._words: Counter[str] = Counter()
+        self._new_words: Counter[str] = Counter()
+        self._gone_words: Counter[str] = Counter()
         self._documents: Counter[str] = Counter()
         self._touched: set[str] = set()
         self._chunks: list[tuple[Any, ...]] = []
         self._codes: list[tuple[Any, ...]] = []
         self._vectors: list[tuple[int, bytes]] = []
+        self._packed: list[tuple[int, bytes]] = []
         self._written: set[str] = set()
 
     def touch(self, change: Touch) -> None:
@@ -111,14 +118,13 @@ class _Batch:
         """Remove the document and return its number, or None if there was none."""
         if path in self._written:
             self._flush_chunks()
-        row: Any = self._c.execute(
-            f"SELECT {RECORD_COLUMNS}, doc, words FROM document WHERE path = ?", (path,)
-        ).fetchall()  # noqa: S608 - a constant
+        sql = f"SELECT {RECORD_COLUMNS}, doc, words FROM document JOIN document_words USING (doc) WHERE path = ?"  # noqa: S608 - a constant
+        row: Any = self._c.execute(sql, (path,)).fetchall()
         if not row:
             return None
         *columns, doc, words = row[0]
         self._forget(record_of(columns), doc)
-        self._words.subtract(unpack_words(words))
+        self._gone_words.update(unpack_words(words))
         gone: Any = self._c.execute("SELECT seq FROM code WHERE doc = ? ORDER BY seq", (doc,)).fetchall()
         for table in ("chunk", "vector", "code"):
             self._c.executemany(f"DELETE FROM {table} WHERE seq = ?", gone)  # noqa: S608 - our own table names
@@ -131,7 +137,8 @@ class _Batch:
         return int(doc)
 
     def _forget(self, record: DocumentRecord, doc: int) -> None:
-        self._c.execute("DELETE FROM document WHERE doc = ?", (doc,))
+        for table in ("document", "document_words"):
+            self._c.execute(f"DELETE FROM {table} WHERE doc = ?", (doc,))  # noqa: S608 - our own table names
         self._c.executemany(
             "DELETE FROM name WHERE key = ? AND rank = ? AND path = ? AND position = ?",
             [(n.key, n.rank, record.path, n.position) for n in names_of(record)],
@@ -144,24 +151,26 @@ class _Batch:
         if doc is None:
             self.doc += 1
             doc = self.doc
-        words = Counter(word for chunk in change.chunks for word in chunk.words)
-        self._words.update(words)
-        self._insert_document(doc, record, pack_words(words))
+        words = list(chain.from_iterable(chunk.words for chunk in change.chunks))
+        # Counting twice is faster than adding two counters up: the one runs in C, the other does not.
+        self._new_words.update(words)
+        self._insert_document(doc, record)
+        self._packed.append((doc, pack_words(Counter(words))))
         self._gather(doc, change.chunks)
         self._written.add(record.path)
         self._documents[parent(record.path)] += 1
         self._touched.add(parent(record.path))
 
-    def _insert_document(self, doc: int, r: DocumentRecord, words: bytes) -> None:
-        lists = json.dumps([r.tags, r.aliases, r.sections], ensure_ascii=False, separators=(",", ":"))
+    def _insert_document(self, doc: int, r: DocumentRecord) -> None:
+        lists = compact((r.tags, r.aliases, r.sections))
         s = r.stamp
         self._c.execute(
-            f"INSERT INTO document ({RECORD_COLUMNS}, doc, path_key, parent, words) "  # noqa: S608 - a constant
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            f"INSERT INTO document ({RECORD_COLUMNS}, doc, path_key, parent) "  # noqa: S608 - a constant
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *(r.path, r.title, r.summary, r.kind, r.source, r.language, lists, int(r.untrusted), r.revision),
                 *(s.size, s.mtime_ns, s.inode, r.tokens, r.indexed_at_ns),
-                *(doc, r.path.casefold(), parent(r.path), words),
+                *(doc, r.path.casefold(), parent(r.path)),
             ),
         )
         self._c.executemany(
@@ -172,8 +181,7 @@ class _Batch:
 
     def _gather(self, doc: int, chunks: Sequence[IndexedChunk]) -> None:
         for seq, k in enumerate(chunks, start=self.seq + 1):
-            section = json.dumps(k.section, ensure_ascii=False) if k.section else "[]"
-            self._chunks.append((seq, doc, k.ordinal, section, k.line_start, k.line_end, k.text))
+            self._chunks.append((seq, doc, k.ordinal, headings(k.section), k.line_start, k.line_end, k.text))
             self._codes.append((seq, doc, k.digest, k.code))
             self._vectors.append((seq, k.half))
         self.seq += len(chunks) + 1
@@ -182,7 +190,8 @@ class _Batch:
         self._c.executemany("INSERT INTO chunk VALUES (?, ?, ?, ?, ?, ?, ?)", self._chunks)
         self._c.executemany("INSERT INTO code VALUES (?, ?, ?, ?)", self._codes)
         self._c.executemany("INSERT INTO vector VALUES (?, ?)", self._vectors)
-        self._chunks, self._codes, self._vectors = [], [], []
+        self._c.executemany("INSERT INTO document_words VALUES (?, ?)", self._packed)
+        self._chunks, self._codes, self._vectors, self._packed = [], [], [], []
         self._written.clear()
 
     def flush(self) -> None:
@@ -191,14 +200,16 @@ class _Batch:
         self._flush_directories()
 
     def _flush_words(self) -> None:
-        changed = [(word, n) for word, n in sorted(self._words.items()) if n]
+        new, gone = self._new_words, self._gone_words
+        # In the order of the table, neighbours share pages.
+        added = [(word, new[word]) for word in sorted(new)]
+        taken = [(gone[word], word) for word in sorted(gone)]
         self._c.executemany(
             "INSERT INTO vocabulary VALUES (?, ?) ON CONFLICT (word) DO UPDATE SET chunks = chunks + excluded.chunks",
-            changed,
+            added,
         )
-        self._c.executemany(
-            "DELETE FROM vocabulary WHERE word = ? AND chunks <= 0", [(w,) for w, n in changed if n < 0]
-        )
+        self._c.executemany("UPDATE vocabulary SET chunks = chunks - ? WHERE word = ?", taken)
+        self._c.executemany("DELETE FROM vocabulary WHERE word = ? AND chunks <= 0", [(word,) for _, word in taken])
 
     def _flush_directories(self) -> None:
         counts: Counter[str] = Counter()
@@ -215,7 +226,8 @@ class _Batch:
             "INSERT INTO directory VALUES (?1, ?2, ?3, max("
             "coalesce((SELECT max(mtime_ns) FROM document WHERE parent = ?1), 0), "
             "coalesce((SELECT max(modified_ns) FROM directory WHERE parent = ?1), 0))) "
-            "ON CONFLICT (path) DO UPDATE SET documents = documents + excluded.documents, modified_ns = excluded.modified_ns",
+            "ON CONFLICT (path) DO UPDATE "
+            "SET documents = documents + excluded.documents, modified_ns = excluded.modified_ns",
             (path, parent(path) if path else None, more),
         )
         if path:
@@ -227,9 +239,23 @@ def with_ancestors(folder: str) -> Iterable[str]:
     return (folder, *ancestors(folder))
 
 
+_encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
+def compact(value: object) -> str:
+    """Return `value` as JSON in few characters."""
+    return _encoder.encode(value)
+
+
+@lru_cache(maxsize=1024)
+def headings(section: tuple[str, ...]) -> str:
+    """Return a heading path as JSON; neighbouring chunks often share theirs."""
+    return compact(section)
+
+
 def pack_words(words: Counter[str]) -> bytes:
     """Return the counts in few bytes."""
-    return zlib.compress(json.dumps(words, ensure_ascii=False, separators=(",", ":")).encode(), 1)
+    return zlib.compress(compact(words).encode(), 1)
 
 
 def unpack_words(packed: bytes) -> dict[str, int]:

@@ -74,12 +74,12 @@ class SqliteStateStore:
     async def standing(self, principal: str) -> Standing | None:
         """Return what is recorded, or None for a principal that was never seen."""
         rows: Any = self._database.query("SELECT * FROM standing WHERE principal = ?", (principal,))
-        return _standing(*rows[0]) if rows else None
+        return _standing(rows[0]) if rows else None
 
     async def standings(self) -> Sequence[Standing]:
         """Return all, by principal."""
         rows: Any = self._database.query("SELECT * FROM standing ORDER BY principal")
-        return [_standing(*row) for row in rows]
+        return [_standing(row) for row in rows]
 
     async def set_standing(self, standing: Standing, *, reason: str, by: str) -> None:
         """Replace the principal's standing and add one line to its history; a new principal's score was 0 before."""
@@ -175,7 +175,8 @@ def _moment(micros: int) -> datetime:
     return EPOCH + timedelta(microseconds=micros)
 
 
-def _standing(principal: str, score: float, floor: float, ceiling: float, frozen: int, updated_us: int) -> Standing:
+def _standing(row: Any) -> Standing:
+    principal, score, floor, ceiling, frozen, updated_us = row
     return Standing(principal, score, floor, ceiling, bool(frozen), _moment(updated_us))
 
 

@@ -11,7 +11,7 @@ CREATE TABLE meta (
 ) STRICT;
 INSERT INTO meta VALUES (1, lower(hex(randomblob(8))), 0, 0, 0, 0, NULL, NULL, NULL);
 
--- `lists` is JSON: [tags, aliases, sections]. `words` is compressed: in how many chunks of the document each word is.
+-- `lists` is JSON: [tags, aliases, sections].
 CREATE TABLE document (
     doc INTEGER PRIMARY KEY,
     path TEXT NOT NULL UNIQUE,
@@ -29,12 +29,17 @@ CREATE TABLE document (
     mtime_ns INTEGER NOT NULL,
     inode INTEGER NOT NULL,
     tokens INTEGER NOT NULL,
-    indexed_at_ns INTEGER NOT NULL,
-    words BLOB NOT NULL
+    indexed_at_ns INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX document_parent_path ON document (parent, path);
 CREATE INDEX document_parent_mtime ON document (parent, mtime_ns);
 CREATE INDEX document_path_key ON document (path_key);
+
+-- Compressed: in how many chunks of the document each word is. Apart from the document, so that scans stay narrow.
+CREATE TABLE document_words (
+    doc INTEGER PRIMARY KEY,
+    words BLOB NOT NULL
+) STRICT;
 
 CREATE TABLE tag (
     tag TEXT NOT NULL,

@@ -1,0 +1,423 @@
+"""What every index store promises: one suite for all engines, and random changes that must leave them equal to memory."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import asdict, replace
+from hashlib import blake2b
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowledge.errors import LeaseLost
+from knowledge.storage.memory import MemoryIndexStore
+from knowledge.storage.ports import (
+    DocumentRecord,
+    Filters,
+    IndexChange,
+    IndexedChunk,
+    IndexIdentity,
+    IndexStore,
+    Position,
+    Progress,
+    Remove,
+    Replace,
+    Stamp,
+    Touch,
+)
+from knowledge.storage.sqlite_index import SqliteIndexStore
+
+IDENTITY = IndexIdentity("words", 256, 1)
+START = Position("", 0)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[IndexStore]:
+    opened: IndexStore = (
+        MemoryIndexStore() if request.param == "memory" else await SqliteIndexStore.open(tmp_path / "index.db")
+    )
+    await opened.begin(IDENTITY)
+    yield opened
+    await opened.close()
+
+
+def record(path: str, **other: object) -> DocumentRecord:
+    plain = DocumentRecord(
+        path=path,
+        title=f"Title of {path}",
+        summary="What it says.",
+        kind="page",
+        source="user",
+        language="en",
+        tags=("a", "b"),
+        aliases=(),
+        sections=("Setup", "Setup > On Windows"),
+        untrusted=False,
+        revision="r1",
+        stamp=Stamp(10, 1_000, 7),
+        tokens=3,
+        indexed_at_ns=5,
+    )
+    return replace(plain, **other)  # type: ignore[arg-type]  # keyword arguments of a test, checked by the dataclass
+
+
+def chunk(text: str, ordinal: int = 0) -> IndexedChunk:
+    digest = blake2b(text.encode(), digest_size=16).digest()
+    return IndexedChunk(
+        ordinal, ("Setup",), 1, 3, text, digest, digest * 32, digest * 2, frozenset(text.lower().split())
+    )
+
+
+def page(path: str, *texts: str, **other: object) -> Replace:
+    return Replace(record(path, **other), tuple(chunk(text, i) for i, text in enumerate(texts)))
+
+
+async def seqs_of(store: IndexStore) -> list[int]:
+    return [row.seq for row in (await store.delta(START, limit=1000, codes=True)).codes]
+
+
+async def test_a_store_fits_its_identity_until_another_is_asked_for(store: IndexStore) -> None:
+    before = await store.apply([page("a.md", "one")], fence=1)
+    assert await store.begin(IDENTITY)
+    assert await store.position() == before
+    assert not await store.begin(replace(IDENTITY, recipe=2))
+    after = await store.position()
+    assert after.generation != before.generation
+    assert await store.progress() == Progress(0, 0)
+    assert await store.document("a.md") is None
+    assert list(await store.vocabulary()) == []
+    assert (await store.delta(before, limit=9, codes=True)).codes == []
+
+
+async def test_a_chunk_number_is_never_used_again_not_even_in_a_new_generation(store: IndexStore) -> None:
+    await store.apply([page("a.md", "one", "two")], fence=1)
+    old = await seqs_of(store)
+    await store.begin(replace(IDENTITY, recipe=2))
+    await store.apply([page("a.md", "one", "two")], fence=1)
+    assert min(await seqs_of(store)) > max(old)
+
+
+async def test_a_document_is_returned_as_it_was_stored(store: IndexStore) -> None:
+    stored = record(
+        "día/ü b.md", tags=("x",), aliases=("Über", "日本"), sections=("A > B",), untrusted=True, title="é\x00"
+    )
+    await store.apply([Replace(stored, (chunk("hello"),))], fence=1)
+    assert await store.document("día/ü b.md") == stored
+    assert await store.document("nope.md") is None
+    assert await store.stamps() == {"día/ü b.md": (stored.stamp, "r1", 5)}
+
+
+async def test_a_chunk_comes_with_what_its_document_says(store: IndexStore) -> None:
+    await store.apply([page("g/a.md", "first words", "more words", source="plane:P-1", untrusted=True)], fence=1)
+    one, two = await seqs_of(store)
+    rows = await store.chunks([two, 999, one, two])
+    assert set(rows) == {one, two}
+    row = rows[two]
+    assert (row.seq, row.ordinal, row.section, row.text) == (two, 1, ("Setup",), "more words")
+    assert (row.path, row.title, row.source) == ("g/a.md", "Title of g/a.md", "plane:P-1")
+    assert (row.line_start, row.line_end, row.revision, row.untrusted) == (1, 3, "r1", True)
+    assert (row.language, row.modified_ns) == ("en", 1_000)
+
+
+async def test_replacing_keeps_the_document_number_and_renumbers_the_chunks(store: IndexStore) -> None:
+    await store.apply([page("a.md", "old text"), page("b.md", "other")], fence=1)
+    before = (await store.delta(START, limit=9, codes=True)).codes
+    position = await store.position()
+    await store.apply([page("a.md", "new text", revision="r2")], fence=1)
+    change = await store.delta(position, limit=9, texts=True, codes=True)
+    assert list(change.removed) == [before[0].seq]
+    assert [(row.doc, row.text, row.section, row.language) for row in change.texts] == [
+        (before[0].doc, "new text", ("Setup",), "en")
+    ]
+    assert [(row.seq, row.code) for row in change.codes] == [(change.texts[0].seq, chunk("new text").code)]
+    assert change.upto == await store.position()
+    assert list(await store.halves([before[1].seq, before[0].seq])) == [chunk("other").half, b""]
+
+
+async def test_a_document_number_is_not_given_to_another_document(store: IndexStore) -> None:
+    await store.apply([page("a.md", "x")], fence=1)
+    first = (await store.delta(START, limit=9, codes=True)).codes[0].doc
+    await store.apply([Remove("a.md")], fence=1)
+    await store.apply([page("a.md", "x"), page("b.md", "y")], fence=1)
+    assert first not in {row.doc for row in (await store.delta(START, limit=9, codes=True)).codes}
+
+
+async def test_the_position_moves_with_every_document_that_comes_changes_or_goes(store: IndexStore) -> None:
+    """Also with one that has no chunks: who caches by position must see it."""
+    positions = [await store.position()]
+    for change in (page("empty.md"), page("empty.md", title="New"), Remove("empty.md")):
+        positions.append(await store.apply([change], fence=1))
+        assert positions[-1] == await store.position()
+    assert [p.seq for p in positions] == sorted({p.seq for p in positions})
+    assert await store.apply([Remove("never.md"), Touch("never.md", Stamp(1, 1, 1), 1)], fence=1) == positions[-1]
+
+
+async def test_a_delta_taken_in_small_steps_tells_the_same_as_one_large_one(store: IndexStore) -> None:
+    await store.apply([page("a.md", "a0", "a1", "a2"), page("b.md", "b0")], fence=1)
+    middle = (await store.delta(START, limit=2, codes=True)).upto
+    held = {row.seq for row in (await store.delta(START, limit=2, codes=True)).codes}
+    await store.apply([page("a.md", "a9"), Remove("b.md"), page("c.md", "c0", "c1")], fence=1)
+    position, rounds = middle, 0
+    while position != await store.position():
+        part = await store.delta(position, limit=1, codes=True)
+        assert len(part.codes) + len(part.removed) <= 1
+        assert part.upto.seq > position.seq
+        held = (held | {row.seq for row in part.codes}) - set(part.removed)
+        position, rounds = part.upto, rounds + 1
+    assert rounds > 2
+    assert sorted(held) == await seqs_of(store)
+
+
+async def test_another_generation_gets_everything_and_no_removals(store: IndexStore) -> None:
+    await store.apply([page("a.md", "one"), page("b.md", "two")], fence=1)
+    await store.apply([Remove("a.md")], fence=1)
+    all_of_it = await store.delta(Position("elsewhere", 10_000), limit=100, texts=True)
+    assert ([row.text for row in all_of_it.texts], list(all_of_it.removed)) == (["two"], [])
+    assert all_of_it.codes == []
+
+
+async def test_a_touched_document_has_only_a_new_stamp(store: IndexStore) -> None:
+    before = await store.apply([page("g/a.md", "one")], fence=1)
+    after = await store.apply([Touch("g/a.md", Stamp(10, 9_999, 8), 77)], fence=1)
+    assert after == before
+    touched = await store.document("g/a.md")
+    assert touched == record("g/a.md", stamp=Stamp(10, 9_999, 8), indexed_at_ns=77)
+    folder = await store.directory("g")
+    assert folder is not None
+    assert folder.modified_ns == 9_999
+
+
+async def test_a_writer_that_lost_its_lease_writes_nothing(store: IndexStore) -> None:
+    position = await store.apply([page("a.md", "one")], fence=7)
+    with pytest.raises(LeaseLost) as refused:
+        await store.apply([Remove("a.md")], fence=6)
+    assert refused.value.fence == 6
+    assert await store.position() == position
+    assert await store.document("a.md") == record("a.md")
+
+
+async def test_a_text_that_is_stored_anywhere_need_not_be_embedded_again(store: IndexStore) -> None:
+    await store.apply([page("a.md", "same", "own"), page("b.md", "same")], fence=1)
+    await store.apply([Remove("a.md")], fence=1)
+    same, own = chunk("same"), chunk("own")
+    assert await store.vectors([same.digest, own.digest, same.digest]) == {same.digest: (same.half, same.code)}
+
+
+async def test_directories_count_what_lies_below_and_vanish_with_it(store: IndexStore) -> None:
+    root = await store.directory("")
+    assert root is not None
+    assert (root.documents, root.modified_ns) == (0, 0)
+    await store.apply(
+        [
+            page("a/b/one.md", stamp=Stamp(1, 50, 1)),
+            page("a/b/two.md", stamp=Stamp(1, 90, 2)),
+            page("a/three.md", stamp=Stamp(1, 70, 3)),
+            page("z/_index.md", stamp=Stamp(1, 20, 4)),
+        ],
+        fence=1,
+    )
+    found = [await store.directory(path) for path in ("", "a", "a/b", "z")]
+    assert [(d.documents, d.modified_ns) for d in found if d] == [(4, 90), (3, 90), (2, 90), (1, 20)]
+    await store.apply([Remove("a/b/two.md"), Remove("z/_index.md")], fence=1)
+    found = [await store.directory(path) for path in ("", "a", "a/b")]
+    assert [(d.documents, d.modified_ns) for d in found if d] == [(2, 70), (2, 70), (1, 50)]
+    assert await store.directory("z") is None
+    assert await store.directory("a/b/one.md") is None
+
+
+async def test_children_are_what_lies_right_below_by_path(store: IndexStore) -> None:
+    await store.apply([page(p) for p in ("b.md", "a.md", "x/y/z/deep.md", "x/n.md", "c d/e.md", "_index.md")], fence=1)
+    folders, documents = await store.children("", limit=10)
+    assert [folder.path for folder in folders] == ["c d", "x"]
+    assert [document.path for document in documents] == ["_index.md", "a.md", "b.md"]
+    folders, documents = await store.children("x", limit=10)
+    assert ([f.path for f in folders], [d.path for d in documents]) == (["x/y"], ["x/n.md"])
+    folders, documents = await store.children("", limit=1)
+    assert ([f.path for f in folders], [d.path for d in documents]) == (["c d"], ["_index.md"])
+    assert await store.children("nowhere", limit=5) == ([], [])
+
+
+async def test_progress_counts_documents_and_its_total_is_never_below_them(store: IndexStore) -> None:
+    await store.set_total(5)
+    await store.apply([page("a.md", "x"), page("b/c.md")], fence=1)
+    assert await store.progress() == Progress(2, 5)
+    await store.set_total(1)
+    assert await store.progress() == Progress(2, 2)
+
+
+@pytest.mark.parametrize(
+    ("filters", "admitted"),
+    [
+        (Filters(path="g"), {"g/a.md", "g/h/b.md"}),
+        (Filters(path="g/a.md"), {"g/a.md"}),
+        (Filters(path="g/h", tags=("red",)), {"g/h/b.md"}),
+        (Filters(tags=("red",)), {"g/h/b.md", "g2/c.md"}),
+        (Filters(tags=("red", "blue")), {"g2/c.md"}),
+        (Filters(kind="decision"), {"g/a.md"}),
+        (Filters(source="zulip"), {"g/h/b.md", "g2/c.md"}),
+        (Filters(source="zulip:x"), {"g/h/b.md"}),
+        (Filters(modified_after_ns=200), {"g/h/b.md", "g2/c.md"}),
+        (Filters(modified_before_ns=200), {"g/a.md"}),
+        (Filters(modified_after_ns=200, modified_before_ns=300), {"g/h/b.md"}),
+        (Filters(path="none"), set()),
+    ],
+)
+async def test_filters_admit_exactly_what_meets_all_of_them(
+    store: IndexStore, filters: Filters, admitted: set[str]
+) -> None:
+    await store.apply(
+        [
+            page("g/a.md", "x", kind="decision", tags=(), stamp=Stamp(1, 100, 1)),
+            page("g/h/b.md", "y", tags=("red",), source="zulip:x", stamp=Stamp(1, 200, 2)),
+            page("g2/c.md", "z", tags=("red", "blue"), source="zulip", stamp=Stamp(1, 300, 3)),
+        ],
+        fence=1,
+    )
+    rows = await store.chunks(await seqs_of(store))
+    docs = await store.select(filters)
+    assert docs is not None
+    assert {row.path for row in rows.values() if row.doc in docs} == admitted
+    assert await store.select(Filters()) is None
+
+
+async def test_a_name_finds_paths_then_titles_then_aliases_then_headings(store: IndexStore) -> None:
+    await store.apply(
+        [
+            page("zoo/Trust.md", title="Levels", sections=()),
+            page("trust.md", title="Trust", sections=("Trust",)),
+            page("b.md", title="  TRUST ", sections=()),
+            page("c.md", title="C", aliases=("x", "trust"), sections=("How", "How > Trust")),
+        ],
+        fence=1,
+    )
+    found = await store.named("Trust", limit=20)
+    assert [(m.path, m.section, m.by) for m in found] == [
+        ("trust.md", None, "path"),
+        ("zoo/Trust.md", None, "path"),
+        ("b.md", None, "title"),
+        ("c.md", None, "alias"),
+        ("c.md", "How > Trust", "heading"),
+        ("trust.md", "Trust", "heading"),
+    ]
+    assert list(await store.named("trust", limit=2)) == list(found[:2])
+    assert [m.path for m in await store.named("ZOO/trust.MD", limit=5)] == ["zoo/Trust.md"]
+    assert [m.by for m in await store.named("how > trust", limit=5)] == ["heading"]
+    assert list(await store.named("tru", limit=5)) == []
+    await store.apply([page("c.md", title="C", sections=()), Remove("trust.md")], fence=1)
+    assert [m.path for m in await store.named("trust", limit=9)] == ["zoo/Trust.md", "b.md"]
+
+
+async def test_paths_are_found_by_beginning_and_part_whatever_the_case(store: IndexStore) -> None:
+    await store.apply([page(p) for p in ("Guides/Trust.md", "guides/merge.md", "other/GUIDES.md", "ü%_.md")], fence=1)
+    assert list(await store.paths(limit=9)) == ["Guides/Trust.md", "guides/merge.md", "other/GUIDES.md", "ü%_.md"]
+    assert list(await store.paths(prefix="GUIDES/", limit=9)) == ["Guides/Trust.md", "guides/merge.md"]
+    assert list(await store.paths(contains="guides", limit=2)) == ["Guides/Trust.md", "guides/merge.md"]
+    assert list(await store.paths(prefix="guides", contains="TRUST", limit=9)) == ["Guides/Trust.md"]
+    assert list(await store.paths(contains="%_", limit=9)) == ["ü%_.md"]
+    assert list(await store.paths(prefix="Ü", limit=9)) == ["ü%_.md"]
+
+
+async def test_the_vocabulary_counts_chunks_and_forgets_words_nobody_uses(store: IndexStore) -> None:
+    await store.apply([page("a.md", "merge trust", "merge base"), page("b.md", "merge only")], fence=1)
+    assert await store.frequencies(["merge", "base", "absent"]) == {"merge": 3, "base": 1}
+    assert list(await store.vocabulary()) == [("base", 1), ("merge", 3), ("only", 1), ("trust", 1)]
+    await store.apply([page("a.md", "merge trust"), Remove("b.md"), page("c.md", "mend mend")], fence=1)
+    assert list(await store.vocabulary()) == [("mend", 1), ("merge", 1), ("trust", 1)]
+    await store.apply([page("d.md", "merge merely", "merely")], fence=1)
+    assert list(await store.completions("me", limit=3)) == ["merely", "merge", "mend"]
+    assert list(await store.completions("", limit=1)) == ["merely"]
+
+
+async def test_the_same_document_twice_in_one_call_is_what_came_last(store: IndexStore) -> None:
+    await store.apply([page("a.md", "one", "two"), page("a.md", "three"), page("b.md", "x"), Remove("b.md")], fence=1)
+    rows = await store.chunks(await seqs_of(store))
+    assert [row.text for row in rows.values()] == ["three"]
+    assert list(await store.vocabulary()) == [("three", 1)]
+    assert await store.progress() == Progress(1, 1)
+
+
+# --- every store equals memory after any changes ----------------------------------------------------------------------
+
+_paths = st.sampled_from(["a.md", "A.md", "g/a.md", "g/h/b.md", "g/h/ü c.md", "g-2/x.md", "g/h/i/j.md"])
+_words = st.lists(st.sampled_from(["merge", "trust", "ünit", "mergé", "z\U0010ffff", "z"]), max_size=4)
+_pages = st.builds(
+    lambda path, texts, title, tags, mtime: page(
+        path,
+        *(" ".join(t) for t in texts),
+        title=title,
+        tags=tuple(tags),
+        stamp=Stamp(1, mtime, 1),
+        aliases=(title, "Al"),
+    ),
+    _paths,
+    st.lists(_words, max_size=3),
+    st.sampled_from(["Merge", "TRUST", "", "Ünit"]),
+    st.lists(st.sampled_from(["red", "blue"]), unique=True),
+    st.integers(0, 5),
+)
+_changes = st.one_of(
+    _pages,
+    _pages,
+    st.builds(Remove, _paths),
+    st.builds(lambda p, t: Touch(p, Stamp(2, t, 2), t), _paths, st.integers(0, 9)),
+)
+
+
+async def content(store: IndexStore) -> object:
+    """Return everything a caller can ask, with numbers replaced by what they stand for."""
+    rows = await store.chunks(await seqs_of(store))
+    paths = await store.paths(limit=99)
+    docs = {row.doc: row.path for row in rows.values()}
+    chunks = sorted(
+        (row.path, row.ordinal, row.text, row.title, row.modified_ns, half)
+        for row, half in zip(rows.values(), await store.halves(list(rows)), strict=True)
+    )
+    selected = [
+        await store.select(f) for f in (Filters(path="g"), Filters(tags=("red",)), Filters(modified_after_ns=3))
+    ]
+    return {
+        "chunks": chunks,
+        "records": [await store.document(path) for path in paths],
+        "folders": [await store.directory(p) for p in ("", "g", "g/h", "g/h/i", "g-2")],
+        "children": [await store.children(p, limit=9) for p in ("", "g", "g/h")],
+        "selected": [sorted(docs[d] for d in s or () if d in docs) for s in selected],
+        "named": [
+            [asdict(m) | {"doc": 0} for m in await store.named(n, limit=99)] for n in ("merge", "a", "g/a", "al")
+        ],
+        "vocabulary": list(await store.vocabulary()),
+        "completions": [list(await store.completions(p, limit=3)) for p in ("", "m", "z", "z\U0010ffff")],
+        "stamps": dict(await store.stamps()),
+        "progress": await store.progress(),
+    }
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.lists(_changes, max_size=5), max_size=6), st.integers(1, 4))
+def test_after_any_changes_sqlite_says_what_memory_says(batches: Sequence[Sequence[IndexChange]], limit: int) -> None:
+    """Also for one who follows by `delta` in small steps, after every batch."""
+
+    async def compare(folder: str) -> None:
+        memory, sqlite = MemoryIndexStore(), await SqliteIndexStore.open(Path(folder) / "index.db")
+        followed: set[int] = set()
+        position = START
+        for batch in batches:
+            for store in (memory, sqlite):
+                await store.apply(batch, fence=1)
+            while position != await sqlite.position():
+                part = await sqlite.delta(position, limit=limit, codes=True)
+                followed = (followed | {row.seq for row in part.codes}) - set(part.removed)
+                position = part.upto
+            assert sorted(followed) == await seqs_of(sqlite)
+            assert await memory.position() == replace(
+                await sqlite.position(), generation=(await memory.position()).generation
+            )
+        assert await content(sqlite) == await content(memory)
+        assert await sqlite.check() == []
+        await sqlite.close()
+
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(compare(folder))

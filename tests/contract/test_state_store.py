@@ -1,0 +1,201 @@
+"""What every state store promises: one suite for all engines."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from knowledge.storage.memory import MemoryStateStore
+from knowledge.storage.ports import Standing, StateStore
+from knowledge.storage.sqlite_state import SqliteStateStore
+
+NOW = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[StateStore]:
+    opened: StateStore = (
+        MemoryStateStore() if request.param == "memory" else await SqliteStateStore.open(tmp_path / "state.db")
+    )
+    yield opened
+    await opened.close()
+
+
+def standing(principal: str = "ada@desktop", score: float = 2.5, at: datetime = NOW) -> Standing:
+    return Standing(principal, score, 2.0, 3.9, frozen=False, updated_at=at)
+
+
+async def test_an_enrolled_host_is_known_by_the_digest_of_its_secret(store: StateStore) -> None:
+    await store.enrol("desktop", b"digest-1", at=NOW)
+    assert await store.host_of(b"digest-1") == "desktop"
+    assert await store.host_of(b"digest-2") is None
+
+
+async def test_enrolling_again_replaces_the_secret_and_keeps_the_standing(store: StateStore) -> None:
+    await store.enrol("desktop", b"old", at=NOW)
+    await store.set_standing(standing(), reason="met", by="server")
+    await store.enrol("desktop", b"new", at=NOW + MINUTE)
+    assert await store.host_of(b"old") is None
+    assert await store.host_of(b"new") == "desktop"
+    assert [(e.host, e.created_at) for e in await store.enrolments()] == [("desktop", NOW + MINUTE)]
+    assert await store.standing("ada@desktop") == standing()
+
+
+async def test_enrolments_are_listed_by_host_name(store: StateStore) -> None:
+    for host in ("zed", "cursor", "desktop"):
+        await store.enrol(host, host.encode(), at=NOW)
+    assert [e.host for e in await store.enrolments()] == ["cursor", "desktop", "zed"]
+
+
+async def test_a_principal_that_was_never_seen_has_no_standing(store: StateStore) -> None:
+    assert await store.standing("nobody") is None
+    assert list(await store.standings()) == []
+    assert list(await store.history("nobody", limit=5)) == []
+
+
+async def test_a_standing_is_returned_as_it_was_set_to_the_microsecond(store: StateStore) -> None:
+    frozen = Standing("ada", 0.0, 2.0, 5.0, frozen=True, updated_at=NOW)
+    await store.set_standing(frozen, reason="harmful", by="ada")
+    await store.set_standing(standing("abe"), reason="met", by="server")
+    assert await store.standing("ada") == frozen
+    assert list(await store.standings()) == [standing("abe"), frozen]
+
+
+async def test_every_change_of_a_standing_leaves_one_line_of_history_newest_first(store: StateStore) -> None:
+    for minute, score in enumerate((2.0, 2.1, 2.4)):
+        await store.set_standing(standing(score=score, at=NOW + minute * MINUTE), reason=f"r{minute}", by="ada")
+    await store.set_standing(standing("other"), reason="x", by="y")
+    changes = await store.history("ada@desktop", limit=2)
+    assert [(c.score_before, c.score_after, c.reason, c.by, c.at) for c in changes] == [
+        (2.1, 2.4, "r2", "ada", NOW + 2 * MINUTE),
+        (2.0, 2.1, "r1", "ada", NOW + MINUTE),
+    ]
+    assert changes[0].id > changes[1].id
+    assert (await store.history("ada@desktop", limit=9))[-1].score_before == 0.0
+
+
+async def test_a_lease_is_held_by_one_until_it_expires(store: StateStore) -> None:
+    mine = await store.acquire_lease("index", "a", now=NOW, ttl_s=30)
+    assert mine is not None
+    assert (mine.holder, mine.expires_at) == ("a", NOW + timedelta(seconds=30))
+    assert await store.acquire_lease("index", "b", now=NOW + timedelta(seconds=29), ttl_s=30) is None
+    assert await store.lease("index") == mine
+    theirs = await store.acquire_lease("index", "b", now=NOW + timedelta(seconds=30), ttl_s=30)
+    assert theirs is not None
+    assert theirs.fence > mine.fence
+
+
+async def test_the_holder_extends_its_lease_under_the_same_fence(store: StateStore) -> None:
+    first = await store.acquire_lease("index", "a", now=NOW, ttl_s=30)
+    again = await store.acquire_lease("index", "a", now=NOW + MINUTE, ttl_s=30)
+    assert first is not None
+    assert again is not None
+    assert (again.fence, again.expires_at) == (first.fence, NOW + MINUTE + timedelta(seconds=30))
+
+
+async def test_a_released_lease_is_free_at_once_and_its_fence_goes_on(store: StateStore) -> None:
+    first = await store.acquire_lease("index", "a", now=NOW, ttl_s=30)
+    await store.release_lease("index", "stranger")
+    assert await store.lease("index") == first
+    await store.release_lease("index", "a")
+    assert await store.lease("index") is None
+    second = await store.acquire_lease("index", "a", now=NOW, ttl_s=30)
+    assert first is not None
+    assert second is not None
+    assert second.fence > first.fence
+
+
+async def test_a_fence_grows_even_when_the_clock_went_back(store: StateStore) -> None:
+    first = await store.acquire_lease("index", "a", now=NOW, ttl_s=1)
+    await store.release_lease("index", "a")
+    second = await store.acquire_lease("index", "b", now=NOW - timedelta(days=400), ttl_s=1)
+    assert first is not None
+    assert second is not None
+    assert second.fence > first.fence
+
+
+async def test_a_store_that_lost_everything_gives_higher_fences_than_before(store: StateStore, tmp_path: Path) -> None:
+    """The index remembers the highest fence it met; it must not refuse every writer after the state was lost."""
+    before = await store.acquire_lease("index", "a", now=NOW, ttl_s=1)
+    fresh = await SqliteStateStore.open(tmp_path / "fresh" / "state.db")
+    after = await fresh.acquire_lease("index", "a", now=NOW + MINUTE, ttl_s=1)
+    await fresh.close()
+    assert before is not None
+    assert after is not None
+    assert after.fence > before.fence
+
+
+async def test_leases_of_different_names_do_not_meet(store: StateStore) -> None:
+    assert await store.acquire_lease("index", "a", now=NOW, ttl_s=30)
+    assert await store.acquire_lease("page", "b", now=NOW, ttl_s=30)
+    assert await store.lease("other") is None
+
+
+async def test_of_many_callers_at_once_exactly_one_gets_the_lease(store: StateStore) -> None:
+    asked = (store.acquire_lease("index", f"h{i}", now=NOW, ttl_s=30) for i in range(20))
+    assert sum(lease is not None for lease in await asyncio.gather(*asked)) == 1
+
+
+async def test_events_come_in_order_after_the_number_asked_for(store: StateStore) -> None:
+    assert await store.last_event() == 0
+    assert await store.publish("doc", []) == 0
+    last = await store.publish("doc", ["a.md", "b.md"])
+    assert await store.last_event() == last
+    newest = await store.publish("map", ["guides"])
+    assert newest > last
+    everything = await store.events_after(0)
+    assert [(e.topic, e.key) for e in everything] == [("doc", "a.md"), ("doc", "b.md"), ("map", "guides")]
+    assert [e.seq for e in everything] == sorted({e.seq for e in everything})
+    assert await store.events_after(last) == everything[2:]
+    assert await store.events_after(0, limit=1) == everything[:1]
+    assert list(await store.events_after(newest)) == []
+    assert await store.publish("doc", []) == newest
+
+
+# --- several stores on one file: what memory cannot show -------------------------------------------------------------
+
+
+async def test_what_one_store_wrote_another_on_the_same_file_sees_at_once(tmp_path: Path) -> None:
+    one = await SqliteStateStore.open(tmp_path / "state.db")
+    two = await SqliteStateStore.open(tmp_path / "state.db")
+    assert await two.last_event() == 0
+    newest = await one.publish("doc", ["a.md"])
+    assert await two.last_event() == newest
+    await two.set_standing(standing(), reason="met", by="server")
+    assert await one.standing("ada@desktop") == standing()
+    assert await one.acquire_lease("index", "one", now=NOW, ttl_s=9)
+    assert await two.acquire_lease("index", "two", now=NOW, ttl_s=9) is None
+    await one.close()
+    await two.close()
+
+
+def _acquire(path: str, holder: str, barrier: object, answers: object) -> None:
+    async def run() -> int:
+        barrier.wait(30)  # type: ignore[attr-defined]  # multiprocessing's proxies have no public type
+        store = await SqliteStateStore.open(Path(path))
+        lease = await store.acquire_lease("index", holder, now=NOW, ttl_s=60)
+        await store.close()
+        return lease.fence if lease else 0
+
+    answers.put(asyncio.run(run()))  # type: ignore[attr-defined]  # as above
+
+
+def test_of_eight_processes_that_open_and_migrate_at_once_exactly_one_gets_the_lease(tmp_path: Path) -> None:
+    """Design, section 2: exactly one process watches and indexes. The database is new, so all of them also migrate."""
+    spawn = multiprocessing.get_context("spawn")
+    barrier, answers = spawn.Barrier(8), spawn.Queue()
+    path = str(tmp_path / "new" / "state.db")
+    workers = [spawn.Process(target=_acquire, args=(path, f"p{i}", barrier, answers)) for i in range(8)]
+    for worker in workers:
+        worker.start()
+    fences = [answers.get(timeout=60) for _ in workers]
+    for worker in workers:
+        worker.join(30)
+    assert [worker.exitcode for worker in workers] == [0] * 8
+    assert sum(fence > 0 for fence in fences) == 1

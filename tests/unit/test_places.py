@@ -1,0 +1,66 @@
+"""Where the databases lie."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from knowledge.errors import UnsafeStateDirectory
+from knowledge.storage.places import state_dir_for
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home" / "state"))
+    return tmp_path / "home"
+
+
+def vault(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    return folder
+
+
+def test_each_knowledge_base_has_its_own_private_folder_with_a_readable_name(tmp_path: Path) -> None:
+    one, two = vault(tmp_path / "a" / "Team Notes"), vault(tmp_path / "b" / "Team Notes")
+    first, second = state_dir_for(one, None), state_dir_for(two, None)
+    assert first != second
+    assert first.name.startswith("Team-Notes-")
+    assert first.parent.name == "knowledge-forge"
+    assert stat.S_IMODE(first.stat().st_mode) == 0o700
+    assert state_dir_for(one, None) == first
+
+
+def test_a_link_to_a_knowledge_base_has_the_state_of_what_it_points_to(tmp_path: Path) -> None:
+    real = vault(tmp_path / "real")
+    (tmp_path / "link").symlink_to(real)
+    assert state_dir_for(tmp_path / "link", None) == state_dir_for(real, None)
+
+
+def test_a_state_directory_inside_the_knowledge_base_is_refused_and_not_made(tmp_path: Path) -> None:
+    """Design, section 2: a model that may edit files must not be able to edit its own trust."""
+    root = vault(tmp_path / "kb")
+    (tmp_path / "way-in").symlink_to(root)
+    for inside in (root, root / "state", tmp_path / "way-in" / "state"):
+        with pytest.raises(UnsafeStateDirectory, match="inside the knowledge base"):
+            state_dir_for(root, inside)
+    assert list(root.iterdir()) == []
+
+
+def test_a_knowledge_base_that_holds_the_default_place_is_refused(home: Path) -> None:
+    home.mkdir()
+    with pytest.raises(UnsafeStateDirectory, match="--state-dir"):
+        state_dir_for(home, None)
+
+
+def test_a_named_directory_is_used_as_it_is(tmp_path: Path) -> None:
+    root = vault(tmp_path / "kb")
+    assert state_dir_for(root, tmp_path / "own") == tmp_path / "own"
+
+
+def test_a_file_in_its_place_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    with pytest.raises(UnsafeStateDirectory, match="cannot be made"):
+        state_dir_for(vault(tmp_path / "kb"), tmp_path / "file")
