@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import re
+import shlex
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +24,7 @@ from mcp_server.hosts.jsonc import BadJson
 from mcp_server.settings import Settings, host_environment
 
 QUESTION = "May this host edit this knowledge base? Everything it does can be undone."
-EDIT_LEVEL = 3
+FIRST_LEVEL, EDIT_LEVEL = 2, 3
 REFUSED, BAD_USAGE = 1, 2
 _LONGEST_FOLDER = 40
 
@@ -196,14 +198,13 @@ class _Installation:
         prune = not self._had_servers_before()
         # No copy: it would hold a secret that still works, and `install` puts back what this takes away.
         rewrite(self.file, lambda now: drop(now, (self.host.servers, key), prune=prune), backup=False)
-        stays = f"knowledge-forge trust grant {self.principal_host} 2"
         if self.request.json:
             print_json({"host": self.host.id, "file": str(self.file), "removed": key})
         else:
             print(f"{self.host.name} no longer starts {key} ({self.file}).")
         say(
             f"Nothing else was revoked: {self.principal_host} stays enrolled with the level it has "
-            f"(`{stays}` takes back a grant). {self.host.restart}"
+            f"(`{self._trust_command(FIRST_LEVEL)}` takes back a grant). {self.host.restart}"
         )
         return 0
 
@@ -270,8 +271,15 @@ class _Installation:
             say(f"  {key} is for another knowledge base: --undo --kb {kb}")
         return REFUSED if others else 0
 
+    def _trust_command(self, level: int) -> str:
+        """Return what to type to set the host's level later. Trust is per knowledge base, so it names this one."""
+        words = [NAME, "trust", "--kb", str(self.request.kb)]
+        if self.request.state_dir:
+            words += ["--state-dir", str(self.request.state_dir)]
+        words += ["grant", self.principal_host, str(level)]
+        return subprocess.list2cmdline(words) if self.means.place.platform == "win32" else shlex.join(words)
+
     def _report(self, key: str, backup: Path | None, *, may_edit: bool) -> None:
-        later = f"knowledge-forge trust grant {self.principal_host} {EDIT_LEVEL}"
         if self.request.json:
             answer = {"host": self.host.id, "file": str(self.file), "server": key, "kb": str(self.request.kb)}
             print_json({**answer, "backup": _text(backup), "granted": EDIT_LEVEL if may_edit else None})
@@ -280,7 +288,11 @@ class _Installation:
             print(f"  written to  {self.file}")
             if backup:
                 print(f"  backup      {backup}")
-            granted = f"granted (level {EDIT_LEVEL})" if may_edit else f"nothing granted; later: {later}"
+            granted = (
+                f"granted (level {EDIT_LEVEL})"
+                if may_edit
+                else f"nothing granted; later: {self._trust_command(EDIT_LEVEL)}"
+            )
             print(f"  editing     {granted}")
         say(self.host.restart)
 

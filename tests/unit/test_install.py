@@ -150,7 +150,7 @@ def test_undo_says_what_it_does_not_revoke(world: World, capsys: pytest.CaptureF
     said = capsys.readouterr()
     assert "no longer starts knowledge-forge" in said.out
     assert "cursor stays enrolled" in said.err
-    assert "knowledge-forge trust grant cursor 2" in said.err
+    assert f"knowledge-forge trust --kb {world.root / 'kb'} grant cursor 2" in said.err
     assert "Restart Cursor" in said.err
 
 
@@ -206,9 +206,20 @@ def test_one_question_is_asked_and_only_yes_grants(
     assert world.asked == [QUESTION]
     assert world.granted == granted
     said = capsys.readouterr()
-    assert ("knowledge-forge trust grant cursor 3" in said.out) is (answer is not True)
+    assert (f"knowledge-forge trust --kb {world.root / 'kb'} grant cursor 3" in said.out) is (answer is not True)
     assert "Restart Cursor" in said.err
     assert "secret-1" not in said.out + said.err
+
+
+@pytest.mark.parametrize(("platform", "quote"), [("linux", "'"), ("win32", '"')])
+def test_the_command_to_grant_later_can_be_pasted(
+    world: World, capsys: pytest.CaptureFixture[str], platform: str, quote: str
+) -> None:
+    """Trust is kept per knowledge base: without its folder the grant would land elsewhere."""
+    world.platform = platform
+    assert world.run(kb=world.base("Team Wiki"), state_dir=world.root / "state") == 0
+    kb, state = f"{quote}{world.root / 'Team Wiki'}{quote}", world.root / "state"
+    assert f"knowledge-forge trust --kb {kb} --state-dir {state} grant cursor 3\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("edit", "granted"), [(True, [("cursor", 3)]), (False, [])])
