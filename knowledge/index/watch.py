@@ -166,35 +166,29 @@ class IndexingService:
         self._pending, self._arrived, self._watch_ended = set(), anyio.Event(), False
         failures: list[Exception] = []
         async with anyio.create_task_group() as tasks:
-            watched = self._watching and await tasks.start(self._watch)
+            started = anyio.Event()
+            if self._watching:
+                tasks.start_soon(self._watch, started)
+                await started.wait()
             try:
-                await self._follow(fence, watched=bool(watched))
+                await self._follow(fence, watched=self._watching and not self._watch_ended)
             except Exception as error:  # noqa: BLE001  raised below, as itself and not in a group
                 failures.append(error)
             tasks.cancel_scope.cancel()
         if failures:
             raise failures[0]
 
-    async def _watch(self, *, task_status: anyio.abc.TaskStatus[bool]) -> None:
-        """Collect changes in `_pending`. Reports as started: True once nothing can be missed any more, False if it cannot."""
-        started = anyio.Event()
-
-        def ready() -> None:
-            if not started.is_set():
-                started.set()
-                task_status.started(value=True)
-
+    async def _watch(self, started: anyio.Event) -> None:
+        """Collect changes in `_pending`; `started` is set once nothing can be missed any more, or it is known that it can."""
         try:
-            await follow(self._indexer.vault.root, self._collect, ready)
+            await follow(self._indexer.vault.root, self._collect, started.set)
             reason = "watching ended"
         except Exception as error:  # noqa: BLE001  the library raises what the system says, in several types
             reason = str(error)
         self._trouble("watch", f"files cannot be watched ({reason}); they are compared every few seconds instead")
-        if started.is_set():
-            self._watch_ended = True
-            self._arrived.set()
-        else:
-            task_status.started(value=False)
+        self._watch_ended = True
+        self._arrived.set()
+        started.set()
 
     def _collect(self, paths: set[str]) -> None:
         self._pending |= paths
@@ -216,7 +210,7 @@ class IndexingService:
                 paths, self._pending, self._arrived = self._pending, set(), anyio.Event()
                 await self._publish(await self._indexer.update(paths, fence))
             same = folder == await anyio.to_thread.run_sync(vault.identity)
-            if not same or self._watch_ended or generation != (await index.position()).generation:
+            if not same or (watched and self._watch_ended) or generation != (await index.position()).generation:
                 raise _StartOver
             if anyio.current_time() >= settled_at:
                 settled_at = anyio.current_time() + (
