@@ -1,0 +1,210 @@
+"""Vector search without an approximate index: 256-bit codes choose candidates, half-precision vectors rank them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import anyio
+import anyio.to_thread
+import numpy as np
+from numpy.typing import NDArray
+
+from knowledge.index.ports import Scored
+from knowledge.storage.ports import CodeRow, IndexStore, Position
+
+BITS = 256
+CODE_BYTES = BITS // 8
+LANES = BITS // 64
+CANDIDATES = 2_000
+"""Chunks whose real vector is read. Fewer admitted chunks than that make the search exact."""
+BATCH = 50_000
+BLOCK = 16_384
+"""Rows compared at a time: four lanes and the scratch space of a block stay in a core's cache."""
+MOST_DEAD = 0.25
+SEED = 256
+
+
+def encode(vectors: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Return a row of 32 bytes for each vector: the signs of its 256 numbers, or of 256 fixed projections of them.
+
+    Source: Charikar, "Similarity Estimation Techniques from Rounding Algorithms", STOC 2002.
+    """
+    dimensions = vectors.shape[1]
+    seen = vectors if dimensions == BITS else vectors @ _projection(dimensions)
+    return np.packbits(seen > 0, axis=1)
+
+
+@lru_cache(maxsize=4)
+def _projection(dimensions: int) -> NDArray[np.float32]:
+    """Return the same `dimensions` x 256 matrix everywhere and always, its columns (or rows) at right angles."""
+    # A legacy generator on purpose: NumPy promises its stream for ever, and codes are stored.
+    gaussian = np.random.RandomState(SEED).standard_normal((max(dimensions, BITS),) * 2)
+    turned, triangle = np.linalg.qr(gaussian)
+    # QR leaves signs to the linear algebra library; this makes them unique.
+    return np.ascontiguousarray((turned * np.sign(np.diag(triangle)))[:dimensions, :BITS], dtype=np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """What is known at one position. Rows up to `size` never change but for `alive`, so a search needs no lock."""
+
+    at: Position
+    size: int
+    dead: int
+    seqs: NDArray[np.int64]
+    docs: NDArray[np.int64]
+    lanes: NDArray[np.uint64]
+    alive: NDArray[np.bool_]
+
+
+def _empty(at: Position, capacity: int = 1024) -> _Table:
+    return _Table(
+        at,
+        0,
+        0,
+        np.zeros(capacity, np.int64),
+        np.zeros(capacity, np.int64),
+        np.zeros((LANES, capacity), np.uint64),
+        np.zeros(capacity, np.bool_),
+    )
+
+
+class CodesVectorIndex:
+    """Keeps 49 bytes a chunk in memory, read at the first search and then as the store moves on."""
+
+    def __init__(self) -> None:
+        self._lock = anyio.Lock()
+        self._table = _empty(Position("", 0))
+
+    async def search(
+        self, store: IndexStore, vector: NDArray[np.float32], *, limit: int, docs: frozenset[int] | None = None
+    ) -> Sequence[Scored]:
+        """Return at most `limit` chunks, best first, equal ones by `seq`; a chunk without a vector is never found."""
+        length = float(np.linalg.norm(vector))
+        if not length or limit <= 0:
+            return []
+        table = await self._current(store)
+        asked = (vector / length).astype(np.float32)
+        rows = await anyio.to_thread.run_sync(_candidates, table, asked, max(limit, CANDIDATES), docs)
+        halves = await store.halves(table.seqs[rows].tolist())
+        return await anyio.to_thread.run_sync(_ranked, table, rows, halves, asked, limit)
+
+    async def close(self) -> None:
+        """Give the memory back."""
+        self._table = _empty(Position("", 0))
+
+    async def _current(self, store: IndexStore) -> _Table:
+        """Return the table as it is at the store's position; searches that come meanwhile wait for one loading."""
+        target = await store.position()
+        if self._table.at == target:
+            return self._table
+        async with self._lock:
+            while self._table.at.generation != target.generation or self._table.at.seq < target.seq:
+                delta = await store.delta(self._table.at, limit=BATCH, codes=True)
+                table = self._table if delta.upto.generation == self._table.at.generation else _empty(delta.upto)
+                if delta.upto == self._table.at:
+                    break
+                self._table = await anyio.to_thread.run_sync(_moved, table, delta.codes, delta.removed, delta.upto)
+                target = Position(delta.upto.generation, target.seq) if _restarted(delta.upto, target) else target
+        return self._table
+
+
+def _restarted(upto: Position, target: Position) -> bool:
+    return upto.generation != target.generation
+
+
+def _moved(table: _Table, codes: Sequence[CodeRow], removed: Sequence[int], at: Position) -> _Table:
+    """Return `table` with rows added and removed."""
+    rows = sorted((row for row in codes if not table.size or row.seq > table.seqs[table.size - 1]), key=lambda r: r.seq)
+    grown = _grown(table, table.size + len(rows))
+    size = table.size + len(rows)
+    new = slice(table.size, size)
+    grown.seqs[new] = [row.seq for row in rows]
+    grown.docs[new] = [row.doc for row in rows]
+    packed = np.frombuffer(b"".join(row.code for row in rows), dtype="<u8")
+    grown.lanes[:, new] = packed.reshape(len(rows), LANES).T
+    grown.alive[new] = True
+    gone = np.asarray(removed, np.int64)
+    places = np.searchsorted(grown.seqs[:size], gone)
+    inside = places < size
+    places = places[inside][grown.seqs[places[inside]] == gone[inside]]
+    grown.alive[places] = False
+    dead = size - int(np.count_nonzero(grown.alive[:size]))
+    moved = _Table(at, size, dead, grown.seqs, grown.docs, grown.lanes, grown.alive)
+    return _compacted(moved) if dead > MOST_DEAD * size else moved
+
+
+def _grown(table: _Table, needed: int) -> _Table:
+    if needed <= len(table.seqs):
+        return table
+    bigger = _empty(table.at, max(needed, len(table.seqs) * 3 // 2))
+    return _copied(table, np.arange(table.size), bigger)
+
+
+def _compacted(table: _Table) -> _Table:
+    rows = np.flatnonzero(table.alive[: table.size])
+    return _copied(table, rows, _empty(table.at, max(1024, len(rows) * 5 // 4)))
+
+
+def _copied(table: _Table, rows: NDArray[np.intp], into: _Table) -> _Table:
+    size = len(rows)
+    into.seqs[:size] = table.seqs[rows]
+    into.docs[:size] = table.docs[rows]
+    into.lanes[:, :size] = table.lanes[:, rows]
+    into.alive[:size] = table.alive[rows]
+    dead = size - int(np.count_nonzero(into.alive[:size]))
+    return _Table(table.at, size, dead, into.seqs, into.docs, into.lanes, into.alive)
+
+
+def _candidates(
+    table: _Table, vector: NDArray[np.float32], wanted: int, docs: frozenset[int] | None
+) -> NDArray[np.intp]:
+    """Return the rows whose code is nearest: at least `wanted` where there are so many, all at the last distance."""
+    admitted = table.alive[: table.size]
+    if docs is not None:
+        chosen = np.fromiter(docs, np.int64, len(docs))
+        admitted = admitted & np.isin(table.docs[: table.size], chosen)
+    rows = np.flatnonzero(admitted)
+    if len(rows) <= wanted:
+        return rows
+    asked = encode(vector[np.newaxis])[0].view("<u8")
+    distances = _distances(table.lanes[:, : table.size], asked)
+    # Counting instead of partitioning: there are only 257 distances, and ties stay together.
+    within = np.cumsum(np.bincount(distances[rows], minlength=BITS + 1))
+    furthest = int(np.searchsorted(within, wanted))
+    nearest = rows[distances[rows] <= furthest]
+    if len(nearest) <= 2 * wanted:
+        return nearest
+    order = np.argsort(distances[nearest], kind="stable")[:wanted]
+    return np.sort(nearest[order])
+
+
+def _distances(lanes: NDArray[np.uint64], asked: NDArray[np.uint64]) -> NDArray[np.uint16]:
+    """Return in how many bits each column of `lanes` differs from `asked`."""
+    size = lanes.shape[1]
+    distances = np.empty(size, np.uint16)
+    for start in range(0, size, BLOCK):
+        block = lanes[:, start : start + BLOCK]
+        bits = np.bitwise_count(block ^ asked[:, np.newaxis])
+        np.add.reduce(bits, axis=0, dtype=np.uint16, out=distances[start : start + BLOCK])
+    return distances
+
+
+def _ranked(
+    table: _Table, rows: NDArray[np.intp], halves: Sequence[bytes], vector: NDArray[np.float32], limit: int
+) -> list[Scored]:
+    """Return the best of `rows` by cosine; rows whose chunk vanished meanwhile are left out."""
+    there = [i for i, half in enumerate(halves) if half]
+    if len(there) < len(halves):
+        rows, halves = rows[there], [halves[i] for i in there]
+    if not len(rows):
+        return []
+    stored = np.frombuffer(b"".join(halves), dtype="<f2").reshape(len(rows), -1).astype(np.float32)
+    lengths = np.sqrt(np.einsum("ij,ij->i", stored, stored))
+    meant = lengths > 0
+    scores = (stored @ vector)[meant] / lengths[meant]
+    seqs, docs = table.seqs[rows[meant]], table.docs[rows[meant]]
+    best = np.lexsort((seqs, -scores))[:limit]
+    return [Scored(int(seqs[i]), int(docs[i]), float(scores[i])) for i in best]
