@@ -13,7 +13,7 @@ TARGET = 1200
 """Characters after which a chunk is closed at the next block."""
 MOST = 4000
 """Characters that a chunk of text may have; a fence, a table or an HTML block is never cut."""
-_SENTENCE_END = re.compile(r"[.!?][\"')\]]*[ \t]+|[。！？]")
+_SENTENCE_END = re.compile(r"[.!?][\"')\]]*[ \t]+|[\u3002\uff01\uff1f]")
 
 
 @dataclass(frozen=True, slots=True)

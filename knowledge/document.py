@@ -62,7 +62,7 @@ class Document:
     problems: tuple[str, ...]
 
 
-_SENTENCE = re.compile(r"(?<=[.!?])[\"')\]]*\s|(?<=[。！？])")
+_SENTENCE = re.compile(r"(?<=[.!?])[\"')\]]*\s|(?<=[\u3002\uff01\uff1f])")
 _ONLY_LINKS = re.compile(r"(?:!?\[[^\]]*+\]*+(?:\([^)]*+\)|\[[^\]]*+\])?\)?[\s|·,•-]*+)++$")
 _CALLOUT = re.compile(r"^ {0,3}> ?\[![^\]\n]*\].*$", re.MULTILINE)
 _QUOTE_MARK = re.compile(r"^ {0,3}> ?", re.MULTILINE)
@@ -120,9 +120,8 @@ def find_section(document: Document, asked: str) -> Heading:
         h for h, text in zip(document.headings, texts, strict=True) if text == wanted or text.endswith(" > " + wanted)
     ]
     found = whole or ends
-    if by_anchor is not None and (len(found) != 1 or (asked.startswith("#") and not asked.startswith(("# ", "##")))):
-        if not found or by_anchor in found:
-            return by_anchor if len(found) <= 1 or asked.startswith("#") else _only(document, asked, found)
+    if by_anchor is not None and (not found or _is_anchor(asked)):
+        return by_anchor
     if not found and (plain_wanted := _folded(plain(asked.lstrip("# ")))) != wanted:
         found = [
             h for h, text in zip(document.headings, texts, strict=True) if (" > " + text).endswith(" > " + plain_wanted)
@@ -130,6 +129,11 @@ def find_section(document: Document, asked: str) -> Heading:
     if not found or not wanted:
         raise NoSuchSection(document.path, asked, [" > ".join(heading.path) for heading in document.headings])
     return _only(document, asked, found)
+
+
+def _is_anchor(asked: str) -> bool:
+    """Return whether `#name` is asked for, which tells headings apart even where their texts are the same."""
+    return asked.startswith("#") and not asked.startswith(("##", "# "))
 
 
 def _only(document: Document, asked: str, found: Sequence[Heading]) -> Heading:
@@ -220,18 +224,14 @@ def _prose(lines: Sequence[str], found: Scan) -> str:
     for kind, start, end, _, _, _ in found.blocks:
         if kind in _NO_PROSE:
             continue
-        if kind in ("list", "quote"):
-            at = start
-            while span and span[0] < end:
-                parts.append("\n".join(lines[at : span[0]]))
-                at = span[1]
-                span = next(hidden, None)
-            # Ticks of one item do not pair with those of another.
-            start = at
-            block = "\n".join(lines[start:end])
-            parts.append(block.replace("\n", "\n\n") if "`" in block else block)
-            continue
-        parts.append("\n".join(lines[start:end]))
+        at = start
+        while span and span[0] < end:
+            parts.append("\n".join(lines[at : span[0]]))
+            at = span[1]
+            span = next(hidden, None)
+        block = "\n".join(lines[at:end])
+        # Ticks of one item do not pair with those of another.
+        parts.append(block.replace("\n", "\n\n") if kind == "list" and "`" in block else block)
     return without_code("\n\n".join(parts))
 
 
@@ -274,7 +274,7 @@ def _first_sentence(text: str, block: Block) -> str:
     if not _WORDY.search(re.sub(r"(?<!\S)#\S+", "", read)):
         return ""
     ends = [found.start() for found in _SENTENCE.finditer(read)]
-    return next((read[:end].strip() for end in ends if end >= 20), read)  # noqa: PLR2004 - "e.g." and "1." end no sentence
+    return next((read[:end].strip() for end in ends if end >= 20), read)
 
 
 def shortened(text: str, limit: int = SUMMARY_CHARACTERS) -> str:

@@ -29,7 +29,7 @@ class FrontMatter(NamedTuple):
     problem: str = ""
 
 
-class _Refused(Exception):  # noqa: N818 - a reason that never leaves this file
+class _Refused(Exception):
     """The block is YAML that we do not take."""
 
 
@@ -70,7 +70,7 @@ def _read(block: Sequence[str], body: int, *, begins_with_key: bool) -> FrontMat
         return FrontMatter(
             body, {}, f"the front matter has {len(text)} characters, more than the {MOST_CHARACTERS} that are read"
         )
-    import yaml  # noqa: PLC0415 - costs 15 ms, and most documents have no front matter
+    import yaml
 
     try:
         value = _built(text)
@@ -94,7 +94,7 @@ def _read(block: Sequence[str], body: int, *, begins_with_key: bool) -> FrontMat
 
 def _built(text: str) -> object:
     """Return the first YAML document of `text` as plain JSON values."""
-    import yaml  # noqa: PLC0415 - see above
+    import yaml
 
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     builder = _Builder()
@@ -107,7 +107,7 @@ def _built(text: str) -> object:
         elif isinstance(event, yaml.SequenceStartEvent):
             builder.open([], event.anchor)
         elif isinstance(event, yaml.AliasEvent):
-            builder.alias(event.anchor)
+            builder.alias(event.anchor or "")
         elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
             builder.close()
         elif isinstance(event, yaml.DocumentEndEvent):
@@ -213,7 +213,7 @@ def _plain_value(text: str) -> object:
         return _DROPPED
     if _INTEGER.match(text):
         return int(text)
-    if _FLOAT.match(text) and len(text) <= 64:  # noqa: PLR2004 - longer than any number one writes
+    if _FLOAT.match(text) and len(text) <= 64:
         number = float(text)
         return number if abs(number) != float("inf") else _DROPPED
     moment = _MOMENT.match(text)

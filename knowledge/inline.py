@@ -61,7 +61,7 @@ def plain(text: str) -> str:
 def code_spans(text: str) -> list[tuple[int, int, int]]:
     """Return (start, end, length of the ticks) of every code span, ticks included; a run without a partner is text."""
     runs = [(found.start(), found.end() - found.start()) for found in _TICKS.finditer(text)]
-    if len(runs) < 2:  # noqa: PLR2004 - a span has two ends
+    if len(runs) < 2:
         return []
     following: dict[int, int] = {}
     partner = [-1] * len(runs)

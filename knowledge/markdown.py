@@ -36,14 +36,14 @@ _HTML_TAGS = (
 _ATTRIBUTE = r"""(?:\s+[a-zA-Z_:][\w:.-]*+(?:\s*+=\s*+(?:[^\s"'=<>`]+|'[^']*'|"[^"]*"))?)"""
 _HTML: tuple[tuple[re.Pattern[str], re.Pattern[str] | None], ...] = (
     (
-        re.compile(r"<(?:script|pre|style|textarea)(?=\s|>|$)", re.I),
-        re.compile(r"</(?:script|pre|style|textarea)>", re.I),
+        re.compile(r"<(?:script|pre|style|textarea)(?=\s|>|$)", re.IGNORECASE),
+        re.compile(r"</(?:script|pre|style|textarea)>", re.IGNORECASE),
     ),
     (re.compile(r"<!--"), re.compile(r"-->")),
     (re.compile(r"<\?"), re.compile(r"\?>")),
     (re.compile(r"<![A-Za-z]"), re.compile(r">")),
     (re.compile(r"<!\[CDATA\["), re.compile(r"\]\]>")),
-    (re.compile(rf"</?(?:{_HTML_TAGS})(?=\s|/?>|$)", re.I), None),
+    (re.compile(rf"</?(?:{_HTML_TAGS})(?=\s|/?>|$)", re.IGNORECASE), None),
 )
 _HTML_ANY_TAG = re.compile(rf"<(?:[A-Za-z][A-Za-z0-9-]*+{_ATTRIBUTE}*+\s*+/?|/[A-Za-z][A-Za-z0-9-]*+\s*+)>\s*$")
 _STARTERS = frozenset(">#`~<=-*_+0123456789|:%")
@@ -98,6 +98,7 @@ class _Scanner:
     outer_marker: str = ""
     items: list[int] = field(default_factory=list)
     no_comment_end: bool = False
+    no_rule: str = ""
 
     def run(self, first: int) -> Scan:
         lines = self.lines
@@ -127,6 +128,7 @@ class _Scanner:
         return Scan(self.blocks, self.code)
 
     def _line(self, number: int, line: str) -> None:
+        self.no_rule = ""
         at, matched = self._continue(line)
         everything = matched == len(self.containers)
         begin = _spaces(line, at)
@@ -215,10 +217,9 @@ class _Scanner:
         self._text(number, matched)
 
     def _text(self, number: int, matched: int) -> None:
-        if self.leaf != "paragraph":
-            if self.leaf != "table" or matched != len(self.containers):
-                self._close_containers(matched)
-                self._begin_leaf("paragraph", number)
+        if self.leaf != "paragraph" and (self.leaf != "table" or matched != len(self.containers)):
+            self._close_containers(matched)
+            self._begin_leaf("paragraph", number)
         self.leaf_end = number + 1
 
     def _container_start(self, number: int, line: str, at: int, begin: int, matched: int) -> int | None:
@@ -229,7 +230,7 @@ class _Scanner:
             self._open_container(number, _Container(">"), matched)
             return begin + 1 + (line[begin + 1 : begin + 2] == " ")
         found = _ITEM.match(line, begin)
-        if not found or _RULE.match(line, begin):
+        if not found or self._is_rule(line, begin):
             return None
         end = found.end()
         content = _spaces(line, end)
@@ -244,6 +245,16 @@ class _Scanner:
         width = end - at + padding
         self._open_container(number, _Container(found[1] or found[3], width, empty), matched)
         return min(end + padding, len(line))
+
+    def _is_rule(self, line: str, begin: int) -> bool:
+        """Return whether the rest of the line is a rule; what stood in the way once stands in the way of all that follows."""
+        char = line[begin]
+        if char == self.no_rule:
+            return False
+        found = _RULE.match(line, begin) is not None
+        if not found and line.count(char, begin, begin + 200) > 2:
+            self.no_rule = char
+        return found
 
     def _open_container(self, number: int, container: _Container, matched: int) -> None:
         self._close_containers(matched)
@@ -271,7 +282,7 @@ class _Scanner:
             return True
         if in_text and char in "=-" and _SETEXT.match(line, begin) and self._setext(number, char):
             return True
-        if char in "*-_" and _RULE.match(line, begin):
+        if char in "*-_" and self._is_rule(line, begin):
             self._close_containers(matched)
             self._single("break", number)
             return True
@@ -319,13 +330,10 @@ class _Scanner:
         return True
 
     def _html_start(self, number: int, line: str, begin: int, matched: int) -> bool:
-        for start, end in _HTML:
-            if start.match(line, begin):
-                break
-        else:
-            if self.leaf == "paragraph" or not _HTML_ANY_TAG.match(line, begin):
-                return False
-            end = None
+        kind = next((pair for pair in _HTML if pair[0].match(line, begin)), None)
+        if kind is None and (self.leaf == "paragraph" or not _HTML_ANY_TAG.match(line, begin)):
+            return False
+        end = kind[1] if kind else None
         self._close_containers(matched)
         self._begin_leaf("html", number)
         self.html_end = end

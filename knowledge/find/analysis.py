@@ -23,7 +23,10 @@ LONGEST_WORD = 64
 """Longer words are dropped: they are keys, hashes and data, and nobody asks for them."""
 CACHED_STEMS = 50_000
 
-_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
+    "\U00020000-\U0003ffff"
+)
 # Vowel signs and points are letters to a reader but not to `\w`.
 _MARKS = "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0df3\u0f00-\u0fff"
 _ASCII_TOKEN = re.compile(r"\w+(?:[.-]\w+)*(?:\+\+|#(?!\w))?", re.ASCII)
@@ -34,7 +37,7 @@ _IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 _JOINERS = re.compile(r"[._+#-]+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _PLAIN_LETTERS = str.maketrans(
-    {"ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d", "ð": "d", "ı": "i", "þ": "th", "ß": "ss"}
+    {"ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d", "ð": "d", "\u0131": "i", "þ": "th", "ß": "ss"}
 )
 _ALL_STOP_WORDS = frozenset().union(*STOP_WORDS.values())
 
@@ -102,6 +105,12 @@ class Analyzer:
         return [term(word) for word in words(text) if word not in stop]
 
 
+@cache
+def analyzer(language: str) -> Analyzer:
+    """Return the one analyzer of that language."""
+    return Analyzer(language)
+
+
 def stem(word: str, language: str) -> str:
     """Return the term that `word` (case-folded, as from `words`) is indexed as in a text of `language`."""
     return _stemmer(language)(word)
@@ -155,7 +164,7 @@ def _stemmer(language: str) -> Callable[[str], str]:
     algorithm = _ALGORITHMS.get(language)
     if algorithm is None:
         return _without_accents
-    import snowballstemmer  # noqa: PLC0415 - 20 ms that listing the tools must not cost
+    import snowballstemmer  # type: ignore[import-untyped]  # it ships no types
 
     if algorithm not in snowballstemmer.algorithms():
         return _without_accents

@@ -13,7 +13,7 @@ ELLIPSIS = "..."
 SHORTEST_STEM = 4
 LOOKED_AT = 20_000
 """Characters of a chunk that are looked at; only an uncut table or fence has more."""
-_SENTENCE = re.compile(r"(?<=[.!?])[\"')\]*_]*[ \t]+(?=\S)|(?<=[。！？])")
+_SENTENCE = re.compile(r"(?<=[.!?])[\"')\]*_]*[ \t]+(?=\S)|(?<=[\u3002\uff01\uff1f])")
 
 
 _MARGIN = 2 * (len(ELLIPSIS) + 1)

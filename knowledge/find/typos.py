@@ -30,12 +30,12 @@ class Vocabulary:
     """Known words with how often they occur, laid out for `near`. Immutable; build it anew when the words change."""
 
     def __init__(self, pairs: Sequence[tuple[str, int]]) -> None:
-        import numpy as np  # noqa: PLC0415 - 50 ms that listing the tools must not cost
+        import numpy as np
 
         by_length: dict[int, list[tuple[str, int]]] = {}
         for pair in pairs:
             # numpy strips trailing NULs, and no word has one.
-            if "\x00" not in pair[0] and SHORTEST - 1 <= len(pair[0]):
+            if "\x00" not in pair[0] and len(pair[0]) >= SHORTEST - 1:
                 by_length.setdefault(len(pair[0]), []).append(pair)
         self._groups: dict[int, _Group] = {}
         for length, listed in by_length.items():
@@ -68,7 +68,7 @@ def near(word: str, vocabulary: Vocabulary, limit: int = 3) -> list[str]:
 
 
 def _within(word: str, group: _Group, edits: int) -> list[tuple[int, str]]:
-    import numpy as np  # noqa: PLC0415 - see above
+    import numpy as np
 
     asked = np.frombuffer(word.encode("utf-32-le"), dtype=np.uint32)
     mine = _letters(asked.reshape(1, -1))[0]
@@ -83,7 +83,7 @@ def _within(word: str, group: _Group, edits: int) -> list[tuple[int, str]]:
 
 def _distances(asked: NDArray[np.uint32], codes: NDArray[np.uint32], edits: int) -> NDArray[np.uint8]:
     """Return the distance of `asked` to every row, exact up to `edits`; beyond, only that it is more."""
-    import numpy as np  # noqa: PLC0415 - see above
+    import numpy as np
 
     columns = np.ascontiguousarray(codes.T)
     length, size = columns.shape
@@ -110,7 +110,8 @@ def _distances(asked: NDArray[np.uint32], codes: NDArray[np.uint32], edits: int)
 
 def _letters(codes: NDArray[np.uint32]) -> NDArray[np.uint64]:
     """Return one bit for each letter (by its code modulo 64) that a row has."""
-    import numpy as np  # noqa: PLC0415 - see above
+    import numpy as np
 
     bits = np.left_shift(np.uint64(1), (codes & np.uint32(63)).astype(np.uint64))
-    return np.bitwise_or.reduce(bits, axis=1)
+    found: NDArray[np.uint64] = np.bitwise_or.reduce(bits, axis=1)
+    return found
