@@ -133,9 +133,9 @@ class _Scanner:
         everything = matched == len(self.containers)
         begin = _spaces(line, at)
         blank = begin == len(line)
-        if self.containers and not blank:
-            self.outer_end = number + 1
         if everything and self.leaf in ("fence", "html", "code") and self._stays_in_code(number, line, at, begin):
+            if not blank:
+                self.outer_end = number + 1
             return
         if blank:
             self._close_containers(matched)
@@ -143,6 +143,8 @@ class _Scanner:
                 self._close_leaf()
             return
         self._starts(number, line, at, matched)
+        if self.containers:
+            self.outer_end = number + 1
 
     def _continue(self, line: str) -> tuple[int, int]:
         """Return the column after the markers of the open containers that `line` carries on, and how many these are."""

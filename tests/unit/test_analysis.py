@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowledge.find.analysis import Analyzer, is_stop_word, stem, words
+from knowledge.language import STOP_WORDS
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("The Quick, brown fox!", ["the", "quick", "brown", "fox"]),
+        ("foo_bar foo-bar", ["foo_bar", "foo", "bar", "foo-bar", "foo", "bar"]),
+        (
+            "v1.2 camelCase HTMLParser",
+            ["v1.2", "v1", "2", "camelcase", "camel", "case", "htmlparser", "html", "parser"],
+        ),
+        ("__init__ _x_ _ **b**", ["init", "x", "b"]),
+        ("C++ and C#; page#top", ["c++", "c", "and", "c#", "c", "page", "top"]),
+        ("don't l'été", ["don", "t", "l", "été"]),
+        ("\uff21\uff22\uff23 ﬁne Straße İx", ["abc", "fine", "strasse", "ix"]),
+        ("知識ベ", ["知", "知識", "識", "識ベ", "ベ"]),
+        ("v2知識 ok", ["v2", "知", "知識", "識", "ok"]),
+        ("हिन्दी", ["हिन्दी"]),
+        ("x" * 65 + " " + "y" * 64, ["y" * 64]),
+        ("", []),
+    ],
+)
+def test_words(text: str, found: list[str]) -> None:
+    assert words(text) == found
+
+
+@given(st.text(max_size=200))
+def test_words_are_folded_short_and_found_again_by_themselves(text: str) -> None:
+    for word in words(text):
+        assert 0 < len(word) <= 64
+        assert not any(c.isspace() for c in word)
+        assert word == word.casefold() or not word.isascii()
+        assert word in words(word)
+
+
+def test_the_same_text_in_other_forms_gives_the_same_words() -> None:
+    assert words("Cafe\u0301") == words("caf\u00e9") == words("CAFÉ")
+
+
+def test_terms_are_stems_without_stop_words_and_accents() -> None:
+    assert Analyzer("en").terms("The searched searches of cafés") == ["search", "search", "cafe"]
+    assert stem("cafés", "fr") == stem("cafe", "fr")
+    assert stem("häuser", "de") == stem("haus", "de")
+
+
+def test_an_unknown_language_keeps_words_as_they_are() -> None:
+    assert Analyzer("").terms("the searches") == ["the", "searches"]
+    assert Analyzer("xx").terms("été") == ["ete"]
+
+
+@given(st.sampled_from([*STOP_WORDS, "", "xx"]), st.text(max_size=100))
+def test_a_question_stems_as_its_answer(language: str, text: str) -> None:
+    analyzer = Analyzer(language)
+    expected = [stem(word, language) for word in words(text) if not is_stop_word(word, [language])]
+    assert analyzer.terms(text) == expected
+    assert all(expected)
+
+
+def test_russian_letters_keep_their_marks() -> None:
+    assert "й" in stem("край", "xx")
+
+
+def test_stop_words_are_words() -> None:
+    for listed in STOP_WORDS.values():
+        for word in listed:
+            assert words(word) == [word]
+    assert is_stop_word("der")
+    assert not is_stop_word("die", ["en"])
+    assert not is_stop_word("journey")

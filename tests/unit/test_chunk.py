@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowledge.chunk import MOST, TARGET, Chunk, cut
+from knowledge.document import Document, parse
+from knowledge.markdown import scan
+
+
+def doc(text: str) -> Document:
+    return parse("a.md", text.encode())
+
+
+def chunks(text: str) -> list[Chunk]:
+    return cut(doc(text))
+
+
+_LINES = st.sampled_from(
+    [
+        "# A",
+        "## B",
+        "### C",
+        "text " * 60,
+        "short",
+        "",
+        "",
+        "- item",
+        "  more",
+        "1. one",
+        "```",
+        "~~~",
+        "    code",
+        "| a | b |",
+        "|---|---|",
+        "> quote",
+        "<div>",
+        "---",
+        "%%",
+        "\xa0",
+        "long " * 1200,
+        "===",
+        "<!--",
+        "-->",
+    ]
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(_LINES, max_size=40), st.sampled_from([[], ["---", "title: x", "---"]]))
+def test_every_line_that_is_not_blank_lies_in_one_chunk_that_shows_it(lines: list[str], head: list[str]) -> None:
+    document = doc("\n".join(head + lines))
+    whole = document.text.split("\n")
+    seen: dict[int, str] = {}
+    for ordinal, chunk in enumerate(cut(document)):
+        assert chunk.ordinal == ordinal
+        assert 1 <= chunk.line_start <= chunk.line_end <= len(whole)
+        if chunk.line_end < document.body_line:
+            assert chunk.text == "x"
+            continue
+        if chunk.line_start == chunk.line_end:
+            seen[chunk.line_start] = seen.get(chunk.line_start, "") + chunk.text
+            continue
+        assert chunk.text == "\n".join(whole[chunk.line_start - 1 : chunk.line_end])
+        for number in range(chunk.line_start, chunk.line_end + 1):
+            assert number not in seen
+            seen[number] = whole[number - 1]
+    for number, line in enumerate(whole[document.body_line - 1 :], document.body_line):
+        if line.strip():
+            assert seen[number] == line
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(_LINES, max_size=40))
+def test_fences_tables_and_html_are_never_cut(lines: list[str]) -> None:
+    document = doc("\n".join(lines))
+    whole = [
+        b
+        for b in scan(document.text.split("\n"), document.body_line - 1).blocks
+        if b.kind in ("fence", "table", "html")
+    ]
+    found = cut(document)
+    for block in whole:
+        assert any(c.line_start <= block.start + 1 and block.end <= c.line_end for c in found)
+
+
+def test_chunks_follow_headings_and_carry_their_path() -> None:
+    found = chunks("intro\n\n# A\n\none\n\n## B\n\ntwo\n\n## C\n\nthree\n")
+    assert [(c.section, c.line_start, c.line_end) for c in found] == [
+        ((), 1, 1),
+        (("A",), 3, 5),
+        (("A", "B"), 7, 9),
+        (("A", "C"), 11, 13),
+    ]
+    assert found[2].indexed_text == "A > B\n## B\n\ntwo"
+
+
+def test_a_bare_heading_goes_with_what_follows() -> None:
+    found = chunks("# A\n\n## B\n\ntext\n\n## C\n")
+    assert [(c.section, c.line_start, c.line_end) for c in found] == [(("A", "B"), 1, 5), (("A", "C"), 7, 7)]
+
+
+def test_long_sections_are_cut_between_blocks_and_lists_between_items() -> None:
+    found = chunks("# A\n\n" + "\n\n".join(["word " * 100] * 6))
+    assert all(len(c.text) <= TARGET + 10 for c in found)
+    assert len(found) > 2
+    listed = chunks("".join(f"- item {n} {'x ' * 100}\n  its second line\n" for n in range(20)))
+    assert len(listed) > 3
+    assert all(c.text.startswith("- item") and c.text.rstrip().endswith("second line") for c in listed)
+
+
+def test_one_endless_line_is_cut_after_sentences() -> None:
+    found = chunks("A sentence of some words. " * 1000)
+    assert all(len(c.text) <= MOST for c in found)
+    assert all(c.text.endswith(". ") for c in found[:-1])
+
+
+def test_an_endless_line_of_code_stays_whole() -> None:
+    assert len(chunks("```\n" + "x" * 9000 + "\n```")) == 1
+
+
+def test_front_matter_alone_is_a_chunk_of_title_and_summary() -> None:
+    assert [c.text for c in chunks("---\ntitle: T\nsummary: S\n---\n")] == ["T\nS"]
+    assert chunks("---\ntitle: T\n---\nbody")[0].line_start == 4
+
+
+def test_nothing_gives_no_chunks() -> None:
+    assert chunks("") == []
+    assert chunks("\n \n\t\n") == []

@@ -1,0 +1,290 @@
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowledge.document import Document, find_section, parse, plain, section_lines, section_text
+from knowledge.errors import AmbiguousName, NoSuchSection
+
+
+def doc(text: str, path: str = "notes/a-page.md") -> Document:
+    return parse(path, text.encode())
+
+
+@given(
+    st.binary(max_size=400)
+    | st.text("-:[]{}&*a\n#>`%|<!~ \t\r", max_size=200).map(lambda t: f"---\n{t}\n---\n{t}".encode())
+)
+@settings(deadline=None)
+def test_anything_can_be_parsed_and_its_metadata_is_json(raw: bytes) -> None:
+    document = parse("a.md", raw)
+    json.dumps(document.metadata, allow_nan=False)
+    document.text.encode()
+    assert "\r" not in document.text
+    assert 1 <= document.body_line <= document.text.count("\n") + 2
+
+
+def test_front_matter_says_what_the_document_is() -> None:
+    found = doc(
+        "---\ntitle: 'On: merging'\nsummary: All of it.\ntype: Decision\nsource: official:x\nlang: en-GB\ntags: [One, '#two']\n"
+        "alias: Joining\nuntrusted: yes\nday: 2024-05-06\nat: 2024-05-06 7:08:09\nn: 3\nbad: .nan\n---\n# Head\n"
+    )
+    assert (found.title, found.summary, found.kind, found.source) == (
+        "On: merging",
+        "All of it.",
+        "decision",
+        "official:x",
+    )
+    assert (found.language, found.tags, found.aliases, found.untrusted) == ("en", ("One", "two"), ("Joining",), True)
+    assert found.metadata["day"] == "2024-05-06"
+    assert found.metadata["at"] == "2024-05-06T07:08:09"
+    assert found.metadata["n"] == 3
+    assert "bad" not in found.metadata
+    assert found.body_line == 15
+    assert found.problems == ()
+
+
+def test_norway_is_no_boolean() -> None:
+    assert doc("---\nlang: no\n---\nx").language == "no"
+
+
+@pytest.mark.parametrize("end", ["---", "..."])
+def test_front_matter_ends_with_dashes_or_dots(end: str) -> None:
+    assert doc(f"---\ntitle: T\n{end}\nbody").title == "T"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("---\ntitle: a: b\nx: [\n---\nbody", "broken YAML"),
+        ("+++\ntitle = 'x'\n+++\nbody", "TOML"),
+        ("---\ntitle: never closed\n\nbody", "never closed"),
+        ("---\n- a\n- b\n---\nbody", "key: value"),
+        (f"---\na: {'x' * 70_000}\n---\nbody", "70003 characters"),
+        (f"---\na: {'[' * 5000}\n---\nbody", "nested deeper"),
+        ("---\n" + "".join(f"{' ' * n}a:\n" for n in range(60)) + "---\nbody", "nested deeper"),
+        (
+            "---\na: &a [x,x,x,x,x,x,x,x,x]\n"
+            + "".join(f"{c}: &{c} [{','.join(['*' + chr(ord(c) - 1)] * 9)}]\n" for c in "bcdefghi")
+            + "---\nbody",
+            "values",
+        ),
+        (
+            "---\na: &a {x: 1}\n"
+            + "".join(f"{c}: &{c} {{<<: [{','.join(['*' + chr(ord(c) - 1)] * 9)}]}}\n" for c in "bcdefghi")
+            + "---\nbody",
+            "values",
+        ),
+        ("---\na: &a [*a]\n---\nbody", "alias"),
+        ("---\n? [a]\n: b\n---\nbody", "plain word"),
+        ("---\nx: *nothing\n---\nbody", "alias"),
+    ],
+)
+def test_front_matter_that_cannot_be_read_is_told_and_the_text_stays(text: str, said: str) -> None:
+    started = time.perf_counter()
+    found = doc(text)
+    assert time.perf_counter() - started < 2
+    assert said in " ".join(found.problems)
+    assert "body" in found.text.split("\n")[found.body_line - 1 :]
+
+
+def test_a_colon_in_a_title_does_not_cost_the_title() -> None:
+    assert doc("---\ntitle: Merging: how\nkind: guide\n---\nbody").title == "Merging: how"
+    assert doc("---\ntitle: Merging: how\nkind: guide\n---\nbody").kind == "guide"
+
+
+def test_a_document_that_begins_with_a_rule_has_no_front_matter() -> None:
+    found = doc("---\nJust some prose.\n---\nmore")
+    assert (found.body_line, found.metadata, found.problems) == (1, {}, ())
+
+
+def test_an_unsafe_yaml_tag_builds_nothing() -> None:
+    assert doc("---\na: !!python/object/apply:os.system [echo]\n---\n").metadata == {"a": ["echo"]}
+
+
+def test_titles_come_from_front_matter_then_heading_then_name() -> None:
+    assert doc("# A `b` [c](d)\n").title == "A b c"
+    assert doc("text", "x/release_check-list.md").title == "Release check list"
+    assert doc("text", "guides/_index.md").title == "Guides"
+
+
+@pytest.mark.parametrize(
+    ("text", "summary"),
+    [
+        (
+            "# T\n\n[![CI](a)](b) ![x](y)\n\nThe **engine** finds [pages](x.md) fast. More.",
+            "The engine finds pages fast.",
+        ),
+        ("# T\n\n- [One](a.md)\n- [Two](b.md)\n\nWhat it is about, in short.", "What it is about, in short."),
+        ("# T\n\n| a |\n|---|\n| b |\n\n```\ncode\n```\n\nReal words here.", "Real words here."),
+        ("> [!info] Title\n> The callout says this.", "The callout says this."),
+        ("# T\n\n- only a list of things", "only a list of things"),
+        ("[a](b.md) | [c](d.md)\n\n#tag #other\n\nSentence.", "Sentence."),
+        ("# Only a heading", ""),
+        ("", ""),
+    ],
+)
+def test_the_summary_is_the_first_sentence_that_says_something(text: str, summary: str) -> None:
+    assert doc(text).summary == summary
+
+
+def test_a_long_summary_is_cut_after_a_word() -> None:
+    summary = doc("word " * 100).summary
+    assert len(summary) <= 200
+    assert summary.endswith("word...")
+
+
+def test_tags_follow_obsidian_and_ignore_code() -> None:
+    text = (
+        "---\ntags: a, b\n---\n# H #in-heading\n#x/y and #12 and #1a a#no `#code` (#no) #ü\n\n"
+        "```\n#no\n```\n- a\n  ```\n  #no\n  ```\n#a"
+    )
+    assert doc(text).tags == ("a", "b", "in-heading", "x/y", "1a", "ü")
+
+
+def test_links_are_raw_targets_in_order_once() -> None:
+    text = (
+        "[[Page#Sec|label]] ![[pic.png]] [a](b%20c.md#x 'title') <https://x.y> [u](https://x.y) [m](mailto:a@b) [h](#here)\n"
+        "[b](<with space.md>) `[[code]]` \\[no](x.md\n[p](a(b).md) [[Page#Sec]]\n\n    [[indented]]\n\n[ref]: target.md\n[^1]: note"
+    )
+    assert doc(text).links == ("Page#Sec", "pic.png", "b%20c.md#x", "with space.md", "x.md", "a(b).md", "target.md")
+
+
+@pytest.mark.parametrize(
+    ("raw", "text", "said"),
+    [
+        (b"\xef\xbb\xbf# A", "# A", ""),
+        (b"a\r\nb\rc\n", "a\nb\nc\n", ""),
+        (b"a\x00b", "a\ufffdb", "NUL"),
+        (b"a\xffb", "a\ufffdb", "byte 1"),
+        ("# ü".encode("utf-16"), "# ü", "UTF-16"),
+        (b"\xfe\xff\x00#", "#", "UTF-16"),
+        (b"", "", ""),
+    ],
+)
+def test_odd_bytes_are_read_as_well_as_they_can_be(raw: bytes, text: str, said: str) -> None:
+    found = parse("a.md", raw)
+    assert found.text == text
+    assert said in " ".join(found.problems)
+    assert bool(found.problems) == bool(said)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        b"a",
+        b"word. ",
+        b"` `` ```",
+        b"[",
+        b"[x](",
+        b"<a ",
+        b">",
+        b"# ",
+        b"*",
+        b"![a](b)",
+        b"- ",
+        b"#a ",
+        b"<!-- ",
+        b"|",
+        b"\\`",
+    ],
+)
+def test_a_line_without_end_takes_linear_time(unit: bytes) -> None:
+    started = time.process_time()
+    parse("a.md", unit * (2_000_000 // len(unit)))
+    assert time.process_time() - started < 2
+
+
+def test_thousands_of_headings_are_all_there_with_their_paths() -> None:
+    found = doc("".join(f"# H{n}\n\n## Sub\n\ntext\n\n" for n in range(3000)))
+    assert len(found.headings) == 6000
+    assert found.headings[-1].path == ("H2999", "Sub")
+    assert len(section_lines(found)) == 6000
+
+
+GUIDE = "# Guide\n\nintro\n\n## Set up\n\none\n\n### On `Linux`\n\ntwo\n\n## Use\n\n### On Linux\n\nthree\n\n"
+
+
+@pytest.mark.parametrize(
+    ("asked", "line"),
+    [
+        ("Set up", 5),
+        ("set  UP", 5),
+        ("Guide > Set up", 5),
+        ("guide>set up", 5),
+        ("## Set up", 5),
+        ("#set-up", 5),
+        ("set-up", 5),
+        ("Use > On Linux", 15),
+        ("#on-linux-1", 15),
+        ("on-linux-1", 15),
+        ("#on-linux", 9),
+        ("Set up > On `Linux`", 9),
+    ],
+)
+def test_a_section_is_found_by_text_path_or_anchor(asked: str, line: int) -> None:
+    assert find_section(doc(GUIDE), asked).line == line
+
+
+def test_a_name_that_two_sections_bear_is_told_apart() -> None:
+    with pytest.raises(AmbiguousName) as caught:
+        find_section(doc(GUIDE), "On Linux")
+    assert len(caught.value.candidates) == 2
+
+
+@pytest.mark.parametrize("asked", ["nothing", "", "#", ">"])
+def test_a_section_that_is_not_there_is_answered_with_those_that_are(asked: str) -> None:
+    with pytest.raises(NoSuchSection) as caught:
+        find_section(doc(GUIDE), asked)
+    assert "Guide > Set up" in caught.value.sections
+
+
+def test_a_section_reaches_to_the_next_of_its_level() -> None:
+    found = doc(GUIDE)
+    assert section_text(found, found.headings[1]) == (5, 11, "## Set up\n\none\n\n### On `Linux`\n\ntwo")
+    assert section_text(found, found.headings[0])[:2] == (1, 17)
+
+
+@given(st.lists(st.sampled_from(["# a", "## b", "### c", "text", "", "```"]), max_size=30))
+def test_section_tokens_are_those_of_its_lines(lines: list[str]) -> None:
+    found = doc("\n".join(lines))
+    for heading in found.headings:
+        ends = [h.line - 1 for h in found.headings if h.line > heading.line and h.level <= heading.level]
+        own = lines[heading.line - 1 : ends[0]] if ends else lines[heading.line - 1 :]
+        size = len("\n".join(own)) + bool(ends)
+        assert section_lines(found)[heading.line] == -(-size // 4)
+
+
+@pytest.mark.parametrize(
+    ("marked", "read"),
+    [
+        ("**a** _b_ *c* ~~d~~ ==e==", "a b c d e"),
+        ("[a](b) ![c](d) [[e|f]] [[g]] <https://h>", "a c f g https://h"),
+        ("`a*b*` snake_case 2 * 3 \\*x\\*", "a*b* snake_case 2 * 3 *x*"),
+        ("[a [b]](c) x[^1] <b>y</b> a &amp; b", "[a [b]](c) x y a & b"),
+    ],
+)
+def test_plain_text_reads_without_its_markup(marked: str, read: str) -> None:
+    assert plain(marked) == read
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("The index is a cache of the truth and it can be rebuilt when it is lost.", "en"),
+        ("Der Index ist ein Zwischenspeicher und kann jederzeit neu gebaut werden, wenn er nicht mehr da ist.", "de"),
+        ("L'index est un cache et il peut être reconstruit à tout moment dans la base.", "fr"),
+        ("El índice es una copia que se puede reconstruir cuando no está en la base de los datos.", "es"),
+        ("Индекс это копия и он может быть построен снова, когда его нет.", "ru"),  # noqa: RUF001 - Russian
+        ("索引はいつでも作り直すことができます", "ja"),
+        ("索引可以随时重建", "zh"),
+        ("Checklist", ""),
+        ("", ""),
+    ],
+)
+def test_the_language_is_told_by_script_and_little_words(text: str, language: str) -> None:
+    assert doc(text).language == language

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowledge.find.snippet import snippet
+
+FILLER = "Nothing to see in here. " * 30
+
+
+def test_a_short_chunk_is_shown_whole() -> None:
+    assert snippet("# A\n\nb\n", ["b"]) == "# A\n\nb"
+
+
+def test_the_sentence_with_the_words_is_shown_with_ellipses() -> None:
+    shown = snippet(f"{FILLER}The lease expires after a journey. {FILLER}", ["lease", "journeys"], limit_chars=120)
+    assert "The lease expires after a journey." in shown
+    assert shown.startswith("... ")
+    assert shown.endswith(" ...")
+
+
+def test_most_different_words_win() -> None:
+    text = f"lease lease lease. {FILLER}\n\nA lease and a fence. {FILLER}"
+    assert "A lease and a fence." in snippet(text, ["lease", "fence"], limit_chars=100)
+
+
+def test_a_long_sentence_is_cut_between_words_around_the_hit() -> None:
+    shown = snippet("alpha " * 100 + "journey " + "omega " * 100, ["journeys"], limit_chars=100)
+    assert "journey" in shown
+    assert set(shown.split()) <= {"...", "alpha", "journey", "omega"}
+
+
+def test_code_is_shown_as_it_is() -> None:
+    code = "```python\ndef lease(x):\n    return x\n```"
+    assert code.split("\n")[1] + "\n    return x" in snippet(
+        f"{FILLER}\n\n{code}\n\n{FILLER}", ["lease"], limit_chars=120
+    )
+
+
+def test_without_a_hit_the_beginning_is_shown() -> None:
+    assert snippet("First. " + FILLER, ["zebra"], limit_chars=60).startswith("First.")
+
+
+@given(st.text("ab. \n`#-é知", max_size=600), st.lists(st.text("abé知", max_size=5), max_size=4), st.integers(20, 400))
+def test_a_snippet_is_never_too_long_and_always_from_the_text(text: str, asked: list[str], limit: int) -> None:
+    shown = snippet(text, asked, limit_chars=limit)
+    assert len(shown) <= limit
+    core = shown.removeprefix("... ").removesuffix(" ...")
+    assert core in text or not core.strip()
