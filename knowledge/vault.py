@@ -374,7 +374,8 @@ def _read_steadily(descriptor: int, asked: str) -> tuple[bytes, Stamp]:
         if before.st_size > LARGEST_BYTES:
             raise UnreadableDocument(asked, _too_large(before.st_size))
         os.lseek(descriptor, 0, os.SEEK_SET)
-        raw = _read_at_most(descriptor, LARGEST_BYTES)
+        # One byte more than there were shows that it grew; reading on until the end might never end.
+        raw = _read_at_most(descriptor, before.st_size + 1)
         after = os.fstat(descriptor)
         if _stamp(before) == _stamp(after) and len(raw) == after.st_size:
             break

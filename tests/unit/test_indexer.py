@@ -1,0 +1,338 @@
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from knowledge.embed.memory import MemoryEmbedder
+from knowledge.errors import LeaseLost, VaultUnavailable
+from knowledge.find.analysis import Analyzer
+from knowledge.index.indexer import Indexer
+from knowledge.index.memory import MemoryKeywordIndex
+from knowledge.index.ports import QueryTerm
+from knowledge.storage.memory import MemoryIndexStore
+from knowledge.storage.ports import IndexStore, Progress, TextRow
+from knowledge.vault import Vault
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+FENCE = 7
+LONG_AGO_NS = 1_600_000_000_000_000_000
+
+
+def terms(row: TextRow) -> list[str]:
+    return Analyzer(row.language).terms(" ".join((*row.section, row.text)))
+
+
+class CountingEmbedder(MemoryEmbedder):
+    """Counts texts; a text with `poison` in it fails."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts = 0
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        if any("poison" in text for text in texts):
+            raise ValueError("poisoned")
+        self.texts += len(texts)
+        return await super().embed(texts)
+
+
+class House:
+    """A knowledge base with everything in memory but its files."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.embedder = CountingEmbedder()
+        self.keyword = MemoryKeywordIndex(terms)
+        self.index = MemoryIndexStore()
+        self.progress: list[Progress] = []
+        self.clock = itertools.count(LONG_AGO_NS + 10**12, 10**6)
+        self.indexer = Indexer(
+            Vault.open(root),
+            self.index,
+            keyword=self._keyword,
+            embedder=self._embedder,
+            now_ns=partial(next, self.clock),
+            on_progress=self.progress.append,
+        )
+
+    async def _keyword(self) -> MemoryKeywordIndex:
+        return self.keyword
+
+    async def _embedder(self) -> CountingEmbedder:
+        return self.embedder
+
+    def put(self, path: str, text: str | bytes) -> None:
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text if isinstance(text, bytes) else text.encode())
+        os.utime(file, ns=(LONG_AGO_NS, LONG_AGO_NS + next(self.clock) % 10**9))
+
+    async def untrusted(self) -> dict[str, bool]:
+        stamps = await self.index.stamps()
+        return {path: bool((r := await self.index.document(path)) and r.untrusted) for path in stamps}
+
+    async def hits(self, word: str) -> int:
+        return len(await self.keyword.search([QueryTerm(word, ((word, 1.0),))], limit=100))
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    (tmp_path / "kb").mkdir()
+    return House(tmp_path / "kb")
+
+
+async def contents(index: IndexStore) -> dict[str, str]:
+    return {path: revision for path, (_, revision, _) in (await index.stamps()).items()}
+
+
+async def test_everything_is_indexed_once_and_then_nothing_is_done(house: House) -> None:
+    house.put("a.md", "# Apples\n\nred fruit\n")
+    house.put("b/c.md", "# Berries\n\nblue fruit\n")
+    first = await house.indexer.reconcile(FENCE)
+    assert set(first.changed) == {"a.md", "b/c.md"}
+    assert await house.hits("fruit") == 2
+    assert await house.index.progress() == house.progress[-1] == Progress(2, 2)
+    again = await house.indexer.reconcile(FENCE)
+    assert (again.changed, again.touched, again.embedded) == ((), 0, 0)
+
+
+async def test_the_same_bytes_with_another_time_only_touch_the_stamp(house: House) -> None:
+    house.put("a.md", "text")
+    await house.indexer.reconcile(FENCE)
+    before = await house.index.position()
+    house.put("a.md", "text")
+    outcome = await house.indexer.reconcile(FENCE)
+    assert (outcome.changed, outcome.touched) == ((), 1)
+    assert (await house.index.position()).generation == before.generation
+    assert (await house.indexer.reconcile(FENCE)).touched == 0
+
+
+async def test_a_file_written_within_the_clocks_grain_is_looked_at_again(house: House) -> None:
+    """Same size, same time, same inode: only the bytes tell (the racy timestamp known from git)."""
+    house.put("a.md", "old!")
+    file = house.root / "a.md"
+    racy = next(house.clock)
+    os.utime(file, ns=(racy, racy))
+    await house.indexer.reconcile(FENCE)
+    file.write_text("new!", encoding="utf-8")
+    os.utime(file, ns=(racy, racy))
+    assert (await house.indexer.reconcile(FENCE)).changed == ("a.md",)
+
+
+@pytest.mark.parametrize("live", [False, True])
+async def test_a_rename_embeds_nothing(house: House, *, live: bool) -> None:
+    house.put("old/a.md", "# A\n\none\n\n## B\n\ntwo\n")
+    await house.indexer.reconcile(FENCE)
+    texts = house.embedder.texts
+    (house.root / "old").rename(house.root / "new")
+    outcome = await (house.indexer.update({"old", "new"}, FENCE) if live else house.indexer.reconcile(FENCE))
+    assert (set(outcome.changed), outcome.embedded) == ({"old/a.md", "new/a.md"}, 0)
+    assert house.embedder.texts == texts
+    assert set(await contents(house.index)) == {"new/a.md"}
+
+
+async def test_one_changed_section_embeds_one_chunk(house: House) -> None:
+    parts = [f"## Part {n}\n\n" + f"word{n} " * 150 + "\n\n" for n in range(5)]
+    house.put("a.md", "".join(parts))
+    await house.indexer.reconcile(FENCE)
+    parts[2] = parts[2].replace("word2", "other")
+    house.put("a.md", "".join(parts))
+    assert (await house.indexer.update({"a.md"}, FENCE)).embedded == 1
+
+
+async def test_live_changes_reach_files_and_folders_that_are_gone(house: House) -> None:
+    for path in ("a.md", "dir/b.md", "dir/sub/c.md", "DIR/d.md"):
+        house.put(path, path)
+    await house.indexer.reconcile(FENCE)
+    (house.root / "a.md").unlink()
+    for path in ("dir/sub/c.md", "dir/b.md"):
+        (house.root / path).unlink()
+    (house.root / "dir" / "sub").rmdir()
+    (house.root / "dir").rmdir()
+    outcome = await house.indexer.update({"a.md", "dir", ".git/x.md", "nothing.md"}, FENCE)
+    assert set(outcome.changed) == {"a.md", "dir/b.md", "dir/sub/c.md"}
+    assert set(await contents(house.index)) == {"DIR/d.md"}
+    assert await house.index.progress() == Progress(1, 1)
+
+
+UNTRUSTED = "---\nuntrusted: true\n---\n# Index\n"
+
+
+@pytest.mark.parametrize("live", [False, True])
+async def test_a_directory_that_loses_or_gains_trust_takes_along_all_below(house: House, *, live: bool) -> None:
+    """The design's taint: text under a path marked untrusted is data; marking it costs no embedding."""
+
+    async def run() -> int:
+        return (
+            await (house.indexer.update({"in/_index.md"}, FENCE) if live else house.indexer.reconcile(FENCE))
+        ).embedded
+
+    house.put("in/_index.md", "# Index\n")
+    house.put("in/sub/a.md", "text a")
+    house.put("in/sub/_index.md", "# Sub\n")
+    house.put("out.md", "text out")
+    await house.indexer.reconcile(FENCE)
+    assert not any((await house.untrusted()).values())
+    house.put("in/_index.md", UNTRUSTED)
+    texts = house.embedder.texts
+    await run()
+    assert [p for p, flag in sorted((await house.untrusted()).items()) if flag] == [
+        "in/_index.md",
+        "in/sub/_index.md",
+        "in/sub/a.md",
+    ]
+    assert house.embedder.texts == texts
+    (house.root / "in" / "_index.md").unlink()
+    await run()
+    assert not any((await house.untrusted()).values())
+
+
+async def test_a_change_of_trust_that_was_interrupted_is_done_again(house: House) -> None:
+    """The page that says so is stored last, so a run that died in between is repeated."""
+    house.put("_index.md", "# Index\n")
+    for number in range(100):
+        house.put(f"{number:03}.md", f"text {number}")
+    await house.indexer.reconcile(FENCE)
+    house.put("_index.md", UNTRUSTED)
+    apply, calls = house.index.apply, itertools.count()
+
+    async def dying(changes: Sequence[object], *, fence: int) -> object:
+        if next(calls):
+            raise LeaseLost("indexer", fence)
+        return await apply(changes, fence=fence)  # type: ignore[arg-type]  # passed on as it came
+
+    house.index.apply = dying  # type: ignore[method-assign,assignment]  # a process killed between two batches
+    with pytest.raises(LeaseLost):
+        await house.indexer.reconcile(FENCE)
+    flags = list((await house.untrusted()).values())
+    assert True in flags
+    assert False in flags
+    house.index.apply = apply  # type: ignore[method-assign]  # and the process after it
+    await house.indexer.reconcile(FENCE)
+    assert all((await house.untrusted()).values())
+
+
+async def test_odd_files_are_reported_and_stop_nobody(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    house.put("good.md", "# Good\n\nfine words\n")
+    house.put("garbage.md", bytes(range(256)) * 40)
+    house.put("invalid.md", b"caf\xe9 \xff\xfe text")
+    house.put("front.md", "---\ntitle: [broken\n: : :\n---\nbody words\n")
+    house.put("surrogate.md", '---\ntitle: "\\ud83d"\n---\nbody words\n')
+    house.put("empty.md", "")
+    house.put("poison.md", "poison words")
+    house.put("locked.md", "locked words")
+    house.put("line.md", "x" * 10_000_000)
+    read = house.indexer.vault.read
+
+    def refuse(path: str) -> object:
+        if path == "locked.md":
+            raise RuntimeError("nobody expected this")
+        return read(path)
+
+    monkeypatch.setattr(house.indexer.vault, "read", refuse)
+    await house.indexer.reconcile(FENCE)
+    assert {"good.md", "garbage.md", "invalid.md", "front.md", "empty.md", "line.md"} <= set(
+        await contents(house.index)
+    )
+    reasons = {problem.path: problem.reason for problem in house.indexer.problems}
+    assert "poisoned" in reasons["poison.md"]
+    assert "nobody expected this" in reasons["locked.md"]
+    assert await house.hits("fine") == 1
+    progress = await house.index.progress()
+    assert progress.done == progress.total, "nobody waits for what cannot be indexed"
+    monkeypatch.undo()
+    house.put("poison.md", "healed words")
+    assert set((await house.indexer.reconcile(FENCE)).changed) == {"locked.md", "poison.md"}
+    assert not {"locked.md", "poison.md"} & {problem.path for problem in house.indexer.problems}
+
+
+async def test_an_embedder_that_is_down_is_an_error_and_loses_nothing(house: House) -> None:
+    house.put("a.md", "poison one")
+    house.put("b.md", "poison two")
+    with pytest.raises(ValueError, match="poisoned"):
+        await house.indexer.reconcile(FENCE)
+    assert await contents(house.index) == {}
+
+
+async def test_a_failing_keyword_index_loses_no_document(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    house.put("a.md", "fruit")
+    monkeypatch.setattr(house.keyword, "catch_up", fail)
+    await house.indexer.reconcile(FENCE)
+    assert set(await contents(house.index)) == {"a.md"}
+    assert "keyword index is behind" in house.indexer.problems[0].reason
+    monkeypatch.undo()
+    assert await house.indexer.catch_up()
+    assert house.indexer.problems == ()
+    assert await house.hits("fruit") == 1
+
+
+async def test_a_folder_that_went_away_leaves_what_is_indexed(house: House, tmp_path: Path) -> None:
+    house.put("a.md", "fruit")
+    await house.indexer.reconcile(FENCE)
+    house.root.rename(tmp_path / "away")
+    for run in (house.indexer.reconcile(FENCE), house.indexer.update({"a.md"}, FENCE)):
+        with pytest.raises(VaultUnavailable):
+            await run
+    assert set(await contents(house.index)) == {"a.md"}
+
+
+async def test_a_writer_that_was_overtaken_stops(house: House) -> None:
+    await house.index.apply([], fence=FENCE + 1)
+    house.put("a.md", "fruit")
+    with pytest.raises(LeaseLost):
+        await house.indexer.reconcile(FENCE)
+    assert await contents(house.index) == {}
+
+
+QUIET = """
+import asyncio, sys, time
+from pathlib import Path
+from knowledge.index.indexer import Indexer
+from knowledge.storage.sqlite_index import SqliteIndexStore
+from knowledge.vault import Vault
+
+async def main(root, database, engines):
+    async def keyword():
+        if not engines: raise AssertionError("the keyword index was asked for")
+        from knowledge.index.memory import MemoryKeywordIndex
+        return MemoryKeywordIndex(lambda row: row.text.split())
+    async def embedder():
+        if not engines: raise AssertionError("the embedder was asked for")
+        from knowledge.embed.memory import MemoryEmbedder
+        return MemoryEmbedder()
+    index = await SqliteIndexStore.open(Path(database))
+    indexer = Indexer(Vault.open(Path(root)), index, keyword=keyword, embedder=embedder, now_ns=time.time_ns)
+    outcome = await indexer.reconcile(1)
+    print(len(outcome.changed), sorted({"numpy", "tantivy", "tokenizers", "yaml", "watchfiles"} & set(sys.modules)))
+    await index.close()
+
+asyncio.run(main(sys.argv[1], sys.argv[2], sys.argv[3] == "engines"))
+"""
+
+
+def test_a_start_with_nothing_new_loads_no_engine(house: House, tmp_path: Path) -> None:
+    """A process that starts beside a host must not pay for what it will not do."""
+    house.put("a.md", "fruit")
+
+    def run(mode: str) -> str:
+        command = [sys.executable, "-c", textwrap.dedent(QUIET), str(house.root), str(tmp_path / "index.db"), mode]
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout.strip()
+
+    assert run("engines").startswith("1 ['numpy'")
+    assert run("none") == "0 []"
