@@ -134,10 +134,10 @@ class SqliteIndexStore:
 
     async def halves(self, seqs: Sequence[int]) -> Sequence[bytes]:
         """Return the float16 vectors of these chunks in this order; empty bytes for one that is gone."""
-        sql = "SELECT seq, half FROM carray(?) JOIN vector ON seq = value"
+        # A left join reads the numbers in their order, and looks each one up: nothing has to be sorted again.
+        sql = "SELECT half FROM carray(?) LEFT JOIN vector ON seq = value"
         rows: Any = self._database.query(sql, (numbers(seqs),)) if seqs else ()
-        known = dict(rows)
-        return [known.get(seq, b"") for seq in seqs]
+        return [half or b"" for (half,) in rows]
 
     async def chunks(self, seqs: Sequence[int]) -> Mapping[int, ChunkRow]:
         """Return those of these chunks that still exist."""
