@@ -45,14 +45,15 @@ def cut(document: Document) -> list[Chunk]:
     A document that is nothing but front matter is one chunk of its title and summary.
     """
     lines = document.text.split("\n")
-    pieces = _Pieces(lines, document)
-    return pieces.cut()
+    blocks = document.blocks or scan(lines, document.body_line - 1).blocks
+    return _Pieces(lines, document, blocks).cut()
 
 
 @dataclass(slots=True)
 class _Pieces:
     lines: Sequence[str]
     document: Document
+    blocks: Sequence[Block]
 
     def cut(self) -> list[Chunk]:
         chunks: list[Chunk] = []
@@ -74,8 +75,7 @@ class _Pieces:
 
     def _is_whole(self, line: int) -> bool:
         """Return whether a long line belongs to a block that is never cut; only such lines ask."""
-        blocks = scan(self.lines, self.document.body_line - 1).blocks
-        return any(block.start <= line < block.end and block.kind in _UNCUT for block in blocks)
+        return any(block.start <= line < block.end and block.kind in _UNCUT for block in self.blocks)
 
     def _runs(self) -> Iterator[tuple[tuple[str, ...], int, int]]:
         """Yield section, first line and the line after the last of every chunk."""
@@ -84,7 +84,7 @@ class _Pieces:
         start = end = -1
         size = 0
         has_text = False
-        for block in scan(self.lines, self.document.body_line - 1).blocks:
+        for block in self.blocks:
             if block.kind == "heading":
                 if has_text:
                     yield section, start, end

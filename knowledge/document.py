@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from knowledge.errors import AmbiguousName, NoSuchSection
 from knowledge.front_matter import read_front_matter
@@ -18,7 +18,7 @@ from knowledge.paths import INDEX_NAME, parent
 SUMMARY_CHARACTERS = 200
 SUMMARY_BLOCKS = 40
 """Blocks that are looked at for a sentence worth showing."""
-LOOKED_AT = 2000
+LOOKED_AT = 500
 """Characters of one block that are looked at for it: a block may be the whole file on one line."""
 LONGEST_TITLE = 300
 
@@ -43,6 +43,7 @@ class Document:
     `text` is the file decoded (a BOM dropped, CR LF and CR made LF), front matter included, so that line numbers fit
     the file; `body_line` is the line, from 1, of the first line after the front matter. `metadata` is the front
     matter made plain JSON. `problems` says in short sentences what was odd (broken front matter, invalid UTF-8).
+    `blocks` are the outermost ones of the text, kept so that cutting need not look for them again.
     """
 
     path: str
@@ -60,6 +61,7 @@ class Document:
     metadata: Mapping[str, object]
     untrusted: bool
     problems: tuple[str, ...]
+    blocks: tuple[Block, ...] = field(default=(), repr=False, compare=False)
 
 
 _SENTENCE = re.compile(r"(?<=[.!?])[\"')\]]*\s|(?<=[\u3002\uff01\uff1f])")
@@ -98,6 +100,7 @@ def parse(path: str, raw: bytes) -> Document:
         metadata=metadata,
         untrusted=_word(metadata, "untrusted").lower() in ("true", "yes", "on", "1"),
         problems=tuple(problems),
+        blocks=tuple(found.blocks),
     )
 
 

@@ -8,10 +8,10 @@ _MARKUP = re.compile(r"[`*_\[\]<&\\~=!%]")
 _TICKS = re.compile(r"`+")
 _WIKI = re.compile(r"\[\[([^\[\]\n|]++)(\|[^\[\]\n]*+)?\]\]")
 _TARGET = r"\(\s*(?:<([^<>\n]*+)>|((?:[^\s()\\]|\\.|\([^\s()]*+\))*+))"
-_LINK_TARGET = re.compile(r"(?<!\\)\]" + _TARGET)
+_LINK_TARGET = re.compile(r"\]" + _TARGET)
 _DEFINED_TARGET = re.compile(r"^ {0,3}\[(?!\^)[^\[\]\n]{1,200}\]:[ \t]*(?:<([^<>\n]+)>|(\S+))", re.MULTILINE)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//|#")
-_TAG = re.compile(r"(?<!\S)#([\w/\-\u200d\ufe0f\u2600-\u27bf\U0001f000-\U0001faff]+)")
+_TAG = re.compile(r"#([\w/\-\u200d\ufe0f\u2600-\u27bf\U0001f000-\U0001faff]+)")
 
 _IMAGE = re.compile(r"!\[([^\[\]]*+)\](?:\([^()\n]*+(?:\([^()\n]*+\)[^()\n]*+)*+\)|\[[^\[\]\n]*+\])?")
 _LINK = re.compile(r"\[([^\[\]]*+)\](?:\([^()\n]*+(?:\([^()\n]*+\)[^()\n]*+)*+\)|\[[^\[\]\n]*+\])")
@@ -102,7 +102,11 @@ def link_targets(text: str) -> list[str]:
     if "[[" in text:
         found += [(match.start(), match[1].strip()) for match in _WIKI.finditer(text)]
     if "](" in text:
-        found += [(match.start(), match[1] or match[2] or "") for match in _LINK_TARGET.finditer(text)]
+        found += [
+            (match.start(), match[1] or match[2] or "")
+            for match in _LINK_TARGET.finditer(text)
+            if not text.endswith("\\", 0, match.start())
+        ]
     if "]:" in text:
         found += [(match.start(), match[1] or match[2]) for match in _DEFINED_TARGET.finditer(text)]
     found.sort(key=lambda pair: pair[0])
@@ -113,5 +117,7 @@ def inline_tags(text: str) -> list[str]:
     """Return the `#tags` of `text` without the sign, as Obsidian knows them: no white space before, not all digits."""
     if "#" not in text:
         return []
-    tags = (found.strip("/") for found in _TAG.findall(text))
+    # A lookbehind in the pattern would be tried at every character.
+    found = (match for match in _TAG.finditer(text) if not match.start() or text[match.start() - 1].isspace())
+    tags = (match[1].strip("/") for match in found)
     return [tag for tag in tags if tag and not tag.isdigit()]
