@@ -6,6 +6,7 @@ import importlib.metadata
 import logging
 import os
 import secrets
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -14,15 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
-from knowledge.storage.places import state_dir_for
-from knowledge.storage.sqlite_index import SqliteIndexStore
-from knowledge.storage.sqlite_state import SqliteStateStore
 from mcp.server.context import ServerRequestContext
 from mcp.server.subscriptions import InMemorySubscriptionBus
 
+from knowledge.find.analysis import RECIPE, analyzer
 from knowledge.find.circles import Circles
 from knowledge.find.search import Engines, Finder
-from knowledge.storage.ports import IndexStore, StateStore
+from knowledge.storage.places import state_dir_for
+from knowledge.storage.ports import IndexIdentity, Progress, StateStore, TextRow
+from knowledge.storage.sqlite_index import SqliteIndexStore
+from knowledge.storage.sqlite_state import SqliteStateStore
 from knowledge.vault import Vault
 from mcp_server.changes import follow_changes
 from mcp_server.completions import add_completions
@@ -37,11 +39,12 @@ from mcp_server.settings import Settings
 from mcp_server.tools.registry import AnySpec, chosen, declared
 
 if TYPE_CHECKING:
+    from knowledge.embed.ports import Embedder
     from knowledge.find.typos import Vocabulary
     from knowledge.index.indexer import Indexer
+    from knowledge.index.ports import KeywordIndex, VectorIndex
     from knowledge.index.watch import IndexingService
-
-    from knowledge.index.ports import KeywordIndex
+    from knowledge.storage.ports import IndexStore
 
 logger = logging.getLogger("knowledge_forge")
 
@@ -50,6 +53,10 @@ T = TypeVar("T")
 STATE_FILE = "state.db"
 INDEX_FILE = "index.db"
 KEYWORD_FOLDER = "keyword"
+IDENTITY = IndexIdentity("static-l2_supercat-256/1", 256, RECIPE)
+"""What `StaticEmbedder` says of itself; stated here because loading it to ask would cost every start."""
+START_DELAY_S = 0.3
+"""The first moments of a process belong to the host's handshake."""
 
 
 def utc_now() -> datetime:
@@ -63,15 +70,15 @@ class Once(Generic[T]):
     def __init__(self, build: Callable[[], T]) -> None:
         self._build = build
         self._lock = anyio.Lock()
-        self._built: T | None = None
+        self.built: T | None = None
 
     async def get(self) -> T:
         """Return the part, building it if nobody has."""
-        if self._built is None:
+        if self.built is None:
             async with self._lock:
-                if self._built is None:
-                    self._built = await anyio.to_thread.run_sync(self._build)
-        return self._built
+                if self.built is None:
+                    self.built = await anyio.to_thread.run_sync(self._build)
+        return self.built
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +87,13 @@ class KnowledgeBase:
 
     vault: Vault
     state_dir: Path
-    state: StateStore
-    index: IndexStore
+    state: SqliteStateStore
+    index: SqliteIndexStore
     circles: Circles
     finder: Finder
     indexer: Indexer
     engines: Callable[[], Awaitable[Engines]]
+    identity: IndexIdentity
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +122,9 @@ async def open_state(settings: Settings) -> AsyncIterator[StateStore]:
 
 
 @asynccontextmanager
-async def open_base(settings: Settings) -> AsyncIterator[KnowledgeBase]:
+async def open_base(
+    settings: Settings, *, on_progress: Callable[[Progress], None] = lambda _: None
+) -> AsyncIterator[KnowledgeBase]:
     """Open the knowledge base that `settings` name; everything is given back afterwards.
 
     Raises:
@@ -129,33 +139,52 @@ async def open_base(settings: Settings) -> AsyncIterator[KnowledgeBase]:
         stack.push_async_callback(state.close)
         index = await SqliteIndexStore.open(folder / INDEX_FILE)
         stack.push_async_callback(index.close)
-        engines = Once(lambda: _engines(folder / KEYWORD_FOLDER))
-        vocabularies = Vocabularies()
-        finder = Finder(index, engines.get, vocabularies.near, answer_tokens=settings.answer_tokens)
-        indexer = Indexer(vault, index, engines.get)
-        yield KnowledgeBase(vault, folder, state, index, Circles(vault, index), finder, indexer, engines.get)
+        if index.rebuilt:
+            logger.warning("the index was damaged (%s); it is built anew", index.rebuilt)
+        keyword, embedder, vectors = Once(lambda: _keyword(folder / KEYWORD_FOLDER)), Once(_embedder), Once(_vectors)
+
+        async def engines() -> Engines:
+            return Engines(await keyword.get(), await vectors.get(), await embedder.get())
+
+        finder = Finder(index, engines, Vocabularies().near, answer_tokens=settings.answer_tokens)
+        indexer = Indexer(
+            vault, index, keyword=keyword.get, embedder=embedder.get, now_ns=time.time_ns, on_progress=on_progress
+        )
+        circles = Circles(vault, index)
+        yield KnowledgeBase(vault, folder, state, index, circles, finder, indexer, engines, IDENTITY)
+        for engine in (keyword, vectors):
+            if engine.built is not None:
+                await engine.built.close()
 
 
-def _engines(folder: Path) -> Engines:
-    """Load what search needs. These imports cost more than everything a listing needs together."""
+def _embedder() -> Embedder:
+    """Load what turns text into vectors. numpy and the weights cost more than everything that a listing needs."""
     from knowledge.embed.static import StaticEmbedder
+
+    return StaticEmbedder()
+
+
+def _vectors() -> VectorIndex:
     from knowledge.index.codes import CodesVectorIndex
 
-    return Engines(_keyword_engine(folder), CodesVectorIndex(), StaticEmbedder())
+    return CodesVectorIndex()
 
 
-def _keyword_engine(folder: Path) -> KeywordIndex:
+def _keyword(folder: Path) -> KeywordIndex:
     """Return tantivy, or SQLite's own full-text search where tantivy has no build for this machine."""
-    from knowledge.find.analysis import terms_of
-
     try:
         from knowledge.index.tantivy_engine import TantivyKeywordIndex
     except ImportError as error:
         from knowledge.index.fts5 import Fts5KeywordIndex
 
         logger.warning("tantivy cannot be loaded (%s); keyword search runs on SQLite FTS5", error)
-        return Fts5KeywordIndex(folder.with_suffix(".fts5.db"), terms_of)
-    return TantivyKeywordIndex(folder, terms_of)
+        return Fts5KeywordIndex(folder.with_suffix(".fts5.db"), indexed_terms)
+    return TantivyKeywordIndex(folder, indexed_terms)
+
+
+def indexed_terms(row: TextRow) -> Sequence[str]:
+    """Return what a keyword index stores of a chunk: the terms of its heading path and text alike."""
+    return analyzer(row.language).terms(" ".join((*row.section, row.text)))
 
 
 class Vocabularies:
@@ -189,7 +218,7 @@ async def open_app(
     `extra_tools` pass the gate like all others; `extend` may add prompts and resources before anybody connects.
     """
     specs = chosen([*declared(), *extra_tools], toolsets=settings.toolsets, read_only=settings.read_only)
-    async with open_base(settings) as base, anyio.create_task_group() as tasks:
+    async with open_base(settings, on_progress=_said()) as base, anyio.create_task_group() as tasks:
         services = Services(base.circles, base.finder, base.index, base.state, utc_now, lambda: specs)
         gate = Gate(specs, services)
         bus = InMemorySubscriptionBus()
@@ -205,11 +234,37 @@ async def open_app(
             tasks.cancel_scope.cancel()
 
 
+def _said(every_s: float = 2.0) -> Callable[[Progress], None]:
+    """Return a progress callback that logs now and then; a run that is over at once says nothing."""
+    last = time.monotonic()
+
+    def say(progress: Progress) -> None:
+        nonlocal last
+        if time.monotonic() - last >= every_s:
+            last = time.monotonic()
+            logger.info("indexed %d of %d pages", progress.done, progress.total)
+
+    return say
+
+
 def indexing_service(base: KnowledgeBase) -> IndexingService:
     """Return the service that indexes `base` while this process holds the lease."""
     from knowledge.index.watch import IndexingService
 
-    return IndexingService(base.state, base.indexer, holder=f"{os.getpid()}-{secrets.token_hex(4)}", now=utc_now)
+    return IndexingService(
+        base.state,
+        base.indexer,
+        identity=base.identity,
+        holder=holder_name(),
+        now=utc_now,
+        rebuild=base.index.rebuild,
+        start_delay_s=START_DELAY_S,
+    )
+
+
+def holder_name() -> str:
+    """Return a name for this process among all that share a knowledge base; it begins with the process number."""
+    return f"{os.getpid()}-{secrets.token_hex(4)}"
 
 
 def _server(

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import json
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import anyio
 
 from knowledge.embed.ports import Embedder
 from knowledge.errors import BadCursor, NoSuchPath
-from knowledge.find.analysis import Analyzer, is_stop_word, stem, words
+from knowledge.find.analysis import analyzer, is_stop_word, stem, words
 from knowledge.find.circles import chunk_section, is_tainted
 from knowledge.find.rank import Fused, collapse, fuse
 from knowledge.find.route import Mode, Route, route
@@ -23,10 +23,12 @@ from knowledge.find.snippet import snippet
 from knowledge.index.ports import KeywordIndex, QueryTerm, Scored, VectorIndex
 from knowledge.paths import clean_path
 from knowledge.provenance import authority_of
-from knowledge.storage.ports import ChunkRow, Filters, IndexStore, NameMatch
+from knowledge.storage.ports import ChunkRow, Filters, IndexStore, NameMatch, Position
 
 DEPTH = 100
 """Chunks taken from each engine before fusion."""
+SPARE = 30
+"""Chunks looked at beyond those that are shown, to fill the places of near-duplicates."""
 MOST_TERMS = 48
 """Distinct words of a question that are searched for; of a longer one (a pasted log) the rarest."""
 TYPO_WEIGHT = 0.8
@@ -97,6 +99,7 @@ class _Question:
 @dataclass(frozen=True, slots=True)
 class _Ranking:
     ranked: Sequence[int]
+    rows: Mapping[int, ChunkRow]
     scores: Mapping[int, float]
     keyword: Sequence[Scored]
     vectors: Sequence[Scored]
@@ -116,6 +119,8 @@ class Finder:
     ) -> None:
         self._index, self._engines, self._correct = index, engines, correct
         self._answer_tokens = answer_tokens
+        self._known_languages: Sequence[str] = ()
+        self._languages_at: Position | None = None
 
     async def search(
         self,
@@ -136,24 +141,26 @@ class Finder:
         place = await self._place(path)
         chosen = replace(filters or Filters(), path=place)
         key = _fingerprint(query, mode, chosen)
-        offset = _opened(cursor, key) if cursor else 0
+        seen = _opened(cursor, key) if cursor else []
         docs = await self._index.select(chosen)
         question = await self._question(query)
         names = await self._named(query, docs)
-        ranking = await self._rank(question, names, docs)
-        shown = ranking.ranked[offset : offset + limit]
-        rows = await self._index.chunks(shown)
-        hits = [self._hit(rows[seq], ranking.scores[seq], question, limit) for seq in shown if seq in rows]
+        ranking = await self._rank(question, names, docs, room=len(seen) + limit)
+        fresh = [seq for seq in ranking.ranked if seq not in set(seen)]
+        shown = fresh[:limit]
+        hits = [self._hit(ranking.rows[seq], ranking.scores[seq], question, limit) for seq in shown]
         progress = await self._index.progress()
-        signs = await self._signs(question, ranking)
-        places = [Place(hit.path, hit.section) for hit in hits]
-        more = offset + limit < len(ranking.ranked)
         return SearchAnswer(
             hits=hits,
             route=route(query, mode, named=bool(names)),
-            scent=judge(signs, places, indexed=progress.done >= progress.total > 0, directory=place),
+            scent=judge(
+                await self._signs(question, ranking, shown),
+                [Place(hit.path, hit.section) for hit in hits],
+                indexed=progress.done >= progress.total > 0,
+                directory=place,
+            ),
             nudge=None,
-            next_cursor=_sealed(offset + limit, key) if more else None,
+            next_cursor=_sealed([*seen, *shown], key) if len(fresh) > limit else None,
             indexed=Indexed(progress.done, progress.total),
             corrected=question.corrected,
         )
@@ -165,8 +172,10 @@ class Finder:
             return asked
         if await self._index.document(f"{asked}.md"):
             return f"{asked}.md"
-        near = await self._index.paths(contains=asked.rpartition("/")[2], limit=3)
-        raise NoSuchPath(asked, near)
+        progress = await self._index.progress()
+        if progress.done < progress.total or not progress.total:
+            return asked  # it may be there and not be indexed yet; the answer says how far indexing is
+        raise NoSuchPath(asked, await self._index.paths(contains=asked.rpartition("/")[2], limit=3))
 
     async def _question(self, query: str) -> _Question:
         asked = list(dict.fromkeys(words(query)))
@@ -174,7 +183,7 @@ class Finder:
         known = await self._index.frequencies(content)
         if len(content) > MOST_TERMS:
             content = _rarest(content, known)
-        languages = await self._index.languages()
+        languages = await self._languages()
         corrections = await self._corrections(content, known)
         last = asked[-1] if asked and query[-1:].isalnum() else ""
         completions = await self._completions(last)
@@ -184,6 +193,13 @@ class Finder:
         best = {word: near[0] for word, near in corrections.items() if near}
         corrected = " ".join(best.get(word, word) for word in asked) if best else None
         return _Question(tuple(content), terms, corrected or query[:4000], corrected)
+
+    async def _languages(self) -> Sequence[str]:
+        """Return the languages of the documents here, asked again when the index has moved."""
+        position = await self._index.position()
+        if self._languages_at != position:
+            self._known_languages, self._languages_at = await self._index.languages(), position
+        return self._known_languages
 
     async def _corrections(self, content: Sequence[str], known: Mapping[str, int]) -> dict[str, Sequence[str]]:
         unknown = [word for word in content if word not in known and len(word) >= SHORTEST_TYPO]
@@ -201,9 +217,12 @@ class Finder:
             return ()
         return [m for m in await self._index.named(name, limit=20) if docs is None or m.doc in docs]
 
-    async def _rank(self, question: _Question, names: Sequence[NameMatch], docs: frozenset[int] | None) -> _Ranking:
+    async def _rank(
+        self, question: _Question, names: Sequence[NameMatch], docs: frozenset[int] | None, *, room: int
+    ) -> _Ranking:
+        """Return the best `room` chunks and some more; what a better chunk of the same page already says is left out."""
         if docs is not None and not docs:
-            return _Ranking((), {}, (), (), frozenset())
+            return _Ranking((), {}, {}, (), (), frozenset())
         engines = await self._engines()
         found: dict[str, Sequence[Scored]] = {"keyword": (), "vectors": ()}
 
@@ -222,9 +241,9 @@ class Finder:
         fused = fuse([found["keyword"], found["vectors"]])
         exact = await self._exact(names)
         ordered = exact + [hit.seq for hit in fused if hit.seq not in set(exact)]
-        rows = await self._index.chunks(ordered[:DEPTH])
+        rows = await self._index.chunks(ordered[: room + SPARE])
         ranked = collapse([(seq, rows[seq].doc, rows[seq].text) for seq in ordered if seq in rows])
-        return _Ranking(ranked, _scores(fused, exact), found["keyword"], found["vectors"], frozenset(exact))
+        return _Ranking(ranked, rows, _scores(fused, exact), found["keyword"], found["vectors"], frozenset(exact))
 
     async def _exact(self, names: Sequence[NameMatch]) -> list[int]:
         """Return the chunk with which each named document or section begins."""
@@ -250,14 +269,14 @@ class Finder:
             tainted=is_tainted(row.source, untrusted=row.untrusted),
         )
 
-    async def _signs(self, question: _Question, ranking: _Ranking) -> Signs:
-        if not ranking.ranked:
+    async def _signs(self, question: _Question, ranking: _Ranking, shown: Sequence[int]) -> Signs:
+        if not shown:
             return Signs(0.0, agreement=False, cosine=None, exact=False)
-        best = ranking.ranked[0]
-        row = (await self._index.chunks([best])).get(best)
+        best = shown[0]
+        row = ranking.rows[best]
         coverage = 0.0
-        if row and question.terms:
-            present = set(Analyzer(row.language).terms(" ".join(row.section) + " " + row.title + " " + row.text))
+        if question.terms:
+            present = set(analyzer(row.language).terms(" ".join(row.section) + " " + row.title + " " + row.text))
             known = await self._index.frequencies(question.content)
             rarity = {t.word: 1 / math.log2(2 + known.get(t.word, 0)) for t in question.terms}
             have = sum(rarity[t.word] for t in question.terms if any(term in present for term, _ in t.alternatives))
@@ -294,15 +313,16 @@ def _fingerprint(query: str, mode: str, filters: Filters) -> str:
     return hashlib.sha256(repr((query, mode, filters)).encode()).hexdigest()[:12]
 
 
-def _sealed(offset: int, key: str) -> str:
-    return base64.urlsafe_b64encode(json.dumps([offset, key]).encode()).decode().rstrip("=")
+def _sealed(seen: Sequence[int], key: str) -> str:
+    """Return a cursor. It names what was shown, so that a later page repeats nothing however the index has changed."""
+    return base64.urlsafe_b64encode(json.dumps([key, *seen], separators=(",", ":")).encode()).decode().rstrip("=")
 
 
-def _opened(cursor: str, key: str) -> int:
+def _opened(cursor: str, key: str) -> list[int]:
     try:
-        offset, of = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-    except (ValueError, binascii.Error, TypeError, UnicodeDecodeError) as error:
+        found: list[Any] = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    except (ValueError, RecursionError) as error:
         raise BadCursor(cursor) from error
-    if of != key or not isinstance(offset, int) or offset < 0:
+    if not isinstance(found, list) or found[:1] != [key] or not all(isinstance(seq, int) for seq in found[1:]):
         raise BadCursor(cursor)
-    return offset
+    return found[1:]

@@ -112,9 +112,11 @@ async def _map(console: Console, client: Client) -> None:
     for entry in view["children"]:
         branch = branches.get(entry["path"].rpartition("/")[0], tree)
         if entry["kind"] == "directory":
-            label = f"[bold blue]{escape(entry['name'])}/[/]  [dim]{entry['count']} pages. {escape(entry['summary'])}[/]"
+            label = (
+                f"[bold blue]{escape(entry['name'])}/[/]  [dim]{entry['count']} pages. {escape(entry['summary'])}[/]"
+            )
             branches[entry["path"]] = branch.add(label)
-        elif branch is tree or len(branch.children) < 3:  # noqa: PLR2004 - a taste of each directory
+        elif branch is tree or len(branch.children) < 3:
             branch.add(f"{escape(entry['name'])}  [dim]{escape(entry['summary'][:90])}[/]")
     console.print(tree)
     console.print()
@@ -130,10 +132,15 @@ async def _search(console: Console, client: Client, question: str) -> dict[str, 
         took = spent()
     _step(console, "Circle 3: the deep dive", f"kb_search({question!r})", took)
     for number, hit in enumerate(answer["hits"], 1):
-        console.print(f" {number}. [bold]{escape(hit['path'])}[/] [dim]> {escape(hit['section'])}  {hit['score']:.2f}[/]")
+        console.print(
+            f" {number}. [bold]{escape(hit['path'])}[/] [dim]> {escape(hit['section'])}  {hit['score']:.2f}[/]"
+        )
         console.print(Padding(escape(hit["snippet"]), (0, 0, 0, 4)), style="italic")
     scent, route = answer["scent"], answer["route"]
-    console.print(f" [green]scent: {scent['level']}[/] [dim]({escape(scent['reason'])}; route {route['mode']}). Next: {escape(scent['next'])}[/]\n")
+    console.print(
+        f" [green]scent: {scent['level']}[/] [dim]({escape(scent['reason'])}; route {route['mode']}). "
+        f"Next: {escape(scent['next'])}[/]\n"
+    )
     return answer["hits"][0] if answer["hits"] else None
 
 
@@ -147,7 +154,9 @@ async def _read(console: Console, client: Client, hit: dict[str, Any]) -> None:
         took = spent()
     shown = ", ".join(f"{key}={value!r}" for key, value in asked.items())
     _step(console, "Circle 2: the territory", f"kb_read({shown})", took)
-    console.print(Panel(Markdown(page["text"][:1200]), title=f"{page['path']} @ {page['revision']}", border_style="dim"))
+    console.print(
+        Panel(Markdown(page["text"][:1200]), title=f"{page['path']} @ {page['revision']}", border_style="dim")
+    )
     console.print()
 
 
@@ -174,9 +183,10 @@ async def _trust(console: Console, client: Client) -> None:
 
 async def _call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     result = await client.call_tool(tool, arguments)
-    if result.is_error or result.structured_content is None:
+    content: dict[str, Any] | None = result.structured_content
+    if result.is_error or content is None:
         raise RuntimeError(f"{tool} failed: {result.content}")
-    return result.structured_content
+    return content
 
 
 def _step(console: Console, title: str, call: str, took_ms: float | None) -> None:

@@ -75,7 +75,9 @@ def _folder(settings: Settings) -> Finding:
         return Finding("pages", "bad", f"{vault.root} holds no Markdown", "name another folder with --kb")
     if problems:
         shown = "; ".join(str(problem) for problem in problems[:3])
-        return Finding("pages", "note", f"{pages} in {vault.root}; left out: {shown}", "rename or remove what is left out")
+        return Finding(
+            "pages", "note", f"{pages} in {vault.root}; left out: {shown}", "rename or remove what is left out"
+        )
     return Finding("pages", "ok", f"{pages} in {vault.root}")
 
 
@@ -83,7 +85,14 @@ async def _opened(settings: Settings) -> list[Finding]:
     from mcp_server.app import open_base
 
     async with open_base(settings) as base:
-        looks: list[Callable[[KnowledgeBase], Awaitable[Finding]]] = [_state, _hosts, _index, _indexing, _engines, _search]
+        looks: list[Callable[[KnowledgeBase], Awaitable[Finding]]] = [
+            _state,
+            _hosts,
+            _index,
+            _indexing,
+            _engines,
+            _search,
+        ]
         found = [await _safely(look, base) for look in looks]
     return [*found, *_watching()]
 
@@ -107,7 +116,12 @@ async def _hosts(base: KnowledgeBase) -> Finding:
 
     hosts = [enrolment.host for enrolment in await enrolled_hosts(base.state)]
     if not hosts:
-        return Finding("hosts", "note", "none is enrolled: every host shares one name and may only read", "knowledge-forge install HOST")
+        return Finding(
+            "hosts",
+            "note",
+            "none is enrolled: every host shares one name and may only read",
+            "knowledge-forge install HOST",
+        )
     return Finding("hosts", "ok", f"enrolled: {', '.join(hosts)}")
 
 
@@ -117,7 +131,12 @@ async def _index(base: KnowledgeBase) -> Finding:
     there = {found.path: found.stamp for found in base.vault.scan()}
     stale = sum(known.get(path) != stamp for path, stamp in there.items()) + len(known.keys() - there.keys())
     if stale:
-        return Finding("index", "note", f"{progress.done} pages are in it, {stale} are stale or missing", "a running server catches up by itself; or: knowledge-forge index")
+        return Finding(
+            "index",
+            "note",
+            f"{progress.done} pages are in it, {stale} are stale or missing",
+            "a running server catches up by itself; or: knowledge-forge index",
+        )
     return Finding("index", "ok", f"{progress.done} pages, all as they are on disk")
 
 
@@ -126,7 +145,9 @@ async def _indexing(base: KnowledgeBase) -> Finding:
 
     lease = await base.state.lease("indexer")
     if lease is None or lease.expires_at < utc_now():
-        return Finding("indexing", "note", "no process is watching the files now", "any running server takes this over by itself")
+        return Finding(
+            "indexing", "note", "no process is watching the files now", "any running server takes this over by itself"
+        )
     return Finding("indexing", "ok", f"done by process {lease.holder.partition('-')[0]}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 
 from mcp_server.settings import Settings
 
@@ -17,7 +18,7 @@ def run(args: argparse.Namespace, _settings: Settings) -> int:
     from mcp_server import reference
     from mcp_server.tools.registry import declared
 
-    pages = {
+    pages: dict[str, Callable[[], str]] = {
         "tools": lambda: reference.tools_page(declared()),
         "settings": reference.settings_page,
         "table": lambda: reference.tool_table(declared()) + "\n",

@@ -15,6 +15,8 @@ from mcp_server.services import Call, Services
 from mcp_server.tools.spec import Arguments, ToolSpec
 
 LONGEST_QUERY = 20_000
+LATEST_NS = 2**63 - 1
+"""The year 2262: no file time is later, and databases hold no larger number."""
 
 
 class MapArguments(Arguments):
@@ -164,4 +166,4 @@ def _nanoseconds(text: str) -> int:
         raise ValueError("it is no ISO date, for example 2026-03-31 or 2026-03-31T12:00:00Z") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return int(moment.timestamp() * 1_000_000_000)
+    return min(int(moment.timestamp()) * 1_000_000_000, LATEST_NS)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
+import socket
 from typing import TYPE_CHECKING
 
 from mcp.server.transport_security import TransportSecuritySettings
+
+from mcp_server.settings import BadSetting, HttpAddress
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from mcp_server.server import ForgeServer
-    from mcp_server.settings import HttpAddress
 
 PATH = "/mcp"
 _NAMES = ("127.0.0.1", "localhost", "[::1]")
@@ -35,8 +37,27 @@ async def serve_http(server: ForgeServer, address: HttpAddress) -> None:
     """Serve until SIGINT or SIGTERM; say on stderr where."""
     import uvicorn
 
-    config = uvicorn.Config(
-        http_app(server), host=address.host, port=address.port, log_level="warning", access_log=False, ws="none"
-    )
-    logging.getLogger("knowledge_forge").info("serving http://%s%s", address, PATH)
-    await uvicorn.Server(config).serve()
+    with bound(address) as listening:
+        config = uvicorn.Config(http_app(server), log_level="warning", access_log=False, ws="none")
+        found = HttpAddress(address.host, listening.getsockname()[1])
+        logging.getLogger("knowledge_forge").info("serving http://%s%s", found, PATH)
+        await uvicorn.Server(config).serve(sockets=[listening])
+
+
+def bound(address: HttpAddress) -> socket.socket:
+    """Return a socket that listens at `address`; port 0 takes any free one.
+
+    Raises:
+        BadSetting: the port is taken or may not be used.
+    """
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    listening = socket.socket(family)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((address.host, address.port))
+    except OSError as error:
+        listening.close()
+        raise BadSetting(
+            "--http", str(address), f"cannot listen there: {error.strerror}; choose another port"
+        ) from error
+    return listening

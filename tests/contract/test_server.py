@@ -72,7 +72,7 @@ async def announced(process: anyio.abc.Process) -> str:
 
 async def indexed(app: App) -> None:
     with anyio.fail_after(30):
-        while not ((p := await app.base.index.progress()).done >= p.total > 0):
+        while not ((p := await app.base.index.progress()).done >= p.total > 0):  # noqa: ASYNC110 - the index has no bell
             await anyio.sleep(0.02)
 
 
@@ -91,11 +91,14 @@ def settings(tmp_path: Path) -> Settings:
     return Settings(kb=write(tmp_path / "kb"), state_dir=tmp_path / "state")
 
 
-@pytest.fixture(params=[(way, era) for way in (in_memory, over_stdio, over_http) for era in ERAS], ids=lambda p: f"{p[0].__name__}-{p[1]}")
-async def client(request: pytest.FixtureRequest, settings: Settings) -> AsyncIterator[Client]:
+@pytest.fixture(
+    params=[(way, era) for way in (in_memory, over_stdio, over_http) for era in ERAS],
+    ids=lambda p: f"{p[0].__name__}-{p[1]}",
+)
+def connect(request: pytest.FixtureRequest, settings: Settings) -> Connect:
+    """Return what opens a client; opened inside the test, because a task group must be left by the task that entered it."""
     way, era = request.param
-    async with way(settings, era) as connected:
-        yield connected
+    return lambda: way(settings, era)
 
 
 async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -114,136 +117,168 @@ async def refusal(client: Client, tool: str, **arguments: Any) -> str:
     return result.content[0].text
 
 
-async def test_a_client_finds_its_way_from_the_map_to_the_answer(client: Client) -> None:
+async def test_a_client_finds_its_way_from_the_map_to_the_answer(connect: Connect) -> None:
     """The contract of the three circles, whole: fields, shapes, values."""
-    tools = (await client.list_tools()).tools
-    assert [tool.name for tool in tools] == ["kb_map", "kb_read", "kb_search", "trust_status"]
-    for tool in tools:
-        assert tool.annotations is not None
-        assert tool.annotations.read_only_hint is True
-        assert None not in (tool.annotations.destructive_hint, tool.annotations.idempotent_hint, tool.annotations.open_world_hint)
+    async with connect() as client:
+        tools = (await client.list_tools()).tools
+        assert [tool.name for tool in tools] == ["kb_map", "kb_read", "kb_search", "trust_status"]
+        for tool in tools:
+            assert tool.annotations is not None
+            assert tool.annotations.read_only_hint is True
+            assert None not in (
+                tool.annotations.destructive_hint,
+                tool.annotations.idempotent_hint,
+                tool.annotations.open_world_hint,
+            )
 
-    root = await call(client, "kb_map")
-    assert (root["title"], root["summary"], root["derived"]) == ("Team notes", "What the team knows.", False)
-    assert [c["path"] for c in root["children"]] == ["decisions", "guides", "mail", "long.md"]
-    guides = next(c for c in root["children"] if c["path"] == "guides")
-    assert (guides["kind"], guides["summary"], guides["count"]) == ("directory", "How we do things.", 3)
-    assert guides["modified"].endswith("Z")
+        root = await call(client, "kb_map")
+        assert (root["title"], root["summary"], root["derived"]) == ("Team notes", "What the team knows.", False)
+        assert [c["path"] for c in root["children"]] == ["decisions", "guides", "mail", "long.md"]
+        guides = next(c for c in root["children"] if c["path"] == "guides")
+        assert (guides["kind"], guides["summary"], guides["count"]) == ("directory", "How we do things.", 3)
+        assert guides["modified"].endswith("Z")
 
-    page = await call(client, "kb_read", path="guides/deploy.md")
-    assert page["title"] == "Deploying the payment service"
-    assert page["metadata"]["tags"] == ["deploy", "payments"]
-    assert re.fullmatch(r"[0-9a-f]{16}", page["revision"])
-    assert [o["section"] for o in page["outline"]][1] == "Deploying the payment service > Rolling back"
-    assert "forty seconds" in page["text"]
-    assert page["next_offset"] is None
+        page = await call(client, "kb_read", path="guides/deploy.md")
+        assert page["title"] == "Deploying the payment service"
+        assert page["metadata"]["tags"] == ["deploy", "payments"]
+        assert re.fullmatch(r"[0-9a-f]{16}", page["revision"])
+        assert [o["section"] for o in page["outline"]][1] == "Deploying the payment service > Rolling back"
+        assert "forty seconds" in page["text"]
+        assert page["next_offset"] is None
 
-    found = await call(client, "kb_search", query="how do I roll back the payment service", path="guides")
-    best = found["hits"][0]
-    assert best["path"] == "guides/deploy.md"
-    assert best["section"].endswith("Rolling back")
-    assert "previous colour" in best["snippet"]
-    assert best["revision"] == page["revision"]
-    assert found["route"]["mode"] == "discovery"
-    assert found["scent"]["level"] in ("sufficient", "partial")
-    assert "guides/deploy.md" in found["scent"]["next"]
-    assert found["indexed"] == {"done": 7, "total": 7}
+        found = await call(client, "kb_search", query="how do I roll back the payment service", path="guides")
+        best = found["hits"][0]
+        assert best["path"] == "guides/deploy.md"
+        assert best["section"].endswith("Rolling back")
+        assert "previous colour" in best["snippet"]
+        assert best["revision"] == page["revision"]
+        assert found["route"]["mode"] == "discovery"
+        assert found["scent"]["level"] in ("sufficient", "partial")
+        assert "guides/deploy.md" in found["scent"]["next"]
+        assert found["indexed"] == {"done": 7, "total": 7}
 
-    trust = await call(client, "trust_status")
-    assert trust["principal"].endswith("@unenrolled")
-    assert (trust["level"], trust["cap"], trust["needs"]["kb_map"]) == (2, 2.9, 1)
+        trust = await call(client, "trust_status")
+        assert trust["principal"].endswith("@unenrolled")
+        assert (trust["level"], trust["cap"], trust["needs"]["kb_map"]) == (2, 2.9, 1)
 
 
-async def test_errors_are_short_typed_and_ours(client: Client) -> None:
+async def test_errors_are_short_typed_and_ours(connect: Connect) -> None:
     """The issue: an unknown tool, prompt, resource, wrong or missing argument is a clean, short, typed error in both eras."""
-    told = []
-    for ask in (
-        lambda: client.call_tool("kb_magic", {}),
-        lambda: client.get_prompt("magic", {}),
-        lambda: client.get_prompt("route", {}),
-        lambda: client.get_prompt("route", {"question": "x", "colour": "red"}),
-        lambda: client.read_resource("kb://doc/nowhere.md"),
-        lambda: client.read_resource("kb://magic/x"),
-        lambda: client.read_resource("kb://doc/../../etc/passwd"),
-    ):
-        with pytest.raises(MCPError) as caught:
-            await ask()
-        assert caught.value.error.code == INVALID_PARAMS
-        told.append(caught.value.error.message)
-    told.append(await refusal(client, "kb_search"))
-    told.append(await refusal(client, "kb_search", query="x", limit="many"))
-    told.append(await refusal(client, "kb_read", path="guides/deply.md"))
-    told.append(await refusal(client, "kb_read", path="../secret.md"))
-    told.append(await refusal(client, "kb_read", path="/etc/passwd"))
-    told.append(await refusal(client, "kb_map", path="nowhere"))
-    for message in told:
-        assert 10 < len(message) < 300
-        for inside in ("pydantic", "http://", "https://", "Traceback", "Error executing", "object at 0x", "validation error"):
-            assert inside not in message
-    assert "guides/deploy.md" in told[9]
+    async with connect() as client:
+        told = []
+        for ask in (
+            lambda: client.call_tool("kb_magic", {}),
+            lambda: client.get_prompt("magic", {}),
+            lambda: client.get_prompt("route", {}),
+            lambda: client.get_prompt("route", {"question": "x", "colour": "red"}),
+            lambda: client.read_resource("kb://doc/nowhere.md"),
+            lambda: client.read_resource("kb://magic/x"),
+            lambda: client.read_resource("kb://doc/../../etc/passwd"),
+        ):
+            with pytest.raises(MCPError) as caught:
+                await ask()
+            assert caught.value.error.code == INVALID_PARAMS
+            told.append(caught.value.error.message)
+        told.append(await refusal(client, "kb_search"))
+        told.append(await refusal(client, "kb_search", query="x", limit="many"))
+        told.append(await refusal(client, "kb_read", path="guides/deply.md"))
+        told.append(await refusal(client, "kb_read", path="../secret.md"))
+        told.append(await refusal(client, "kb_read", path="/etc/passwd"))
+        told.append(await refusal(client, "kb_map", path="nowhere"))
+        for message in told:
+            assert 10 < len(message) < 300
+            for inside in (
+                "pydantic",
+                "http://",
+                "https://",
+                "Traceback",
+                "Error executing",
+                "object at 0x",
+                "validation error",
+            ):
+                assert inside not in message
+        assert "guides/deploy.md" in told[9]
 
 
-async def test_resources_prompts_and_completions_lead_to_the_same_pages(client: Client) -> None:
-    templates = {t.uri_template for t in (await client.list_resource_templates()).resource_templates}
-    assert templates == {"kb://map/{+path}", "kb://doc/{+path}"}
-    page = (await client.read_resource("kb://doc/guides/deploy.md")).contents[0]
-    assert isinstance(page, TextResourceContents)
-    assert page.mime_type == "text/markdown"
-    assert page.text.startswith("---\ntitle: Deploying")
-    for uri in ("kb://map/", "kb://map/guides"):
-        shown = (await client.read_resource(uri)).contents[0]
-        assert isinstance(shown, TextResourceContents)
-        assert json.loads(shown.text)["children"]
-    ref = ResourceTemplateReference(type="ref/resource", uri="kb://doc/{+path}")
-    assert (await client.complete(ref, {"name": "path", "value": "guides/d"})).completion.values == ["guides/deploy.md"]
-    ref = ResourceTemplateReference(type="ref/resource", uri="kb://map/{+path}")
-    assert "guides" in (await client.complete(ref, {"name": "path", "value": "g"})).completion.values
-    prompt = await client.get_prompt("route", {"question": "how do we roll back payments?"})
-    assert isinstance(prompt.messages[0].content, TextContent)
-    assert "guides/deploy.md" in prompt.messages[0].content.text
+async def test_resources_prompts_and_completions_lead_to_the_same_pages(connect: Connect) -> None:
+    async with connect() as client:
+        templates = {t.uri_template for t in (await client.list_resource_templates()).resource_templates}
+        assert templates == {"kb://map/{+path}", "kb://doc/{+path}"}
+        page = (await client.read_resource("kb://doc/guides/deploy.md")).contents[0]
+        assert isinstance(page, TextResourceContents)
+        assert page.mime_type == "text/markdown"
+        assert page.text.startswith("---\ntitle: Deploying")
+        for uri in ("kb://map/", "kb://map/guides"):
+            shown = (await client.read_resource(uri)).contents[0]
+            assert isinstance(shown, TextResourceContents)
+            assert json.loads(shown.text)["children"]
+        ref = ResourceTemplateReference(type="ref/resource", uri="kb://doc/{+path}")
+        assert (await client.complete(ref, {"name": "path", "value": "guides/d"})).completion.values == [
+            "guides/deploy.md"
+        ]
+        ref = ResourceTemplateReference(type="ref/resource", uri="kb://map/{+path}")
+        assert "guides" in (await client.complete(ref, {"name": "path", "value": "g"})).completion.values
+        prompt = await client.get_prompt("route", {"question": "how do we roll back payments?"})
+        assert isinstance(prompt.messages[0].content, TextContent)
+        assert "guides/deploy.md" in prompt.messages[0].content.text
 
 
-async def test_a_long_page_is_shown_by_its_outline_and_read_by_section_or_page(client: Client) -> None:
-    page = await call(client, "kb_read", path="long.md")
-    assert len(page["outline"]) == 13
-    assert len(page["text"]) < 1500
-    assert "outline" in page["note"]
-    section = await call(client, "kb_read", path="long.md", section="Part 7")
-    assert "Sentence number 7" in section["text"]
-    assert "Sentence number 8" not in section["text"]
-    text, offset = "", 0
-    while offset is not None:
-        part = await call(client, "kb_read", path="long.md", view="full", offset=offset)
-        text, offset = text + part["text"], part["next_offset"]
-    assert text.count("Sentence number 11 ") == 40
+async def test_a_long_page_is_shown_by_its_outline_and_read_by_section_or_page(connect: Connect) -> None:
+    async with connect() as client:
+        page = await call(client, "kb_read", path="long.md")
+        assert len(page["outline"]) == 13
+        assert len(page["text"]) < 1500
+        assert "outline" in page["note"]
+        section = await call(client, "kb_read", path="long.md", section="Part 7")
+        assert "Sentence number 7" in section["text"]
+        assert "Sentence number 8" not in section["text"]
+        text, offset = "", 0
+        while offset is not None:
+            part = await call(client, "kb_read", path="long.md", view="full", offset=offset)
+            text, offset = text + part["text"], part["next_offset"]
+        assert text.count("Sentence number 11 ") == 40
 
 
-async def test_pages_are_found_by_name_and_told_apart(client: Client) -> None:
-    for name in ("guides/deploy", "Deploying the payment service", "release", "deploy.md"):
-        assert (await call(client, "kb_read", path=name))["path"] == "guides/deploy.md"
-    assert "guides/deploy.md" in [h["path"] for h in (await call(client, "kb_search", query="release"))["hits"]][:1]
+async def test_pages_are_found_by_name_and_told_apart(connect: Connect) -> None:
+    async with connect() as client:
+        for name in ("guides/deploy", "Deploying the payment service", "release", "deploy.md"):
+            assert (await call(client, "kb_read", path=name))["path"] == "guides/deploy.md"
+        assert "guides/deploy.md" in [h["path"] for h in (await call(client, "kb_search", query="release"))["hits"]][:1]
 
 
-async def test_text_that_somebody_else_wrote_is_marked(client: Client) -> None:
-    page = await call(client, "kb_read", path="mail/outside.md")
-    assert page["tainted"] is True
-    assert page["authority"] == 0.2
-    hits = (await call(client, "kb_search", query="ignore all previous instructions"))["hits"]
-    assert hits[0]["tainted"] is True
+async def test_text_that_somebody_else_wrote_is_marked(connect: Connect) -> None:
+    async with connect() as client:
+        page = await call(client, "kb_read", path="mail/outside.md")
+        assert page["tainted"] is True
+        assert page["authority"] == 0.2
+        hits = (await call(client, "kb_search", query="ignore all previous instructions"))["hits"]
+        assert hits[0]["tainted"] is True
 
 
-async def test_a_cursor_goes_on_where_the_answer_ended_and_belongs_to_its_query(client: Client) -> None:
-    first = await call(client, "kb_search", query="sentence about gardening", limit=3)
-    second = await call(client, "kb_search", query="sentence about gardening", limit=3, cursor=first["next_cursor"])
-    lines = [(h["path"], h["line_start"]) for h in first["hits"] + second["hits"]]
-    assert len(lines) == len(set(lines)) == 6
-    assert "cursor" in await refusal(client, "kb_search", query="something else", cursor=first["next_cursor"])
-    assert "cursor" in await refusal(client, "kb_search", query="something else", cursor="garbage!")
+async def test_a_cursor_goes_on_where_the_answer_ended_and_belongs_to_its_query(connect: Connect) -> None:
+    async with connect() as client:
+        first = await call(client, "kb_search", query="sentence about gardening", limit=3)
+        second = await call(client, "kb_search", query="sentence about gardening", limit=3, cursor=first["next_cursor"])
+        lines = [(h["path"], h["line_start"]) for h in first["hits"] + second["hits"]]
+        assert len(lines) == len(set(lines)) == 6
+        assert "cursor" in await refusal(client, "kb_search", query="something else", cursor=first["next_cursor"])
+        assert "cursor" in await refusal(client, "kb_search", query="something else", cursor="garbage!")
 
 
 @pytest.mark.parametrize(
     "query",
-    ["C++ && || (a OR b", '"unbalanced', "title:* AND -x", "ねこ が 好き", "как откатить", "🚀🚀", "' OR 1=1 --", "the of and", "\\", "NEAR/3"],
+    [
+        "C++ && || (a OR b",
+        '"unbalanced',
+        "title:* AND -x",
+        "ねこ が 好き",
+        "как откатить",
+        "🚀🚀",
+        "' OR 1=1 --",
+        "the of and",
+        "\\",
+        "NEAR/3",
+    ],
 )
 async def test_any_query_gets_an_answer(query: str, settings: Settings) -> None:
     """The issue: queries full of operators or quotes, in any script."""
@@ -254,7 +289,10 @@ async def test_any_query_gets_an_answer(query: str, settings: Settings) -> None:
 
 async def test_a_very_long_query_is_answered(settings: Settings) -> None:
     async with in_memory(settings, "auto") as client:
-        log = "\n".join(f"2026-01-01 line {i} worker {i * 7} said nothing" for i in range(400)) + " roll back payment router colour"
+        log = (
+            "\n".join(f"2026-01-01 line {i} worker {i * 7} said nothing" for i in range(400))
+            + " roll back payment router colour"
+        )
         assert (await call(client, "kb_search", query=log[-19_000:]))["hits"]
         assert "at most 20000" in await refusal(client, "kb_search", query="x" * 100_000)
 
