@@ -122,9 +122,9 @@ async def test_a_frozen_principal_reads_nothing_but_may_ask_about_itself(setting
         frozen = Standing(Principal(ME, UNENROLLED).id, 0.0, 0.0, 2.9, frozen=True, updated_at=utc_now())
         await app.base.state.set_standing(frozen, reason="harmful", by="ann")
         for refused in (
-            lambda: client.list_resources(),
+            client.list_resources,
             lambda: client.read_resource("kb://doc/long.md"),
-            lambda: client.list_prompts(),
+            client.list_prompts,
             lambda: client.get_prompt("route", {"question": "x"}),
         ):
             with pytest.raises(MCPError) as caught:

@@ -69,11 +69,11 @@ class Server:
 def server(tmp_path: Path) -> Iterator[Server]:
     write(tmp_path / "kb")
     started = Server(tmp_path)
-    try:
-        yield started
-    finally:
-        started.process.kill()
-        started.process.communicate()
+    with started.process:  # closes the pipes and waits
+        try:
+            yield started
+        finally:
+            started.process.kill()
 
 
 def test_a_line_that_is_too_long_is_answered_and_the_server_lives(server: Server) -> None:
