@@ -27,7 +27,8 @@ create virtual table if not exists postings using fts5vocab (chunks, row);
 pragma user_version = {SHAPE};
 """
 
-# Materialized, because bm25() works only where its table is scanned, not under an aggregate. It has our k1 and b but lets the idf of a common word vanish; `factor` puts the right idf in its place.
+# FTS5's bm25() has our k1 and b but lets the idf of a common word vanish; `factor` puts the right idf in its place.
+# Materialized, because bm25() works only where its table is scanned, not under an aggregate.
 _SEARCH = """
 with asked as (
     select value ->> 0 as word, value ->> 1 as term, value ->> 2 as factor from json_each(:asked)
@@ -95,21 +96,12 @@ class Fts5KeywordIndex:
     def _take(self, after: Position, delta: Delta) -> bool:
         """Store `delta` and return True, or False if another process has moved the file from `after`."""
         rows = [(row.seq, row.doc, spelled(self._terms(row))) for row in delta.texts]
-        took = False
         with self._opened() as connection:
-            connection.execute("begin immediate")
-            try:
-                took = _position(connection) == after
-                if took:
-                    _store(connection, after, delta, rows)
-                connection.execute("commit")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("rollback")
-                raise
-        return took
+            return _taken(connection, after, delta, rows)
 
     def _search(self, terms: Sequence[QueryTerm], limit: int, docs: frozenset[int] | None) -> list[Scored]:
+        found: list[Scored] = []
+        # Inside one transaction, so that all parts of the answer are of one state.
         with self._opened() as connection, connection:
             (total,) = next(connection.execute("select count(*) from rows"))
             asked = [
@@ -120,7 +112,8 @@ class Fts5KeywordIndex:
             ]
             admitted = None if docs is None else json.dumps(sorted(docs))
             bindings = {"asked": json.dumps(asked), "docs": admitted, "limit": limit}
-            return [Scored(seq, doc, score) for seq, doc, score in connection.execute(_SEARCH, bindings)]
+            found += [Scored(seq, doc, score) for seq, doc, score in connection.execute(_SEARCH, bindings)]
+        return found
 
     @contextmanager
     def _opened(self) -> Iterator[apsw.Connection]:
@@ -197,6 +190,19 @@ def _connected(path: Path) -> apsw.Connection:
 def _position(connection: apsw.Connection) -> Position:
     row = connection.execute("select generation, seq from applied").fetchone()
     return Position(*row) if row else Position("", 0)
+
+
+def _taken(connection: apsw.Connection, after: Position, delta: Delta, rows: Sequence[tuple[int, int, str]]) -> bool:
+    connection.execute("begin immediate")
+    try:
+        if fits := _position(connection) == after:
+            _store(connection, after, delta, rows)
+        connection.execute("commit")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("rollback")
+        raise
+    return fits
 
 
 def _store(connection: apsw.Connection, after: Position, delta: Delta, rows: Sequence[tuple[int, int, str]]) -> None:

@@ -195,8 +195,9 @@ class _Work:
         if delta.upto.generation != self.at.generation or not self._data:
             self._start_over(delta.upto.generation)
         writer = self._writer or self._begin(len(delta.texts))
-        for seq in delta.removed:
-            writer.delete_documents_by_term("seq", seq)
+        if delta.removed:
+            # By query: deleting by term takes a Python int for a signed number and silently finds nothing.
+            writer.delete_documents_by_query(Query.term_set_query(self._schema, "seq", list(delta.removed)))
         for row in delta.texts:
             document = tantivy.Document()
             # Typed calls: a keyword argument would make signed numbers, and the writer dies of those.

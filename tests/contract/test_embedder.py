@@ -1,0 +1,54 @@
+"""What every embedder promises."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from knowledge.embed.memory import MemoryEmbedder
+from knowledge.embed.ports import Embedder
+from knowledge.embed.static import StaticEmbedder
+
+
+@pytest.fixture(params=["memory", "static"])
+def embedder(request: pytest.FixtureRequest) -> Embedder:
+    return MemoryEmbedder(256) if request.param == "memory" else StaticEmbedder()
+
+
+async def test_a_vector_is_one_long_or_nothing(embedder: Embedder) -> None:
+    vectors = await embedder.embed(["How to deploy the service", "", " \n\t", "été 日本 \x00 😀", "x" * 100_000])
+    assert vectors.shape == (5, embedder.dimensions)
+    assert vectors.dtype == np.float32
+    assert np.isfinite(vectors).all()
+    lengths = np.linalg.norm(vectors, axis=1)
+    assert all(length == pytest.approx(1, abs=1e-5) or length == 0 for length in lengths)
+    assert lengths[0] > 0
+    assert not vectors[1:3].any()
+
+
+async def test_the_same_text_has_the_same_vector_in_any_company(embedder: Embedder) -> None:
+    (alone,) = await embedder.embed(["the trust of a host"])
+    (among,) = (await embedder.embed(["something else", "the trust of a host", "host"]))[1:2]
+    assert np.array_equal(alone, among)
+    assert (await embedder.embed([])).shape == (0, embedder.dimensions)
+
+
+async def test_texts_that_share_words_are_closer(embedder: Embedder) -> None:
+    rollback, undo, garden = await embedder.embed(
+        ["roll back the deployment", "the deployment was rolled back", "flowers need water"]
+    )
+    assert rollback @ undo > rollback @ garden
+
+
+async def test_synonyms_are_close_without_sharing_a_word() -> None:
+    car, automobile, poem = await StaticEmbedder().embed(["car repair", "automobile maintenance", "sad poem"])
+    assert car @ automobile > car @ poem
+
+
+async def test_a_full_memory_changes_no_vector(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("knowledge.embed.static.MOST_WORDS", 4)
+    text = "one two three four five six seven eight nine ten"
+    (cramped,) = await StaticEmbedder().embed([text])
+    monkeypatch.undo()
+    (roomy,) = await StaticEmbedder().embed([text])
+    assert cramped == pytest.approx(roomy, abs=1e-5)

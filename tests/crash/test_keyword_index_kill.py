@@ -1,0 +1,61 @@
+"""A process killed while it catches up leaves an index that the next one completes, wherever it died."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from knowledge.index.memory import MemoryKeywordIndex
+from knowledge.storage.sqlite_index import SqliteIndexStore
+from tests.contract.test_index_store import IDENTITY, page
+from tests.contract.test_keyword_index import found, opened, terms_of
+
+CHILD = """
+import asyncio, sys
+from pathlib import Path
+from knowledge.index import fts5, tantivy_engine
+from knowledge.storage.sqlite_index import SqliteIndexStore
+from tests.contract.test_keyword_index import opened
+
+tantivy_engine.BATCH = fts5.BATCH = tantivy_engine.ROWS_PER_COMMIT = 7
+
+async def main(engine, folder):
+    store = await SqliteIndexStore.open(folder / "index.db")
+    index = opened(engine, folder)
+    print("ready", flush=True)
+    while await index.catch_up(store):
+        pass
+    print("done", flush=True)
+
+asyncio.run(main(sys.argv[1], Path(sys.argv[2])))
+"""
+
+
+@pytest.mark.parametrize("engine", ["tantivy", "fts5"])
+async def test_fifteen_kills_leave_an_index_equal_to_a_fresh_one(engine: str, tmp_path: Path) -> None:
+    chance = random.Random(7)  # noqa: S311 - moments of dying, not secrets
+    store = await SqliteIndexStore.open(tmp_path / "index.db")
+    await store.begin(IDENTITY)
+    for kill in range(15):
+        pages = [page(f"{chance.randrange(60)}.md", f"common w{kill}", f"common v{i}") for i in range(25)]
+        await store.apply(list({change.record.path: change for change in pages}.values()), fence=1)
+        child = subprocess.Popen([sys.executable, "-c", CHILD, engine, str(tmp_path)], stdout=subprocess.PIPE)
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+        try:
+            child.wait(chance.random() * 0.06)
+        except subprocess.TimeoutExpired:
+            child.kill()
+        child.wait()
+        child.stdout.close()
+    index, exact = opened(engine, tmp_path), MemoryKeywordIndex(terms_of)
+    await index.catch_up(store)
+    await exact.catch_up(store)
+    for word in ["common", *(f"w{kill}" for kill in range(15))]:
+        assert sorted(await found(index, word, limit=999)) == sorted(await found(exact, word, limit=999))
+    await index.close()
+    await store.close()
