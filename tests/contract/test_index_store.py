@@ -340,6 +340,29 @@ async def test_the_same_document_twice_in_one_call_is_what_came_last(store: Inde
     assert await store.progress() == Progress(1, 1)
 
 
+async def test_the_first_chunk_of_a_document_and_of_its_sections_is_known(store: IndexStore) -> None:
+    intro, deep = replace(chunk("intro"), section=()), replace(chunk("deep", 1), section=("Setup", "On Windows"))
+    await store.apply([Replace(record("a.md"), (intro, deep, replace(deep, ordinal=2))), page("empty.md")], fence=1)
+    first, second, _ = (await store.delta(START, limit=9, codes=True)).codes
+    assert await store.first_chunk(first.doc, None) == first.seq
+    assert await store.first_chunk(first.doc, "Setup > On Windows") == second.seq
+    assert await store.first_chunk(first.doc, "Nowhere") is None
+    assert await store.first_chunk(999, None) is None
+
+
+async def test_languages_are_listed_by_how_many_documents_speak_them(store: IndexStore) -> None:
+    assert list(await store.languages()) == []
+    pages = [
+        page("a.md", language="de"),
+        page("b.md", language="en"),
+        page("c.md", language="de"),
+        page("d.md", language=""),
+    ]
+    await store.apply(pages, fence=1)
+    assert (await store.languages())[0] == "de"
+    assert set(await store.languages()) == {"de", "en", ""}
+
+
 # --- every store equals memory after any changes ----------------------------------------------------------------------
 
 _paths = st.sampled_from(["a.md", "A.md", "g/a.md", "g/h/b.md", "g/h/ü c.md", "g-2/x.md", "g/h/i/j.md"])
