@@ -80,7 +80,7 @@ class BoundedLines:
                 head, newline, rest = rest.partition(b"\n")
             size += len(head)
             held = [*held, head] if size <= self._longest else []
-        if held and size <= self._longest:
+        if 0 < size <= self._longest:
             yield b"".join(held).decode("utf-8", "replace")
 
     async def _oversize(self, size: int) -> None:
