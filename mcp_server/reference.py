@@ -11,7 +11,7 @@ from mcp_server.tools.registry import AnySpec
 
 _FRONT = """---
 title: {title}
-summary: {summary}
+summary: "{summary}"
 tags: [reference, generated]
 kind: reference
 ---

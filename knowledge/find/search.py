@@ -259,7 +259,7 @@ class Finder:
             path=row.path,
             section=chunk_section(row.section),
             title=row.title,
-            snippet=snippet(row.text, question.content, limit_chars=min(room, 800)),
+            snippet=snippet(_below_heading(row.text), question.content, limit_chars=min(room, 800)),
             score=round(score, 4),
             line_start=row.line_start,
             line_end=row.line_end,
@@ -285,6 +285,12 @@ class Finder:
         by_words = {hit.seq for hit in ranking.keyword[:TOP_OF_LIST]}
         by_meaning = {hit.seq for hit in ranking.vectors[:TOP_OF_LIST]}
         return Signs(coverage, best in by_words and best in by_meaning, cosine, best in ranking.exact)
+
+
+def _below_heading(text: str) -> str:
+    """Return `text` without the heading it begins with, which `section` says already; the heading if that is all."""
+    first, _, rest = text.partition("\n")
+    return rest.lstrip("\n") if first.lstrip().startswith("#") and rest.strip() else text
 
 
 def _rarest(content: Sequence[str], known: Mapping[str, int]) -> list[str]:
