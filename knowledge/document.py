@@ -64,7 +64,7 @@ class Document:
     blocks: tuple[Block, ...] = field(default=(), repr=False, compare=False)
 
 
-_SENTENCE = re.compile(r"(?<=[.!?])[\"')\]]*\s|(?<=[\u3002\uff01\uff1f])")
+_SENTENCE = re.compile(r"[.!?][\"')\]]*(?=\s)|[\u3002\uff01\uff1f]")
 _ONLY_LINKS = re.compile(r"(?:!?\[[^\]]*+\]*+(?:\([^)]*+\)|\[[^\]]*+\])?\)?[\s|·,•-]*+)++$")
 _CALLOUT = re.compile(r"^ {0,3}> ?\[![^\]\n]*\].*$", re.MULTILINE)
 _QUOTE_MARK = re.compile(r"^ {0,3}> ?", re.MULTILINE)
@@ -276,7 +276,7 @@ def _first_sentence(text: str, block: Block) -> str:
     read = plain(re.sub(r"!\[[^\[\]]*+\](?:\([^()]*+\))?", "", text))
     if not _WORDY.search(re.sub(r"(?<!\S)#\S+", "", read)):
         return ""
-    ends = [found.start() for found in _SENTENCE.finditer(read)]
+    ends = [found.end() for found in _SENTENCE.finditer(read)]
     return next((read[:end].strip() for end in ends if end >= 20), read)
 
 

@@ -53,7 +53,10 @@ def plain(text: str) -> str:
         text = _LINK.sub(r"\1", _IMAGE.sub(r"\1", text))
     if "<" in text:
         text = _TAG_PAIR.sub("", _AUTOLINK.sub(r"\1", text))
-    text = _UNDERSCORE.sub("", _STRONG.sub("", text))
+    if "*" in text or "~~" in text or "==" in text:
+        text = _STRONG.sub("", text)
+    if "_" in text:
+        text = _UNDERSCORE.sub("", text)
     text = _ENTITY.sub(lambda found: _ENTITIES[found[0]], text) if "&" in text else text
     return " ".join(_KEPT.sub(lambda found: kept[int(found[1])], text).split())
 
