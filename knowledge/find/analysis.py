@@ -33,6 +33,8 @@ _ASCII_TOKEN = re.compile(r"\w+(?:[.-]\w+)*(?:\+\+|#(?!\w))?", re.ASCII)
 _TOKEN = re.compile(
     rf"[{_UNSPACED}]+|(?:(?![{_UNSPACED}])[\w{_MARKS}])+(?:[.-](?:(?![{_UNSPACED}])[\w{_MARKS}])+)*(?:\+\+|\#(?!\w))?"
 )
+_SPACED_TOKEN = re.compile(_ASCII_TOKEN.pattern)
+_RARE = re.compile(f"[{_UNSPACED}{_MARKS}]")
 _IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 _JOINERS = re.compile(r"[._+#-]+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -76,14 +78,22 @@ _ALGORITHMS = {
 
 def words(text: str) -> list[str]:
     """Return the words of `text` in order, case-folded; `foo_bar`, `v1.2` and `camelCase` are followed by their parts."""
-    if text.isascii():
-        found = _ASCII_TOKEN.findall(text)
-        # A token as long as a file would stay in the cache.
-        if found and max(map(len, found)) > _LONGEST_TOKEN:
-            return list(chain.from_iterable(_expanded(token) for token in found))
-        return list(chain.from_iterable(map(_expand, found)))
+    pattern = _ASCII_TOKEN
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+        if _RARE.search(text):
+            return _words_of_rare_scripts(text)
+        pattern = _SPACED_TOKEN
+    found = pattern.findall(text)
+    # A token as long as a file would stay in the cache.
+    if found and max(map(len, found)) > _LONGEST_TOKEN:
+        return list(chain.from_iterable(map(_expanded, found)))
+    return list(chain.from_iterable(map(_expand, found)))
+
+
+def _words_of_rare_scripts(text: str) -> list[str]:
     out: list[str] = []
-    for token in _TOKEN.findall(unicodedata.normalize("NFKC", text)):
+    for token in _TOKEN.findall(text):
         if _IS_UNSPACED.match(token):
             out += _characters_and_pairs(token)
         else:
