@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from knowledge.errors import CorruptDatabase, LeaseLost, StorageError, VaultUnavailable
+from knowledge.errors import CorruptDatabase, LeaseLost, VaultUnavailable
 from knowledge.index.follow import follow
 from knowledge.vault import Problem
 
@@ -99,7 +99,7 @@ class IndexingService:
     async def _ask(self) -> Lease | None:
         try:
             lease = await self._state.acquire_lease(LEASE, self._holder, now=self._now(), ttl_s=TTL_S)
-        except StorageError as error:
+        except Exception as error:  # noqa: BLE001  whatever the store has, the process that searches must live on
             self._trouble("state", f"cannot ask whether to index: {error}")
             return None
         self._troubles.pop("state", None)
@@ -109,7 +109,7 @@ class IndexingService:
         with anyio.move_on_after(RENEW_S, shield=True):
             try:
                 await self._state.release_lease(LEASE, self._holder)
-            except StorageError:
+            except Exception:  # noqa: BLE001  as above
                 log.warning("the indexing lease was not given back; it expires", exc_info=True)
 
     async def _lead(self, lease: Lease) -> None:
@@ -158,7 +158,7 @@ class IndexingService:
         try:
             if self._rebuild is not None:
                 await self._rebuild(error.reason)
-        except StorageError as again:
+        except Exception as again:  # noqa: BLE001  tried again with the next round
             self._trouble("work", f"the index is damaged and cannot be built anew: {again}")
 
     async def _keep_fresh(self, fence: int) -> None:
@@ -170,6 +170,8 @@ class IndexingService:
             if self._watching:
                 tasks.start_soon(self._watch, started)
                 await started.wait()
+            if self._watching and not self._watch_ended:
+                self._troubles.pop("watch", None)
             try:
                 await self._follow(fence, watched=self._watching and not self._watch_ended)
             except Exception as error:  # noqa: BLE001  raised below, as itself and not in a group
@@ -187,7 +189,8 @@ class IndexingService:
             reason = str(error)
         self._trouble("watch", f"files cannot be watched ({reason}); they are compared every few seconds instead")
         self._watch_ended = True
-        self._arrived.set()
+        if started.is_set():
+            self._arrived.set()
         started.set()
 
     def _collect(self, paths: set[str]) -> None:
@@ -206,8 +209,8 @@ class IndexingService:
         while True:
             with anyio.move_on_after(HEARTBEAT_S):
                 await self._arrived.wait()
-            if self._pending:
-                paths, self._pending, self._arrived = self._pending, set(), anyio.Event()
+            paths, self._pending, self._arrived = self._pending, set(), anyio.Event()
+            if paths:
                 await self._publish(await self._indexer.update(paths, fence))
             same = folder == await anyio.to_thread.run_sync(vault.identity)
             if not same or (watched and self._watch_ended) or generation != (await index.position()).generation:
@@ -234,7 +237,7 @@ class IndexingService:
         publish = partial(self._state.publish, *(("doc", outcomes.changed) if few else ("map", ("",))))
         try:
             await publish()
-        except StorageError:
+        except Exception:  # noqa: BLE001  the index is right; who is not told will see it at the next look
             log.warning("what changed could not be announced", exc_info=True)
 
     def _trouble(self, what: str, sentence: str) -> None:
