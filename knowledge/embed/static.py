@@ -18,7 +18,9 @@ from knowledge.errors import EmbedderUnavailable
 
 DIMENSIONS = 256
 MOST_WORDS = 32_768
-"""Distinct words whose vectors are kept (1 KiB each); a text beyond that starts the memory over."""
+"""Distinct words whose vectors are kept (1 KiB each)."""
+KEPT_WORDS = MOST_WORDS * 3 // 4
+"""The words met first, mostly the frequent ones, stay for ever; only the rest of the room is used again when full."""
 _WEIGHTS = "weights/l2_supercat_256.safetensors"
 _TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 
@@ -89,8 +91,9 @@ class _Lexicon:
 
     def add_up(self, words: Sequence[str], into: NDArray[np.float32]) -> None:
         """Make `into` the sum of the vectors of `words`, each as often as it occurs."""
-        for start in range(0, len(words), MOST_WORDS):
-            some = words[start : start + MOST_WORDS]
+        room = MOST_WORDS - KEPT_WORDS
+        for start in range(0, len(words), room):
+            some = words[start : start + room]
             places = np.fromiter(self._known(some), np.intp, len(some))
             distinct, counts = np.unique(places, return_counts=True)
             into += counts.astype(np.float32) @ self._vectors[distinct]
@@ -100,8 +103,8 @@ class _Lexicon:
         places = self._places
         new = [word for word in dict.fromkeys(words) if word not in places]
         if len(places) + len(new) > MOST_WORDS:
-            places.clear()
-            new = list(dict.fromkeys(words))
+            self._places = places = {word: place for word, place in places.items() if place < KEPT_WORDS}
+            new = [word for word in dict.fromkeys(words) if word not in places]
         if new:
             self._learn(new)
         return [places[word] for word in words]

@@ -47,6 +47,7 @@ async def test_synonyms_are_close_without_sharing_a_word() -> None:
 
 async def test_a_full_memory_changes_no_vector(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("knowledge.embed.static.MOST_WORDS", 4)
+    monkeypatch.setattr("knowledge.embed.static.KEPT_WORDS", 2)
     text = "one two three four five six seven eight nine ten"
     (cramped,) = await StaticEmbedder().embed([text])
     monkeypatch.undo()

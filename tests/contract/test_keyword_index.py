@@ -149,7 +149,7 @@ async def test_a_deleted_index_comes_back(engine: str, store: MemoryIndexStore, 
     await store.apply(PAGES, fence=1)
     index = opened(engine, tmp_path)
     await index.catch_up(store)
-    for path in tmp_path.iterdir():
+    for path in tmp_path.iterdir():  # noqa: ASYNC240 - a test may block its own loop
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     await found(index, "apple")
     await index.catch_up(store)
@@ -166,7 +166,7 @@ async def test_a_damaged_index_is_made_anew(
     first = opened(engine, tmp_path)
     await first.catch_up(store)
     await first.close()
-    for path in tmp_path.rglob("*"):
+    for path in tmp_path.rglob("*"):  # noqa: ASYNC240 - a test may block its own loop
         if path.is_file():
             path.write_bytes(damage)
     index = opened(engine, tmp_path)
@@ -223,7 +223,7 @@ async def test_three_processes_at_once_make_one_index(engine: str, tmp_path: Pat
     store = await SqliteIndexStore.open(tmp_path / "index.db")
     await store.begin(IDENTITY)
     await store.apply([page(f"{i}.md", f"common w{i}", "common again") for i in range(300)], fence=1)
-    children = [subprocess.Popen([sys.executable, "-c", CHILD, engine, str(tmp_path)]) for _ in range(3)]
+    children = [subprocess.Popen([sys.executable, "-c", CHILD, engine, str(tmp_path)]) for _ in range(3)]  # noqa: ASYNC220 - the child works while this test goes on
     for i in range(20):
         await store.apply([page(f"{i}.md", f"common changed{i}")], fence=1)
     assert [child.wait(60) for child in children] == [0, 0, 0]

@@ -43,7 +43,7 @@ async def test_fifteen_kills_leave_an_index_equal_to_a_fresh_one(engine: str, tm
     for kill in range(15):
         pages = [page(f"{chance.randrange(60)}.md", f"common w{kill}", f"common v{i}") for i in range(25)]
         await store.apply(list({change.record.path: change for change in pages}.values()), fence=1)
-        child = subprocess.Popen([sys.executable, "-c", CHILD, engine, str(tmp_path)], stdout=subprocess.PIPE)
+        child = subprocess.Popen([sys.executable, "-c", CHILD, engine, str(tmp_path)], stdout=subprocess.PIPE)  # noqa: ASYNC220 - the child works while this test goes on
         assert child.stdout is not None
         assert child.stdout.readline() == b"ready\n"
         try:
