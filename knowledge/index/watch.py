@@ -109,7 +109,7 @@ class IndexingService:
         with anyio.move_on_after(RENEW_S, shield=True):
             try:
                 await self._state.release_lease(LEASE, self._holder)
-            except Exception:  # noqa: BLE001  as above
+            except Exception:
                 log.warning("the indexing lease was not given back; it expires", exc_info=True)
 
     async def _lead(self, lease: Lease) -> None:
@@ -237,7 +237,7 @@ class IndexingService:
         publish = partial(self._state.publish, *(("doc", outcomes.changed) if few else ("map", ("",))))
         try:
             await publish()
-        except Exception:  # noqa: BLE001  the index is right; who is not told will see it at the next look
+        except Exception:  # the index is right all the same
             log.warning("what changed could not be announced", exc_info=True)
 
     def _trouble(self, what: str, sentence: str) -> None:

@@ -9,6 +9,7 @@ from time import time_ns
 from typing import TYPE_CHECKING
 
 import anyio
+import anyio.from_thread
 import pytest
 
 from knowledge.embed.memory import MemoryEmbedder
@@ -227,6 +228,13 @@ async def test_where_files_cannot_be_watched_they_are_compared(root: Path, monke
     monkeypatch.setattr(watch, "LOOK_S", 0.1)
     monkeypatch.setattr(watch, "HEARTBEAT_S", 0.05)
     process = Process(root, MemoryStateStore(), MemoryIndexStore())
+    identity, beats = process.indexer.vault.identity, []
+
+    def beat() -> tuple[int, int]:
+        beats.append(anyio.from_thread.run_sync(anyio.current_time))
+        return identity()
+
+    monkeypatch.setattr(process.indexer.vault, "identity", beat)
 
     async def has(path: str) -> bool:
         return path in await process.paths()
@@ -236,3 +244,4 @@ async def test_where_files_cannot_be_watched_they_are_compared(root: Path, monke
         (root / "b.md").write_text("# B\n", encoding="utf-8")
         await until(partial(has, "b.md"))
         assert "files cannot be watched" in process.service.problems[0].reason
+        assert len(beats) <= (beats[-1] - beats[0]) / 0.04 + 3, "it rests between looks"
