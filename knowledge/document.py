@@ -157,7 +157,7 @@ def section_text(document: Document, heading: Heading) -> tuple[int, int, str]:
     return heading.line, last, "\n".join(lines[heading.line - 1 : last])
 
 
-def section_lines(document: Document) -> dict[int, int]:
+def section_tokens(document: Document) -> dict[int, int]:
     """Return, by the line of each heading, the tokens of its whole section, the sections inside it included."""
     ends: list[int] = []
     at = 0
@@ -337,4 +337,4 @@ def _anchors(headings: Sequence[Heading]) -> dict[str, Heading]:
     return found
 
 
-__all__ = ["Document", "Heading", "find_section", "parse", "plain", "section_lines", "section_text", "shortened"]
+__all__ = ["Document", "Heading", "find_section", "parse", "plain", "section_tokens", "section_text", "shortened"]

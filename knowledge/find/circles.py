@@ -11,7 +11,7 @@ from typing import Literal
 
 import anyio.to_thread
 
-from knowledge.document import Document, find_section, parse, section_lines, section_text
+from knowledge.document import Document, find_section, parse, section_tokens, section_text
 from knowledge.errors import AmbiguousName, InvalidPath, NoSuchPath, UnknownRevision, UnreadableDocument
 from knowledge.map import Entry, describe_directory, readable
 from knowledge.paths import INDEX_NAME, MARKDOWN_SUFFIXES, clean_path, is_markdown, parent
@@ -305,7 +305,7 @@ def _page(text: str, offset: int) -> tuple[str, int | None]:
 
 
 def _outline(document: Document) -> list[OutlineLine]:
-    lengths = section_lines(document)
+    lengths = section_tokens(document)
     headings = document.headings
     level = 6
     while len(headings) > MOST_OUTLINE and level > 1:

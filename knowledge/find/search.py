@@ -179,11 +179,11 @@ class Finder:
 
     async def _question(self, query: str) -> _Question:
         asked = list(dict.fromkeys(words(query)))
-        content = [word for word in asked if not is_stop_word(word)] or asked
+        languages = await self._languages()
+        content = [word for word in asked if not is_stop_word(word, languages)] or asked
         known = await self._index.frequencies(content)
         if len(content) > MOST_TERMS:
             content = _rarest(content, known)
-        languages = await self._languages()
         corrections = await self._corrections(content, known)
         last = asked[-1] if asked and query[-1:].isalnum() else ""
         completions = await self._completions(last)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge.document import Document, find_section, parse, plain, section_lines, section_text
+from knowledge.document import Document, find_section, parse, plain, section_tokens, section_text
 from knowledge.errors import AmbiguousName, NoSuchSection
 
 
@@ -203,7 +203,7 @@ def test_thousands_of_headings_are_all_there_with_their_paths() -> None:
     found = doc("".join(f"# H{n}\n\n## Sub\n\ntext\n\n" for n in range(3000)))
     assert len(found.headings) == 6000
     assert found.headings[-1].path == ("H2999", "Sub")
-    assert len(section_lines(found)) == 6000
+    assert len(section_tokens(found)) == 6000
 
 
 GUIDE = "# Guide\n\nintro\n\n## Set up\n\none\n\n### On `Linux`\n\ntwo\n\n## Use\n\n### On Linux\n\nthree\n\n"
@@ -256,7 +256,7 @@ def test_section_tokens_are_those_of_its_lines(lines: list[str]) -> None:
         ends = [h.line - 1 for h in found.headings if h.line > heading.line and h.level <= heading.level]
         own = lines[heading.line - 1 : ends[0]] if ends else lines[heading.line - 1 :]
         size = len("\n".join(own)) + bool(ends)
-        assert section_lines(found)[heading.line] == -(-size // 4)
+        assert section_tokens(found)[heading.line] == -(-size // 4)
 
 
 @pytest.mark.parametrize(
