@@ -212,6 +212,8 @@ class IndexingService:
             paths, self._pending, self._arrived = self._pending, set(), anyio.Event()
             if paths:
                 await self._publish(await self._indexer.update(paths, fence))
+                # Its keyword part may have failed, or found a predecessor at work; looking again costs next to nothing.
+                settled_at = min(settled_at, anyio.current_time() + self._settle_s)
             same = folder == await anyio.to_thread.run_sync(vault.identity)
             if not same or (watched and self._watch_ended) or generation != (await index.position()).generation:
                 raise _StartOver
