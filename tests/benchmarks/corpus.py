@@ -19,8 +19,8 @@ from random import Random
 from tests.benchmarks.shapes import BLOCKS, paragraph
 from tests.benchmarks.vocabulary import STEMS, TOPIC_EXPONENT, Topic, Vocabulary, Weighted, build, zipf
 
-CHUNK_CHARACTERS = 1_600
-"""A section longer than this is expected to be cut; only the estimate of chunks rests on it."""
+CHUNK_CHARACTERS = 1_200
+"""A chunk is expected to close at the block that reaches this; only the estimate of chunks rests on it."""
 SECTIONS_MEDIAN, SECTIONS_SIGMA, SECTIONS_MOST = 5.0, 0.8, 150
 WORDS_MEDIAN, WORDS_SIGMA, WORDS_MOST = 85.0, 0.6, 1_500
 PAGES_A_DIRECTORY = 28
@@ -208,11 +208,9 @@ class _Writer:
             if section == 0:
                 phrase = _phrase(rng, own, draw)
                 blocks.insert(0, [f"{phrase.capitalize()}."])
-            size = 0
             for block in blocks:
                 lines += [*block, ""]
-                size += sum(map(len, block)) + len(block)
-            chunks += max(1, math.ceil(size / CHUNK_CHARACTERS))
+            chunks += _expected_chunks(blocks)
         return "\n".join(lines), chunks, phrase
 
     def _section(self, draw: partial[list[str]]) -> list[list[str]]:
@@ -237,6 +235,15 @@ class _Writer:
         drawn = words.draw(self._rng, about) + self._vocabulary.common.draw(self._rng, count - about)
         self._rng.shuffle(drawn)
         return drawn
+
+
+def _expected_chunks(blocks: Sequence[Sequence[str]]) -> int:
+    chunks = size = 0
+    for block in blocks:
+        size += sum(map(len, block)) + len(block)
+        if size >= CHUNK_CHARACTERS:
+            chunks, size = chunks + 1, 0
+    return chunks + (size > 0)
 
 
 def _page_words(own: Sequence[str], topic: Topic) -> Weighted:

@@ -64,7 +64,7 @@ def index(base: Base) -> Indexing:
     )
     seconds = time.perf_counter() - began
     outcome: dict[str, Any] = json.loads(said.stdout)
-    chunks = int(outcome["chunks"])
+    chunks = int(outcome["embedded_chunks"])  # from nothing, every chunk is embedded
     return Indexing(int(outcome["documents"]), chunks, seconds, chunks / seconds)
 
 
@@ -234,7 +234,7 @@ async def _until_found(server: Served, page: Path, number: int) -> float:
     saved = _save(page, word)
     until = saved + CHANGE_WITHIN_S
     while time.perf_counter() < until:
-        _, answer = await server.timed("kb_search", {"query": word, "limit": 1})
+        _, answer = await server.timed("kb_search", {"query": word})
         if any(word in hit["snippet"] for hit in answer["hits"]):
             return time.perf_counter() - saved
     raise TimeoutError(f"a change of {page.name} was not searchable within {CHANGE_WITHIN_S} s")
