@@ -19,8 +19,8 @@ from random import Random
 from tests.benchmarks.shapes import BLOCKS, paragraph
 from tests.benchmarks.vocabulary import STEMS, TOPIC_EXPONENT, Topic, Vocabulary, Weighted, build, zipf
 
-CHUNK_CHARACTERS = 1_200
-"""A chunk is expected to close at the block that reaches this; only the estimate of chunks rests on it."""
+CHUNK_CHARACTERS = 900
+"""Fitted to how sections are cut; only the estimate of chunks rests on it."""
 SECTIONS_MEDIAN, SECTIONS_SIGMA, SECTIONS_MOST = 5.0, 0.8, 150
 WORDS_MEDIAN, WORDS_SIGMA, WORDS_MOST = 85.0, 0.6, 1_500
 PAGES_A_DIRECTORY = 28
