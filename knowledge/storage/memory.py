@@ -67,8 +67,8 @@ class MemoryStateStore:
         """Return all, by principal."""
         return [self._standings[principal] for principal in sorted(self._standings)]
 
-    async def set_standing(self, standing: Standing, *, reason: str, by: str) -> None:
-        """Replace the principal's standing and add one line to its history; a new principal's score was 0 before."""
+    async def set_standing(self, standing: Standing, *, reason: str, by: str, unseen: float = 0.0) -> None:
+        """Replace the principal's standing and add one line to its history; a new principal's score was `unseen`."""
         before = self._standings.get(standing.principal)
         self._standings[standing.principal] = standing
         self._history.append(
@@ -76,7 +76,7 @@ class MemoryStateStore:
                 id=len(self._history) + 1,
                 principal=standing.principal,
                 at=standing.updated_at,
-                score_before=before.score if before else 0.0,
+                score_before=before.score if before else unseen,
                 score_after=standing.score,
                 reason=reason,
                 by=by,

@@ -91,8 +91,11 @@ class StateStore(Protocol):
         """Return all, by principal."""
         ...
 
-    async def set_standing(self, standing: Standing, *, reason: str, by: str) -> None:
-        """Replace the principal's standing and add one line to its history, both or neither."""
+    async def set_standing(self, standing: Standing, *, reason: str, by: str, unseen: float = 0.0) -> None:
+        """Replace the principal's standing and add one line to its history, both or neither.
+
+        The line says which score it had before; `unseen` is that of a principal of which nothing was recorded.
+        """
         ...
 
     async def history(self, principal: str, *, limit: int) -> Sequence[StandingChange]:

@@ -81,15 +81,15 @@ class SqliteStateStore:
         rows: Any = self._database.query("SELECT * FROM standing ORDER BY principal")
         return [_standing(row) for row in rows]
 
-    async def set_standing(self, standing: Standing, *, reason: str, by: str) -> None:
-        """Replace the principal's standing and add one line to its history; a new principal's score was 0 before."""
+    async def set_standing(self, standing: Standing, *, reason: str, by: str, unseen: float = 0.0) -> None:
+        """Replace the principal's standing and add one line to its history; a new principal's score was `unseen`."""
         s, at = standing, _micros(standing.updated_at)
 
         def change(c: apsw.Connection) -> None:
             c.execute(
                 "INSERT INTO standing_change (principal, at_us, score_before, score_after, reason, decided_by) "
-                "VALUES (?1, ?2, coalesce((SELECT score FROM standing WHERE principal = ?1), 0.0), ?3, ?4, ?5)",
-                (s.principal, at, s.score, reason, by),
+                "VALUES (?1, ?2, coalesce((SELECT score FROM standing WHERE principal = ?1), ?6), ?3, ?4, ?5)",
+                (s.principal, at, s.score, reason, by, unseen),
             )
             row = (s.principal, s.score, s.floor, s.ceiling, int(s.frozen), at)
             c.execute("INSERT OR REPLACE INTO standing VALUES (?, ?, ?, ?, ?, ?)", row)

@@ -70,5 +70,7 @@ async def grant(state: StateStore, principal: str, level: float, *, by: str, now
     usual = UNENROLLED_CEILING if is_unenrolled(principal) else FIRST_CEILING
     ceiling = max(usual, level) if level >= FIRST_FLOOR else int(level) + 0.9
     standing = Standing(principal, float(level), float(level), float(ceiling), frozen=False, updated_at=now)
-    await state.set_standing(standing, reason=f"granted level {level:g}", by=by)
+    # Of a principal that only read nothing is recorded, but it held something.
+    unseen = first_standing(principal, now=now).score
+    await state.set_standing(standing, reason=f"granted level {level:g}", by=by, unseen=unseen)
     return standing

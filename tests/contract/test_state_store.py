@@ -80,6 +80,14 @@ async def test_every_change_of_a_standing_leaves_one_line_of_history_newest_firs
     assert (await store.history("ada@desktop", limit=9))[-1].score_before == 0.0
 
 
+async def test_the_first_change_begins_at_the_score_that_an_unseen_principal_holds(store: StateStore) -> None:
+    for minute, score in enumerate((3.0, 1.0)):
+        change = standing(score=score, at=NOW + minute * MINUTE)
+        await store.set_standing(change, reason="granted", by="ada", unseen=2.0)
+    found = [(c.score_before, c.score_after) for c in await store.history("ada@desktop", limit=9)]
+    assert found == [(3.0, 1.0), (2.0, 3.0)]
+
+
 async def test_a_lease_is_held_by_one_until_it_expires(store: StateStore) -> None:
     mine = await store.acquire_lease("index", "a", now=NOW, ttl_s=30)
     assert mine is not None
