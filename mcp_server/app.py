@@ -18,6 +18,7 @@ import anyio
 from mcp.server.context import ServerRequestContext
 from mcp.server.subscriptions import InMemorySubscriptionBus
 
+from knowledge.chunk import Chunk
 from knowledge.find.analysis import RECIPE, analyzer
 from knowledge.find.circles import Circles
 from knowledge.find.search import Engines, Finder
@@ -184,7 +185,8 @@ def _keyword(folder: Path) -> KeywordIndex:
 
 def indexed_terms(row: TextRow) -> Sequence[str]:
     """Return what a keyword index stores of a chunk: the terms of its heading path and text alike."""
-    return analyzer(row.language).terms(" ".join((*row.section, row.text)))
+    # The very text that was embedded: during a run its words are still known.
+    return analyzer(row.language).terms(Chunk(0, row.section, 0, 0, row.text).indexed_text)
 
 
 class Vocabularies:
@@ -193,6 +195,7 @@ class Vocabularies:
     def __init__(self) -> None:
         self._at: object = None
         self._known: Vocabulary | None = None
+        self._found: dict[str, Sequence[str]] = {}
 
     async def near(self, index: IndexStore, word: str) -> Sequence[str]:
         """Return the known words that `word` may have been meant to be, most frequent first."""
@@ -201,8 +204,10 @@ class Vocabularies:
         position = await index.position()
         if self._known is None or self._at != position:
             self._known = await anyio.to_thread.run_sync(Vocabulary, await index.vocabulary())
-            self._at = position
-        return near(word, self._known)
+            self._at, self._found = position, {}
+        if word not in self._found:
+            self._found[word] = near(word, self._known)
+        return self._found[word]
 
 
 @asynccontextmanager

@@ -48,6 +48,7 @@ def snippet(text: str, query_words: Sequence[str], *, limit_chars: int = 320) ->
 
 
 def _units(text: str, asked: Sequence[str]) -> list[_Unit]:
+    alike = _Alike(asked)
     lines = text.split("\n")
     code = {
         number
@@ -61,17 +62,28 @@ def _units(text: str, asked: Sequence[str]) -> list[_Unit]:
         starts = [0] if number in code else [0, *(found.end() for found in _SENTENCE.finditer(line))]
         for start, end in zip(starts, [*starts[1:], len(line)], strict=True):
             if line[start:end].strip():
-                units.append(
-                    _Unit(at + start, at + start + len(line[start:end].rstrip()), _hits(line[start:end], asked))
-                )
+                units.append(_Unit(at + start, at + start + len(line[start:end].rstrip()), alike.hits(line[start:end])))
         at += len(line) + 1
     return units
 
 
-def _hits(text: str, asked: Sequence[str]) -> frozenset[int]:
-    """Return which of the words asked for `text` has, in any inflection that begins alike."""
-    present = set(words(text))
-    return frozenset(index for index, word in enumerate(asked) if any(_same(word, other) for other in present))
+class _Alike:
+    """The words asked for, by how they begin: two words are the same only if their first letters are."""
+
+    def __init__(self, asked: Sequence[str]) -> None:
+        self._by_start: dict[str, list[tuple[int, str]]] = {}
+        for index, word in enumerate(asked):
+            self._by_start.setdefault(word[:SHORTEST_STEM], []).append((index, word))
+
+    def hits(self, text: str) -> frozenset[int]:
+        """Return which of the words asked for `text` has, in any inflection that begins alike."""
+        by_start = self._by_start
+        return frozenset(
+            index
+            for word in set(words(text))
+            for index, other in by_start.get(word[:SHORTEST_STEM], ())
+            if _same(other, word)
+        )
 
 
 def _same(asked: str, other: str) -> bool:
