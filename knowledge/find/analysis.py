@@ -10,18 +10,27 @@ them): `cafe` finds `café`. An apostrophe parts words; what it leaves (`s`, `l`
 from __future__ import annotations
 
 import re
+import threading
 import unicodedata
-from collections.abc import Callable, Iterable
-from functools import cache, lru_cache
-from itertools import chain
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from itertools import chain, filterfalse
+from typing import TypeVar
 
 from knowledge.language import STOP_WORDS
+
+T = TypeVar("T")
 
 RECIPE: int = 1
 """Goes up whenever the same text would give other terms: an index made by another recipe is rebuilt."""
 LONGEST_WORD = 64
 """Longer words are dropped: they are keys, hashes and data, and nobody asks for them."""
-CACHED_STEMS = 50_000
+CACHED_STEMS = 100_000
+"""Stems kept of each language; finding one takes a thousand times as long as looking it up."""
+CACHED_RUNS = 65_536
+LONGEST_CACHED_RUN = 40
+MOST_REMEMBERED = 8_000_000
+"""Characters of text whose words are kept during a long run: what it indexes in some seconds."""
 
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
@@ -78,27 +87,88 @@ _ALGORITHMS = {
 
 def words(text: str) -> list[str]:
     """Return the words of `text` in order, case-folded; `foo_bar`, `v1.2` and `camelCase` are followed by their parts."""
-    pattern = _ASCII_TOKEN
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
-        if _RARE.search(text):
-            return _words_of_rare_scripts(text)
-        pattern = _SPACED_TOKEN
-    found = pattern.findall(text)
-    # A token as long as a file would stay in the cache.
-    if found and max(map(len, found)) > _LONGEST_TOKEN:
-        return list(chain.from_iterable(map(_expanded, found)))
-    return list(chain.from_iterable(map(_expand, found)))
+    # No word has a blank in it, and the runs between blanks come again and again.
+    return list(chain.from_iterable(map(_words_of_runs.__getitem__, text.split())))
 
 
-def _words_of_rare_scripts(text: str) -> list[str]:
-    out: list[str] = []
-    for token in _TOKEN.findall(text):
-        if _IS_UNSPACED.match(token):
-            out += _characters_and_pairs(token)
-        else:
-            out += _expanded(token) if len(token) > _LONGEST_TOKEN else _expand(token)
-    return out
+def remember_words(text: str) -> Sequence[str]:
+    """Return `words(text)` and keep them a while for `remembered_words`: indexing asks for them three times."""
+    found = _recent.words.get(text)
+    return _recent.keep(text, words(text)) if found is None else found
+
+
+def remembered_words(text: str) -> Sequence[str]:
+    """Return `words(text)`, which need not be made again when they were kept."""
+    found = _recent.words.get(text)
+    return words(text) if found is None else found
+
+
+def forget_words() -> None:
+    """Keep no text and its words any longer."""
+    _recent.clear()
+
+
+class _Recent:
+    """Texts and their words, the newest of them, up to `MOST_REMEMBERED` characters."""
+
+    def __init__(self) -> None:
+        self.words: dict[str, Sequence[str]] = {}
+        self._size = 0
+        self._changing = threading.Lock()
+
+    def keep(self, text: str, found: Sequence[str]) -> Sequence[str]:
+        with self._changing:
+            if text not in self.words and len(text) <= MOST_REMEMBERED:
+                self.words[text] = found
+                self._size += len(text)
+                while self._size > MOST_REMEMBERED:
+                    oldest = next(iter(self.words))
+                    self._size -= len(oldest)
+                    del self.words[oldest]
+        return found
+
+    def clear(self) -> None:
+        with self._changing:
+            self.words.clear()
+            self._size = 0
+
+
+_recent = _Recent()
+
+
+class _Memory(dict[str, T]):
+    """Remembers what `find` finds for a text. What was met first, mostly the frequent, stays when it is full."""
+
+    def __init__(self, find: Callable[[str], T], most: int, longest: int) -> None:
+        super().__init__()
+        self._find, self._most, self._longest = find, most, longest
+
+    def __missing__(self, text: str) -> T:
+        found = self._find(text)
+        if len(text) > self._longest:
+            return found
+        if len(self) >= self._most:
+            for _ in range(self._most // 4):
+                self.popitem()
+        self[text] = found
+        return found
+
+
+def _words_of_run(run: str) -> tuple[str, ...]:
+    """Return the words of a text without blanks."""
+    if run.isascii():
+        found = _ASCII_TOKEN.findall(run)
+    elif not _RARE.search(run):
+        found = _SPACED_TOKEN.findall(run)
+    else:
+        return tuple(chain.from_iterable(map(_of_rare_script, _TOKEN.findall(run))))
+    return _expanded(found[0]) if len(found) == 1 else tuple(chain.from_iterable(map(_expanded, found)))
+
+
+def _of_rare_script(token: str) -> tuple[str, ...]:
+    return _characters_and_pairs(token) if _IS_UNSPACED.match(token) else _expanded(token)
 
 
 class Analyzer:
@@ -107,12 +177,11 @@ class Analyzer:
     def __init__(self, language: str) -> None:
         self.language = language
         self._stop = STOP_WORDS.get(language, frozenset())
-        self._term = _stemmer(language)
+        self._stems = _stems(language)
 
     def terms(self, text: str) -> list[str]:
         """Return the stems of the words of `text`, in order, without stop words."""
-        stop, term = self._stop, self._term
-        return [term(word) for word in words(text) if word not in stop]
+        return list(map(self._stems.__getitem__, filterfalse(self._stop.__contains__, remembered_words(text))))
 
 
 @cache
@@ -123,7 +192,7 @@ def analyzer(language: str) -> Analyzer:
 
 def stem(word: str, language: str) -> str:
     """Return the term that `word` (case-folded, as from `words`) is indexed as in a text of `language`."""
-    return _stemmer(language)(word)
+    return _stems(language)[word]
 
 
 def is_stop_word(word: str, languages: Iterable[str] = ()) -> bool:
@@ -132,9 +201,6 @@ def is_stop_word(word: str, languages: Iterable[str] = ()) -> bool:
     if not asked:
         return word in _ALL_STOP_WORDS
     return any(word in STOP_WORDS.get(language, ()) for language in asked)
-
-
-_LONGEST_TOKEN = 4 * LONGEST_WORD
 
 
 def _expanded(token: str) -> tuple[str, ...]:
@@ -149,9 +215,6 @@ def _expanded(token: str) -> tuple[str, ...]:
     return tuple(word for word in found if word and len(word) <= LONGEST_WORD)
 
 
-_expand = lru_cache(maxsize=65_536)(_expanded)
-
-
 def _fold(word: str) -> str:
     folded = word.casefold()
     if folded.isascii():
@@ -160,17 +223,25 @@ def _fold(word: str) -> str:
     return unicodedata.normalize("NFKC", folded).replace("i\u0307", "i")
 
 
-def _characters_and_pairs(run: str) -> list[str]:
+def _characters_and_pairs(run: str) -> tuple[str, ...]:
     """Return each character of an unspaced script, each but the last followed by the pair that it begins."""
     found: list[str] = []
     for index, character in enumerate(run[:-1]):
         found += (character, run[index : index + 2])
-    return [*found, run[-1]]
+    return (*found, run[-1])
+
+
+_words_of_runs = _Memory(_words_of_run, CACHED_RUNS, LONGEST_CACHED_RUN)
 
 
 @cache
+def _stems(language: str) -> _Memory[str]:
+    """Return the term of each word of that language."""
+    return _Memory(_stemmer(language), CACHED_STEMS, LONGEST_WORD)
+
+
 def _stemmer(language: str) -> Callable[[str], str]:
-    """Return the function from word to term; each language has its own cache, which does not grow without end."""
+    """Return the function from word to term."""
     algorithm = _ALGORITHMS.get(language)
     if algorithm is None:
         return _without_accents
@@ -178,14 +249,15 @@ def _stemmer(language: str) -> Callable[[str], str]:
 
     if algorithm not in snowballstemmer.algorithms():
         return _without_accents
-    # The stemmer object keeps the word it works on; a thread of its own would mix words up.
-    make = snowballstemmer.stemmer
+    # The stemmer object keeps the word it works on: threads that share one would mix words up.
+    of_thread = threading.local()
 
-    @lru_cache(maxsize=CACHED_STEMS)
     def term(word: str) -> str:
         if not word.isalpha():
             return _without_accents(word)
-        return _without_accents(str(make(algorithm).stemWord(word)))
+        if not hasattr(of_thread, "stemmer"):
+            of_thread.stemmer = snowballstemmer.stemmer(algorithm)
+        return _without_accents(str(of_thread.stemmer.stemWord(word)))
 
     return term
 

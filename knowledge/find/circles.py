@@ -11,7 +11,7 @@ from typing import Literal
 
 import anyio.to_thread
 
-from knowledge.document import Document, find_section, parse, section_tokens, section_text
+from knowledge.document import Document, find_section, parse, section_text, section_tokens
 from knowledge.errors import AmbiguousName, InvalidPath, NoSuchPath, UnknownRevision, UnreadableDocument
 from knowledge.map import Entry, describe_directory, readable
 from knowledge.paths import INDEX_NAME, MARKDOWN_SUFFIXES, clean_path, is_markdown, parent
@@ -152,7 +152,10 @@ class Circles:
 
     def _add_unindexed(self, directory: str, entries: dict[str, Entry]) -> None:
         """Show what lies there although the index has not come to it: the files are the truth."""
-        there = self._vault.list_dir(directory)
+        try:
+            there = self._vault.list_dir(directory)
+        except (InvalidPath, NoSuchPath, UnreadableDocument):
+            return  # one folder that is gone or closed by now must not cost the map of those above it
         for name in there.directories[:MOST_CHILDREN]:
             entries.setdefault(_join(directory, name), _plain_entry(_join(directory, name), "directory"))
         for name in there.documents[:MOST_CHILDREN]:

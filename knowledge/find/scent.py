@@ -21,12 +21,14 @@ class Signs:
     """What is known of an answer. `coverage`: the share of asked words found in the best chunk, weighed by rarity.
 
     `agreement`: both engines have the best chunk among their first ten. `cosine`: the best chunk's, None if unknown.
+    `telling`: the question has enough words that mean something to be judged by.
     """
 
     coverage: float
     agreement: bool
     cosine: float | None
     exact: bool
+    telling: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +53,16 @@ def judge(signs: Signs, places: Sequence[Place], *, indexed: bool, directory: st
     read_step = f"kb_read({best.path!r}" + (f", section={best.section!r})" if best.section else ")")
     if signs.exact:
         return Scent("sufficient", "a page or section bears this name", read_step)
-    if signs.coverage >= STRONG_COVERAGE and signs.agreement:
+    if signs.coverage >= STRONG_COVERAGE and signs.agreement and signs.telling:
         return Scent("sufficient", "the best chunk has the asked words and both engines agree on it", read_step)
     if signs.coverage >= WEAK_COVERAGE:
-        missing = (
-            "the engines do not agree on it" if signs.coverage >= STRONG_COVERAGE else "some asked words are missing"
-        )
-        return Scent("partial", f"the best chunk has many of the asked words, but {missing}", read_step)
+        return Scent("partial", f"the best chunk has asked words, but {_doubt(signs)}", read_step)
     return Scent(
         "lost", "few of the asked words occur together anywhere", f"{map_step}; or ask with the words its pages use"
     )
+
+
+def _doubt(signs: Signs) -> str:
+    if signs.coverage < STRONG_COVERAGE:
+        return "not all of them"
+    return "the engines do not agree on it" if not signs.agreement else "only one word of the question means something"

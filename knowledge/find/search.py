@@ -23,7 +23,7 @@ from knowledge.find.snippet import snippet
 from knowledge.index.ports import KeywordIndex, QueryTerm, Scored, VectorIndex
 from knowledge.paths import clean_path
 from knowledge.provenance import authority_of
-from knowledge.storage.ports import ChunkRow, Filters, IndexStore, NameMatch, Position
+from knowledge.storage.ports import ChunkRow, Filters, IndexStore, NameMatch, Position, Progress
 
 DEPTH = 100
 """Chunks taken from each engine before fusion."""
@@ -34,6 +34,9 @@ MOST_TERMS = 48
 TYPO_WEIGHT = 0.8
 PREFIX_WEIGHT = 0.6
 MOST_COMPLETIONS = 8
+MOST_FORMS = 20
+MOST_WORDS_OF_A_NAME = 2
+"""A question of so few words is a name or a term; in a longer one a single telling word tells too little."""
 SHORTEST_PREFIX = 3
 SHORTEST_TYPO = 5
 TOP_OF_LIST = 10
@@ -88,8 +91,9 @@ class Engines:
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """A question taken apart: its content words, what is searched for each, and the text to embed."""
+    """A question taken apart: how many words it had, its content words, what is searched for each, and the text to embed."""
 
+    asked: int
     content: tuple[str, ...]
     terms: tuple[QueryTerm, ...]
     to_embed: str
@@ -149,7 +153,7 @@ class Finder:
         fresh = [seq for seq in ranking.ranked if seq not in set(seen)]
         shown = fresh[:limit]
         hits = [self._hit(ranking.rows[seq], ranking.scores[seq], question, limit) for seq in shown]
-        progress = await self._index.progress()
+        progress = await self._searchable()
         return SearchAnswer(
             hits=hits,
             route=route(query, mode, named=bool(names)),
@@ -164,6 +168,14 @@ class Finder:
             indexed=Indexed(progress.done, progress.total),
             corrected=question.corrected,
         )
+
+    async def _searchable(self) -> Progress:
+        """Return how much can be found: a page counts once its words are in the keyword index as well."""
+        progress = await self._index.progress()
+        engines = await self._engines()
+        if progress.done < progress.total or await engines.keyword.position() == await self._index.position():
+            return progress
+        return Progress(max(progress.done - 1, 0), progress.total)
 
     async def _place(self, path: str) -> str:
         """Return `path` as the directory or document to search in, checked that it exists."""
@@ -192,7 +204,7 @@ class Finder:
         )
         best = {word: near[0] for word, near in corrections.items() if near}
         corrected = " ".join(best.get(word, word) for word in asked) if best else None
-        return _Question(tuple(content), terms, corrected or query[:4000], corrected)
+        return _Question(len(asked), tuple(content), terms, corrected or query[:4000], corrected)
 
     async def _languages(self) -> Sequence[str]:
         """Return the languages of the documents here, asked again when the index has moved."""
@@ -203,7 +215,20 @@ class Finder:
 
     async def _corrections(self, content: Sequence[str], known: Mapping[str, int]) -> dict[str, Sequence[str]]:
         unknown = [word for word in content if word not in known and len(word) >= SHORTEST_TYPO]
-        return {word: await self._correct(self._index, word) for word in unknown[:TOP_OF_LIST]}
+        return {
+            word: await self._correct(self._index, word)
+            for word in unknown[:TOP_OF_LIST]
+            if not await self._is_inflected(word)
+        }
+
+    async def _is_inflected(self, word: str) -> bool:
+        """Return whether another form of `word` is known, so that it is rightly spelled and found by its stem."""
+        for language in await self._languages():
+            term = stem(word, language)
+            near = await self._index.completions(term, limit=MOST_FORMS)
+            if any(stem(other, language) == term for other in near):
+                return True
+        return False
 
     async def _completions(self, prefix: str) -> Sequence[str]:
         if len(prefix) < SHORTEST_PREFIX:
@@ -271,7 +296,7 @@ class Finder:
 
     async def _signs(self, question: _Question, ranking: _Ranking, shown: Sequence[int]) -> Signs:
         if not shown:
-            return Signs(0.0, agreement=False, cosine=None, exact=False)
+            return Signs(0.0, agreement=False, cosine=None, exact=False, telling=False)
         best = shown[0]
         row = ranking.rows[best]
         coverage = 0.0
@@ -284,7 +309,9 @@ class Finder:
         cosine = next((hit.score for hit in ranking.vectors if hit.seq == best), None)
         by_words = {hit.seq for hit in ranking.keyword[:TOP_OF_LIST]}
         by_meaning = {hit.seq for hit in ranking.vectors[:TOP_OF_LIST]}
-        return Signs(coverage, best in by_words and best in by_meaning, cosine, best in ranking.exact)
+        telling = len(question.content) > 1 or question.asked <= MOST_WORDS_OF_A_NAME
+        agreement = best in by_words and best in by_meaning
+        return Signs(coverage, agreement=agreement, cosine=cosine, exact=best in ranking.exact, telling=telling)
 
 
 def _below_heading(text: str) -> str:

@@ -73,6 +73,10 @@ class Fts5KeywordIndex:
                 return taken
             taken += len(delta.texts) + len(delta.removed)
 
+    async def position(self) -> Position:
+        """Return up to where searches find the store's rows."""
+        return await anyio.to_thread.run_sync(self._applied)
+
     async def search(
         self, terms: Sequence[QueryTerm], *, limit: int, docs: frozenset[int] | None = None
     ) -> Sequence[Scored]:

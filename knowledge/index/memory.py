@@ -47,6 +47,10 @@ class MemoryKeywordIndex:
                 break
         return taken
 
+    async def position(self) -> Position:
+        """Return up to where searches find the store's rows."""
+        return self._applied
+
     async def search(
         self, terms: Sequence[QueryTerm], *, limit: int, docs: frozenset[int] | None = None
     ) -> Sequence[Scored]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from knowledge.storage.ports import IndexStore
+from knowledge.storage.ports import IndexStore, Position
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,8 +47,14 @@ class KeywordIndex(Protocol):
         """
         ...
 
-    async def search(self, terms: Sequence[QueryTerm], *, limit: int, docs: frozenset[int] | None = None) -> Sequence[Scored]:
+    async def search(
+        self, terms: Sequence[QueryTerm], *, limit: int, docs: frozenset[int] | None = None
+    ) -> Sequence[Scored]:
         """Return at most `limit` chunks that have any of the terms, best first; `docs` restricts to these documents."""
+        ...
+
+    async def position(self) -> Position:
+        """Return up to where searches find the store's rows; an empty generation while there is nothing yet. Cheap."""
         ...
 
     async def close(self) -> None:

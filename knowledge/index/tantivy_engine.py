@@ -101,6 +101,13 @@ class TantivyKeywordIndex:
             work.abandon()
         return work.taken
 
+    async def position(self) -> Position:
+        """Return up to where searches find the store's rows."""
+        reading = self._reading
+        if reading is None or reading.stamp != _stamp(self._folder / _APPLIED):
+            reading = await anyio.to_thread.run_sync(self._current)
+        return reading.applied.at if reading else Position("", 0)
+
     async def search(
         self, terms: Sequence[QueryTerm], *, limit: int, docs: frozenset[int] | None = None
     ) -> Sequence[Scored]:

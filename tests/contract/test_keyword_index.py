@@ -234,3 +234,15 @@ async def test_three_processes_at_once_make_one_index(engine: str, tmp_path: Pat
     assert sorted(await found(index, "common", limit=999)) == sorted(await found(exact, "common", limit=999))
     await index.close()
     await store.close()
+
+
+async def test_it_says_how_far_it_is(engine: str, store: MemoryIndexStore, tmp_path: Path) -> None:
+    index = opened(engine, tmp_path)
+    assert not (await index.position()).generation
+    await store.apply(PAGES, fence=1)
+    await index.catch_up(store)
+    assert await index.position() == await store.position()
+    await store.apply([Remove("a.md")], fence=1)
+    assert await index.position() != await store.position()
+    await index.catch_up(store)
+    assert await index.position() == await store.position()

@@ -17,7 +17,7 @@ from mcp.client.stdio import stdio_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, ResourceTemplateReference, TextContent, TextResourceContents
 
-from mcp_server.app import App, open_app
+from mcp_server.app import open_app
 from mcp_server.settings import Settings
 from tests.knowledge_bases import write
 
@@ -27,10 +27,9 @@ Connect = Callable[[], AbstractAsyncContextManager[Client]]
 
 @asynccontextmanager
 async def in_memory(settings: Settings, mode: str) -> AsyncIterator[Client]:
-    async with open_app(settings) as app:
-        await indexed(app)
-        async with Client(app.server, mode=mode) as client:
-            yield client
+    async with open_app(settings) as app, Client(app.server, mode=mode) as client:
+        await answers(client)
+        yield client
 
 
 @asynccontextmanager
@@ -68,12 +67,6 @@ async def announced(process: anyio.abc.Process) -> str:
             if found := re.search(r"http://\S+/mcp", said):
                 return found.group()
     raise AssertionError(said)
-
-
-async def indexed(app: App) -> None:
-    with anyio.fail_after(30):
-        while not ((p := await app.base.index.progress()).done >= p.total > 0):  # noqa: ASYNC110 - the index has no bell
-            await anyio.sleep(0.02)
 
 
 async def answers(client: Client) -> None:
