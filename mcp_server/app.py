@@ -27,7 +27,7 @@ from knowledge.storage.ports import IndexIdentity, Progress, StateStore, TextRow
 from knowledge.storage.sqlite_index import SqliteIndexStore
 from knowledge.storage.sqlite_state import SqliteStateStore
 from knowledge.vault import Vault
-from mcp_server.changes import follow_changes
+from mcp_server.changes import SessionSubscribers, follow_changes
 from mcp_server.completions import add_completions
 from mcp_server.gate.dispatch import Gate
 from mcp_server.gate.enrolment import Principal, identify, os_user
@@ -230,7 +230,9 @@ async def open_app(
         server = _server(specs, services, gate, bus, _identifier(settings, base.state))
         if extend is not None:
             extend(server)
-        tasks.start_soon(follow_changes, base.state, bus)
+        sessions = SessionSubscribers()
+        sessions.serve(server)
+        tasks.start_soon(follow_changes, base.state, bus, sessions)
         if indexing:
             tasks.start_soon(indexing_service(base).run)
         try:

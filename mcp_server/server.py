@@ -10,6 +10,7 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CallToolResult, GetPromptResult, InputRequiredResult
+from pydantic import BaseModel
 
 from mcp_server.tools.registry import AnySpec
 
@@ -59,6 +60,10 @@ class ForgeServer(MCPServer[Any]):
         """Serve one connection over the SDK's message streams until the read side closes."""
         lowlevel = self._lowlevel_server
         await lowlevel.run(read_stream, write_stream, lowlevel.create_initialization_options())
+
+    def add_session_method(self, method: str, params: type[BaseModel], handler: Any) -> None:
+        """Serve a method of the 2025 protocol that MCPServer leaves out."""
+        self._lowlevel_server.add_request_handler(method, params, handler)
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any] | None = None

@@ -1,0 +1,92 @@
+"""Changes reach whoever listens, in both eras, whichever process made or saw them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client
+from mcp.shared.subscriptions import ResourceUpdated
+from mcp_types import ResourceUpdatedNotification
+
+from knowledge.storage.ports import Standing
+from mcp_server.app import App, open_app, utc_now
+from mcp_server.gate.enrolment import UNENROLLED, Principal, os_user
+from mcp_server.settings import Settings
+from tests.knowledge_bases import write
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:resources/(un)?subscribe:Warning"
+)  # the SDK's client warns of the old era
+
+PAGE = "kb://doc/guides/deploy.md"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(kb=write(tmp_path / "kb"), state_dir=tmp_path / "state")
+
+
+async def quiet(app: App) -> None:
+    """Wait until the first index is done and announced."""
+    with anyio.fail_after(30):
+        while not (await app.base.state.last_event()):  # noqa: ASYNC110 - the index has no bell
+            await anyio.sleep(0.02)
+    await anyio.sleep(0.2)
+
+
+async def test_a_2026_client_hears_of_a_page_that_another_process_indexed(settings: Settings) -> None:
+    async with open_app(settings) as indexing:
+        await quiet(indexing)
+        async with (
+            open_app(settings, indexing=False) as other,
+            Client(other.server) as client,
+            client.listen(resource_subscriptions=[PAGE, "kb://map/guides"]) as heard,
+        ):
+            (settings.kb / "guides" / "deploy.md").write_text("# Changed\n", encoding="utf-8")
+            uris = set()
+            with anyio.fail_after(10):
+                async for event in heard:
+                    assert isinstance(event, ResourceUpdated)
+                    uris.add(event.uri)
+                    if len(uris) == 2:
+                        break
+            assert uris == {PAGE, "kb://map/guides"}
+
+
+async def test_a_2025_client_hears_of_what_it_subscribed_to_until_it_unsubscribes(settings: Settings) -> None:
+    heard: list[str] = []
+    bell = anyio.Event()
+
+    async def on_message(message: Any) -> None:
+        if isinstance(message, ResourceUpdatedNotification):
+            heard.append(str(message.params.uri))
+            bell.set()
+
+    async with open_app(settings) as app:
+        await quiet(app)
+        async with Client(app.server, mode="legacy", message_handler=on_message) as client:
+            await client.session.subscribe_resource(PAGE)
+            (settings.kb / "guides" / "deploy.md").write_text("# Changed\n", encoding="utf-8")
+            (settings.kb / "long.md").write_text("# Changed\n", encoding="utf-8")
+            with anyio.fail_after(10):
+                await bell.wait()
+            await client.session.unsubscribe_resource(PAGE)
+            await app.base.state.publish("doc", ["guides/deploy.md"])
+            await anyio.sleep(0.3)
+    assert heard == [PAGE]
+
+
+async def test_who_may_not_read_may_not_listen(settings: Settings) -> None:
+    async with open_app(settings, indexing=False) as app:
+        frozen = Standing(Principal(os_user(), UNENROLLED).id, 0.0, 0.0, 2.9, frozen=True, updated_at=utc_now())
+        await app.base.state.set_standing(frozen, reason="harmful", by="ann")
+        async with Client(app.server, mode="legacy") as client:
+            with pytest.raises(Exception, match="frozen"):
+                await client.session.subscribe_resource(PAGE)
+        async with Client(app.server) as client:
+            with pytest.raises(Exception, match="frozen"):
+                async with client.listen(resource_subscriptions=[PAGE]):
+                    pass
