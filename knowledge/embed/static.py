@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib.util
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import anyio.to_thread
@@ -21,6 +22,9 @@ MOST_WORDS = 32_768
 """Distinct words whose vectors are kept (1 KiB each)."""
 KEPT_WORDS = MOST_WORDS * 3 // 4
 """The words met first, mostly the frequent ones, stay for ever; only the rest of the room is used again when full."""
+GROUP_WORDS = 2_048
+"""Words whose vectors are added up in one go: few enough to stay near the processor."""
+_NO_WORD = ""
 _WEIGHTS = "weights/l2_supercat_256.safetensors"
 _TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 
@@ -63,14 +67,40 @@ class StaticEmbedder:
         rows = np.zeros((len(texts), DIMENSIONS), np.float32)
         cut = self._words or _default_words()
         said = [cut(text) for text in texts]
-        with self._lock:
-            lexicon = self._lexicon = self._lexicon or _Lexicon(self._weights)
-            for row, words in zip(rows, said, strict=True):
-                if words:
-                    lexicon.add_up(words, row)
+        for numbers, stretches in _groups(said):
+            # Taken anew for each group, so that a question need not wait until a whole batch is done.
+            with self._lock:
+                lexicon = self._lexicon = self._lexicon or _Lexicon(self._weights)
+                sums = lexicon.sums(stretches)
+            # One after the other, because a long text may be here twice.
+            np.add.at(rows, numbers, sums)
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         np.divide(rows, lengths, out=rows, where=lengths > 0)
         return rows
+
+
+def _groups(said: Sequence[Sequence[str]]) -> Iterator[tuple[list[int], list[Sequence[str]]]]:
+    """Yield stretches of texts with the numbers of the texts, as many at a time as make `GROUP_WORDS` words.
+
+    How a text is cut into stretches does not depend on the others: the same sums in the same order are the same vector.
+    Texts of about the same length come together, because the shorter ones are filled up.
+    """
+    most = min(GROUP_WORDS, MOST_WORDS - KEPT_WORDS - 1)
+    numbers: list[int] = []
+    stretches: list[Sequence[str]] = []
+    longest = 0
+    for number in sorted(range(len(said)), key=lambda n: len(said[n])):
+        words = said[number]
+        for start in range(0, len(words), most):
+            stretch = words if len(words) <= most else words[start : start + most]
+            longest = max(longest, len(stretch))
+            if longest * (len(stretches) + 1) > most and stretches:
+                yield numbers, stretches
+                numbers, stretches, longest = [], [], len(stretch)
+            numbers.append(number)
+            stretches.append(stretch)
+    if stretches:
+        yield numbers, stretches
 
 
 class _Lexicon:
@@ -86,28 +116,35 @@ class _Lexicon:
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
         self._weights = weights
-        self._places: dict[str, int] = {}
+        self._places = {_NO_WORD: 0}
         self._vectors = np.zeros((1024, DIMENSIONS), np.float32)
 
-    def add_up(self, words: Sequence[str], into: NDArray[np.float32]) -> None:
-        """Make `into` the sum of the vectors of `words`, each as often as it occurs."""
-        room = MOST_WORDS - KEPT_WORDS
-        for start in range(0, len(words), room):
-            some = words[start : start + room]
-            places = np.fromiter(self._known(some), np.intp, len(some))
-            distinct, counts = np.unique(places, return_counts=True)
-            into += counts.astype(np.float32) @ self._vectors[distinct]
+    def sums(self, stretches: Sequence[Sequence[str]]) -> NDArray[np.float32]:
+        """Return for each stretch, none of them empty, the sum of the vectors of its words in their order."""
+        longest = max(map(len, stretches))
+        filled: list[str] = []
+        for words in stretches:
+            filled += words
+            filled += [_NO_WORD] * (longest - len(words))
+        # Rows are added up one after the other, so that a text's sum depends on its own words alone. `reduceat` would
+        # not need to fill up and is ten times slower.
+        places = self._known(filled)  # first, because it may put another matrix in the place of this one
+        taken = np.take(self._vectors, places, axis=0)
+        summed: NDArray[np.float32] = np.add.reduce(taken.reshape(len(stretches), longest, DIMENSIONS), axis=1)
+        return summed
 
-    def _known(self, words: Sequence[str]) -> list[int]:
+    def _known(self, words: Sequence[str]) -> NDArray[np.intp]:
         """Return where in the matrix the vector of each word is; new ones are added."""
         places = self._places
-        new = [word for word in dict.fromkeys(words) if word not in places]
+        try:
+            return np.fromiter(map(places.__getitem__, words), np.intp, len(words))
+        except KeyError:
+            new = [word for word in dict.fromkeys(words) if word not in places]
         if len(places) + len(new) > MOST_WORDS:
             self._places = places = {word: place for word, place in places.items() if place < KEPT_WORDS}
             new = [word for word in dict.fromkeys(words) if word not in places]
-        if new:
-            self._learn(new)
-        return [places[word] for word in words]
+        self._learn(new)
+        return np.fromiter(map(places.__getitem__, words), np.intp, len(words))
 
     def _learn(self, words: Sequence[str]) -> None:
         first = len(self._places)
@@ -118,16 +155,23 @@ class _Lexicon:
             self._vectors = bigger
         # The blank makes the tokenizer see a whole word instead of the end of one.
         encoded = self._tokenizer.encode_batch_fast([f" {word}" for word in words], add_special_tokens=False)
-        for place, (word, tokens) in enumerate(zip(words, encoded, strict=True), start=first):
-            self._vectors[place] = self._vector(word, tokens.ids)
-            self._places[word] = place
+        tokens = [each.ids for each in encoded]
+        self._vectors[first:needed] = self._weighted(words, tokens)
+        self._places.update(zip(words, range(first, needed), strict=True))
 
-    def _vector(self, word: str, ids: Sequence[int]) -> NDArray[np.float32]:
-        if not ids:
-            return np.zeros(DIMENSIONS, np.float32)
-        weight = self._weights(word) if self._weights else general_weight(max(ids))
-        summed: NDArray[np.float32] = self._tokens[list(ids)].astype(np.float32).sum(axis=0)
-        return summed * np.float32(weight)
+    def _weighted(self, words: Sequence[str], tokens: Sequence[Sequence[int]]) -> NDArray[np.float32]:
+        vectors = np.zeros((len(words), DIMENSIONS), np.float32)
+        # A word of control characters may have no token, and a sum of nothing is not nothing to `reduceat`.
+        known = [number for number, ids in enumerate(tokens) if ids]
+        if not known:
+            return vectors
+        lengths = [len(tokens[n]) for n in known]
+        taken = self._tokens[list(chain.from_iterable(tokens))].astype(np.float32)
+        summed = np.add.reduceat(taken, np.cumsum(lengths, dtype=np.intp) - lengths, axis=0)
+        weight = self._weights
+        weights = [weight(words[n]) if weight else general_weight(max(tokens[n])) for n in known]
+        vectors[known] = summed * np.array(weights, np.float32)[:, np.newaxis]
+        return vectors
 
 
 def general_weight(rank: int) -> float:
@@ -136,9 +180,9 @@ def general_weight(rank: int) -> float:
 
 
 def _default_words() -> Callable[[str], Sequence[str]]:
-    from knowledge.find.analysis import words  # finding imports embedding's port; the cycle stays open
+    from knowledge.find.analysis import remembered_words  # finding imports embedding's port; the cycle stays open
 
-    return words
+    return remembered_words
 
 
 def _wheel() -> Path:

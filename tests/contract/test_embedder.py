@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import anyio
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from knowledge.embed.memory import MemoryEmbedder
 from knowledge.embed.ports import Embedder
 from knowledge.embed.static import StaticEmbedder
+
+SHARED = StaticEmbedder()
+LONG = " ".join(f"longer{n}" for n in range(5_000))
 
 
 @pytest.fixture(params=["memory", "static"])
@@ -33,6 +39,17 @@ async def test_the_same_text_has_the_same_vector_in_any_company(embedder: Embedd
     assert (await embedder.embed([])).shape == (0, embedder.dimensions)
 
 
+async def test_a_vector_does_not_depend_on_what_was_embedded_before() -> None:
+    """To the last bit: an index that grew change by change equals one built from scratch."""
+    words = [
+        f"{a}{b}" for a in ("berry", "damson", "fig", "grape", "ivy", "hazel") for b in ("", "s", "ing", "wood", "tree")
+    ]
+    texts = [" ".join(words[n:] + words[: n * 2]) for n in range(len(words))]
+    forwards = await StaticEmbedder().embed(texts)
+    backwards = await StaticEmbedder().embed(texts[::-1])
+    assert np.array_equal(forwards, backwards[::-1])
+
+
 async def test_texts_that_share_words_are_closer(embedder: Embedder) -> None:
     rollback, undo, garden = await embedder.embed(
         ["roll back the deployment", "the deployment was rolled back", "flowers need water"]
@@ -53,3 +70,22 @@ async def test_a_full_memory_changes_no_vector(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.undo()
     (roomy,) = await StaticEmbedder().embed([text])
     assert cramped == pytest.approx(roomy, abs=1e-5)
+
+
+@given(st.lists(st.lists(st.integers(0, 4_000).map("w{}".format), max_size=120).map(" ".join), max_size=12))
+@settings(deadline=None, max_examples=40)
+def test_a_vector_is_the_same_to_the_last_bit_in_any_batch(texts: list[str]) -> None:
+    """A rename finds its vectors by the text alone: who was embedded beside it must not show."""
+    alone = [anyio.run(SHARED.embed, [text])[0] for text in texts]
+    together = anyio.run(SHARED.embed, [LONG, *texts, LONG])
+    assert all(np.array_equal(a, b) for a, b in zip(alone, together[1:-1], strict=True))
+    assert np.array_equal(together[0], together[-1])
+
+
+async def test_many_new_words_at_once_have_their_vectors() -> None:
+    """The room for words grows while a text is being embedded."""
+    fresh = StaticEmbedder()
+    (long,) = await fresh.embed([LONG])
+    (again,) = await fresh.embed([LONG])
+    assert np.array_equal(long, again)
+    assert long.any()
