@@ -12,6 +12,7 @@ import anyio
 import anyio.to_thread
 
 from knowledge.errors import CorruptDatabase, StorageError
+from knowledge.find.analysis import forget_words
 from knowledge.index.prepare import DirectoryTrust, Known, Outcome, Prepared, Unusable, index_of, prepare
 from knowledge.paths import INDEX_NAME, is_hidden, parent, within
 from knowledge.storage.ports import IndexChange, IndexStore, Progress, Remove, Stamp, Touch
@@ -209,9 +210,12 @@ class Indexer:
         if everything or len(jobs) > BATCH_DOCUMENTS:
             news = sum(1 for path in jobs if path not in known)
             await self.index.set_total(len(found) if everything else progress.done + news)
-        await self._pipeline(run)
-        if run.changed:
-            await self.catch_up()
+        try:
+            await self._pipeline(run)
+            if run.changed:
+                await self.catch_up()
+        finally:
+            forget_words()
         await self._all_is_done()
         return Outcomes(tuple(run.changed), run.embedded, run.touched)
 

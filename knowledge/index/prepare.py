@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from knowledge.chunk import Chunk, cut
 from knowledge.document import Document, parse
 from knowledge.errors import InvalidPath, KnowledgeError, NoSuchPath, VaultUnavailable
-from knowledge.find.analysis import words
+from knowledge.find.analysis import remember_words
 from knowledge.paths import INDEX_NAME, parent
 from knowledge.storage.ports import DocumentRecord, IndexedChunk, Remove, Replace, Stamp, Touch
 from knowledge.tokens import count_tokens
@@ -145,7 +145,7 @@ def _piece(chunk: Chunk) -> Piece:
     text = chunk.indexed_text
     # YAML escapes can spell lone surrogates; they must not stop the hash.
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
-    return Piece(chunk, text, digest, frozenset(words(text)))
+    return Piece(chunk, text, digest, frozenset(remember_words(text)))
 
 
 def _indexed(piece: Piece, vector: tuple[bytes, bytes]) -> IndexedChunk:

@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.find.analysis import Analyzer, is_stop_word, stem, words
+from knowledge.find import analysis
+from knowledge.find.analysis import (
+    Analyzer,
+    forget_words,
+    is_stop_word,
+    remember_words,
+    remembered_words,
+    stem,
+    words,
+)
 from knowledge.language import STOP_WORDS
 
 
@@ -75,3 +84,29 @@ def test_stop_words_are_words() -> None:
     assert is_stop_word("der")
     assert not is_stop_word("die", ["en"])
     assert not is_stop_word("journey")
+
+
+@given(st.lists(st.text(max_size=30), max_size=8), st.sampled_from([" ", "\n", "\u00a0", "\u3000", "\x1c"]))
+def test_no_word_reaches_over_a_blank(parts: list[str], blank: str) -> None:
+    assert words(blank.join(parts)) == [word for part in parts for word in words(part)]
+
+
+def test_a_full_memory_changes_no_words_and_no_stems(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = " ".join(f"running{n} walks foo_{n}, Words{n % 3}." for n in range(40))
+    found, terms = words(text), Analyzer("en").terms(text)
+    monkeypatch.setattr("knowledge.find.analysis._words_of_runs._most", 8)
+    monkeypatch.setattr(analysis._stems("en"), "_most", 8)
+    assert words(text) == found
+    assert Analyzer("en").terms(text) == terms
+
+
+def test_kept_words_are_the_words_and_only_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("knowledge.find.analysis.MOST_REMEMBERED", 20)
+    forget_words()
+    texts = ["one Two three", "four Five six", "x" * 30]
+    assert [list(remember_words(text)) for text in texts] == [words(text) for text in texts]
+    kept = remember_words(texts[1])
+    assert remembered_words(texts[1]) is kept
+    assert remembered_words(texts[0]) is not remembered_words(texts[0])
+    forget_words()
+    assert remembered_words(texts[1]) is not kept
