@@ -37,6 +37,7 @@ def measure(sizes: Sequence[int]) -> dict[str, Any]:
             "cores": len(os.sched_getaffinity(0)),
             "platform": f"{platform.system()} {platform.machine()}",
             "python": platform.python_version(),
+            "load": round(os.getloadavg()[0], 1),
         },
         "sizes": {},
     }

@@ -80,7 +80,8 @@ def _lines(results: Results) -> Iterator[str]:
         f"Written by `{COMMAND}`, not by hand. Measured on {machine['cores']} cores ({machine['platform']}, "
         f"Python {machine['python']}), {results['date']}. The knowledge bases are made by a seeded generator "
         "(`tests/benchmarks/corpus.py`) from the shapes of real Markdown. A ratio is taken in one run, the two "
-        "processes started or asked by turns."
+        f"processes started or asked by turns. The machine's load was {machine['load']} when it began: other work on it "
+        "makes every time longer, and ratios less so."
     )
     yield ""
     yield "## Promises"
