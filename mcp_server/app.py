@@ -54,7 +54,7 @@ T = TypeVar("T")
 STATE_FILE = "state.db"
 INDEX_FILE = "index.db"
 KEYWORD_FOLDER = "keyword"
-IDENTITY = IndexIdentity("static-l2_supercat-256/1", 256, RECIPE)
+IDENTITY = IndexIdentity("static-l2_supercat-256/2", 256, RECIPE)
 """What `StaticEmbedder` says of itself; stated here because loading it to ask would cost every start."""
 START_DELAY_S = 0.3
 """The first moments of a process belong to the host's handshake."""
