@@ -239,6 +239,8 @@ def with_ancestors(folder: str) -> Iterable[str]:
     return (folder, *ancestors(folder))
 
 
+_COUNTED = b"\x01"
+"""How packed words begin; JSON begins with a brace, and what zlib made of it with an `x`."""
 _encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
@@ -255,10 +257,16 @@ def headings(section: tuple[str, ...]) -> str:
 
 def pack_words(words: Counter[str]) -> bytes:
     """Return the counts in few bytes."""
-    return zlib.compress(compact(words).encode(), 1)
+    try:
+        return b"".join((_COUNTED, "\n".join(words).encode(), b"\n\n", bytes(words.values())))
+    except ValueError:  # a word is in more than 255 chunks of the document
+        return compact(words).encode()
 
 
 def unpack_words(packed: bytes) -> dict[str, int]:
-    """Return what `pack_words` packed."""
-    words: dict[str, int] = json.loads(zlib.decompress(packed))
-    return words
+    """Return what `pack_words` packed, or an earlier version of it."""
+    if packed.startswith(_COUNTED):
+        words, _, counts = packed[len(_COUNTED) :].partition(b"\n\n")
+        return dict(zip(words.decode().split("\n"), counts, strict=True)) if counts else {}
+    found: dict[str, int] = json.loads(packed if packed.startswith(b"{") else zlib.decompress(packed))
+    return found
