@@ -1,12 +1,19 @@
-"""`knowledge-forge VERB ...`: finds the verb's file and runs it."""
+"""`knowledge-forge VERB ...`: finds the verb's file, runs it, and turns every expected failure into one sentence."""
 
 from __future__ import annotations
 
-import argparse
+import difflib
 import importlib
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from io import TextIOWrapper
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
 
 VERBS = {
     "serve": "serve a knowledge base to an MCP host (stdio, or --http HOST:PORT)",
@@ -21,68 +28,136 @@ VERBS = {
     "doctor": "say what is configured, reachable and stale, and how to mend it",
     "reference": "print the reference of tools or settings, made from the declarations",
 }
+COULD_NOT = 1
 USAGE_ERROR = 2
+INTERRUPTED = 130
+NOBODY_READS = 141
+"""What a shell reports of a program that SIGPIPE ended: `| head` has seen enough."""
+_COMMON_WITH_VALUE = ("--kb", "--state-dir")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one verb and return its exit code: 0 done, 1 could not, 2 wrongly asked."""
-    from mcp_server.settings import BadSetting
-
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    verb = arguments[0] if arguments else ""
-    if verb not in VERBS:
-        return _overview(verb)
-    module = importlib.import_module(f"mcp_server.cli.{verb}")
-    parsed = _parser(verb, module).parse_args(arguments[1:])
+    """Run one verb and return its exit code: 0 done, 1 could not, 2 wrongly asked, 130 interrupted, 141 nobody reads."""
+    _speak_any_text()
     try:
-        return _run(module, parsed)
-    except BadSetting as error:
-        print(f"knowledge-forge: {error}", file=sys.stderr)  # noqa: T201 - the command line speaks
-        return USAGE_ERROR
-    except KeyboardInterrupt:
-        return 130
-
-
-def _run(module: ModuleType, parsed: argparse.Namespace) -> int:
-    from knowledge.errors import KnowledgeError
-    from mcp_server import settings
-
-    flags = {v.field: getattr(parsed, v.field, None) for v in settings.VARIABLES}
-    chosen = settings.load({**flags, "json": parsed.json or None})
-    for note in chosen.notes:
-        print(f"knowledge-forge: {note}", file=sys.stderr)  # noqa: T201
-    try:
-        code: int = module.run(parsed, chosen)
-    except KnowledgeError as error:
-        print(f"knowledge-forge: {error}", file=sys.stderr)  # noqa: T201
-        return 1
+        code = _dispatch(list(sys.argv[1:] if argv is None else argv))
+        sys.stdout.flush()
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - what is not expected is raised again
+        return _explained(error)
     return code
 
 
+def _dispatch(arguments: list[str]) -> int:
+    common, rest = _common_first(arguments)
+    verb = rest[0] if rest else ""
+    if verb not in VERBS:
+        return _overview(verb)
+    module = importlib.import_module(f"mcp_server.cli.{verb}")
+    return _run(module, _parser(verb, module).parse_args([*common, *rest[1:]]))
+
+
+def _common_first(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Return the options of every verb that stand before the verb, and the rest."""
+    at = 0
+    while at < len(arguments):
+        name = arguments[at].partition("=")[0]
+        if name not in (*_COMMON_WITH_VALUE, "--json"):
+            break
+        at += 2 if arguments[at] in _COMMON_WITH_VALUE else 1
+    return arguments[:at], arguments[at:]
+
+
+def _run(module: ModuleType, parsed: argparse.Namespace) -> int:
+    from mcp_server import settings
+
+    flags = {v.field: getattr(parsed, v.field, None) for v in settings.VARIABLES}
+    chosen = settings.load({**flags, "json": getattr(parsed, "json", None)})
+    for note in chosen.notes:
+        _say(note)
+    code: int = module.run(parsed, chosen)
+    return code
+
+
+def _explained(error: BaseException) -> int:
+    """Say why in one sentence and return the exit code; raise what no person can have caused."""
+    from knowledge.errors import KnowledgeError
+    from mcp_server.cli.options import WronglyAsked
+    from mcp_server.settings import BadSetting
+
+    cause = _cause(error)
+    if isinstance(cause, KeyboardInterrupt):
+        return INTERRUPTED
+    if isinstance(cause, BrokenPipeError):
+        _leave_stdout()
+        return NOBODY_READS
+    if isinstance(cause, WronglyAsked | BadSetting):
+        _say(str(cause))
+        return USAGE_ERROR
+    if isinstance(cause, KnowledgeError):
+        _say(str(cause))
+        return COULD_NOT
+    if isinstance(cause, OSError):
+        _say(f"the system refuses: {cause}")
+        if cause.filename is None:
+            _leave_stdout()  # a full disk behind it would be met again when the process ends
+        return COULD_NOT
+    raise error
+
+
+def _cause(error: BaseException) -> BaseException:
+    """Return what a group of errors is about: task groups wrap even a single one."""
+    while isinstance(error, BaseExceptionGroup):
+        broken = error.subgroup(BrokenPipeError)
+        if broken is None and len(error.exceptions) > 1:
+            break
+        error = (broken or error).exceptions[0]
+    return error
+
+
+def _leave_stdout() -> None:
+    """Let what is still buffered go nowhere; otherwise Python tries again at exit and complains."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+def _speak_any_text() -> None:
+    """Make a character that the terminal cannot show a question mark instead of an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def _say(sentence: str) -> None:
+    with suppress(OSError):
+        print(f"knowledge-forge: {sentence}", file=sys.stderr)  # noqa: T201 - the command line speaks
+
+
 def _parser(verb: str, module: ModuleType) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=f"knowledge-forge {verb}", description=VERBS[verb])
-    parser.add_argument("--kb", metavar="DIR", help="the folder of Markdown (default: the handbook)")
-    parser.add_argument(
-        "--state-dir", metavar="DIR", help="where state and indexes live (default: the platform's place)"
-    )
-    parser.add_argument("--json", action="store_true", help="answer in JSON")
+    from mcp_server.cli.options import Parser, add_common
+
+    parser = Parser(prog=f"knowledge-forge {verb}", description=VERBS[verb])
+    add_common(parser)
     module.arguments(parser)
     return parser
 
 
 def _overview(asked: str) -> int:
-    wanted = asked in ("", "-h", "--help", "help")
-    out = sys.stdout if wanted else sys.stderr
     if asked in ("-V", "--version", "version"):
         from mcp_server.app import version
 
-        print(f"knowledge-forge {version()}")  # noqa: T201
+        print(f"knowledge-forge {version()}")  # noqa: T201 - as above
         return 0
-    if not wanted:
-        print(f"knowledge-forge: there is no verb {asked!r}\n", file=out)
+    if asked not in ("", "-h", "--help", "help"):
+        near = difflib.get_close_matches(asked, VERBS, n=1)
+        what = "the verb comes first, then its options" if asked.startswith("-") else f"there is no verb {asked!r}"
+        hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(VERBS)}"
+        _say(what + hint)
+        return USAGE_ERROR
     lines = [f"  {verb:<10} {says}" for verb, says in VERBS.items()]
-    print("usage: knowledge-forge VERB [options]   (VERB --help says which)\n\n" + "\n".join(lines), file=out)
-    return 0 if wanted else USAGE_ERROR
+    print("usage: knowledge-forge VERB [options]   (VERB --help says which)\n\n" + "\n".join(lines))  # noqa: T201
+    return 0
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from mcp_server.settings import Settings
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add what only this verb takes."""
-    parser.add_argument("name", help="the host, for example claude-desktop")
+    parser.add_argument("name", metavar="NAME", help="the host, for example claude-desktop")
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:

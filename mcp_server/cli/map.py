@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from mcp_server.cli.terminal import print_json
+from mcp_server.cli.options import whole
+from mcp_server.cli.terminal import output, print_json
 from mcp_server.settings import Settings
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add what only this verb takes."""
     parser.add_argument("path", nargs="?", default="", help="a directory; the root if left out")
-    parser.add_argument("--depth", type=int, default=1, choices=range(1, 5))
+    parser.add_argument("--depth", type=whole(1, 4), default=1, metavar="N", help="levels to show, 1 to 4 (default: 1)")
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
@@ -39,18 +40,22 @@ async def _map(args: argparse.Namespace, settings: Settings) -> MapView:
 
 
 def _show(view: MapView) -> None:
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    console = Console()
-    console.print(f"[bold]{escape(view.title)}[/]  [dim]{view.count} pages[/]")
+    console = output()
+    console.print(f"[bold]{escape(view.title)}[/]  [dim]{_pages(view.count)}[/]")
     console.print(escape(view.summary) + "\n")
     table = Table(box=None, show_header=False, pad_edge=False)
     for entry in view.children:
         folder = entry.kind == "directory"
         name = f"[bold blue]{escape(entry.path)}/[/]" if folder else escape(entry.path)
-        table.add_row(name, f"[dim]{entry.count} pages[/]" if folder else "", escape(entry.summary or entry.title))
+        table.add_row(name, f"[dim]{_pages(entry.count)}[/]" if folder else "", escape(entry.summary or entry.title))
     console.print(table)
     if view.truncated:
         console.print("[yellow]not all is shown: map a subdirectory[/]")
+
+
+def _pages(count: int) -> str:
+    """Return the count; nothing for a directory that the index has not come to yet."""
+    return "" if not count else "1 page" if count == 1 else f"{count} pages"

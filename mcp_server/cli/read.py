@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from mcp_server.cli.options import said
 from mcp_server.cli.terminal import print_json
 from mcp_server.settings import Settings
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add what only this verb takes."""
-    parser.add_argument("path", help="the page: path, title or alias")
-    parser.add_argument("--section", help="a heading, or 'A > B'")
+    parser.add_argument("path", type=said, metavar="PAGE", help="the page: path, title or alias")
+    parser.add_argument("--section", type=said, metavar="HEADING", help="a heading, or 'A > B'")
     parser.add_argument("--outline", action="store_true", help="the outline only, of a page that is long")
 
 

@@ -10,7 +10,12 @@ from mcp_server.settings import Settings
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add what only this verb takes."""
-    parser.add_argument("page", choices=("tools", "settings", "table"), help="which page; `table` is the README's")
+    parser.add_argument(
+        "page",
+        metavar="PAGE",
+        choices=("tools", "settings", "table"),
+        help="tools, settings, or table (the README's)",
+    )
 
 
 def run(args: argparse.Namespace, _settings: Settings) -> int:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+_MARKS = re.compile(r"^\s{0,3}(?:#{1,6}\s+|>\s?|[-*+]\s+(?:\[[ xX]\]\s+)?)")
+_RULE = re.compile(r"\s*(?:`{3,}.*|~{3,}.*|[|\s:-]*-{3,}[|\s:-]*)")
 
 
 def console() -> Console:
@@ -15,6 +19,27 @@ def console() -> Console:
     from rich.console import Console  # `serve` never draws
 
     return Console(stderr=True, highlight=False, markup=False)
+
+
+def output() -> Console:
+    """Return a console on stdout for answers. That nobody reads on is told to the caller, as `print` does it."""
+    from rich.console import Console
+
+    class Output(Console):
+        def on_broken_pipe(self) -> None:
+            self.quiet = True
+            raise BrokenPipeError
+
+    return Output(highlight=False)
+
+
+def tidy(text: str, most: int) -> str:
+    """Return Markdown as a line or two to read at a glance: no marks, no table rules, no fences, cut after a word."""
+    from knowledge.document import shortened
+    from knowledge.inline import plain
+
+    lines = [_MARKS.sub("", line) for line in text.splitlines() if not _RULE.fullmatch(line)]
+    return shortened(plain(" ".join(line.replace("|", " ") if line.startswith("|") else line for line in lines)), most)
 
 
 def say(text: str) -> None:

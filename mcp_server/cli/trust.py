@@ -7,22 +7,37 @@ from collections.abc import Sequence
 
 import anyio
 
+from knowledge.errors import KnowledgeError
 from knowledge.storage.ports import Standing, StateStore
-from mcp_server.cli.terminal import print_json
+from mcp_server.cli.options import add_common
+from mcp_server.cli.terminal import output, print_json
 from mcp_server.gate.enrolment import UNENROLLED, Principal, enrolled_hosts, os_user
-from mcp_server.gate.scores import BadGrant, first_standing, grant, held
+from mcp_server.gate.scores import first_standing, grant, held
 from mcp_server.settings import Settings
+
+
+class UnknownHost(KnowledgeError):
+    """Nobody enrolled a host of that name; `known` are the ones there are."""
+
+    def __init__(self, asked: str, known: Sequence[str]) -> None:
+        self.asked, self.known = asked, tuple(known)
+        there = f"there are {', '.join(known)}" if known else "none is"
+        super().__init__(f"no host {asked!r} is enrolled; {there} (knowledge-forge enroll NAME)")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add what only this verb takes."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="list|grant|history")
-    actions.add_parser("list", help="every host and what it holds")
+    listing = actions.add_parser("list", help="every host and what it holds")
     granting = actions.add_parser("grant", help="set a host's level")
-    granting.add_argument("name", help=f"an enrolled host, or {UNENROLLED}; USER@HOST for another person's")
-    granting.add_argument("level", type=float, help="0 to 5; 3 lets it edit")
+    granting.add_argument(
+        "name", metavar="NAME", help=f"an enrolled host, or {UNENROLLED}; USER@HOST for another person's"
+    )
+    granting.add_argument("level", metavar="LEVEL", type=float, help="0 to 5; 3 lets it edit")
     past = actions.add_parser("history", help="who changed a host's score, when and why")
-    past.add_argument("name", help="the host")
+    past.add_argument("name", metavar="NAME", help="the host")
+    for action in (listing, granting, past):
+        add_common(action)
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
@@ -58,17 +73,15 @@ async def _grant(state: StateStore, args: argparse.Namespace) -> list[dict[str, 
     from mcp_server.app import utc_now
 
     name = _principal(args.name)
-    host = name.rpartition("@")[2]
-    hosts = [enrolment.host for enrolment in await enrolled_hosts(state)]
-    if host not in (*hosts, UNENROLLED):
-        raise BadGrant(
-            f"no host {host!r} is enrolled; there are {', '.join(hosts) or 'none'} (knowledge-forge enroll NAME)"
-        )
+    await _require_host(state, name)
     return [_row(await grant(state, name, args.level, by=os_user(), now=utc_now()))]
 
 
 async def _history(state: StateStore, args: argparse.Namespace) -> list[dict[str, object]]:
-    changes = await state.history(_principal(args.name), limit=100)
+    name = _principal(args.name)
+    changes = await state.history(name, limit=100)
+    if not changes:
+        await _require_host(state, name)
     return [
         {
             "at": c.at.isoformat(timespec="seconds"),
@@ -79,6 +92,13 @@ async def _history(state: StateStore, args: argparse.Namespace) -> list[dict[str
         }
         for c in changes
     ]
+
+
+async def _require_host(state: StateStore, principal: str) -> None:
+    host = principal.rpartition("@")[2]
+    hosts = [enrolment.host for enrolment in await enrolled_hosts(state)]
+    if host not in (*hosts, UNENROLLED):
+        raise UnknownHost(host, hosts)
 
 
 def _principal(name: str) -> str:
@@ -99,7 +119,6 @@ def _row(standing: Standing) -> dict[str, object]:
 
 
 def _print_table(rows: Sequence[dict[str, object]]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     if not rows:
@@ -108,4 +127,4 @@ def _print_table(rows: Sequence[dict[str, object]]) -> None:
     table = Table(*rows[0], box=None, pad_edge=False)
     for row in rows:
         table.add_row(*(str(value) for value in row.values()))
-    Console().print(table)
+    output().print(table)

@@ -1,0 +1,128 @@
+"""What `index` and `search` share: taking the lease, bringing the index up to date, and a bar that shows how far it is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+
+if TYPE_CHECKING:
+    from knowledge.storage.ports import Lease, Progress
+    from mcp_server.app import KnowledgeBase
+
+RENEW_S = 1.0
+ASK_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a run did: documents that say something else now or are gone, and chunks that were embedded."""
+
+    changed: int = 0
+    embedded: int = 0
+
+
+async def bring_up_to_date(base: KnowledgeBase, lease: Lease, *, anew: bool = False) -> Done:
+    """Make the index say what the files say; with `anew` nothing that was in it is used again."""
+    if anew:
+        await _forget(base)
+    await base.index.begin(base.identity)
+    outcomes = await base.indexer.reconcile(lease.fence)
+    await base.indexer.catch_up()
+    return Done(len(outcomes.changed), outcomes.embedded)
+
+
+async def _forget(base: KnowledgeBase) -> None:
+    from knowledge.storage.ports import IndexIdentity
+
+    if await base.index.check():
+        await base.index.rebuild("asked for")
+    # An index that fits nobody is emptied by the next one who begins with it, under a new generation.
+    await base.index.begin(IndexIdentity("", 0, 0))
+
+
+async def stale(base: KnowledgeBase) -> int:
+    """Return how many documents look different on disk than in the index, are missing in it, or are gone."""
+    known = {path: stamp for path, (stamp, _, _) in (await base.index.stamps()).items()}
+    there = await anyio.to_thread.run_sync(lambda: {found.path: found.stamp for found in base.vault.scan()})
+    return sum(known.get(path) != stamp for path, stamp in there.items()) + len(known.keys() - there.keys())
+
+
+@asynccontextmanager
+async def held_lease(
+    base: KnowledgeBase,
+    *,
+    wait_s: float = 0.0,
+    or_fresh: bool = False,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+) -> AsyncIterator[Lease | None]:
+    """Hold the indexing lease; None if another process kept it for `wait_s`.
+
+    With `or_fresh` it is also None as soon as the other process has brought the index up to date.
+    """
+    from knowledge.index.watch import LEASE, TTL_S
+    from mcp_server.app import holder_name, utc_now
+
+    holder = holder_name()
+
+    async def ask() -> Lease | None:
+        return await base.state.acquire_lease(LEASE, holder, now=utc_now(), ttl_s=TTL_S)
+
+    async def renew() -> None:
+        while True:
+            await anyio.sleep(RENEW_S)
+            await ask()
+
+    lease = await ask()
+    with anyio.move_on_after(wait_s):
+        while lease is None and not (or_fresh and await _is_fresh(base)):
+            await anyio.sleep(ASK_S)
+            on_progress(await base.index.progress())
+            lease = await ask()
+    if lease is None:
+        yield None
+        return
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(renew)
+        try:
+            yield lease
+        finally:
+            tasks.cancel_scope.cancel()
+            with anyio.CancelScope(shield=True):
+                await base.state.release_lease(LEASE, holder)
+
+
+async def _is_fresh(base: KnowledgeBase) -> bool:
+    progress = await base.index.progress()
+    # While the other one counts up, comparing every file with the index could only say no.
+    return 0 < progress.total <= progress.done and not await stale(base)
+
+
+async def other_process(base: KnowledgeBase) -> str:
+    """Return the name of the process that has the lease now, for a person: its number; empty if nobody has it."""
+    from knowledge.index.watch import LEASE
+    from mcp_server.app import utc_now
+
+    lease = await base.state.lease(LEASE)
+    return "" if lease is None or lease.expires_at < utc_now() else f"process {lease.holder.partition('-')[0]}"
+
+
+@contextmanager
+def bar(*, shown: bool) -> Iterator[Callable[[Progress], None]]:
+    """Yield what draws a progress bar on stderr, or nothing where nobody looks."""
+    if not shown or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True) as drawn:
+        task = drawn.add_task("indexing", total=None)
+        yield lambda progress: drawn.update(task, completed=progress.done, total=progress.total or None)

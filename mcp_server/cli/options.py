@@ -1,0 +1,70 @@
+"""How the command line is asked: options that every verb takes, numbers within bounds, and one sentence when it is wrong."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+from typing import NoReturn
+
+
+class WronglyAsked(Exception):
+    """The words typed do not make sense; the message is one sentence for the person who typed them."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that says in one sentence what is wrong, and takes no abbreviation that a later option could break."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        kwargs.setdefault("allow_abbrev", False)
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # handed on as they came
+
+    def error(self, message: str) -> NoReturn:
+        """Raise WronglyAsked instead of printing the usage and leaving the process."""
+        raise WronglyAsked(f"{message} ({self.prog} --help says what it takes)")
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """Add what every verb takes. What is not given leaves no trace, so a sub-action does not undo what stood before it."""
+    nothing = argparse.SUPPRESS
+    parser.add_argument("--kb", metavar="DIR", default=nothing, help="the folder of Markdown (default: the handbook)")
+    parser.add_argument(
+        "--state-dir",
+        metavar="DIR",
+        default=nothing,
+        help="where state and indexes live (default: the platform's place)",
+    )
+    parser.add_argument("--json", action="store_true", default=nothing, help="answer in JSON")
+
+
+def whole(lowest: int, highest: int) -> Callable[[str], int]:
+    """Return what reads a whole number from `lowest` to `highest`."""
+
+    def read(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = lowest - 1
+        if not lowest <= number <= highest:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {lowest} to {highest}")
+        return number
+
+    return read
+
+
+def seconds(text: str) -> float:
+    """Return a number of seconds, 0 or more."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not (math.isfinite(number) and number >= 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, 0 or more")
+    return number
+
+
+def said(text: str) -> str:
+    """Return `text`, which says something."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("it is empty")
+    return text
