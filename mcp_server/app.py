@@ -242,13 +242,18 @@ async def open_app(
 
 
 def _said(every_s: float = 2.0) -> Callable[[Progress], None]:
-    """Return a progress callback that logs now and then; a run that is over at once says nothing."""
-    last = time.monotonic()
+    """Return a progress callback that logs how far a long run is; a run that is over at once says nothing."""
+    last: float | None = None
 
     def say(progress: Progress) -> None:
         nonlocal last
-        if time.monotonic() - last >= every_s:
-            last = time.monotonic()
+        now = time.monotonic()
+        if progress.done >= progress.total:
+            last = None
+        elif last is None:
+            last = now
+        elif now - last >= every_s:
+            last = now
             logger.info("indexed %d of %d pages", progress.done, progress.total)
 
     return say
@@ -270,8 +275,8 @@ def indexing_service(base: KnowledgeBase) -> IndexingService:
 
 
 def holder_name() -> str:
-    """Return a name for this process among all that share a knowledge base; it begins with the process number."""
-    return f"{os.getpid()}-{secrets.token_hex(4)}"
+    """Return a name for this process among all that share a knowledge base: its number, its version and some chance."""
+    return f"{os.getpid()}-{version()}-{secrets.token_hex(4)}"
 
 
 def _server(

@@ -14,7 +14,7 @@ import anyio
 
 from knowledge.embed.ports import Embedder
 from knowledge.errors import BadCursor, NoSuchPath
-from knowledge.find.analysis import analyzer, is_stop_word, stem, words
+from knowledge.find.analysis import is_stop_word, stem, words
 from knowledge.find.circles import chunk_section, is_tainted
 from knowledge.find.rank import Fused, collapse, fuse
 from knowledge.find.route import Mode, Route, route
@@ -35,6 +35,8 @@ TYPO_WEIGHT = 0.8
 PREFIX_WEIGHT = 0.6
 MOST_COMPLETIONS = 8
 MOST_FORMS = 20
+ALIKE_LETTERS = 2
+"""A stem keeps at least so much of the beginning of its word."""
 MOST_WORDS_OF_A_NAME = 2
 """A question of so few words is a name or a term; in a longer one a single telling word tells too little."""
 SHORTEST_PREFIX = 3
@@ -263,7 +265,10 @@ class Finder:
         async with anyio.create_task_group() as both:
             both.start_soon(by_words)
             both.start_soon(by_meaning)
-        fused = fuse([found["keyword"], found["vectors"]])
+        # Of equals the one that has the words comes first: a single page with a rare word is what was meant.
+        fused = sorted(
+            fuse([found["keyword"], found["vectors"]]), key=lambda hit: (-hit.score, hit.ranks[0] or DEPTH + 1)
+        )
         exact = await self._exact(names)
         ordered = exact + [hit.seq for hit in fused if hit.seq not in set(exact)]
         rows = await self._index.chunks(ordered[: room + SPARE])
@@ -301,7 +306,7 @@ class Finder:
         row = ranking.rows[best]
         coverage = 0.0
         if question.terms:
-            present = set(analyzer(row.language).terms(" ".join(row.section) + " " + row.title + " " + row.text))
+            present = _terms_like(f"{' '.join(row.section)} {row.title} {row.text}", row.language, question)
             known = await self._index.frequencies(question.content)
             rarity = {t.word: 1 / math.log2(2 + known.get(t.word, 0)) for t in question.terms}
             have = sum(rarity[t.word] for t in question.terms if any(term in present for term, _ in t.alternatives))
@@ -312,6 +317,12 @@ class Finder:
         telling = len(question.content) > 1 or question.asked <= MOST_WORDS_OF_A_NAME
         agreement = best in by_words and best in by_meaning
         return Signs(coverage, agreement=agreement, cosine=cosine, exact=best in ranking.exact, telling=telling)
+
+
+def _terms_like(text: str, language: str, question: _Question) -> set[str]:
+    """Return the terms of those words of `text` that begin like one asked for; stemming all of them would be most of a search."""
+    beginnings = {term[:ALIKE_LETTERS] for asked in question.terms for term, _ in asked.alternatives}
+    return {stem(word, language) for word in set(words(text)) if word[:ALIKE_LETTERS] in beginnings}
 
 
 def _below_heading(text: str) -> str:
