@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from knowledge.index.ports import Scored
@@ -33,17 +33,24 @@ def fuse(lists: Sequence[Sequence[Scored]], k: int = 60) -> list[Fused]:
     ranks: dict[int, list[int | None]] = {}
     docs: dict[int, int] = {}
     for number, ranked in enumerate(lists):
+        place = 0
         for hit in ranked:
-            docs.setdefault(hit.seq, hit.doc)
-        for rank, seq in enumerate(dict.fromkeys(hit.seq for hit in ranked), start=1):
-            ranks.setdefault(seq, [None] * len(lists))[number] = rank
+            places = ranks.get(hit.seq)
+            if places is None:
+                places = ranks[hit.seq] = [None] * len(lists)
+                docs[hit.seq] = hit.doc
+            if places[number] is None:
+                place += 1
+                places[number] = place
     fused = [Fused(seq, docs[seq], _score(places, k), tuple(places)) for seq, places in ranks.items()]
-    return sorted(fused, key=lambda hit: (-hit.score, hit.seq))
+    fused.sort(key=lambda hit: (-hit.score, hit.seq))
+    return fused
 
 
-def _score(places: Iterable[int | None], k: int) -> float:
+def _score(places: Sequence[int | None], k: int) -> float:
     # Sorted, because floating-point addition in another order may break a tie that is one.
-    return sum(1 / (k + rank) for rank in sorted(rank for rank in places if rank is not None))
+    found = [place for place in places if place is not None]
+    return 1 / (k + found[0]) if len(found) == 1 else sum(1 / (k + place) for place in sorted(found))
 
 
 def collapse(ranked: Sequence[tuple[int, int, str]], *, alike: float = ALIKE) -> list[int]:

@@ -196,15 +196,15 @@ def _nearest(table: _Table, vector: NDArray[np.float32], wanted: int, docs: froz
     if docs is not None:
         chosen = np.fromiter(docs, np.int64, len(docs))
         admitted = admitted & np.isin(table.docs[: table.size], chosen)
-    rows = np.flatnonzero(admitted)
-    if len(rows) <= wanted:
-        return rows
+    if np.count_nonzero(admitted) <= wanted:
+        return np.flatnonzero(admitted)
     asked = encode(vector[np.newaxis])[0].view("<u8")
     distances = _distances(table.lanes[:, : table.size], asked)
+    distances[~admitted] = BITS + 1
     # Counting instead of partitioning: there are only 257 distances, and ties stay together.
-    within = np.cumsum(np.bincount(distances[rows], minlength=BITS + 1))
+    within = np.cumsum(np.bincount(distances, minlength=BITS + 2))
     furthest = int(np.searchsorted(within, wanted))
-    nearest = rows[distances[rows] <= furthest]
+    nearest = np.flatnonzero(distances <= furthest)
     if len(nearest) <= 2 * wanted:
         return nearest
     order = np.argsort(distances[nearest], kind="stable")[:wanted]
