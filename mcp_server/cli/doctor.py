@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import anyio
+import anyio.to_thread
 
 from knowledge.errors import KnowledgeError
-from mcp_server.cli.terminal import print_json
+from mcp_server.cli.indexing import stale
+from mcp_server.cli.pages import PageProblem, Pages, look_through
+from mcp_server.cli.terminal import output, print_json
 from mcp_server.settings import Settings
 
 if TYPE_CHECKING:
@@ -20,16 +25,20 @@ if TYPE_CHECKING:
 
 WATCH_LIMIT = Path("/proc/sys/fs/inotify/max_user_watches")
 FEW_WATCHES = 16_384
+MOST_SHOWN = 20
+
+OnProgress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at; `mend` says what to do where it is not well."""
+    """One thing looked at; `mend` says what to do where it is not well, `pages` names all the pages it is about."""
 
     what: str
     health: Literal["ok", "note", "bad"]
     found: str
     mend: str = ""
+    pages: Sequence[PageProblem] = ()
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,23 +48,32 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(_args: argparse.Namespace, settings: Settings) -> int:
     """Print what was found; exit code 1 when something must be mended."""
-    findings = anyio.run(examine, settings)
+    with _bar(shown=not settings.json and sys.stderr.isatty()) as on_progress:
+        findings = anyio.run(examine, settings, on_progress)
     if settings.json:
-        print_json([{"what": f.what, "health": f.health, "found": f.found, "mend": f.mend} for f in findings])
+        print_json([asdict(finding) for finding in findings])
     else:
         _show(findings)
     return 1 if any(f.health == "bad" for f in findings) else 0
 
 
-async def examine(settings: Settings) -> list[Finding]:
+async def examine(settings: Settings, on_progress: OnProgress = lambda _done, _total: None) -> list[Finding]:
     """Return what there is to say, in the order in which a person would ask."""
+    from knowledge.vault import Vault
+
     findings = [_program(), *(Finding("setting", "note", note) for note in settings.notes)]
     try:
-        findings.append(_folder(settings))
-        findings.extend(await _opened(settings))
+        vault = Vault.open(settings.kb)
+        pages = await anyio.to_thread.run_sync(partial(look_through, vault, on_progress))
     except KnowledgeError as error:
-        findings.append(Finding("knowledge base", "bad", str(error)))
-    return findings
+        return [*findings, Finding("pages", "bad", str(error), "name the folder that holds the Markdown with --kb")]
+    findings.append(_pages(vault.root, pages))
+    try:
+        findings += await _opened(settings, pages)
+    except KnowledgeError as error:
+        ill = "index" if Path(getattr(error, "path", "")).name.startswith("index.") else "state"
+        findings.append(Finding(ill, "bad", str(error), "what depends on it was not looked at"))
+    return [*findings, *_watching()]
 
 
 def _program() -> Finding:
@@ -65,50 +83,53 @@ def _program() -> Finding:
     return Finding("program", "ok", f"knowledge-forge {version()} on Python {python}")
 
 
-def _folder(settings: Settings) -> Finding:
-    from knowledge.vault import Vault
-
-    vault = Vault.open(settings.kb)
-    pages = sum(1 for _ in vault.scan())
-    problems = list(vault.problems)
-    if not pages:
-        return Finding("pages", "bad", f"{vault.root} holds no Markdown", "name another folder with --kb")
-    if problems:
-        shown = "; ".join(str(problem) for problem in problems[:3])
-        return Finding(
-            "pages", "note", f"{pages} in {vault.root}; left out: {shown}", "rename or remove what is left out"
-        )
-    return Finding("pages", "ok", f"{pages} in {vault.root}")
+def _pages(root: Path, pages: Pages) -> Finding:
+    if not pages.count and not pages.problems:
+        return Finding("pages", "bad", f"{root} holds no Markdown", "name another folder with --kb")
+    if not pages.problems:
+        return Finding("pages", "ok", f"{pages.count} in {root}")
+    odd = len(pages.problems) + pages.more
+    return Finding("pages", "note", f"{pages.count} in {root}; left out or odd: {odd}", pages=pages.problems)
 
 
-async def _opened(settings: Settings) -> list[Finding]:
+async def _opened(settings: Settings, pages: Pages) -> list[Finding]:
     from mcp_server.app import open_base
 
     async with open_base(settings) as base:
-        looks: list[Callable[[KnowledgeBase], Awaitable[Finding]]] = [
-            _state,
-            _hosts,
-            _index,
-            _indexing,
-            _engines,
-            _search,
-        ]
-        found = [await _safely(look, base) for look in looks]
-    return [*found, *_watching()]
+        looks: dict[str, Callable[[], Awaitable[Finding | None]]] = {
+            "state": partial(_state, base),
+            "hosts": partial(_hosts, base),
+            "enrolment": partial(_enrolment, base, settings.enrolment),
+            "index": partial(_index, base, pages),
+            "indexing": partial(_indexing, base),
+            "engines": partial(_engines, base),
+            "search": partial(_search, base),
+        }
+        found = [await _safely(what, look) for what, look in looks.items()]
+    return [finding for finding in found if finding is not None]
 
 
-async def _safely(look: Callable[[KnowledgeBase], Awaitable[Finding]], base: KnowledgeBase) -> Finding:
+async def _safely(what: str, look: Callable[[], Awaitable[Finding | None]]) -> Finding | None:
     try:
-        return await look(base)
+        return await look()
+    except KnowledgeError as error:
+        return Finding(what, "bad", str(error))
     except Exception as error:  # noqa: BLE001 - whatever is ill is what the doctor is here to say
-        return Finding(look.__name__.strip("_"), "bad", f"{type(error).__name__}: {error}", "see the message")
+        return Finding(what, "bad", f"{type(error).__name__}: {error}", "see the message")
 
 
 async def _state(base: KnowledgeBase) -> Finding:
     import apsw
 
-    await base.state.last_event()
-    return Finding("state", "ok", f"{base.state_dir} (SQLite {apsw.sqlite_lib_version()})")
+    if wrong := await base.state.check():
+        found = f"{base.state.path} is damaged: {_few(wrong)}"
+        return Finding("state", "bad", found, "restore it from a backup, or move it away and enrol the hosts again")
+    return Finding("state", "ok", f"{base.state_dir}, sound (SQLite {apsw.sqlite_lib_version()})")
+
+
+def _few(wrong: Sequence[str]) -> str:
+    lines = [line for problem in wrong for line in problem.splitlines()]
+    return "; ".join(lines[:3]) + (f"; and {len(lines) - 3} more" if len(lines) > 3 else "")
 
 
 async def _hosts(base: KnowledgeBase) -> Finding:
@@ -116,39 +137,52 @@ async def _hosts(base: KnowledgeBase) -> Finding:
 
     hosts = [enrolment.host for enrolment in await enrolled_hosts(base.state)]
     if not hosts:
-        return Finding(
-            "hosts",
-            "note",
-            "none is enrolled: every host shares one name and may only read",
-            "knowledge-forge install HOST",
-        )
+        found = "none is enrolled: every host shares one name and may only read"
+        return Finding("hosts", "note", found, "knowledge-forge install HOST")
     return Finding("hosts", "ok", f"enrolled: {', '.join(hosts)}")
 
 
-async def _index(base: KnowledgeBase) -> Finding:
+async def _enrolment(base: KnowledgeBase, secret: str | None) -> Finding | None:
+    """Say whose secret is set here; nothing when none is."""
+    from mcp_server.gate.enrolment import digest
+
+    if secret is None:
+        return None
+    host = await base.state.host_of(digest(secret))
+    if host is None:
+        found = "FORGE_ENROLMENT is set, but this knowledge base does not know that secret: it counts as unenrolled"
+        mend = "knowledge-forge install HOST --kb DIR with this folder; the secret was replaced, or is another folder's"
+        return Finding("enrolment", "bad", found, mend)
+    return Finding("enrolment", "ok", f"FORGE_ENROLMENT is the secret of {host}")
+
+
+async def _index(base: KnowledgeBase, pages: Pages) -> Finding:
+    if wrong := await base.index.check():
+        found = f"{base.index.path} is damaged: {_few(wrong)}"
+        return Finding("index", "bad", found, "nothing is lost: knowledge-forge index --rebuild")
     progress = await base.index.progress()
-    known = {path: stamp for path, (stamp, _, _) in (await base.index.stamps()).items()}
-    there = {found.path: found.stamp for found in base.vault.scan()}
-    stale = sum(known.get(path) != stamp for path, stamp in there.items()) + len(known.keys() - there.keys())
-    if stale:
-        return Finding(
-            "index",
-            "note",
-            f"{progress.done} pages are in it, {stale} are stale or missing",
-            "a running server catches up by itself; or: knowledge-forge index",
-        )
+    if late := await stale(base, besides=pages.unreadable):
+        found = f"{progress.done} pages are in it, {late} are stale or missing"
+        return Finding("index", "note", found, "a running server catches up by itself; or: knowledge-forge index")
+    if base.index.rebuilt:
+        found = f"it was damaged ({base.index.rebuilt}) and is begun anew"
+        return Finding("index", "note", found, "a running server fills it; or: knowledge-forge index")
     return Finding("index", "ok", f"{progress.done} pages, all as they are on disk")
 
 
 async def _indexing(base: KnowledgeBase) -> Finding:
-    from mcp_server.app import utc_now
+    from knowledge.index.watch import LEASE
+    from mcp_server.app import utc_now, version
 
-    lease = await base.state.lease("indexer")
+    lease = await base.state.lease(LEASE)
     if lease is None or lease.expires_at < utc_now():
-        return Finding(
-            "indexing", "note", "no process is watching the files now", "any running server takes this over by itself"
-        )
-    return Finding("indexing", "ok", f"done by process {lease.holder.partition('-')[0]}")
+        found = "no process is watching the files now"
+        return Finding("indexing", "note", found, "any running server takes this over by itself")
+    number, theirs, *_ = [*lease.holder.split("-"), "", ""]
+    if theirs != version():
+        found = f"process {number}, which has the lease, is of another version ({theirs or 'unknown'})"
+        return Finding("indexing", "note", found, f"restart the hosts, so that all run {version()}")
+    return Finding("indexing", "ok", f"done by process {number}")
 
 
 async def _engines(base: KnowledgeBase) -> Finding:
@@ -178,13 +212,30 @@ def _watching() -> list[Finding]:
 
 
 def _show(findings: list[Finding]) -> None:
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
     colours = {"ok": "green", "note": "yellow", "bad": "red"}
     table = Table(box=None, show_header=False, pad_edge=False)
     for f in findings:
-        text = escape(f.found) + (f"\n[dim]-> {escape(f.mend)}[/]" if f.mend else "")
-        table.add_row(f"[{colours[f.health]}]{f.health}[/]", f"[bold]{f.what}[/]", text)
-    Console().print(table)
+        lines = [escape(f.found)] + ([f"[dim]-> {escape(f.mend)}[/]"] if f.mend else [])
+        for page in f.pages[:MOST_SHOWN]:
+            lines += [f"{escape(page.path or '.')}: {escape(page.reason)}", f"  [dim]-> {escape(page.mend)}[/]"]
+        if len(f.pages) > MOST_SHOWN:
+            lines.append(f"and {len(f.pages) - MOST_SHOWN} more (--json lists them)")
+        table.add_row(f"[{colours[f.health]}]{f.health}[/]", f"[bold]{f.what}[/]", "\n".join(lines))
+    output().print(table)
+
+
+@contextmanager
+def _bar(*, shown: bool) -> Iterator[OnProgress]:
+    """Yield what draws a bar on stderr while the pages are read, or nothing where nobody looks."""
+    if not shown:
+        yield lambda _done, _total: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as drawn:
+        task = drawn.add_task("reading the pages", total=None)
+        yield lambda done, total: drawn.update(task, completed=done, total=total)

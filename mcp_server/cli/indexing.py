@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -46,11 +46,15 @@ async def _forget(base: KnowledgeBase) -> None:
     await base.index.begin(IndexIdentity("", 0, 0))
 
 
-async def stale(base: KnowledgeBase) -> int:
-    """Return how many documents look different on disk than in the index, are missing in it, or are gone."""
+async def stale(base: KnowledgeBase, *, besides: Collection[str] = ()) -> int:
+    """Return how many documents look different on disk than in the index, are missing in it, or are gone.
+
+    Those in `besides` do not count: nobody can index them.
+    """
     known = {path: stamp for path, (stamp, _, _) in (await base.index.stamps()).items()}
     there = await anyio.to_thread.run_sync(lambda: {found.path: found.stamp for found in base.vault.scan()})
-    return sum(known.get(path) != stamp for path, stamp in there.items()) + len(known.keys() - there.keys())
+    late = [path for path, stamp in there.items() if known.get(path) != stamp]
+    return len({*late, *(known.keys() - there.keys())}.difference(besides))
 
 
 @asynccontextmanager
