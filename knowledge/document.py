@@ -337,4 +337,4 @@ def _anchors(headings: Sequence[Heading]) -> dict[str, Heading]:
     return found
 
 
-__all__ = ["Document", "Heading", "find_section", "parse", "plain", "section_tokens", "section_text", "shortened"]
+__all__ = ["Document", "Heading", "find_section", "parse", "plain", "section_text", "section_tokens", "shortened"]

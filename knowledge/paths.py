@@ -25,7 +25,9 @@ def clean_path(asked: str) -> str:
     if any(ord(c) < 32 or c == "\x7f" for c in asked):
         raise InvalidPath(asked, "it has a control character")
     slashed = asked.replace("\\", "/")
-    if slashed.startswith("/") or (len(slashed) > 1 and slashed[1] == ":" and slashed[0].isalpha() and slashed[2:3] in ("", "/")):
+    if slashed.startswith("/") or (
+        len(slashed) > 1 and slashed[1] == ":" and slashed[0].isalpha() and slashed[2:3] in ("", "/")
+    ):
         raise InvalidPath(asked, "paths are relative to the knowledge base, without a leading slash or drive")
     parts = [part for part in slashed.split("/") if part not in ("", ".")]
     for part in parts:

@@ -98,9 +98,10 @@ async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, result.content
     assert isinstance(result.content[0], TextContent)
-    assert result.structured_content is not None
-    assert json.loads(result.content[0].text) == result.structured_content
-    return result.structured_content
+    content: dict[str, Any] | None = result.structured_content
+    assert content is not None
+    assert json.loads(result.content[0].text) == content
+    return content
 
 
 async def refusal(client: Client, tool: str, **arguments: Any) -> str:

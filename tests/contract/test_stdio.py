@@ -168,13 +168,12 @@ async def lines_of(sent: list[bytes], longest: int) -> tuple[list[str], list[int
     async def write_all() -> None:
         for block in sent:
             await anyio.to_thread.run_sync(os.write, write_end, block)
-            await anyio.sleep(0)
+            await anyio.lowlevel.checkpoint()
         os.close(write_end)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(write_all)
-        async for line in lines:
-            got.append(line)
+        got.extend([line async for line in lines])
     os.close(read_end)
     return got, sizes
 
@@ -207,7 +206,7 @@ async def test_a_host_that_does_not_read_makes_the_writer_wait_and_nothing_is_lo
         await anyio.lowlevel.checkpoint()
         tasks.start_soon(read_all)
         with anyio.fail_after(10):
-            while len(got) < 2 * len(text):
+            while len(got) < 2 * len(text):  # noqa: ASYNC110 - a pipe has no bell
                 await anyio.sleep(0.01)
         os.close(write_end)
     os.close(read_end)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge.document import Document, find_section, parse, plain, section_tokens, section_text
+from knowledge.document import Document, find_section, parse, plain, section_text, section_tokens
 from knowledge.errors import AmbiguousName, NoSuchSection
 
 
