@@ -6,7 +6,7 @@ import base64
 import importlib.util
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from knowledge.embed.center import CENTER_FLOAT16
 from knowledge.errors import EmbedderUnavailable
 
 DIMENSIONS = 256
-MOST_WORDS = 32_768
+MOST_WORDS = 65_536
 """Distinct words whose vectors are kept (1 KiB each)."""
 KEPT_WORDS = MOST_WORDS * 3 // 4
 """The words met first, mostly the frequent ones, stay for ever; only the rest of the room is used again when full."""
@@ -119,8 +119,9 @@ class _Lexicon:
         self._tokenizer.no_truncation()
         self._weights = weights
         self._center = np.frombuffer(base64.b85decode(CENTER_FLOAT16), "<f2").astype(np.float32)
-        self._places = {_NO_WORD: 0}
+        self._places = _Places({_NO_WORD: 0})
         self._vectors = np.zeros((1024, DIMENSIONS), np.float32)
+        self._taken = np.empty((GROUP_WORDS, DIMENSIONS), np.float32)
 
     def sums(self, stretches: Sequence[Sequence[str]]) -> NDArray[np.float32]:
         """Return for each stretch, none of them empty, the sum of the vectors of its words in their order."""
@@ -132,49 +133,70 @@ class _Lexicon:
         # Rows are added up one after the other, so that a text's sum depends on its own words alone. `reduceat` would
         # not need to fill up and is ten times slower.
         places = self._known(filled)  # first, because it may put another matrix in the place of this one
-        taken = np.take(self._vectors, places, axis=0)
+        taken = self._taken[: len(filled)]
+        # Every place is there; `clip` only says that nothing need be checked, which would cost a copy.
+        np.take(self._vectors, places, axis=0, out=taken, mode="clip")
         summed: NDArray[np.float32] = np.add.reduce(taken.reshape(len(stretches), longest, DIMENSIONS), axis=1)
         return summed
 
     def _known(self, words: Sequence[str]) -> NDArray[np.intp]:
         """Return where in the matrix the vector of each word is; new ones are added."""
-        places = self._places
-        try:
-            return np.fromiter(map(places.__getitem__, words), np.intp, len(words))
-        except KeyError:
-            new = [word for word in dict.fromkeys(words) if word not in places]
-        if len(places) + len(new) > MOST_WORDS:
-            self._places = places = {word: place for word, place in places.items() if place < KEPT_WORDS}
-            new = [word for word in dict.fromkeys(words) if word not in places]
-        self._learn(new)
-        return np.fromiter(map(places.__getitem__, words), np.intp, len(words))
+        if len(self._places) + len(words) > MOST_WORDS:
+            self._places = _Places((word, place) for word, place in self._places.items() if place < KEPT_WORDS)
+        found = self._places
+        places = np.fromiter(map(found.__getitem__, words), np.intp, len(words))
+        if found.new:
+            try:
+                self._learn(found.new)
+            except BaseException:
+                for word in found.new:
+                    del found[word]
+                raise
+            finally:
+                found.new = []
+        return places
 
     def _learn(self, words: Sequence[str]) -> None:
-        first = len(self._places)
-        needed = first + len(words)
+        """Put the vectors of `words` at the last places, which they were given."""
+        needed = len(self._places)
+        first = needed - len(words)
         if needed > len(self._vectors):
             bigger = np.zeros((min(MOST_WORDS, max(needed, 2 * len(self._vectors))), DIMENSIONS), np.float32)
             bigger[:first] = self._vectors[:first]
             self._vectors = bigger
         # The blank makes the tokenizer see a whole word instead of the end of one.
         encoded = self._tokenizer.encode_batch_fast([f" {word}" for word in words], add_special_tokens=False)
-        tokens = [each.ids for each in encoded]
-        self._vectors[first:needed] = self._weighted(words, tokens)
-        self._places.update(zip(words, range(first, needed), strict=True))
+        self._vectors[first:needed] = self._weighted(words, [each.ids for each in encoded])
 
     def _weighted(self, words: Sequence[str], tokens: Sequence[Sequence[int]]) -> NDArray[np.float32]:
         vectors = np.zeros((len(words), DIMENSIONS), np.float32)
-        # A word of control characters may have no token, and a sum of nothing is not nothing to `reduceat`.
-        known = [number for number, ids in enumerate(tokens) if ids]
-        if not known:
-            return vectors
-        lengths = [len(tokens[n]) for n in known]
-        taken = self._tokens[list(chain.from_iterable(tokens))].astype(np.float32)
-        summed = np.add.reduceat(taken, np.cumsum(lengths, dtype=np.intp) - lengths, axis=0)
+        lengths = np.fromiter(map(len, tokens), np.intp, len(tokens))
+        ids = np.fromiter(chain.from_iterable(tokens), np.intp)
+        firsts = np.cumsum(lengths) - lengths
+        # The first token of all words, then the second of those that have one, and so on.
+        for position in range(max(lengths, default=0)):
+            having = np.flatnonzero(lengths > position)
+            vectors[having] += self._tokens[ids[firsts[having] + position]]
         weight = self._weights
-        weights = [weight(words[n]) if weight else general_weight(max(tokens[n])) for n in known]
-        vectors[known] = (summed - self._center) * np.array(weights, np.float32)[:, np.newaxis]
+        weights = [
+            (weight(word) if weight else general_weight(max(of_word))) if of_word else 0.0
+            for word, of_word in zip(words, tokens, strict=True)
+        ]
+        vectors *= np.array(weights, np.float32)[:, np.newaxis]
         return vectors
+
+
+class _Places(dict[str, int]):
+    """Where the vector of each word is. A word that is asked for the first time gets the next place and counts as new."""
+
+    def __init__(self, known: Mapping[str, int] | Iterable[tuple[str, int]]) -> None:
+        super().__init__(known)
+        self.new: list[str] = []
+
+    def __missing__(self, word: str) -> int:
+        place = self[word] = len(self)
+        self.new.append(word)
+        return place
 
 
 def general_weight(rank: int) -> float:
