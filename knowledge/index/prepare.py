@@ -33,7 +33,7 @@ class Piece:
     chunk: Chunk
     embedded: str
     digest: bytes
-    words: frozenset[str]
+    words: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,8 @@ def _piece(chunk: Chunk) -> Piece:
     text = chunk.indexed_text
     # YAML escapes can spell lone surrogates; they must not stop the hash.
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
-    return Piece(chunk, text, digest, frozenset(remember_words(text)))
+    # As a set they would take ten times as much memory, and thousands of pieces wait for the database.
+    return Piece(chunk, text, digest, tuple(frozenset(remember_words(text))))
 
 
 def _indexed(piece: Piece, vector: tuple[bytes, bytes]) -> IndexedChunk:

@@ -7,7 +7,7 @@ a network) must not block the event loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -182,7 +182,7 @@ class IndexedChunk:
     digest: bytes
     half: bytes
     code: bytes
-    words: frozenset[str]
+    words: Collection[str]
 
 
 @dataclass(frozen=True, slots=True)
