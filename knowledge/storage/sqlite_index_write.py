@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 import apsw
@@ -31,6 +32,7 @@ RECORD_COLUMNS = (
     "path, title, summary, kind, source, language, lists, untrusted, revision, "
     "size, mtime_ns, inode, tokens, indexed_at_ns"
 )
+_FIRST_COLUMN = itemgetter(0)
 EMPTIED = ("document", "document_words", "tag", "name", "chunk", "code", "vector", "removal", "directory", "vocabulary")
 
 
@@ -99,6 +101,9 @@ class _Batch:
         self._gone_words: Counter[str] = Counter()
         self._documents: Counter[str] = Counter()
         self._touched: set[str] = set()
+        self._records: list[tuple[Any, ...]] = []
+        self._names: list[tuple[Any, ...]] = []
+        self._tags: list[tuple[str, int]] = []
         self._chunks: list[tuple[Any, ...]] = []
         self._codes: list[tuple[Any, ...]] = []
         self._vectors: list[tuple[int, bytes]] = []
@@ -107,6 +112,8 @@ class _Batch:
 
     def touch(self, change: Touch) -> None:
         stamp = change.stamp
+        if change.path in self._written:
+            self._flush_rows()
         self._c.execute(
             "UPDATE document SET size = ?, mtime_ns = ?, inode = ?, indexed_at_ns = ? WHERE path = ?",
             (stamp.size, stamp.mtime_ns, stamp.inode, change.indexed_at_ns, change.path),
@@ -117,7 +124,7 @@ class _Batch:
     def remove(self, path: str) -> int | None:
         """Remove the document and return its number, or None if there was none."""
         if path in self._written:
-            self._flush_chunks()
+            self._flush_rows()
         sql = f"SELECT {RECORD_COLUMNS}, doc, words FROM document JOIN document_words USING (doc) WHERE path = ?"  # noqa: S608 - a constant
         row: Any = self._c.execute(sql, (path,)).fetchall()
         if not row:
@@ -154,30 +161,24 @@ class _Batch:
         words = list(chain.from_iterable(chunk.words for chunk in change.chunks))
         # Counting twice is faster than adding two counters up: the one runs in C, the other does not.
         self._new_words.update(words)
-        self._insert_document(doc, record)
+        self._gather_document(doc, record)
         self._packed.append((doc, pack_words(Counter(words))))
         self._gather(doc, change.chunks)
         self._written.add(record.path)
         self._documents[parent(record.path)] += 1
         self._touched.add(parent(record.path))
 
-    def _insert_document(self, doc: int, r: DocumentRecord) -> None:
-        lists = compact((r.tags, r.aliases, r.sections))
+    def _gather_document(self, doc: int, r: DocumentRecord) -> None:
         s = r.stamp
-        self._c.execute(
-            f"INSERT INTO document ({RECORD_COLUMNS}, doc, path_key, parent) "  # noqa: S608 - a constant
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        self._records.append(
             (
-                *(r.path, r.title, r.summary, r.kind, r.source, r.language, lists, int(r.untrusted), r.revision),
-                *(s.size, s.mtime_ns, s.inode, r.tokens, r.indexed_at_ns),
+                *(r.path, r.title, r.summary, r.kind, r.source, r.language, compact((r.tags, r.aliases, r.sections))),
+                *(int(r.untrusted), r.revision, s.size, s.mtime_ns, s.inode, r.tokens, r.indexed_at_ns),
                 *(doc, r.path.casefold(), parent(r.path)),
-            ),
+            )
         )
-        self._c.executemany(
-            "INSERT INTO name (key, rank, path, position, section, doc) VALUES (?, ?, ?, ?, ?, ?)",
-            [(n.key, n.rank, r.path, n.position, n.section, doc) for n in names_of(r)],
-        )
-        self._c.executemany("INSERT INTO tag VALUES (?, ?)", [(tag, doc) for tag in set(r.tags)])
+        self._names += [(n.key, n.rank, r.path, n.position, n.section, doc) for n in names_of(r)]
+        self._tags += [(tag, doc) for tag in set(r.tags)]
 
     def _gather(self, doc: int, chunks: Sequence[IndexedChunk]) -> None:
         for seq, k in enumerate(chunks, start=self.seq + 1):
@@ -186,22 +187,33 @@ class _Batch:
             self._vectors.append((seq, k.half))
         self.seq += len(chunks) + 1
 
-    def _flush_chunks(self) -> None:
+    def _flush_rows(self) -> None:
+        self._c.executemany(
+            f"INSERT INTO document ({RECORD_COLUMNS}, doc, path_key, parent) "  # noqa: S608 - a constant
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            self._records,
+        )
+        # In the order of the tables, neighbours share pages.
+        self._names.sort(key=_FIRST_COLUMN)
+        self._c.executemany(
+            "INSERT INTO name (key, rank, path, position, section, doc) VALUES (?, ?, ?, ?, ?, ?)", self._names
+        )
+        self._c.executemany("INSERT INTO tag VALUES (?, ?)", sorted(self._tags))
         self._c.executemany("INSERT INTO chunk VALUES (?, ?, ?, ?, ?, ?, ?)", self._chunks)
         self._c.executemany("INSERT INTO code VALUES (?, ?, ?, ?)", self._codes)
         self._c.executemany("INSERT INTO vector VALUES (?, ?)", self._vectors)
         self._c.executemany("INSERT INTO document_words VALUES (?, ?)", self._packed)
+        self._records, self._names, self._tags = [], [], []
         self._chunks, self._codes, self._vectors, self._packed = [], [], [], []
         self._written.clear()
 
     def flush(self) -> None:
-        self._flush_chunks()
+        self._flush_rows()
         self._flush_words()
         self._flush_directories()
 
     def _flush_words(self) -> None:
         new, gone = self._new_words, self._gone_words
-        # In the order of the table, neighbours share pages.
         added = [(word, new[word]) for word in sorted(new)]
         taken = [(gone[word], word) for word in sorted(gone)]
         self._c.executemany(
