@@ -97,7 +97,7 @@ def _explained(error: BaseException) -> int:
         _say(str(cause))
         return COULD_NOT
     if isinstance(cause, OSError):
-        _say(f"the system refuses: {cause}")
+        _say(f"the system refuses: {str(cause) or type(cause).__name__}")
         if cause.filename is None:
             _leave_stdout()  # a full disk behind it would be met again when the process ends
         return COULD_NOT

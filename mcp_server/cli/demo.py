@@ -3,197 +3,301 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from knowledge.errors import KnowledgeError
+from mcp_server.cli.options import said
+from mcp_server.cli.terminal import output, print_json, tidy
 from mcp_server.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mcp import Client
+    from mcp_types import CallToolResult
     from rich.console import Console
 
 QUESTION = "why is the search index only a cache?"
 NEW_PAGE = "field-notes.md"
 NEW_TEXT = "# Field notes\n\nThe zebrafish experiment starts on Thursday; Noor brings the camera.\n"
 NEW_QUESTION = "who brings the camera to the zebrafish experiment?"
-FOLDER_LIMIT = 2000
+FOLDER_LIMIT = 500
 PATIENCE_S = 60
+SHOWN_PER_FOLDER = 3
+SNIPPET_CHARACTERS = 150
+PAGE_CHARACTERS = 700
+REFUSED_TOOL = "kb_map"
+
+
+@dataclass(slots=True)
+class Facts:
+    """What was seen on the way, for `--json`: answers as the server gave them, times in milliseconds."""
+
+    started_ms: float = 0.0
+    protocol: str = ""
+    tools: list[str] = field(default_factory=list)
+    indexed: dict[str, Any] = field(default_factory=dict)
+    map: dict[str, Any] = field(default_factory=dict)
+    search: dict[str, Any] = field(default_factory=dict)
+    read: dict[str, Any] = field(default_factory=dict)
+    live: dict[str, Any] = field(default_factory=dict)
+    trust: dict[str, Any] = field(default_factory=dict)
+
+
+class DemoFailed(KnowledgeError):
+    """The server did not do what the demo shows."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add what only this verb takes."""
-    parser.add_argument("question", nargs="?", help=f"what to ask (default: {QUESTION})")
+    parser.add_argument("question", nargs="?", type=said, metavar="QUESTION", help=f"what to ask (default: {QUESTION})")
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Show the circles on a throw-away copy, so that the live change at the end touches nothing of yours."""
-    from rich.console import Console
-
-    console = Console()
+    console = output()
+    console.quiet = settings.json
     with tempfile.TemporaryDirectory(prefix="knowledge-forge-demo-") as scratch:
         copy = Path(scratch) / (settings.kb.name or "kb")
-        _copy(settings.kb, copy)
-        anyio.run(_show, console, copy, Path(scratch) / "state", args.question or QUESTION)
+        if not _copy(settings.kb, copy):
+            raise DemoFailed(f"{settings.kb} holds no Markdown to show; name another folder with --kb")
+        facts = anyio.run(_show, console, copy, Path(scratch) / "state", args.question or QUESTION)
+    if settings.json:
+        print_json(asdict(facts))
     return 0
 
 
-def _copy(source: Path, target: Path) -> None:
-    """Copy the Markdown of `source`, at most `FOLDER_LIMIT` pages of it."""
+def _copy(source: Path, target: Path) -> int:
+    """Copy the Markdown of `source`, at most `FOLDER_LIMIT` pages of it, and return how many; what cannot be read stays."""
     from knowledge.vault import Vault
 
     vault = Vault.open(source)
     target.mkdir(parents=True)
-    for number, found in enumerate(vault.scan()):
-        if number >= FOLDER_LIMIT:
+    copied = 0
+    for found in vault.scan():
+        if copied >= FOLDER_LIMIT:
             break
-        file = target / found.path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source / found.path, file)
+        with suppress(KnowledgeError):
+            raw = vault.read(found.path).raw
+            file = target / found.path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(raw)
+            copied += 1
+    return copied
 
 
-async def _show(console: Console, kb: Path, state: Path, question: str) -> None:
+async def _show(console: Console, kb: Path, state: Path, question: str) -> Facts:
     from mcp import Client, StdioServerParameters
     from mcp.client.stdio import stdio_client
     from rich.rule import Rule
 
     command = ["-m", "mcp_server", "serve", "--kb", str(kb), "--state-dir", str(state)]
     process = StdioServerParameters(command=sys.executable, args=command, cwd=Path(__file__).parents[2])
+    facts = Facts()
     console.print(Rule("[bold]Knowledge Forge[/]: a server process, an MCP client, one knowledge base"))
     with (state.parent / "server.log").open("w", encoding="utf-8") as log, _timed() as started:
         async with Client(stdio_client(process, errlog=log)) as client:
-            tools = (await client.list_tools()).tools
+            facts.tools = [tool.name for tool in (await client.list_tools()).tools]
+            facts.started_ms, facts.protocol = started(), client.protocol_version
             console.print(
-                f"\n[dim]process started, connected and listed {len(tools)} tools in {started():.0f} ms, protocol "
-                f"{client.protocol_version}[/]\n"
+                f"\n[dim]process started, connected, and {len(facts.tools)} tools listed in {facts.started_ms:.0f} ms "
+                f"(protocol {facts.protocol})[/]"
             )
-            await _until_indexed(console, client)
-            await _map(console, client)
-            best = await _search(console, client, question)
-            if best:
-                await _read(console, client, best)
-            await _live(console, client, kb)
-            await _trust(console, client)
-    console.print(Rule())
-    console.print(
-        "Connect your host: [bold]knowledge-forge install claude-desktop[/] (or claude-code, cursor, vscode) "
-        "[bold]--kb YOUR-NOTES[/]\nAsk from here:     [bold]knowledge-forge search --kb YOUR-NOTES 'your question'[/]"
-    )
+            facts.indexed = await _until_indexed(console, client)
+            facts.map = await _map(console, client)
+            facts.search = await _search(console, client, question)
+            if facts.search["hits"]:
+                facts.read = await _read(console, client, facts.search["hits"][0])
+            facts.live = await _live(console, client, kb)
+            facts.trust = await _trust(console, client, kb, state)
+    console.print(Rule(style="dim"))
+    console.print("Connect a host  [bold]knowledge-forge install claude-desktop --kb YOUR-NOTES[/]")
+    console.print("                [dim](or claude-code, cursor, vscode)[/]")
+    console.print("Ask from here   [bold]knowledge-forge search --kb YOUR-NOTES 'your question'[/]")
+    return facts
 
 
-async def _until_indexed(console: Console, client: Client) -> None:
-    with console.status("indexing"), anyio.fail_after(PATIENCE_S):
+async def _until_indexed(console: Console, client: Client) -> dict[str, Any]:
+    with console.status("indexing"), _timed() as spent, _patiently("did not index the pages"):
         while True:
             done = (await _call(client, "kb_search", query="anything", limit=1))["indexed"]
             if done["done"] >= done["total"] > 0:
                 break
             await anyio.sleep(0.05)
-    console.print(f"[dim]{done['done']} pages indexed in the background while the server already answered[/]\n")
+        took = spent()
+    console.print(
+        f"[dim]{done['done']} pages indexed {took:.0f} ms later; the server answered from its first moment on[/]"
+    )
+    return {**done, "ms": took}
 
 
-async def _map(console: Console, client: Client) -> None:
+async def _map(console: Console, client: Client) -> dict[str, Any]:
     from rich.markup import escape
+    from rich.text import Text
     from rich.tree import Tree
 
-    with _timed() as spent:
-        view = await _call(client, "kb_map", path="", depth=2)
-        took = spent()
-    _step(console, "Circle 1: the map", "kb_map('', depth=2)", took)
-    tree = Tree(f"[bold]{escape(view['title'])}[/]  [dim]{escape(view['summary'])}[/]")
-    branches = {"": tree}
+    view, took = await _timed_call(client, "kb_map", path="", depth=2)
+    _step(console, "Circle 1: the map", "what is here, in one look", "kb_map('', depth=2)", took)
+    tree = Tree(f"[bold]{escape(view['title'])}[/]", guide_style="dim")
+    branches: dict[str, Tree] = {}
+    left_out: dict[str, int] = {}
     for entry in view["children"]:
-        branch = branches.get(entry["path"].rpartition("/")[0], tree)
-        if entry["kind"] == "directory":
-            label = (
-                f"[bold blue]{escape(entry['name'])}/[/]  [dim]{entry['count']} pages. {escape(entry['summary'])}[/]"
-            )
-            branches[entry["path"]] = branch.add(label)
-        elif branch is tree or len(branch.children) < 3:
-            branch.add(f"{escape(entry['name'])}  [dim]{escape(entry['summary'][:90])}[/]")
+        directory = entry["path"].rpartition("/")[0]
+        branch = branches.get(directory, tree)
+        folder = entry["kind"] == "directory"
+        if not folder and len(branch.children) >= SHOWN_PER_FOLDER:
+            left_out[directory] = left_out.get(directory, 0) + 1
+            continue
+        # One line an entry, whatever the width: a map is to be taken in at a glance.
+        label = Text(no_wrap=True, overflow="ellipsis")
+        label.append(f"{entry['name']}/" if folder else entry["name"], "bold blue" if folder else "")
+        label.append(f"  {entry['count']} pages" if folder else "", "cyan")
+        label.append(f"  {tidy(entry['summary'], 120)}", "dim")
+        added = branch.add(label)
+        if folder:
+            branches[entry["path"]] = added
+    for directory, count in left_out.items():
+        branches.get(directory, tree).add(f"[dim]and {count} more[/]")
     console.print(tree)
-    console.print()
+    return {**view, "ms": took}
 
 
-async def _search(console: Console, client: Client, question: str) -> dict[str, Any] | None:
+async def _search(console: Console, client: Client, question: str) -> dict[str, Any]:
     from rich.markup import escape
     from rich.padding import Padding
 
     await _call(client, "kb_search", query="warm up", limit=1)
-    with _timed() as spent:
-        answer = await _call(client, "kb_search", query=question, limit=3)
-        took = spent()
-    _step(console, "Circle 3: the deep dive", f"kb_search({question!r})", took)
+    answer, took = await _timed_call(client, "kb_search", query=question, limit=3)
+    shown = f"kb_search({question!r}, limit=3)"
+    _step(console, "Circle 3: the deep dive", "words and meaning together, with a verdict", shown, took)
     for number, hit in enumerate(answer["hits"], 1):
-        console.print(
-            f" {number}. [bold]{escape(hit['path'])}[/] [dim]> {escape(hit['section'])}  {hit['score']:.2f}[/]"
-        )
-        console.print(Padding(escape(hit["snippet"]), (0, 0, 0, 4)), style="italic")
-    scent, route = answer["scent"], answer["route"]
-    console.print(
-        f" [green]scent: {scent['level']}[/] [dim]({escape(scent['reason'])}; route {route['mode']}). "
-        f"Next: {escape(scent['next'])}[/]\n"
-    )
-    return answer["hits"][0] if answer["hits"] else None
+        section = hit["section"].rpartition(" > ")[2]
+        under = f" [dim]>[/] {escape(section)}" if section else ""
+        console.print(f" {number}. [bold]{escape(hit['path'])}[/]{under}  [dim]{hit['score']:.2f}[/]")
+        console.print(Padding(escape(tidy(hit["snippet"], SNIPPET_CHARACTERS)), (0, 0, 0, 4)), style="italic")
+    scent = answer["scent"]
+    console.print(f" [green]scent: {scent['level']}[/]  [dim]{escape(scent['reason'])}[/]")
+    console.print(f" [dim]next:  {escape(scent['next'])}[/]")
+    return {**answer, "ms": took}
 
 
-async def _read(console: Console, client: Client, hit: dict[str, Any]) -> None:
+async def _read(console: Console, client: Client, hit: dict[str, Any]) -> dict[str, Any]:
     from rich.markdown import Markdown
     from rich.panel import Panel
 
     asked = {"path": hit["path"], **({"section": hit["section"]} if hit["section"] else {})}
-    with _timed() as spent:
-        page = await _call(client, "kb_read", **asked)
-        took = spent()
+    page, took = await _timed_call(client, "kb_read", **asked)
     shown = ", ".join(f"{key}={value!r}" for key, value in asked.items())
-    _step(console, "Circle 2: the territory", f"kb_read({shown})", took)
-    console.print(
-        Panel(Markdown(page["text"][:1200]), title=f"{page['path']} @ {page['revision']}", border_style="dim")
-    )
-    console.print()
+    _step(console, "Circle 2: the territory", "the page as it is on disk", f"kb_read({shown})", took)
+    beginning = Markdown(_beginning(page["text"]))
+    console.print(Panel(beginning, title=f"{page['path']} @ {page['revision']}", border_style="dim"))
+    return {**page, "ms": took}
 
 
-async def _live(console: Console, client: Client, kb: Path) -> None:
-    _step(console, "Live", f"an editor saves {NEW_PAGE}; nobody tells the server", None)
+def _beginning(text: str) -> str:
+    """Return whole blocks of Markdown, about `PAGE_CHARACTERS` of them, and a mark where the page goes on."""
+    shown = ""
+    for block in text.strip().split("\n\n"):
+        if shown and len(shown) + len(block) > PAGE_CHARACTERS and shown.count("```") % 2 == 0:
+            return f"{shown}\n\n..."
+        shown = f"{shown}\n\n{block}"
+        if len(shown) > 4 * PAGE_CHARACTERS:
+            return f"{shown[: 4 * PAGE_CHARACTERS]}..."
+    return shown
+
+
+async def _live(console: Console, client: Client, kb: Path) -> dict[str, Any]:
+    _step(console, "Live", f"an editor saves {NEW_PAGE}; nobody tells the server", f"kb_search({NEW_QUESTION!r})", None)
     (kb / NEW_PAGE).write_text(NEW_TEXT, encoding="utf-8")
-    with _timed() as spent, anyio.fail_after(PATIENCE_S):
+    with _timed() as spent, _patiently("did not find the new page"):
         while True:
             answer = await _call(client, "kb_search", query=NEW_QUESTION, limit=1)
             if answer["hits"] and answer["hits"][0]["path"] == NEW_PAGE:
                 break
             await anyio.sleep(0.01)
-        console.print(f" found {spent():.0f} ms after the save: [italic]{answer['hits'][0]['snippet']}[/]\n")
+        took = spent()
+    found = tidy(answer["hits"][0]["snippet"], SNIPPET_CHARACTERS)
+    console.print(f" found [green]{took:.0f} ms[/] after the save:")
+    console.print(f"    [italic]{found}[/]")
+    return {"page": NEW_PAGE, "question": NEW_QUESTION, "found": found, "ms": took}
 
 
-async def _trust(console: Console, client: Client) -> None:
-    status = await _call(client, "trust_status")
-    _step(console, "Trust", "trust_status()", None)
+async def _trust(console: Console, client: Client, kb: Path, state: Path) -> dict[str, Any]:
+    """Show what the gate knows of this client, and that it holds: the tools are those there are, the refusal is real."""
+    from rich.markup import escape
+    from rich.padding import Padding
+
+    status, took = await _timed_call(client, "trust_status")
+    _step(console, "Trust", "a host acts as far as a person let it", "trust_status()", took)
     console.print(
-        f" {status['principal']} holds level [bold]{status['level']}[/] of 5, at most {status['cap']}: it may read, and later "
-        "propose. Only you can raise it: [bold]knowledge-forge enroll[/], [bold]trust grant[/].\n"
+        f" [bold]{escape(status['principal'])}[/] came without a secret: level [bold]{status['level']}[/] of 5, "
+        f"and never more than {status['cap']}."
     )
+    for tool, needs in status["needs"].items():
+        verdict = "[green]allowed[/]" if status["level"] >= needs else "[red]refused[/]"
+        console.print(f"    {tool:<14} needs {needs}  {verdict}")
+    why = await _refused(client, kb, state)
+    console.print(" Now a person takes it back: [bold]knowledge-forge trust grant unenrolled 0[/]")
+    console.print(Padding(f"[red]refused[/]: {escape(why)}", (0, 0, 0, 4)))
+    console.print(" Only a person can raise it again, or let a host in: [bold]knowledge-forge enroll[/]\n")
+    return {**status, "refused": {"tool": REFUSED_TOOL, "why": why}, "ms": took}
+
+
+async def _refused(client: Client, kb: Path, state: Path) -> str:
+    """Take the client's trust away, as the verb `trust` does it, and return what the gate tells it then."""
+    from mcp_server.app import open_state, utc_now
+    from mcp_server.gate.enrolment import UNENROLLED, Principal, os_user
+    from mcp_server.gate.scores import grant
+
+    async with open_state(Settings(kb=kb, state_dir=state)) as opened:
+        await grant(opened, Principal(os_user(), UNENROLLED).id, 0, by=os_user(), now=utc_now())
+    result = await client.call_tool(REFUSED_TOOL, {"path": ""})
+    if not result.is_error:
+        raise DemoFailed(f"the gate let {REFUSED_TOOL} pass at level 0; please report this")
+    return _text(result)
+
+
+def _text(result: CallToolResult) -> str:
+    return " ".join(part.text for part in result.content if part.type == "text")
+
+
+async def _timed_call(client: Client, tool: str, **arguments: Any) -> tuple[dict[str, Any], float]:
+    with _timed() as spent:
+        answer = await _call(client, tool, **arguments)
+        return answer, round(spent(), 2)
 
 
 async def _call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     result = await client.call_tool(tool, arguments)
     content: dict[str, Any] | None = result.structured_content
     if result.is_error or content is None:
-        raise RuntimeError(f"{tool} failed: {result.content}")
+        raise DemoFailed(f"{tool} failed: {_text(result)}")
     return content
 
 
-def _step(console: Console, title: str, call: str, took_ms: float | None) -> None:
+def _step(console: Console, title: str, says: str, call: str, took_ms: float | None) -> None:
     from rich.markup import escape
 
-    timing = f"  [dim]{took_ms:.1f} ms[/]" if took_ms is not None else ""
-    console.print(f"[bold cyan]{title}[/]  [dim]{escape(call)}[/]{timing}")
+    timing = f"  [cyan]{took_ms:.1f} ms[/]" if took_ms is not None else ""
+    console.print(f"\n[bold cyan]{title}[/]  {escape(says)}")
+    console.print(f" [dim]{escape(call)}[/]{timing}")
+
+
+@contextmanager
+def _patiently(failure: str) -> Iterator[None]:
+    try:
+        with anyio.fail_after(PATIENCE_S):
+            yield
+    except TimeoutError as error:
+        raise DemoFailed(f"the server {failure} in {PATIENCE_S} s; is this machine very busy?") from error
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from mcp_server.cli.terminal import output, print_json
 from mcp_server.settings import Settings
 
 if TYPE_CHECKING:
-    from knowledge.find.circles import MapView
+    from knowledge.find.answers import MapView
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -13,7 +13,7 @@ from mcp_server.cli.terminal import print_json
 from mcp_server.settings import Settings
 
 if TYPE_CHECKING:
-    from knowledge.find.circles import Reading
+    from knowledge.find.answers import Reading
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -15,7 +15,7 @@ from mcp_server.cli.terminal import output, print_json, say, tidy
 from mcp_server.settings import Settings
 
 if TYPE_CHECKING:
-    from knowledge.find.search import SearchAnswer
+    from knowledge.find.answers import SearchAnswer
     from knowledge.storage.ports import Progress
     from mcp_server.app import KnowledgeBase
 
