@@ -21,8 +21,6 @@ from knowledge.language import STOP_WORDS
 
 T = TypeVar("T")
 
-RECIPE: int = 1
-"""Goes up whenever the same text would give other terms: an index made by another recipe is rebuilt."""
 LONGEST_WORD = 64
 """Longer words are dropped: they are keys, hashes and data, and nobody asks for them."""
 CACHED_STEMS = 100_000
@@ -45,6 +43,8 @@ _TOKEN = re.compile(
 _SPACED_TOKEN = re.compile(_ASCII_TOKEN.pattern)
 _RARE = re.compile(f"[{_UNSPACED}{_MARKS}]")
 _IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
+_PUNCTUATION = ".,;:!?()[]{}\"'*`"
+"""What stands around words; nothing that can be a part of one, as `_`, `+` and `#` can."""
 _JOINERS = re.compile(r"[._+#-]+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _PLAIN_LETTERS = str.maketrans(
@@ -159,6 +159,9 @@ class _Memory(dict[str, T]):
 def _words_of_run(run: str) -> tuple[str, ...]:
     """Return the words of a text without blanks."""
     if run.isascii():
+        bare = run.strip(_PUNCTUATION)
+        if bare.isalpha():
+            return _expanded(bare)
         found = _ASCII_TOKEN.findall(run)
     elif not _RARE.search(run):
         found = _SPACED_TOKEN.findall(run)
@@ -205,8 +208,8 @@ def is_stop_word(word: str, languages: Iterable[str] = ()) -> bool:
 
 def _expanded(token: str) -> tuple[str, ...]:
     """Return the word itself, then the parts of an identifier, none of them longer than `LONGEST_WORD`."""
-    if token.isalpha() and token.islower() and token.isascii():
-        return (token,) if len(token) <= LONGEST_WORD else ()
+    if token.isalpha() and (token.islower() or token.istitle()) and token.isascii():
+        return (token.lower(),) if len(token) <= LONGEST_WORD else ()
     token = token.strip("_")
     found = [_fold(token)] if token else []
     parts = [hump for part in _JOINERS.split(token) for hump in _HUMP.split(part) if hump]
