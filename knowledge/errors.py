@@ -22,7 +22,7 @@ class NoSuchPath(KnowledgeError):
 
     def __init__(self, asked: str, nearest: Sequence[str] = ()) -> None:
         self.asked, self.nearest = asked, tuple(nearest)
-        hint = f"; nearest is {', '.join(nearest)}" if nearest else "; look at kb_map('') for what there is"
+        hint = f"; nearest is {_listed(nearest)}" if nearest else "; look at kb_map('') for what there is"
         super().__init__(f"nothing at {_short(asked)}{hint}")
 
 
@@ -31,8 +31,8 @@ class NoSuchSection(KnowledgeError):
 
     def __init__(self, path: str, asked: str, sections: Sequence[str]) -> None:
         self.path, self.asked, self.sections = path, asked, tuple(sections)
-        shown = "; ".join(sections[:12]) + ("; ..." if len(sections) > 12 else "")
-        super().__init__(f"{path} has no section {_short(asked)}; it has: {shown or 'no headings at all'}")
+        shown = _listed(sections, "; ") or "no headings at all"
+        super().__init__(f"{_ends(path)} has no section {_short(asked)}; it has: {shown}")
 
 
 class AmbiguousName(KnowledgeError):
@@ -40,7 +40,7 @@ class AmbiguousName(KnowledgeError):
 
     def __init__(self, asked: str, candidates: Sequence[str]) -> None:
         self.asked, self.candidates = asked, tuple(candidates)
-        super().__init__(f"{_short(asked)} is ambiguous: say which of {', '.join(candidates[:8])}")
+        super().__init__(f"{_short(asked)} is ambiguous: say which of {_listed(candidates)}")
 
 
 class UnknownRevision(KnowledgeError):
@@ -48,7 +48,7 @@ class UnknownRevision(KnowledgeError):
 
     def __init__(self, path: str, asked: str, current: str) -> None:
         self.path, self.asked, self.current = path, asked, current
-        super().__init__(f"{path} has no kept revision {_short(asked)}; the current one is {current}")
+        super().__init__(f"{_ends(path)} has no kept revision {_short(asked)}; the current one is {current}")
 
 
 class BadCursor(KnowledgeError):
@@ -72,7 +72,7 @@ class UnreadableDocument(KnowledgeError):
 
     def __init__(self, path: str, reason: str) -> None:
         self.path, self.reason = path, reason
-        super().__init__(f"{path} cannot be read: {reason}")
+        super().__init__(f"{_ends(path)} cannot be read: {reason}")
 
 
 class EmbedderUnavailable(KnowledgeError):
@@ -154,3 +154,20 @@ class LeaseLost(StorageError):
 def _short(asked: str) -> str:
     shown = asked if len(asked) <= 80 else asked[:77] + "..."
     return repr(shown)
+
+
+def _ends(path: str) -> str:
+    """Return `path`; of a very long one the end, which tells more than the beginning."""
+    return path if len(path) <= 80 else "..." + path[-77:]
+
+
+def _listed(names: Sequence[str], separator: str = ", ", room: int = 120) -> str:
+    """Return as many of `names` as an error may hold, at least one; dots stand for the others."""
+    shown: list[str] = []
+    for name in names:
+        short = name if len(name) <= room else name[: room - 3] + "..."
+        room -= len(short) + len(separator)
+        if shown and room < 0:
+            return separator.join([*shown, "..."])
+        shown.append(short)
+    return separator.join(shown)

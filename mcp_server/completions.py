@@ -10,6 +10,7 @@ from knowledge.paths import ancestors
 from mcp_server.resources import DOC_TEMPLATE, MAP_TEMPLATE
 from mcp_server.server import ForgeServer
 from mcp_server.services import Services
+from mcp_server.wire_errors import without_surrogates
 
 MOST = 100
 """The protocol allows no more in one answer."""
@@ -25,10 +26,11 @@ def add_completions(server: ForgeServer, services: Services) -> None:
     ) -> Completion | None:
         if not isinstance(ref, ResourceTemplateReference) or argument.name != "path":
             return None
+        typed = without_surrogates(argument.value)
         if ref.uri == DOC_TEMPLATE:
-            return _completion(await _paths(services, argument.value))
+            return _completion(await _paths(services, typed))
         if ref.uri == MAP_TEMPLATE:
-            return _completion(await _directories(services, argument.value))
+            return _completion(await _directories(services, typed))
         return None
 
     server.completion()(complete)  # type: ignore[no-untyped-call]  # the SDK leaves its decorator untyped

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.server.mcpserver.tools import Tool
 from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CallToolResult, GetPromptResult, InputRequiredResult
-from pydantic import BaseModel
+from pydantic import AnyUrl, BaseModel
 
 from mcp_server.tools.registry import AnySpec
+from mcp_server.wire_errors import short, without_surrogates
 
 NAME = "knowledge-forge"
 
@@ -80,10 +83,20 @@ class ForgeServer(MCPServer[Any]):
         if name not in known:
             raise MCPError(INVALID_PARAMS, f"unknown prompt {name[:60]!r}; there are {', '.join(known) or 'none'}")
         takes = known[name].arguments or []
-        problems = _argument_problems(arguments or {}, [a.name for a in takes], [a.name for a in takes if a.required])
+        given = without_surrogates(arguments or {})
+        problems = _argument_problems(given, [a.name for a in takes], [a.name for a in takes if a.required])
         if problems:
-            raise MCPError(INVALID_PARAMS, f"prompt {name}: {'; '.join(problems)}")
-        return await super().get_prompt(name, arguments, context)
+            raise MCPError(INVALID_PARAMS, short(f"prompt {name}: {'; '.join(problems)}"))
+        return await super().get_prompt(name, given, context)
+
+    async def read_resource(
+        self, uri: AnyUrl | str, context: Context[Any] | None = None
+    ) -> Iterable[ReadResourceContents] | InputRequiredResult:
+        """Return what lies at `uri`; the refusal of another address repeats only the beginning of a long one."""
+        try:
+            return await super().read_resource(without_surrogates(str(uri)), context)
+        except ResourceNotFoundError as error:
+            raise ResourceNotFoundError(short(str(error))) from error
 
 
 def _argument_problems(given: dict[str, Any], takes: Sequence[str], required: Sequence[str]) -> list[str]:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
 MOST_SHOWN = 4
+LONGEST_MESSAGE = 280
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 _WRONG_TYPE = {
     "string_type": "must be text",
@@ -25,13 +29,31 @@ _WRONG_TYPE = {
 }
 
 
-def loosen(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `arguments` with two harmless habits of hosts undone: `2.0` for 2, and an object or list sent as its JSON text.
+def without_surrogates(value: Any) -> Any:
+    """Return JSON `value` with every lone half of a character replaced by the sign for what cannot be read."""
+    if isinstance(value, str):
+        return _SURROGATES.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [without_surrogates(item) for item in value]
+    if isinstance(value, dict):
+        return {without_surrogates(key): without_surrogates(item) for key, item in value.items()}
+    return value
 
+
+def short(message: str) -> str:
+    """Return `message`, cut where it would be longer than an error may be: a caller's own words can make it so."""
+    return message if len(message) <= LONGEST_MESSAGE else message[: LONGEST_MESSAGE - 3] + "..."
+
+
+def loosen(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `arguments` with harmless habits of hosts undone.
+
+    These are `2.0` for 2, an object or list sent as its JSON text, and a character of which only one half was sent.
     Everything else that does not fit stays as it is and is refused.
     """
     properties = schema.get("properties", {})
-    return {name: _loosened(value, properties.get(name, {})) for name, value in arguments.items()}
+    whole: dict[str, Any] = without_surrogates(dict(arguments))
+    return {name: _loosened(value, properties.get(name, {})) for name, value in whole.items()}
 
 
 def _loosened(value: Any, wanted: Mapping[str, Any]) -> Any:

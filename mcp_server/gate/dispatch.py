@@ -15,6 +15,7 @@ from mcp_server.gate.scores import held, standing_of
 from mcp_server.services import Call, Services
 from mcp_server.tools.registry import AnySpec
 from mcp_server.tools.spec import BadArguments
+from mcp_server.wire_errors import short
 
 logger = logging.getLogger("knowledge_forge.gate")
 
@@ -77,7 +78,7 @@ class Gate:
                 return Failed(decision.why)
             return Answered(spec.as_json(await self._run(spec, call, asked)))
         except (BadArguments, KnowledgeError) as error:
-            return Failed(str(error) if isinstance(error, BadArguments) else f"{name}: {error}")
+            return Failed(short(str(error) if isinstance(error, BadArguments) else f"{name}: {error}"))
         except Exception:
             logger.exception("tool %s failed", name)
             return Failed(f"{name} {CRASHED}")

@@ -7,16 +7,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from knowledge.find.circles import MapView, Reading
-from knowledge.find.search import SearchAnswer
+from knowledge.find.answers import MapView, Reading, SearchAnswer
 from knowledge.storage.ports import Filters
 from mcp_server.gate.policy import Trust
 from mcp_server.services import Call, Services
 from mcp_server.tools.spec import Arguments, ToolSpec
 
 LONGEST_QUERY = 20_000
-LATEST_NS = 2**63 - 1
-"""The year 2262: no file time is later, and databases hold no larger number."""
+MOST_TAGS = 100
+EARLIEST_NS, LATEST_NS = -(2**63), 2**63 - 1
+"""The years 1677 and 2262: no file time lies outside, and databases hold no other numbers."""
 
 
 class MapArguments(Arguments):
@@ -92,6 +92,13 @@ class SearchFilters(Arguments):
     modified_after: Annotated[str | None, Field(description="ISO date.")] = None
     modified_before: Annotated[str | None, Field(description="ISO date.")] = None
 
+    @field_validator("tags")
+    @classmethod
+    def _are_few(cls, value: list[str]) -> list[str]:
+        if len(value) > MOST_TAGS:
+            raise ValueError(f"at most {MOST_TAGS} tags can be asked for at once, not {len(value)}")
+        return value
+
     @field_validator("modified_after", "modified_before")
     @classmethod
     def _is_a_date(cls, value: str | None) -> str | None:
@@ -166,4 +173,4 @@ def _nanoseconds(text: str) -> int:
         raise ValueError("it is no ISO date, for example 2026-03-31 or 2026-03-31T12:00:00Z") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return min(int(moment.timestamp()) * 1_000_000_000, LATEST_NS)
+    return max(EARLIEST_NS, min(int(moment.timestamp()) * 1_000_000_000, LATEST_NS))

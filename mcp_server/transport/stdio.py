@@ -8,13 +8,15 @@ import stat
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import anyio
 import anyio.to_thread
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
-from mcp_types import INVALID_REQUEST, ErrorData, JSONRPCError
+from mcp_types import INVALID_REQUEST, JSONRPCError
+
+from mcp_server.transport.malformed import failure, mended, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +39,7 @@ async def serve_stdio(server: ForgeServer) -> None:
             stdin, stdout = cast("Any", lines), cast("Any", PipeWriter(fd_out))  # what the SDK uses of an AsyncFile
             async with stdio_server(stdin, stdout) as (read_stream, write_stream):
                 lines.on_oversize = lambda size: write_stream.send(SessionMessage(_too_long(size)))
-                await server.run_streams(read_stream, write_stream)
+                await server.run_streams(Answering(read_stream, write_stream), write_stream)
             tasks.cancel_scope.cancel()
 
 
@@ -55,6 +57,51 @@ def _claimed_stdio() -> Iterator[tuple[int, int]]:
     finally:
         os.dup2(wire_in, 0)
         os.dup2(wire_out, 1)
+
+
+class Answering:
+    """The messages of a read stream. A line that is none is mended, or refused at once: the SDK would say nothing to it.
+
+    It takes the place of the SDK's stream, so it has what the SDK uses of that one.
+    """
+
+    def __init__(self, messages: Any, answers: Any) -> None:
+        self._messages, self._answers = messages, answers
+
+    @property
+    def last_context(self) -> Any:
+        """Return the sender's context, as the SDK's stream does."""
+        return self._messages.last_context
+
+    async def receive(self) -> Any:
+        """Return the next message."""
+        while isinstance(item := await self._messages.receive(), Exception):
+            message = mended(item)
+            if message is not None:
+                return SessionMessage(message)
+            answer = refusal(item)
+            if answer is not None:
+                await self._answers.send(SessionMessage(answer))
+        return item
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        await self._messages.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
 
 
 class BoundedLines:
@@ -134,8 +181,7 @@ def _pollable(fd: int) -> bool:
 
 def _too_long(size: int) -> JSONRPCError:
     limit = LONGEST_LINE // (1024 * 1024)
-    error = ErrorData(code=INVALID_REQUEST, message=f"a message of {size} bytes is too long; the limit is {limit} MiB")
-    return JSONRPCError(jsonrpc="2.0", id=None, error=error)
+    return failure(INVALID_REQUEST, f"a message of {size} bytes is too long; the limit is {limit} MiB")
 
 
 async def _stop_on_signal(scope: anyio.CancelScope) -> None:
