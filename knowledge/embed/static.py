@@ -7,6 +7,7 @@ import importlib.util
 import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 
@@ -44,7 +45,7 @@ class StaticEmbedder:
         weights: Callable[[str], float] | None = None,
     ) -> None:
         self._words, self._weights = words, weights
-        self._lock = threading.Lock()
+        self._lock, self._next = threading.Lock(), threading.Lock()
         self._lexicon: _Lexicon | None = None
 
     @property
@@ -71,7 +72,7 @@ class StaticEmbedder:
         said = [cut(text) for text in texts]
         for numbers, stretches in _groups(said):
             # Taken anew for each group, so that a question need not wait until a whole batch is done.
-            with self._lock:
+            with self._my_turn():
                 lexicon = self._lexicon = self._lexicon or _Lexicon(self._weights)
                 sums = lexicon.sums(stretches)
             # One after the other, because a long text may be here twice.
@@ -79,6 +80,16 @@ class StaticEmbedder:
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         np.divide(rows, lengths, out=rows, where=lengths > 0)
         return rows
+
+    @contextmanager
+    def _my_turn(self) -> Iterator[None]:
+        # A lock alone would be taken again by whoever just gave it back, group after group.
+        with self._next:
+            self._lock.acquire()
+        try:
+            yield
+        finally:
+            self._lock.release()
 
 
 def _groups(said: Sequence[Sequence[str]]) -> Iterator[tuple[list[int], list[Sequence[str]]]]:
