@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import logging
 import os
 import secrets
@@ -11,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -18,15 +18,13 @@ import anyio
 from mcp.server.context import ServerRequestContext
 from mcp.server.subscriptions import InMemorySubscriptionBus
 
-from knowledge.chunk import Chunk
-from knowledge.find.analysis import RECIPE, analyzer
-from knowledge.find.circles import Circles
-from knowledge.find.search import Engines, Finder
+from knowledge.find import RECIPE
 from knowledge.storage.places import state_dir_for
 from knowledge.storage.ports import IndexIdentity, Progress, StateStore, TextRow
 from knowledge.storage.sqlite_index import SqliteIndexStore
 from knowledge.storage.sqlite_state import SqliteStateStore
 from knowledge.vault import Vault
+from mcp_server import VERSION
 from mcp_server.changes import SessionSubscribers, follow_changes
 from mcp_server.completions import add_completions
 from mcp_server.gate.dispatch import Gate
@@ -41,6 +39,8 @@ from mcp_server.tools.registry import AnySpec, chosen, declared
 
 if TYPE_CHECKING:
     from knowledge.embed.ports import Embedder
+    from knowledge.find.circles import Circles
+    from knowledge.find.search import Engines, Finder
     from knowledge.find.typos import Vocabulary
     from knowledge.index.indexer import Indexer
     from knowledge.index.ports import KeywordIndex, VectorIndex
@@ -84,17 +84,32 @@ class Once(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeBase:
-    """One knowledge base, opened: its files, its two databases, its engines (loaded at first use), and who indexes it."""
+    """One knowledge base, opened: its files, its two databases, and what is loaded at first use, because it takes time."""
 
     vault: Vault
     state_dir: Path
     state: SqliteStateStore
     index: SqliteIndexStore
-    circles: Circles
-    finder: Finder
-    indexer: Indexer
+    load_circles: Callable[[], Circles]
+    load_finder: Callable[[], Finder]
+    load_indexer: Callable[[], Indexer]
     engines: Callable[[], Awaitable[Engines]]
     identity: IndexIdentity
+
+    @property
+    def circles(self) -> Circles:
+        """Return the first two circles."""
+        return self.load_circles()
+
+    @property
+    def finder(self) -> Finder:
+        """Return the third circle."""
+        return self.load_finder()
+
+    @property
+    def indexer(self) -> Indexer:
+        """Return what keeps the index equal to the files."""
+        return self.load_indexer()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +146,6 @@ async def open_base(
     Raises:
         VaultUnavailable, StorageError: the folder or a database cannot be used; the message says what to do.
     """
-    from knowledge.index.indexer import Indexer
-
     vault = Vault.open(settings.kb)
     folder = state_dir_for(vault.root, settings.state_dir)
     async with AsyncExitStack() as stack:
@@ -145,13 +158,30 @@ async def open_base(
         keyword, embedder, vectors = Once(lambda: _keyword(folder / KEYWORD_FOLDER)), Once(_embedder), Once(_vectors)
 
         async def engines() -> Engines:
+            from knowledge.find.search import Engines
+
             return Engines(await keyword.get(), await vectors.get(), await embedder.get())
 
-        finder = Finder(index, engines, Vocabularies().near, answer_tokens=settings.answer_tokens)
-        indexer = Indexer(
-            vault, index, keyword=keyword.get, embedder=embedder.get, now_ns=time.time_ns, on_progress=on_progress
-        )
-        circles = Circles(vault, index)
+        @cache
+        def circles() -> Circles:
+            from knowledge.find.circles import Circles
+
+            return Circles(vault, index)
+
+        @cache
+        def finder() -> Finder:
+            from knowledge.find.search import Finder
+
+            return Finder(index, engines, Vocabularies().near, answer_tokens=settings.answer_tokens)
+
+        @cache
+        def indexer() -> Indexer:
+            from knowledge.index.indexer import Indexer
+
+            return Indexer(
+                vault, index, keyword=keyword.get, embedder=embedder.get, now_ns=time.time_ns, on_progress=on_progress
+            )
+
         yield KnowledgeBase(vault, folder, state, index, circles, finder, indexer, engines, IDENTITY)
         for engine in (keyword, vectors):
             if engine.built is not None:
@@ -185,6 +215,9 @@ def _keyword(folder: Path) -> KeywordIndex:
 
 def indexed_terms(row: TextRow) -> Sequence[str]:
     """Return what a keyword index stores of a chunk: the terms of its heading path and text alike."""
+    from knowledge.chunk import Chunk
+    from knowledge.find.analysis import analyzer
+
     # The very text that was embedded: during a run its words are still known.
     return analyzer(row.language).terms(Chunk(0, row.section, 0, 0, row.text).indexed_text)
 
@@ -224,7 +257,7 @@ async def open_app(
     """
     specs = chosen([*declared(), *extra_tools], toolsets=settings.toolsets, read_only=settings.read_only)
     async with open_base(settings, on_progress=_said()) as base, anyio.create_task_group() as tasks:
-        services = Services(base.circles, base.finder, base.index, base.state, utc_now, lambda: specs)
+        services = Services(base.load_circles, base.load_finder, base.index, base.state, utc_now, lambda: specs)
         gate = Gate(specs, services)
         bus = InMemorySubscriptionBus()
         server = _server(specs, services, gate, bus, _identifier(settings, base.state))
@@ -234,7 +267,7 @@ async def open_app(
         sessions.serve(server)
         tasks.start_soon(follow_changes, base.state, bus, sessions)
         if indexing:
-            tasks.start_soon(indexing_service(base).run)
+            tasks.start_soon(_index_in_turn, base)
         try:
             yield App(server, services, gate, base)
         finally:
@@ -259,6 +292,12 @@ def _said(every_s: float = 2.0) -> Callable[[Progress], None]:
     return say
 
 
+async def _index_in_turn(base: KnowledgeBase) -> None:
+    """Index whenever it is this process's turn. What that needs is loaded a moment after the host's handshake, aside."""
+    await anyio.sleep(START_DELAY_S)
+    await (await anyio.to_thread.run_sync(indexing_service, base)).run()
+
+
 def indexing_service(base: KnowledgeBase) -> IndexingService:
     """Return the service that indexes `base` while this process holds the lease."""
     from knowledge.index.watch import IndexingService
@@ -270,7 +309,6 @@ def indexing_service(base: KnowledgeBase) -> IndexingService:
         holder=holder_name(),
         now=utc_now,
         rebuild=base.index.rebuild,
-        start_delay_s=START_DELAY_S,
     )
 
 
@@ -326,4 +364,4 @@ def _bearer(request: Any) -> str | None:
 
 def version() -> str:
     """Return this program's version."""
-    return importlib.metadata.version("knowledge-forge")
+    return VERSION

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from knowledge.find.circles import Circles
-from knowledge.find.search import Finder
 from knowledge.storage.ports import IndexStore, StateStore
 from mcp_server.gate.enrolment import Principal
 
 if TYPE_CHECKING:
+    from knowledge.find.circles import Circles
+    from knowledge.find.search import Finder
     from mcp_server.tools.spec import ToolSpec
 
 Clock = Callable[[], datetime]
@@ -30,9 +30,19 @@ class Call:
 class Services:
     """The parts that tools may use. A tool depends on these, never on a request."""
 
-    circles: Circles
-    finder: Finder
+    load_circles: Callable[[], Circles]
+    load_finder: Callable[[], Finder]
     index: IndexStore
     state: StateStore
     now: Clock
     tools: Callable[[], Sequence[ToolSpec[Any, Any, Any]]]
+
+    @property
+    def circles(self) -> Circles:
+        """Return the first two circles; their code is loaded with the first call that needs it."""
+        return self.load_circles()
+
+    @property
+    def finder(self) -> Finder:
+        """Return the third circle, likewise."""
+        return self.load_finder()

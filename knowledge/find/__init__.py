@@ -1,1 +1,4 @@
 """Finding: words, ranking, the circles and search."""
+
+RECIPE = 1
+"""Goes up whenever the same text would be stored as something else: an index made by another recipe is built anew."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Literal
@@ -13,6 +12,7 @@ import anyio.to_thread
 
 from knowledge.document import Document, find_section, parse, section_text, section_tokens
 from knowledge.errors import AmbiguousName, InvalidPath, NoSuchPath, UnknownRevision, UnreadableDocument
+from knowledge.find.answers import MapView, OutlineLine, Reading
 from knowledge.map import Entry, describe_directory, readable
 from knowledge.paths import INDEX_NAME, MARKDOWN_SUFFIXES, clean_path, is_markdown, parent
 from knowledge.provenance import FETCHED_KINDS, authority_of, source_kind
@@ -30,47 +30,6 @@ MOST_OUTLINE = 300
 LONGEST_RESOURCE = 400_000
 PARSE_ASIDE_BYTES = 100_000
 """A file larger than this is parsed on a worker thread, so that other calls are answered meanwhile."""
-
-
-@dataclass(frozen=True, slots=True)
-class MapView:
-    """Circle 1. `derived` says that no `_index.md` wrote this summary; `count` documents lie here and below."""
-
-    path: str
-    title: str
-    summary: str
-    derived: bool
-    children: Sequence[Entry]
-    count: int
-    modified: str | None
-    truncated: bool
-
-
-@dataclass(frozen=True, slots=True)
-class OutlineLine:
-    """One heading: its path (`A > B`), level, line in the file, and the tokens of its whole section."""
-
-    section: str
-    level: int
-    line: int
-    tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """Circle 2. `text` is what was asked for, from `offset`; `next_offset` is where it goes on, None at the end."""
-
-    path: str
-    title: str
-    revision: str
-    metadata: Mapping[str, object]
-    outline: Sequence[OutlineLine]
-    text: str
-    next_offset: int | None
-    source: str
-    authority: float
-    tainted: bool
-    note: str | None
 
 
 class Circles:

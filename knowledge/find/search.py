@@ -15,10 +15,11 @@ import anyio
 from knowledge.embed.ports import Embedder
 from knowledge.errors import BadCursor, NoSuchPath
 from knowledge.find.analysis import is_stop_word, stem, words
+from knowledge.find.answers import Hit, Indexed, SearchAnswer
 from knowledge.find.circles import chunk_section, is_tainted
 from knowledge.find.rank import Fused, collapse, fuse
-from knowledge.find.route import Mode, Route, route
-from knowledge.find.scent import Place, Scent, Signs, judge
+from knowledge.find.route import Mode, route
+from knowledge.find.scent import Place, Signs, judge
 from knowledge.find.snippet import snippet
 from knowledge.index.ports import KeywordIndex, QueryTerm, Scored, VectorIndex
 from knowledge.paths import clean_path
@@ -42,44 +43,6 @@ MOST_WORDS_OF_A_NAME = 2
 SHORTEST_PREFIX = 3
 SHORTEST_TYPO = 5
 TOP_OF_LIST = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """A chunk that answers. `score` is 0..1, comparable within one answer only; lines count from 1."""
-
-    path: str
-    section: str
-    title: str
-    snippet: str
-    score: float
-    line_start: int
-    line_end: int
-    revision: str
-    source: str
-    authority: float
-    tainted: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Indexed:
-    """Documents searchable now, of those there are."""
-
-    done: int
-    total: int
-
-
-@dataclass(frozen=True, slots=True)
-class SearchAnswer:
-    """Ranked chunks, best first, the route taken, and whether this is enough."""
-
-    hits: Sequence[Hit]
-    route: Route
-    scent: Scent
-    nudge: str | None
-    next_cursor: str | None
-    indexed: Indexed
-    corrected: str | None
 
 
 @dataclass(frozen=True, slots=True)

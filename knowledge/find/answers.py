@@ -1,0 +1,89 @@
+"""What the three circles answer: frozen values, cheap to import, for they are part of every tool list. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from knowledge.find.route import Route
+from knowledge.find.scent import Scent
+from knowledge.map import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class MapView:
+    """Circle 1. `derived` says that no `_index.md` wrote this summary; `count` documents lie here and below."""
+
+    path: str
+    title: str
+    summary: str
+    derived: bool
+    children: Sequence[Entry]
+    count: int
+    modified: str | None
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OutlineLine:
+    """One heading: its path (`A > B`), level, line in the file, and the tokens of its whole section."""
+
+    section: str
+    level: int
+    line: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Circle 2. `text` is what was asked for, from `offset`; `next_offset` is where it goes on, None at the end."""
+
+    path: str
+    title: str
+    revision: str
+    metadata: Mapping[str, object]
+    outline: Sequence[OutlineLine]
+    text: str
+    next_offset: int | None
+    source: str
+    authority: float
+    tainted: bool
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A chunk that answers. `score` is 0..1, comparable within one answer only; lines count from 1."""
+
+    path: str
+    section: str
+    title: str
+    snippet: str
+    score: float
+    line_start: int
+    line_end: int
+    revision: str
+    source: str
+    authority: float
+    tainted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """Documents searchable now, of those there are."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class SearchAnswer:
+    """Ranked chunks, best first, the route taken, and whether this is enough."""
+
+    hits: Sequence[Hit]
+    route: Route
+    scent: Scent
+    nudge: str | None
+    next_cursor: str | None
+    indexed: Indexed
+    corrected: str | None
