@@ -53,7 +53,12 @@ def _dispatch(arguments: list[str]) -> int:
     if verb not in VERBS:
         return _overview(verb)
     module = importlib.import_module(f"mcp_server.cli.{verb}")
-    return _run(module, _parser(verb, module).parse_args([*common, *rest[1:]]))
+    parsed = _parser(verb, module).parse_args([*common, *rest[1:]])
+    if verb != "serve":  # whose log is read by those who look for causes
+        from mcp_server.cli.terminal import say_warnings
+
+        say_warnings()
+    return _run(module, parsed)
 
 
 def _common_first(arguments: list[str]) -> tuple[list[str], list[str]]:

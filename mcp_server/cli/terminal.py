@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import sys
 from typing import TYPE_CHECKING
@@ -40,6 +41,22 @@ def tidy(text: str, most: int) -> str:
 
     lines = [_MARKS.sub("", line) for line in text.splitlines() if not _RULE.fullmatch(line)]
     return shortened(plain(" ".join(line.replace("|", " ") if line.startswith("|") else line for line in lines)), most)
+
+
+class _OneLine(logging.Formatter):
+    """A log record as a remark: an error's traceback is for a server's log, its last line is for a person."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        error = record.exc_info[1] if record.exc_info else None
+        why = f" ({type(error).__name__}: {error})" if error else ""
+        return f"knowledge-forge: {record.getMessage()}{why}".replace("\n", " ")
+
+
+def say_warnings() -> None:
+    """Put what the parts of the program warn of on stderr, a line each."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_OneLine())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
 
 
 def say(text: str) -> None:
