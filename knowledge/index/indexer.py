@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections import deque
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -19,7 +21,7 @@ from knowledge.storage.ports import IndexChange, IndexStore, Progress, Remove, S
 from knowledge.vault import Problem, Vault
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     import numpy as np
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -35,6 +37,7 @@ BATCH_PIECES = 2_000
 BATCH_REMOVALS = 1_000
 KEYWORD_EVERY_S = 2.0
 """During a long run the keyword index is caught up this often, so that a search finds what is there."""
+TURN_S = 0.001
 RACY_NS = 2_000_000_000
 """A file whose time is this close to when it was read may have been written again within the clock's grain."""
 MANY_PATHS = 1_000
@@ -210,12 +213,13 @@ class Indexer:
         if everything or len(jobs) > BATCH_DOCUMENTS:
             news = sum(1 for path in jobs if path not in known)
             await self.index.set_total(len(found) if everything else progress.done + news)
-        try:
-            await self._pipeline(run)
-            if run.changed:
-                await self.catch_up()
-        finally:
-            forget_words()
+        with _turns_for_others() if len(jobs) > BATCH_DOCUMENTS else nullcontext():
+            try:
+                await self._pipeline(run)
+                if run.changed:
+                    await self.catch_up()
+            finally:
+                forget_words()
         await self._all_is_done()
         return Outcomes(tuple(run.changed), run.embedded, run.touched)
 
@@ -397,6 +401,17 @@ class Indexer:
     def _report(self, path: str, reason: str) -> None:
         if path in self._problems or len(self._problems) < MOST_PROBLEMS:
             self._problems[path] = reason
+
+
+@contextmanager
+def _turns_for_others() -> Iterator[None]:
+    """Let threads hand over more often: a search during a long run does so a dozen times, and waits each time."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(min(usual, TURN_S))
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(usual)
 
 
 def _packed(vectors: NDArray[np.float32]) -> list[tuple[bytes, bytes]]:
