@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -324,21 +325,36 @@ def _server(
     bus: InMemorySubscriptionBus,
     who: Callable[[ServerRequestContext[Any, Any]], Awaitable[Principal]],
 ) -> ForgeServer:
-    server = ForgeServer(
-        name=NAME,
-        title="Knowledge Forge",
-        version=version(),
-        instructions=INSTRUCTIONS,
-        tools=[GatedTool.of(spec) for spec in specs],
-        extensions=[GateExtension(gate, who)],
-        middleware=[refusing(gate, who)],
-        subscriptions=bus,
-        log_level="WARNING",
-    )
+    with _without_rich():
+        server = ForgeServer(
+            name=NAME,
+            title="Knowledge Forge",
+            version=version(),
+            instructions=INSTRUCTIONS,
+            tools=[GatedTool.of(spec) for spec in specs],
+            extensions=[GateExtension(gate, who)],
+            middleware=[refusing(gate, who)],
+            subscriptions=bus,
+            log_level="WARNING",
+        )
     add_resources(server, services)
     add_prompts(server, services)
     add_completions(server, services)
     return server
+
+
+@contextmanager
+def _without_rich() -> Iterator[None]:
+    """Keep the SDK from loading rich, 30 ms and 5 MB, for log lines whose form `serve` has chosen already."""
+    loaded = sys.modules.get("rich.console")
+    sys.modules["rich.console"] = None  # type: ignore[assignment]  # how Python marks a module as not to be had
+    try:
+        yield
+    finally:
+        if loaded is None:
+            del sys.modules["rich.console"]
+        else:
+            sys.modules["rich.console"] = loaded
 
 
 def _identifier(

@@ -33,7 +33,6 @@ IMPURE = {
     "anyio",
     "httpx",
     "random",
-    "threading",
     "apsw",
     "pathlib",
     "io",
