@@ -160,13 +160,13 @@ async def _index(base: KnowledgeBase, pages: Pages) -> Finding:
     if wrong := await base.index.check():
         found = f"{base.index.path} is damaged: {_few(wrong)}"
         return Finding("index", "bad", found, "nothing is lost: knowledge-forge index --rebuild")
+    if base.index.rebuilt:
+        found = f"it was damaged ({base.index.rebuilt}) and is begun anew"
+        return Finding("index", "note", found, "a running server fills it; or: knowledge-forge index")
     progress = await base.index.progress()
     if late := await stale(base, besides=pages.unreadable):
         found = f"{progress.done} pages are in it, {late} are stale or missing"
         return Finding("index", "note", found, "a running server catches up by itself; or: knowledge-forge index")
-    if base.index.rebuilt:
-        found = f"it was damaged ({base.index.rebuilt}) and is begun anew"
-        return Finding("index", "note", found, "a running server fills it; or: knowledge-forge index")
     return Finding("index", "ok", f"{progress.done} pages, all as they are on disk")
 
 

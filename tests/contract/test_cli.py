@@ -6,10 +6,11 @@ import json
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -246,6 +247,23 @@ def test_a_damaged_state_is_told_in_one_sentence_and_by_the_doctor(ann: Person) 
     done = ann.here("doctor", "--json")
     assert done.returncode == 1
     assert [f["what"] for f in json.loads(done.stdout) if f["health"] == "bad"] == ["state"]
+
+
+def test_the_doctor_looks_at_every_page_of_both_databases(ann: Person) -> None:
+    """A database may open well and be damaged further in."""
+    write(ann.kb, {f"notes/{i}.md": f"# Note {i}\n\nThought number {i} about gardening.\n" for i in range(60)})
+    ann.here("index")
+    for name in ("index.db", "state.db"):
+        file = ann.state / name
+        with closing(sqlite3.connect(file)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        file.write_bytes(file.read_bytes()[:8192] + b"\xff" * (file.stat().st_size - 8192))
+    done = ann.here("doctor", "--json")
+    assert done.returncode == 1
+    findings = {f["what"]: f for f in json.loads(done.stdout) if f["health"] == "bad"}
+    assert {"state", "index"} <= set(findings)
+    assert "backup" in findings["state"]["found"] + findings["state"]["mend"]
+    assert "Traceback" not in done.stderr
 
 
 def test_a_port_that_is_taken_is_told_in_one_sentence(ann: Person) -> None:
