@@ -17,9 +17,9 @@ from knowledge.storage.ports import CodeRow, IndexStore, Position
 BITS = 256
 CODE_BYTES = BITS // 8
 LANES = BITS // 64
-CANDIDATES = 2_000
+CANDIDATES = 4_000
 """Chunks whose signs are compared with the question itself, after comparing signs with signs chose them."""
-RESCORED = 500
+RESCORED = 600
 """Chunks whose real vector is read, the costliest step. Where there are fewer, the search is exact."""
 BATCH = 50_000
 BLOCK = 16_384
