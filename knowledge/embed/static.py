@@ -21,7 +21,7 @@ from knowledge.embed.center import CENTER_FLOAT16
 from knowledge.errors import EmbedderUnavailable
 
 DIMENSIONS = 256
-MOST_WORDS = 65_536
+MOST_WORDS = 49_152
 """Distinct words whose vectors are kept (1 KiB each)."""
 KEPT_WORDS = MOST_WORDS * 3 // 4
 """The words met first, mostly the frequent ones, stay for ever; only the rest of the room is used again when full."""

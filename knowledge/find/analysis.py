@@ -25,7 +25,7 @@ LONGEST_WORD = 64
 """Longer words are dropped: they are keys, hashes and data, and nobody asks for them."""
 CACHED_STEMS = 100_000
 """Stems kept of each language; finding one takes a thousand times as long as looking it up."""
-CACHED_RUNS = 131_072
+CACHED_RUNS = 98_304
 LONGEST_CACHED_RUN = 40
 MOST_REMEMBERED = 8_000_000
 """Characters of text whose words are kept during a long run: what it indexes in some seconds."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BATCH_DOCUMENTS = 256
-BATCH_PIECES = 2_000
+BATCH_PIECES = 1_500
 BATCH_REMOVALS = 1_000
 KEYWORD_EVERY_S = 2.0
 """During a long run the keyword index is caught up this often, so that a search finds what is there."""
