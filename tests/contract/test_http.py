@@ -1,0 +1,96 @@
+"""Streamable HTTP on loopback: who may talk to it, and as whom."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from mcp_server.app import App, open_app, utc_now
+from mcp_server.gate.enrolment import enrol, os_user
+from mcp_server.settings import BadSetting, HttpAddress, Settings
+from mcp_server.transport.http import bound, http_app
+from tests.knowledge_bases import write
+
+HEADERS = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}},
+}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(kb=write(tmp_path / "kb"), state_dir=tmp_path / "state")
+
+
+@asynccontextmanager
+async def served(settings: Settings) -> AsyncIterator[tuple[App, httpx.AsyncClient]]:
+    async with open_app(settings, indexing=False) as app:
+        asgi = http_app(app.server)
+        transport = httpx.ASGITransport(asgi)
+        async with (
+            app.server.session_manager.run(),
+            httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8321", headers=HEADERS) as client,
+        ):
+            yield app, client
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "https://127.0.0.1.evil.example", "null", "http://192.168.0.2"]
+)
+async def test_a_page_from_elsewhere_is_turned_away(settings: Settings, origin: str) -> None:
+    """DNS rebinding and cross-site requests: the MCP specification, transports, security warning."""
+    async with served(settings) as (_, client):
+        assert (await client.post("/mcp", json=HELLO, headers={"origin": origin})).status_code == 403
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8321", "127.0.0.1.evil.example"])
+async def test_another_name_for_this_machine_is_turned_away(settings: Settings, host: str) -> None:
+    async with served(settings) as (_, client):
+        assert (await client.post("/mcp", json=HELLO, headers={"host": host})).status_code == 421
+
+
+@pytest.mark.parametrize("origin", [None, "http://localhost:3000", "http://127.0.0.1", "http://[::1]:8321"])
+async def test_this_machine_is_welcome(settings: Settings, origin: str | None) -> None:
+    async with served(settings) as (_, client):
+        answer = await client.post("/mcp", json=HELLO, headers={"origin": origin} if origin else {})
+        assert answer.status_code == 200
+
+
+async def status(client: httpx.AsyncClient, token: str | None) -> dict[str, Any]:
+    """Call trust_status in the 2025 protocol with this bearer token."""
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    hello = await client.post("/mcp", json=HELLO, headers=headers)
+    headers |= {"mcp-session-id": hello.headers["mcp-session-id"], "mcp-protocol-version": "2025-11-25"}
+    await client.post("/mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=headers)
+    ask = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "trust_status", "arguments": {}}}
+    text = (await client.post("/mcp", json=ask, headers=headers)).text
+    data = next(line for line in text.splitlines() if line.startswith("data: ") and '"id":2' in line.replace(" ", ""))
+    answer: dict[str, Any] = httpx.Response(200, text=data.removeprefix("data: ")).json()
+    content: dict[str, Any] = answer["result"]["structuredContent"]
+    return content
+
+
+async def test_a_host_is_known_by_its_enrolment_secret_as_bearer_token_and_a_wrong_one_is_nobody(
+    settings: Settings,
+) -> None:
+    async with served(settings) as (app, client):
+        secret = await enrol(app.base.state, "dashboard", now=utc_now())
+        assert (await status(client, secret))["principal"] == f"{os_user()}@dashboard"
+        assert (await status(client, "guess"))["principal"] == f"{os_user()}@unenrolled"
+        assert (await status(client, None))["principal"] == f"{os_user()}@unenrolled"
+
+
+def test_a_port_that_is_taken_is_said() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(BadSetting, match="choose another port"):
+            bound(HttpAddress("127.0.0.1", port))
