@@ -188,6 +188,7 @@ class _Lexicon:
         for position in range(max(lengths, default=0)):
             having = np.flatnonzero(lengths > position)
             vectors[having] += self._tokens[ids[firsts[having] + position]]
+        vectors[lengths > 0] -= self._center
         weight = self._weights
         weights = [
             (weight(word) if weight else general_weight(max(of_word))) if of_word else 0.0

@@ -89,3 +89,21 @@ async def test_many_new_words_at_once_have_their_vectors() -> None:
     (again,) = await fresh.embed([LONG])
     assert np.array_equal(long, again)
     assert long.any()
+
+
+async def test_texts_about_different_things_have_nothing_in_common() -> None:
+    """What all English shares is taken away, or signs would tell no texts apart: without it the mean is 0.16."""
+    vectors = await StaticEmbedder().embed(
+        [
+            "flowers need water in summer",
+            "the invoice was paid twice",
+            "a driver for the old printer",
+            "rivers carry sand to the sea",
+            "she sang in the choir",
+            "the parser rejects odd input",
+            "taxes rise next year",
+            "goats climb steep rocks",
+        ]
+    )
+    pairs = np.triu_indices(len(vectors), 1)
+    assert (vectors @ vectors.T)[pairs].mean() < 0.08
