@@ -14,8 +14,23 @@ def lean_input(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def lean_output(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return `schema` likewise, but `X | None` stays nullable, for nulls are what such fields hold."""
-    return cast("dict[str, Any]", _lean(_inlined(schema, schema.get("$defs", {})), nulls=True))
+    """Return `schema` likewise, but `X | None` stays nullable, for nulls are what such fields hold.
+
+    Descriptions go: they are docstrings of ours. Lists of required fields stay at the root only; inside, every field is
+    always there, and saying so would be a fifth of the whole.
+    """
+    lean = cast("dict[str, Any]", _lean(_inlined(schema, schema.get("$defs", {})), nulls=True))
+    return {key: _without_required(value) if key == "properties" else value for key, value in lean.items()}
+
+
+def _without_required(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_without_required(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    return {
+        key: _without_required(value) for key, value in node.items() if key != "required" or isinstance(value, dict)
+    }
 
 
 def _inlined(node: Any, definitions: dict[str, Any]) -> Any:
@@ -38,12 +53,13 @@ def _lean(node: Any, *, nulls: bool, is_map: bool = False) -> Any:
     if is_map:  # the keys are field names, not schema words
         return {key: _lean(value, nulls=nulls) for key, value in node.items()}
     kept = {key: value for key, value in node.items() if not _says_nothing(key, value)}
+    if nulls:
+        kept.pop("description", None)
     flat = _without_null(kept, nulls=nulls) if "anyOf" in kept else kept
     return {key: _lean(value, nulls=nulls, is_map=key == "properties") for key, value in flat.items()}
 
 
 def _says_nothing(key: str, value: Any) -> bool:
-    # A dataclass's docstring would stand in every output schema as its description: that is ours, not the model's.
     return (key == "title" and isinstance(value, str)) or (key == "default" and value is None)
 
 
