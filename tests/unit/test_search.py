@@ -1,0 +1,160 @@
+"""Circle 3 on the plain-memory engines: what is found, in which order, and what the answer says of itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from knowledge.embed.memory import MemoryEmbedder
+from knowledge.errors import BadCursor, NoSuchPath
+from knowledge.find import RECIPE
+from knowledge.find.search import Engines, Finder
+from knowledge.find.typos import Vocabulary, near
+from knowledge.index.indexer import Indexer
+from knowledge.index.memory import MemoryKeywordIndex, MemoryVectorIndex
+from knowledge.index.ports import KeywordIndex
+from knowledge.storage.memory import MemoryIndexStore
+from knowledge.storage.ports import IndexIdentity, IndexStore
+from knowledge.vault import Vault
+from mcp_server.app import indexed_terms
+from tests.knowledge_bases import PAGES, write
+
+
+TWICE = "alpha beta gamma delta " + " ".join(f"word{i}" for i in range(30))
+
+
+class Base:
+    """A knowledge base in memory, over a real folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.index = MemoryIndexStore()
+        self.keyword = MemoryKeywordIndex(indexed_terms)
+        self.embedder = MemoryEmbedder()
+        self.finder = Finder(self.index, self.engines, correct, answer_tokens=1500)
+        self.indexer = Indexer(
+            Vault.open(folder), self.index, keyword=self.keyword_index, embedder=self.load, now_ns=time.time_ns
+        )
+
+    async def engines(self) -> Engines:
+        return Engines(self.keyword, MemoryVectorIndex(), self.embedder)
+
+    async def keyword_index(self) -> KeywordIndex:
+        return self.keyword
+
+    async def load(self) -> MemoryEmbedder:
+        return self.embedder
+
+    async def index_all(self) -> None:
+        await self.index.begin(IndexIdentity(self.embedder.name, self.embedder.dimensions, RECIPE))
+        await self.indexer.reconcile(1)
+
+
+async def correct(index: IndexStore, word: str) -> Sequence[str]:
+    return near(word, Vocabulary(await index.vocabulary()))
+
+
+@pytest.fixture
+async def base(tmp_path: Path) -> Base:
+    made = Base(write(tmp_path / "kb", {**PAGES, "same.md": f"# A\n\n{TWICE}\n\n# B\n\n{TWICE}\n"}))
+    await made.index_all()
+    return made
+
+
+async def paths(base: Base, query: str, **asked: object) -> list[str]:
+    return [hit.path for hit in (await base.finder.search(query, **asked)).hits]  # type: ignore[arg-type]  # as asked
+
+
+@pytest.mark.parametrize(
+    "name", ["guides/deploy.md", "guides/deploy", "deploy.md", "release", "Deploying the Payment Service"]
+)
+async def test_an_exact_name_comes_first_and_suffices(base: Base, name: str) -> None:
+    """The design, section 4: exact path, title and heading matches first."""
+    answer = await base.finder.search(name)
+    assert answer.hits[0].path == "guides/deploy.md"
+    assert answer.hits[0].score == 1.0
+    assert answer.route.mode == "navigation"
+    assert answer.scent.level == "sufficient"
+
+
+async def test_a_heading_is_a_name_too(base: Base) -> None:
+    best = (await base.finder.search("rolling back")).hits[0]
+    assert (best.path, best.section) == ("guides/deploy.md", "Deploying the payment service > Rolling back")
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("backpresure", "decisions/0001-queue.md"),
+        ("onbaording", "guides/onboarding.md"),
+        ("bakcpressuer", "decisions/0001-queue.md"),
+    ],
+)
+async def test_typing_errors_are_forgiven_and_said(base: Base, typed: str, meant: str) -> None:
+    """The design, section 4: five letters, one edit; nine letters, two."""
+    answer = await base.finder.search(typed)
+    assert answer.hits[0].path == meant
+    assert answer.corrected
+
+
+async def test_another_form_of_a_known_word_is_no_typing_error(base: Base) -> None:
+    answer = await base.finder.search("deployments of payments")
+    assert answer.corrected is None
+    assert answer.hits[0].path == "guides/deploy.md"
+
+
+async def test_the_last_word_is_found_while_it_is_typed(base: Base) -> None:
+    assert (await paths(base, "message backpr"))[0] == "decisions/0001-queue.md"
+
+
+async def test_what_one_page_says_twice_is_shown_once(base: Base) -> None:
+    assert (await paths(base, "alpha beta gamma delta")).count("same.md") == 1
+
+
+async def test_later_pages_repeat_nothing_though_the_index_has_changed(base: Base) -> None:
+    seen: list[tuple[str, int]] = []
+    cursor = None
+    for round_ in range(4):
+        answer = await base.finder.search("sentence about gardening", limit=3, cursor=cursor)
+        seen += [(hit.path, hit.line_start) for hit in answer.hits]
+        cursor = answer.next_cursor
+        (base.folder / f"new{round_}.md").write_text("A sentence about gardening, and another.\n", encoding="utf-8")
+        await base.index_all()
+        if cursor is None:
+            break
+    assert len(seen) >= 9
+    assert len(seen) == len(set(seen))
+
+
+@pytest.mark.parametrize("cursor", ["", "x", "W10", "bnVsbA", "WyJ4Iiwib25lIl0", "[]", "é"])
+async def test_a_cursor_of_nobody_is_refused(base: Base, cursor: str) -> None:
+    if cursor:
+        with pytest.raises(BadCursor):
+            await base.finder.search("gardening", cursor=cursor)
+
+
+async def test_a_search_in_a_place_stays_there_and_an_unknown_place_is_said(base: Base) -> None:
+    assert set(await paths(base, "service queue gardening", path="guides")) <= {
+        p for p in PAGES if p.startswith("guides/")
+    }
+    assert set(await paths(base, "gardening", path="long")) == {"long.md"}
+    with pytest.raises(NoSuchPath, match=r"guides/deploy\.md"):
+        await base.finder.search("x", path="deploy")
+
+
+async def test_an_answer_that_lacks_what_was_asked_says_so(base: Base) -> None:
+    answer = await base.finder.search("quantum chromodynamics lattice simulation")
+    assert answer.scent.level == "lost"
+    assert "kb_map" in answer.scent.next
+
+
+async def test_snippets_keep_to_the_budget(base: Base) -> None:
+    answer = await base.finder.search("sentence about gardening", limit=20)
+    assert sum(len(hit.snippet) for hit in answer.hits) <= 1500 * 4
+
+
+async def test_the_same_question_has_the_same_answer(base: Base) -> None:
+    assert await base.finder.search("payment service queue") == await base.finder.search("payment service queue")
