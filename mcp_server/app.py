@@ -19,6 +19,7 @@ import anyio
 from mcp.server.context import ServerRequestContext
 from mcp.server.subscriptions import InMemorySubscriptionBus
 
+from knowledge.errors import StorageError
 from knowledge.find import RECIPE
 from knowledge.storage.places import state_dir_for
 from knowledge.storage.ports import IndexIdentity, Progress, StateStore, TextRow
@@ -57,6 +58,8 @@ INDEX_FILE = "index.db"
 KEYWORD_FOLDER = "keyword"
 IDENTITY = IndexIdentity("static-l2_supercat-256/2", 256, RECIPE)
 """What `StaticEmbedder` says of itself; stated here because loading it to ask would cost every start."""
+DAMAGE_LOOK_S = 1.0
+"""How often a process asks itself, for next to nothing, whether a search has met damage in the index."""
 START_DELAY_S = 0.3
 """The first moments of a process belong to the host's handshake."""
 
@@ -269,10 +272,26 @@ async def open_app(
         tasks.start_soon(follow_changes, base.state, bus, sessions)
         if indexing:
             tasks.start_soon(_index_in_turn, base)
+            tasks.start_soon(_replace_when_damaged, base.index)
         try:
             yield App(server, services, gate, base)
         finally:
             tasks.cancel_scope.cancel()
+
+
+async def _replace_when_damaged(index: SqliteIndexStore) -> None:
+    """Put an empty index in the place of one in which a search met damage; whoever indexes notices and fills it.
+
+    The indexing process may not look at the damaged part for hours.
+    """
+    while True:
+        await anyio.sleep(DAMAGE_LOOK_S)
+        if index.damaged:
+            logger.warning("a search met damage in the index; it is built anew")
+            try:
+                await index.rebuild("a search met damage")
+            except StorageError:
+                logger.warning("the damaged index cannot be replaced now", exc_info=True)
 
 
 def _said(every_s: float = 2.0) -> Callable[[Progress], None]:

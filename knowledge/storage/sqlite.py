@@ -99,7 +99,7 @@ class Database:
             with exclusively(lock_path(self.path)):
                 self._open_locked()
         except OSError as error:
-            raise DatabaseUnavailable(str(self.path), str(error)) from error
+            raise DatabaseUnavailable(str(self.path), error.strerror or type(error).__name__) from error
 
     def _open_locked(self) -> None:
         create_private(self.path)
@@ -149,6 +149,11 @@ class Database:
     def replaced(self) -> bool:
         """Whether another file, or none, is at `path` now. Costs one `stat`."""
         return self._is_other(self._identity)
+
+    @property
+    def damaged(self) -> bool:
+        """Whether this process has met damage in the file that is at `path` now."""
+        return self._damaged is not None and not self._is_other(self._damaged)
 
     def _is_other(self, identity: tuple[int, int]) -> bool:
         try:

@@ -75,6 +75,11 @@ class SqliteIndexStore:
         """Return where the database lies."""
         return self._database.path
 
+    @property
+    def damaged(self) -> bool:
+        """Whether this store has met damage that nobody has mended yet."""
+        return self._database.damaged
+
     async def rebuild(self, reason: str) -> None:
         """Replace the index, in which this store met damage, by an empty one; another process may have done so already."""
         await anyio.to_thread.run_sync(self._database.discard_damaged)
@@ -115,10 +120,14 @@ class SqliteIndexStore:
         done, total = rows[0]
         return Progress(done, max(done, total))
 
-    async def stamps(self) -> Mapping[str, tuple[Stamp, str, int]]:
-        """Return stamp, revision and `indexed_at_ns` of every document, by path."""
+    async def stamps(self, paths: Sequence[str] | None = None) -> Mapping[str, tuple[Stamp, str, int]]:
+        """Return stamp, revision and `indexed_at_ns` of those of `paths` that are documents, or of every document, by path."""
         sql = "SELECT path, size, mtime_ns, inode, revision, indexed_at_ns FROM document"
-        rows: Any = await self._database.bulk(lambda c: c.execute(sql).fetchall())
+        if paths is None:
+            rows: Any = await self._database.bulk(lambda c: c.execute(sql).fetchall())
+        else:
+            asked = [(path,) for path in paths]
+            rows = await self._database.bulk(lambda c: c.executemany(f"{sql} WHERE path = ?", asked).fetchall())
         return {path: (Stamp(size, mtime, inode), revision, at) for path, size, mtime, inode, revision, at in rows}
 
     async def vectors(self, digests: Sequence[bytes]) -> Mapping[bytes, tuple[bytes, bytes]]:

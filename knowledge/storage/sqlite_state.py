@@ -11,8 +11,9 @@ from typing import Any
 import anyio.to_thread
 import apsw
 
+from knowledge.errors import CorruptDatabase, StorageError
 from knowledge.storage.ports import Enrolment, Event, Lease, Standing, StandingChange
-from knowledge.storage.sqlite import Database, Value, load_schema
+from knowledge.storage.sqlite import Database, Schema, Value, load_schema
 
 APPLICATION_ID = 0x4B464753  # "KFGS"
 EVENTS_KEPT_S = 24 * 3600
@@ -46,7 +47,7 @@ class SqliteStateStore:
             UnsafeDatabaseEngine, ForeignDatabase, NewerDatabase, CorruptDatabase, DatabaseUnavailable: nothing was changed.
         """
         schema = load_schema("state", APPLICATION_ID, durable=True)
-        return cls(await anyio.to_thread.run_sync(partial(Database.open, path, schema, engine=engine)))
+        return cls(await anyio.to_thread.run_sync(partial(_opened, path, schema, engine)))
 
     @property
     def path(self) -> Path:
@@ -153,6 +154,20 @@ class SqliteStateStore:
     async def close(self) -> None:
         """Give everything back."""
         await anyio.to_thread.run_sync(self._database.close)
+
+
+def _opened(path: Path, schema: Schema, engine: str | None) -> Database:
+    """Return the database, looked through: damage must stop the start, not a decision about trust later on."""
+    database = Database.open(path, schema, engine=engine)
+    try:
+        found = database.query("PRAGMA quick_check(1)")
+    except StorageError:
+        database.close()
+        raise
+    if found != [("ok",)]:
+        database.close()
+        raise CorruptDatabase(str(path), "its pages contradict each other")
+    return database
 
 
 def _publish(rows: list[tuple[str, str]], c: apsw.Connection) -> int:
