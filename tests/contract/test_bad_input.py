@@ -17,7 +17,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CallToolResult, ResourceTemplateReference, TextContent
 
-from mcp_server.app import open_app
+from mcp_server.app import App, open_app
 from mcp_server.settings import Settings
 from tests.knowledge_bases import write
 
@@ -149,11 +149,15 @@ VALUES: tuple[Any, ...] = (
 async def serving(folder: Path) -> AsyncIterator[Client]:
     settings = Settings(kb=folder / "kb", state_dir=folder / "state")
     async with open_app(settings) as app:
-        with anyio.fail_after(30):
-            while not ((p := await app.base.index.progress()).done >= p.total > 0):  # noqa: ASYNC110  the index has no bell
-                await anyio.sleep(0.02)
+        await indexed(app)
         async with Client(app.server) as client:
             yield client
+
+
+async def indexed(app: App) -> None:
+    with anyio.fail_after(30):
+        while not ((p := await app.base.index.progress()).done >= p.total > 0):  # noqa: ASYNC110  the index has no bell
+            await anyio.sleep(0.02)
 
 
 @pytest.fixture
