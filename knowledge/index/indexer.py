@@ -8,6 +8,7 @@ from collections import deque
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
@@ -41,6 +42,7 @@ TURN_S = 0.001
 RACY_NS = 2_000_000_000
 """A file whose time is this close to when it was read may have been written again within the clock's grain."""
 MANY_PATHS = 1_000
+LOOKED_AT_ONCE = 500
 EVERYTHING = 2**31 - 1
 MOST_PROBLEMS = 200
 
@@ -126,10 +128,24 @@ class Indexer:
             LeaseLost: a writer with a higher fence has been here.
             StorageError: the index cannot be written.
         """
+        if await self._is_settled():
+            await self._all_is_done()
+            return Outcomes()
         found = await _in_thread(lambda: {scanned.path: scanned.stamp for scanned in self._vault.scan()})
         known = await self.index.stamps()
         self._problems = {path: reason for path, reason in self._problems.items() if path in found}
         return await self._settle(found, known, fence=fence, everything=True)
+
+    async def _is_settled(self) -> bool:
+        """Return whether the index has every file as it is, and no other; the usual case at a start, and in little memory."""
+        scan = self._vault.scan()
+        seen = 0
+        while batch := await _in_thread(lambda: list(islice(scan, LOOKED_AT_ONCE))):
+            known = await self.index.stamps([scanned.path for scanned in batch])
+            if not all(_settled(scanned.stamp, known.get(scanned.path)) for scanned in batch):
+                return False
+            seen += len(batch)
+        return seen == (await self.index.progress()).done
 
     async def update(self, paths: Iterable[str], fence: int) -> Outcomes:
         """As `reconcile`, for documents at or below `paths`, which may name files and directories that are gone."""

@@ -201,9 +201,10 @@ class MemoryIndexStore:
         """Return documents indexed, and to be indexed (at least `done`)."""
         return Progress(len(self._entries), max(self._total, len(self._entries)))
 
-    async def stamps(self) -> Mapping[str, tuple[Stamp, str, int]]:
-        """Return stamp, revision and `indexed_at_ns` of every document, by path."""
-        return {p: (e.record.stamp, e.record.revision, e.record.indexed_at_ns) for p, e in self._entries.items()}
+    async def stamps(self, paths: Sequence[str] | None = None) -> Mapping[str, tuple[Stamp, str, int]]:
+        """Return stamp, revision and `indexed_at_ns` of those of `paths` that are documents, or of every document, by path."""
+        records = {path: entry.record for path, entry in self._entries.items() if paths is None or path in paths}
+        return {path: (r.stamp, r.revision, r.indexed_at_ns) for path, r in records.items()}
 
     async def vectors(self, digests: Sequence[bytes]) -> Mapping[bytes, tuple[bytes, bytes]]:
         """Return `(half, code)` of those chunk texts that are stored already."""

@@ -351,8 +351,8 @@ class IndexStore(Protocol):
         """Return documents indexed, and to be indexed (at least `done`)."""
         ...
 
-    async def stamps(self) -> Mapping[str, tuple[Stamp, str, int]]:
-        """Return stamp, revision and `indexed_at_ns` of every document, by path."""
+    async def stamps(self, paths: Sequence[str] | None = None) -> Mapping[str, tuple[Stamp, str, int]]:
+        """Return stamp, revision and `indexed_at_ns` of those of `paths` that are documents, or of every document, by path."""
         ...
 
     async def vectors(self, digests: Sequence[bytes]) -> Mapping[bytes, tuple[bytes, bytes]]:

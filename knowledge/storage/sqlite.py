@@ -108,7 +108,7 @@ class Database:
             self._damaged = None  # that file is gone, and its number may be given to a sound one
         try:
             _require_header(self.path)
-            connection = self._connections["write"] = self._connect()
+            connection = self._connections["write"] = self._connect("write")
             prepare(connection, self.path, self.schema)
         except apsw.Error as error:
             self.close()
@@ -127,14 +127,15 @@ class Database:
                 discard(self.path)
         self._damaged = None
 
-    def _connect(self) -> apsw.Connection:
+    def _connect(self, use: str) -> apsw.Connection:
         connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READWRITE)
         connection.set_busy_timeout(BUSY_MS)
         # Closing deletes the log by its name, which may by then belong to the file that replaced this one.
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         connection.execute(f"PRAGMA synchronous={'FULL' if self.schema.durable else 'NORMAL'}").fetchall()
-        connection.execute("PRAGMA cache_size=-32000").fetchall()
+        # Readers find pages in the system's cache as well; a writer's would have to be written early.
+        connection.execute(f"PRAGMA cache_size={-32_000 if use == 'write' else -4_000}").fetchall()
         # Writing in bulk touches the same pages again and again: they need not reach the main file each time.
         connection.execute("PRAGMA wal_autocheckpoint=4000").fetchall()
         return connection
@@ -142,7 +143,7 @@ class Database:
     def _connection(self, use: str) -> apsw.Connection:
         connection = self._connections.get(use)
         if connection is None:
-            connection = self._connections[use] = self._connect()
+            connection = self._connections[use] = self._connect(use)
         return connection
 
     @property

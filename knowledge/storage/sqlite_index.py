@@ -122,7 +122,7 @@ class SqliteIndexStore:
 
     async def stamps(self, paths: Sequence[str] | None = None) -> Mapping[str, tuple[Stamp, str, int]]:
         """Return stamp, revision and `indexed_at_ns` of those of `paths` that are documents, or of every document, by path."""
-        sql = "SELECT path, size, mtime_ns, inode, revision, indexed_at_ns FROM document"
+        sql = "SELECT path, size, mtime_ns, inode, revision, indexed_at_ns FROM document INDEXED BY document_stamp"
         if paths is None:
             rows: Any = await self._database.bulk(lambda c: c.execute(sql).fetchall())
         else:

@@ -109,6 +109,8 @@ async def test_a_document_is_returned_as_it_was_stored(store: IndexStore) -> Non
     assert await store.document("día/ü b.md") == stored
     assert await store.document("nope.md") is None
     assert await store.stamps() == {"día/ü b.md": (stored.stamp, "r1", 5)}
+    assert await store.stamps(["día/ü b.md", "nowhere.md"]) == {"día/ü b.md": (stored.stamp, "r1", 5)}
+    assert await store.stamps([]) == {}
 
 
 async def test_a_chunk_comes_with_what_its_document_says(store: IndexStore) -> None:

@@ -34,6 +34,8 @@ CREATE TABLE document (
 CREATE INDEX document_parent_path ON document (parent, path);
 CREATE INDEX document_parent_mtime ON document (parent, mtime_ns);
 CREATE INDEX document_path_key ON document (path_key);
+-- Covers the question that every start asks of every file, so that the wide rows need not be read.
+CREATE INDEX document_stamp ON document (path, size, mtime_ns, inode, revision, indexed_at_ns);
 
 -- Compressed: in how many chunks of the document each word is. Apart from the document, so that scans stay narrow.
 CREATE TABLE document_words (
