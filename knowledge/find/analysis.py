@@ -99,6 +99,11 @@ def remember_words(text: str) -> Sequence[str]:
     return _recent.keep(text, words(text)) if found is None else found
 
 
+def keep_words(text: str, found: Sequence[str]) -> None:
+    """Let `remembered_words` answer for `text` with words that were made elsewhere."""
+    _recent.keep(text, found)
+
+
 def remembered_words(text: str) -> Sequence[str]:
     """Return `words(text)`, which need not be made again when they were kept."""
     found = _recent.words.get(text)

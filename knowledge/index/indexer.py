@@ -17,6 +17,7 @@ import anyio.to_thread
 from knowledge.errors import CorruptDatabase, StorageError
 from knowledge.find.analysis import forget_words
 from knowledge.index.prepare import DirectoryTrust, Known, Outcome, Prepared, Unusable, index_of, prepare
+from knowledge.index.preparing import PreparingLost, PreparingProcess, is_worth_it
 from knowledge.paths import INDEX_NAME, is_hidden, parent, within
 from knowledge.storage.ports import IndexChange, IndexStore, Progress, Remove, Stamp, Touch
 from knowledge.vault import Problem, Vault
@@ -35,6 +36,8 @@ log = logging.getLogger(__name__)
 
 BATCH_DOCUMENTS = 256
 BATCH_PIECES = 1_500
+BATCH_BESIDE = 128
+"""Documents asked for at a time of the process that prepares them in a long run."""
 BATCH_REMOVALS = 1_000
 KEYWORD_EVERY_S = 2.0
 """During a long run the keyword index is caught up this often, so that a search finds what is there."""
@@ -73,6 +76,8 @@ class _Run:
     changed: list[str] = field(default_factory=list)
     embedded: int = 0
     touched: int = 0
+    beside: PreparingProcess | None = None
+    """The process that prepares documents, in a run that is long enough."""
 
 
 @dataclass(slots=True)
@@ -293,16 +298,18 @@ class Indexer:
 
     async def _read_stage(self, run: _Run, send: MemoryObjectSendStream[list[Outcome]]) -> None:
         async with send:
-            while batch := await _in_thread(partial(self._next_batch, run)):
-                await send.send(batch)
+            if is_worth_it(len(run.jobs)):
+                run.beside = await _in_thread(self._started_beside)
+            try:
+                while batch := await _in_thread(partial(self._next_batch, run)):
+                    await send.send(batch)
+            finally:
+                if run.beside is not None:
+                    with anyio.CancelScope(shield=True):
+                        await _in_thread(run.beside.close)
 
     def _next_batch(self, run: _Run) -> list[Outcome]:
-        batch: list[Outcome] = []
-        pieces = 0
-        while run.jobs and len(batch) < BATCH_DOCUMENTS and pieces < BATCH_PIECES:
-            outcome = prepare(self._vault, *run.jobs.popleft(), run.trust, at_ns=self._now_ns())
-            pieces += len(outcome.pieces) if isinstance(outcome, Prepared) else 0
-            batch.append(outcome)
+        batch = self._prepared_beside(run) if run.beside else self._prepared_here(run)
         if run.jobs:
             return batch
         # After the rest, so that what was renamed finds the vectors of its old name, and with it, so that nobody sees
@@ -312,6 +319,35 @@ class Indexer:
             batch = [prepare(self._vault, *job, run.trust, at_ns=self._now_ns()) for job in run.late]
             run.late.clear()
         return batch
+
+    def _started_beside(self) -> PreparingProcess | None:
+        try:
+            return PreparingProcess(self._vault.root)
+        except (OSError, PreparingLost):
+            log.warning("documents are prepared in this process: no other can be started", exc_info=True)
+            return None
+
+    def _prepared_here(self, run: _Run) -> list[Outcome]:
+        batch: list[Outcome] = []
+        pieces = 0
+        while run.jobs and len(batch) < BATCH_DOCUMENTS and pieces < BATCH_PIECES:
+            outcome = prepare(self._vault, *run.jobs.popleft(), run.trust, at_ns=self._now_ns())
+            pieces += len(outcome.pieces) if isinstance(outcome, Prepared) else 0
+            batch.append(outcome)
+        return batch
+
+    def _prepared_beside(self, run: _Run) -> list[Outcome]:
+        jobs = [run.jobs.popleft() for _ in range(min(len(run.jobs), BATCH_BESIDE))]
+        if not jobs or run.beside is None:
+            return []
+        try:
+            return run.beside.prepare(jobs, at_ns=self._now_ns())
+        except PreparingLost:
+            log.warning("the process that prepares documents is gone; it goes on in this one", exc_info=True)
+            run.beside.close()
+            run.beside = None
+            run.jobs.extendleft(reversed(jobs))
+            return self._prepared_here(run)
 
     async def _embed_stage(
         self, run: _Run, receive: MemoryObjectReceiveStream[list[Outcome]], send: MemoryObjectSendStream[_Ready]
@@ -323,7 +359,7 @@ class Indexer:
     async def _with_vectors(self, batch: list[Outcome], stored: Collection[str]) -> _Ready:
         prepared = [outcome for outcome in batch if isinstance(outcome, Prepared)]
         texts = {piece.digest: piece.embedded for one in prepared for piece in one.pieces}
-        vectors = dict(await self.index.vectors(list(texts))) if texts else {}
+        vectors = dict(await self.index.vectors(list(texts))) if texts and stored else {}
         missing = [digest for digest in texts if digest not in vectors]
         failed: dict[str, str] = {}
         try:
