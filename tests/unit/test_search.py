@@ -22,7 +22,6 @@ from knowledge.vault import Vault
 from mcp_server.app import indexed_terms
 from tests.knowledge_bases import PAGES, write
 
-
 TWICE = "alpha beta gamma delta " + " ".join(f"word{i}" for i in range(30))
 
 
