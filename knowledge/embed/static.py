@@ -25,6 +25,8 @@ MOST_WORDS = 49_152
 """Distinct words whose vectors are kept (1 KiB each)."""
 KEPT_WORDS = MOST_WORDS * 3 // 4
 """The words met first, mostly the frequent ones, stay for ever; only the rest of the room is used again when full."""
+AT_ONCE_CHARACTERS = 1_000
+"""A question is embedded in less time than a thread takes to wake."""
 GROUP_WORDS = 2_048
 """Words whose vectors are added up in one go: few enough to stay near the processor."""
 _NO_WORD = ""
@@ -64,6 +66,8 @@ class StaticEmbedder:
         Raises:
             EmbedderUnavailable: the weights are not installed.
         """
+        if self._lexicon is not None and sum(map(len, texts)) <= AT_ONCE_CHARACTERS and not self._lock.locked():
+            return self._embed(texts)
         return await anyio.to_thread.run_sync(self._embed, texts)
 
     def _embed(self, texts: Sequence[str]) -> NDArray[np.float32]:

@@ -26,9 +26,9 @@ from knowledge.paths import clean_path
 from knowledge.provenance import authority_of
 from knowledge.storage.ports import ChunkRow, Filters, IndexStore, NameMatch, Position, Progress
 
-DEPTH = 100
+DEPTH = 64
 """Chunks taken from each engine before fusion."""
-SPARE = 30
+SPARE = 12
 """Chunks looked at beyond those that are shown, to fill the places of near-duplicates."""
 MOST_TERMS = 48
 """Distinct words of a question that are searched for; of a longer one (a pasted log) the rarest."""
