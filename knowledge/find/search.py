@@ -28,6 +28,7 @@ from knowledge.storage.ports import ChunkRow, Filters, IndexStore, NameMatch, Po
 
 DEPTH = 64
 """Chunks taken from each engine before fusion."""
+MOST_SNIPPET = 480
 SPARE = 12
 """Chunks looked at beyond those that are shown, to fill the places of near-duplicates."""
 MOST_TERMS = 48
@@ -252,7 +253,7 @@ class Finder:
             path=row.path,
             section=chunk_section(row.section),
             title=row.title,
-            snippet=snippet(_below_heading(row.text), question.content, limit_chars=min(room, 800)),
+            snippet=snippet(_below_heading(row.text), question.content, limit_chars=min(room, MOST_SNIPPET)),
             score=round(score, 4),
             line_start=row.line_start,
             line_end=row.line_end,

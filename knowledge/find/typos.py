@@ -58,31 +58,37 @@ def near(word: str, vocabulary: Vocabulary, limit: int = 3) -> list[str]:
     if len(word) < SHORTEST or not word.isalpha():
         return []
     edits = 2 if len(word) >= TWO_EDITS_FROM else 1
-    found: list[tuple[int, str]] = []
-    for length in range(len(word) - edits, len(word) + edits + 1):
-        group = vocabulary.of_length(length)
-        if group:
-            found += _within(word, group, edits)
+    lengths = range(len(word) - edits, len(word) + edits + 1)
+    found = _within(word, [group for length in lengths if (group := vocabulary.of_length(length))], edits)
     found.sort(key=lambda pair: (-pair[0], pair[1]))
     return [known for _, known in found if known != word][:limit]
 
 
-def _within(word: str, group: _Group, edits: int) -> list[tuple[int, str]]:
+def _within(word: str, groups: Sequence[_Group], edits: int) -> list[tuple[int, str]]:
     import numpy as np
 
     asked = np.frombuffer(word.encode("utf-32-le"), dtype=np.uint32)
     mine = _letters(asked.reshape(1, -1))[0]
     # One edit changes at most two bits of the letters a word has: a test that leaves few for the table.
-    close = np.flatnonzero(np.bitwise_count(group.letters ^ mine) <= 2 * edits)
-    if not len(close):
+    close = [np.flatnonzero(np.bitwise_count(group.letters ^ mine) <= 2 * edits) for group in groups]
+    # Words of all lengths go through one table, filled up with what is no letter: its cost is the number of its cells.
+    width = max((group.codes.shape[1] for group in groups), default=0)
+    parts = [group.codes[rows] for group, rows in zip(groups, close, strict=True)]
+    filled = [np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in parts]
+    if not sum(map(len, filled)):
         return []
-    distances = _distances(asked, group.codes[close], edits)
-    chosen = close[distances <= edits]
-    return [(int(group.counts[index]), group.words[index]) for index in chosen]
+    last = _last_row(asked, np.concatenate(filled), edits)
+    found: list[tuple[int, str]] = []
+    start = 0
+    for group, rows in zip(groups, close, strict=True):
+        distances = last[group.codes.shape[1]][start : start + len(rows)]
+        start += len(rows)
+        found += [(int(group.counts[index]), group.words[index]) for index in rows[distances <= edits]]
+    return found
 
 
-def _distances(asked: NDArray[np.uint32], codes: NDArray[np.uint32], edits: int) -> NDArray[np.uint8]:
-    """Return the distance of `asked` to every row, exact up to `edits`; beyond, only that it is more."""
+def _last_row(asked: NDArray[np.uint32], codes: NDArray[np.uint32], edits: int) -> list[NDArray[np.uint8]]:
+    """Return for each length the distance of `asked` to so much of every row, exact up to `edits`; beyond, only that it is more."""
     import numpy as np
 
     columns = np.ascontiguousarray(codes.T)
@@ -105,7 +111,7 @@ def _distances(asked: NDArray[np.uint32], codes: NDArray[np.uint32], edits: int)
                 np.minimum(cell, before[j - 2] + np.uint8(1), out=cell, where=swapped)
             row[j] = np.minimum(cell, far)
         before, above = above, row
-    return above[length]
+    return above
 
 
 def _letters(codes: NDArray[np.uint32]) -> NDArray[np.uint64]:
