@@ -60,6 +60,8 @@ IDENTITY = IndexIdentity("static-l2_supercat-256/2", 256, RECIPE)
 """What `StaticEmbedder` says of itself; stated here because loading it to ask would cost every start."""
 DAMAGE_LOOK_S = 1.0
 """How often a process asks itself, for next to nothing, whether a search has met damage in the index."""
+FIRST_PAGES_S = 1.5
+"""How long the first search of a server may wait for the first pages of a knowledge base that was never indexed."""
 START_DELAY_S = 0.3
 """The first moments of a process belong to the host's handshake."""
 
@@ -143,9 +145,11 @@ async def open_state(settings: Settings) -> AsyncIterator[StateStore]:
 
 @asynccontextmanager
 async def open_base(
-    settings: Settings, *, on_progress: Callable[[Progress], None] = lambda _: None
+    settings: Settings, *, on_progress: Callable[[Progress], None] = lambda _: None, indexing: bool = False
 ) -> AsyncIterator[KnowledgeBase]:
     """Open the knowledge base that `settings` name; everything is given back afterwards.
+
+    `indexing` says that somebody here will index it, so that a first search may wait a moment for that.
 
     Raises:
         VaultUnavailable, StorageError: the folder or a database cannot be used; the message says what to do.
@@ -176,7 +180,13 @@ async def open_base(
         def finder() -> Finder:
             from knowledge.find.search import Finder
 
-            return Finder(index, engines, Vocabularies().near, answer_tokens=settings.answer_tokens)
+            return Finder(
+                index,
+                engines,
+                Vocabularies().near,
+                answer_tokens=settings.answer_tokens,
+                patience_s=FIRST_PAGES_S if indexing else 0.0,
+            )
 
         @cache
         def indexer() -> Indexer:
@@ -260,7 +270,7 @@ async def open_app(
     `extra_tools` pass the gate like all others; `extend` may add prompts and resources before anybody connects.
     """
     specs = chosen([*declared(), *extra_tools], toolsets=settings.toolsets, read_only=settings.read_only)
-    async with open_base(settings, on_progress=_said()) as base, anyio.create_task_group() as tasks:
+    async with open_base(settings, on_progress=_said(), indexing=indexing) as base, anyio.create_task_group() as tasks:
         services = Services(base.load_circles, base.load_finder, base.index, base.state, utc_now, lambda: specs)
         gate = Gate(specs, services)
         bus = InMemorySubscriptionBus()

@@ -29,6 +29,7 @@ from knowledge.storage.ports import ChunkRow, Filters, IndexStore, NameMatch, Po
 DEPTH = 64
 """Chunks taken from each engine before fusion."""
 MOST_SNIPPET = 480
+LOOK_S = 0.02
 SPARE = 12
 """Chunks looked at beyond those that are shown, to fill the places of near-duplicates."""
 MOST_TERMS = 48
@@ -86,9 +87,10 @@ class Finder:
         correct: Callable[[IndexStore, str], Awaitable[Sequence[str]]],
         *,
         answer_tokens: int,
+        patience_s: float = 0.0,
     ) -> None:
         self._index, self._engines, self._correct = index, engines, correct
-        self._answer_tokens = answer_tokens
+        self._answer_tokens, self._patience_s = answer_tokens, patience_s
         self._known_languages: Sequence[str] = ()
         self._languages_at: Position | None = None
 
@@ -108,6 +110,7 @@ class Finder:
             InvalidPath, NoSuchPath: `path` is nothing in this knowledge base.
             BadCursor: `cursor` belongs to another question.
         """
+        await self._wait_for_first_pages()
         place = await self._place(path)
         chosen = replace(filters or Filters(), path=place)
         key = _fingerprint(query, mode, chosen)
@@ -134,6 +137,21 @@ class Finder:
             indexed=Indexed(progress.done, progress.total),
             corrected=question.corrected,
         )
+
+    async def _wait_for_first_pages(self) -> None:
+        """Give the very first index a moment, once: an empty answer tells a new user that it does not work."""
+        patience, self._patience_s = self._patience_s, 0.0
+        if not patience or (await self._index.progress()).done:
+            return
+        with anyio.move_on_after(patience):
+            while not await self._is_complete():  # noqa: ASYNC110 - the index has no bell
+                await anyio.sleep(LOOK_S)
+
+    async def _is_complete(self) -> bool:
+        if not (await self._index.progress()).done:
+            return False  # and no engine is loaded to find that out
+        found = await self._searchable()
+        return found.done >= found.total
 
     async def _searchable(self) -> Progress:
         """Return how much can be found: a page counts once its words are in the keyword index as well."""

@@ -301,3 +301,11 @@ async def test_filters_apply_before_ranking(settings: Settings) -> None:
         ):
             answer = await call(client, "kb_search", query="service queue payment deploy", filters=filters)
             assert {hit["path"] for hit in answer["hits"]} == expected
+
+
+async def test_the_first_question_ever_is_answered(settings: Settings) -> None:
+    """A host may start a server, ask once and leave: an empty answer would tell a new user that it does not work."""
+    async with open_app(settings) as app, Client(app.server) as client:
+        answer = await call(client, "kb_search", query="roll back the payment service")
+        assert answer["hits"][0]["path"] == "guides/deploy.md"
+        assert answer["indexed"]["done"] == answer["indexed"]["total"]
