@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -61,7 +62,11 @@ def collapse(ranked: Sequence[tuple[int, int, str]], *, alike: float = ALIKE) ->
     """
     kept: list[int] = []
     seen: dict[int, list[frozenset[str]]] = {}
+    several = {doc for doc, count in Counter(doc for _, doc, _ in ranked).items() if count > 1}
     for seq, doc, text in ranked:
+        if doc not in several:
+            kept.append(seq)
+            continue
         said = frozenset(text.casefold().split())
         others = seen.setdefault(doc, [])
         if not any(_same(said, other, alike) for other in others):
