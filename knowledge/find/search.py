@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from typing import Any
 import anyio
 
 from knowledge.embed.ports import Embedder
-from knowledge.errors import BadCursor, NoSuchPath
+from knowledge.errors import BadCursor, EmbedderUnavailable, KnowledgeError, NoSuchPath
 from knowledge.find.analysis import is_stop_word, stem, words
 from knowledge.find.answers import Hit, Indexed, SearchAnswer
 from knowledge.find.circles import chunk_section, is_tainted
@@ -25,6 +26,8 @@ from knowledge.index.ports import KeywordIndex, QueryTerm, Scored, VectorIndex
 from knowledge.paths import clean_path
 from knowledge.provenance import authority_of
 from knowledge.storage.ports import ChunkRow, Filters, IndexStore, NameMatch, Position, Progress
+
+log = logging.getLogger(__name__)
 
 DEPTH = 64
 """Chunks taken from each engine before fusion."""
@@ -119,7 +122,8 @@ class Finder:
         question = await self._question(query)
         names = await self._named(query, docs)
         ranking = await self._rank(question, names, docs, room=len(seen) + limit)
-        fresh = [seq for seq in ranking.ranked if seq not in set(seen)]
+        before = frozenset(seen)
+        fresh = [seq for seq in ranking.ranked if seq not in before]
         shown = fresh[:limit]
         hits = [self._hit(ranking.rows[seq], ranking.scores[seq], question, limit) for seq in shown]
         progress = await self._searchable()
@@ -232,30 +236,46 @@ class Finder:
         """Return the best `room` chunks and some more; what a better chunk of the same page already says is left out."""
         if docs is not None and not docs:
             return _Ranking((), {}, {}, (), (), frozenset())
+        keyword, vectors = await self._by_both(question, docs)
+        # Of equals the one that has the words comes first: a single page with a rare word is what was meant.
+        fused = sorted(fuse([keyword, vectors]), key=lambda hit: (-hit.score, hit.ranks[0] or DEPTH + 1))
+        exact = await self._exact(names)
+        first = frozenset(exact)
+        ordered = exact + [hit.seq for hit in fused if hit.seq not in first]
+        rows = await self._index.chunks(ordered[: room + SPARE])
+        ranked = collapse([(seq, rows[seq].doc, rows[seq].text) for seq in ordered if seq in rows])
+        return _Ranking(ranked, rows, _scores(fused, exact), keyword, vectors, first)
+
+    async def _by_both(
+        self, question: _Question, docs: frozenset[int] | None
+    ) -> tuple[Sequence[Scored], Sequence[Scored]]:
+        """Return what each engine finds; without an embedder the words must do."""
         engines = await self._engines()
         found: dict[str, Sequence[Scored]] = {"keyword": (), "vectors": ()}
+        failures: list[KnowledgeError] = []
 
         async def by_words() -> None:
-            found["keyword"] = await engines.keyword.search(question.terms, limit=DEPTH, docs=docs)
+            try:
+                found["keyword"] = await engines.keyword.search(question.terms, limit=DEPTH, docs=docs)
+            except KnowledgeError as error:
+                failures.append(error)
 
         async def by_meaning() -> None:
-            vector = (await engines.embedder.embed([question.to_embed]))[0]
-            found["vectors"] = (
-                await engines.vectors.search(self._index, vector, limit=DEPTH, docs=docs) if vector.any() else ()
-            )
+            try:
+                vector = (await engines.embedder.embed([question.to_embed]))[0]
+                if vector.any():
+                    found["vectors"] = await engines.vectors.search(self._index, vector, limit=DEPTH, docs=docs)
+            except EmbedderUnavailable as error:
+                log.warning("searching by words only: %s", error)
+            except KnowledgeError as error:
+                failures.append(error)
 
         async with anyio.create_task_group() as both:
             both.start_soon(by_words)
             both.start_soon(by_meaning)
-        # Of equals the one that has the words comes first: a single page with a rare word is what was meant.
-        fused = sorted(
-            fuse([found["keyword"], found["vectors"]]), key=lambda hit: (-hit.score, hit.ranks[0] or DEPTH + 1)
-        )
-        exact = await self._exact(names)
-        ordered = exact + [hit.seq for hit in fused if hit.seq not in set(exact)]
-        rows = await self._index.chunks(ordered[: room + SPARE])
-        ranked = collapse([(seq, rows[seq].doc, rows[seq].text) for seq in ordered if seq in rows])
-        return _Ranking(ranked, rows, _scores(fused, exact), found["keyword"], found["vectors"], frozenset(exact))
+        if failures:
+            raise failures[0]  # as itself, not in a group
+        return found["keyword"], found["vectors"]
 
     async def _exact(self, names: Sequence[NameMatch]) -> list[int]:
         """Return the chunk with which each named document or section begins."""

@@ -6,10 +6,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from knowledge.embed.memory import MemoryEmbedder
-from knowledge.errors import BadCursor, NoSuchPath
+from knowledge.errors import BadCursor, EmbedderUnavailable, NoSuchPath
 from knowledge.find import RECIPE
 from knowledge.find.search import Engines, Finder
 from knowledge.find.typos import Vocabulary, near
@@ -157,3 +159,13 @@ async def test_snippets_keep_to_the_budget(base: Base) -> None:
 
 async def test_the_same_question_has_the_same_answer(base: Base) -> None:
     assert await base.finder.search("payment service queue") == await base.finder.search("payment service queue")
+
+
+class NoEmbedder(MemoryEmbedder):
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        raise EmbedderUnavailable("weights", f"{len(texts)} texts, no weights")
+
+
+async def test_without_an_embedder_the_words_must_do(base: Base) -> None:
+    base.embedder = NoEmbedder()
+    assert (await paths(base, "backpressure between checkout and billing"))[0] == "decisions/0001-queue.md"
