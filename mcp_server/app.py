@@ -62,6 +62,8 @@ DAMAGE_LOOK_S = 1.0
 """How often a process asks itself, for next to nothing, whether a search has met damage in the index."""
 FIRST_PAGES_S = 1.5
 """How long the first search of a server may wait for the first pages of a knowledge base that was never indexed."""
+VOCABULARY_S = 10.0
+"""Loading all words of a large knowledge base takes a tenth of a second: at most so often while files keep changing."""
 START_DELAY_S = 0.3
 """The first moments of a process belong to the host's handshake."""
 
@@ -237,10 +239,11 @@ def indexed_terms(row: TextRow) -> Sequence[str]:
 
 
 class Vocabularies:
-    """Corrections of typing errors from the words of the index, reloaded when the index has moved on."""
+    """Corrections of typing errors from the words of the index, reloaded when it has moved on, but not at every change."""
 
     def __init__(self) -> None:
         self._at: object = None
+        self._stale_from = 0.0
         self._known: Vocabulary | None = None
         self._found: dict[str, Sequence[str]] = {}
 
@@ -249,9 +252,10 @@ class Vocabularies:
         from knowledge.find.typos import Vocabulary, near
 
         position = await index.position()
-        if self._known is None or self._at != position:
+        if self._known is None or (self._at != position and anyio.current_time() >= self._stale_from):
             self._known = await anyio.to_thread.run_sync(Vocabulary, await index.vocabulary())
             self._at, self._found = position, {}
+            self._stale_from = anyio.current_time() + VOCABULARY_S
         if word not in self._found:
             self._found[word] = near(word, self._known)
         return self._found[word]
