@@ -127,13 +127,24 @@ def _prepared(path: str, file: FileRead, trust: DirectoryTrust, at_ns: int) -> P
         tags=document.tags,
         aliases=document.aliases,
         sections=_sections(document),
-        untrusted=document.untrusted or trust.untrusted(parent(path)),
+        untrusted=_untrusted(path, document, trust),
         revision=file.revision,
         stamp=file.stamp,
         tokens=count_tokens(document.text),
         indexed_at_ns=at_ns,
     )
     return Prepared(record, tuple(_piece(chunk) for chunk in cut(document)), document.problems)
+
+
+def _untrusted(path: str, document: Document, trust: DirectoryTrust) -> bool:
+    """Return what is recorded as trust. Of a page that describes its directory that is what the pages below are told.
+
+    It may have been written between the two looks. Then its record must not say what its neighbours' do not, for it is
+    by that record that the next look notices that they have to be recorded anew.
+    """
+    directory = parent(path)
+    by_directory = trust.untrusted(directory)
+    return by_directory if path == index_of(directory) else by_directory or document.untrusted
 
 
 def _sections(document: Document) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from knowledge.find.analysis import Analyzer
 from knowledge.index.indexer import Indexer
 from knowledge.index.memory import MemoryKeywordIndex
 from knowledge.index.ports import QueryTerm
+from knowledge.index.prepare import DirectoryTrust
 from knowledge.storage.memory import MemoryIndexStore
 from knowledge.storage.ports import IndexStore, Progress, TextRow
 from knowledge.vault import Vault
@@ -222,6 +223,31 @@ async def test_a_change_of_trust_that_was_interrupted_is_done_again(house: House
     assert False in flags
     house.index.apply = apply  # type: ignore[method-assign]  # and the process after it
     await house.indexer.reconcile(FENCE)
+    assert all((await house.untrusted()).values())
+
+
+async def test_a_directory_whose_trust_changes_between_two_looks_is_noticed_at_the_next(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found by killing servers: its own record said what the pages below had not been told, and nobody looked again."""
+    house.put("in/_index.md", "# Index\n")
+    house.put("in/a.md", "text a")
+    await house.indexer.reconcile(FENCE)
+    house.put("in/_index.md", "# Index, changed\n")
+    look = DirectoryTrust._says_so
+
+    def change_after_the_look(trust: DirectoryTrust, directory: str) -> bool:
+        said = look(trust, directory)
+        if directory == "in":
+            house.put("in/_index.md", UNTRUSTED)
+        return said
+
+    monkeypatch.setattr(DirectoryTrust, "_says_so", change_after_the_look)
+    await house.indexer.reconcile(FENCE)
+    monkeypatch.undo()
+    assert len(set((await house.untrusted()).values())) == 1, "nobody's record says more than its neighbours'"
+    house.put("in/_index.md", UNTRUSTED)
+    await house.indexer.update({"in/_index.md"}, FENCE)
     assert all((await house.untrusted()).values())
 
 
