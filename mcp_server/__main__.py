@@ -161,7 +161,7 @@ def _overview(asked: str) -> int:
         _say(what + hint)
         return USAGE_ERROR
     lines = [f"  {verb:<10} {says}" for verb, says in VERBS.items()]
-    print("usage: knowledge-forge VERB [options]   (VERB --help says which)\n\n" + "\n".join(lines))  # noqa: T201
+    print("usage: knowledge-forge VERB [options]   (VERB --help says which)\n\n" + "\n".join(lines))  # noqa: T201 - the command line speaks
     return 0
 
 

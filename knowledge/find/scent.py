@@ -20,13 +20,12 @@ class Scent:
 class Signs:
     """What is known of an answer. `coverage`: the share of asked words found in the best chunk, weighed by rarity.
 
-    `agreement`: both engines have the best chunk among their first ten. `cosine`: the best chunk's, None if unknown.
+    `agreement`: both engines have the best chunk among their first ten.
     `telling`: the question has enough words that mean something to be judged by.
     """
 
     coverage: float
     agreement: bool
-    cosine: float | None
     exact: bool
     telling: bool
 

@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 DEPTH = 64
 """Chunks taken from each engine before fusion."""
 MOST_SNIPPET = 480
+"""Characters of a snippet: enough for the sentence that answers and its neighbours."""
 LOOK_S = 0.02
 SPARE = 12
 """Chunks looked at beyond those that are shown, to fill the places of near-duplicates."""
@@ -303,7 +304,7 @@ class Finder:
 
     async def _signs(self, question: _Question, ranking: _Ranking, shown: Sequence[int]) -> Signs:
         if not shown:
-            return Signs(0.0, agreement=False, cosine=None, exact=False, telling=False)
+            return Signs(0.0, agreement=False, exact=False, telling=False)
         best = shown[0]
         row = ranking.rows[best]
         coverage = 0.0
@@ -313,12 +314,11 @@ class Finder:
             rarity = {t.word: 1 / math.log2(2 + known.get(t.word, 0)) for t in question.terms}
             have = sum(rarity[t.word] for t in question.terms if any(term in present for term, _ in t.alternatives))
             coverage = have / sum(rarity.values())
-        cosine = next((hit.score for hit in ranking.vectors if hit.seq == best), None)
         by_words = {hit.seq for hit in ranking.keyword[:TOP_OF_LIST]}
         by_meaning = {hit.seq for hit in ranking.vectors[:TOP_OF_LIST]}
         telling = len(question.content) > 1 or question.asked <= MOST_WORDS_OF_A_NAME
         agreement = best in by_words and best in by_meaning
-        return Signs(coverage, agreement=agreement, cosine=cosine, exact=best in ranking.exact, telling=telling)
+        return Signs(coverage, agreement=agreement, exact=best in ranking.exact, telling=telling)
 
 
 def _terms_like(text: str, language: str, question: _Question) -> set[str]:

@@ -59,14 +59,13 @@ class IndexingService:
         holder: str,
         now: Callable[[], datetime],
         rebuild: Callable[[str], Awaitable[None]] | None = None,
-        start_delay_s: float = 0.0,
         settle_s: float = 2.0,
         rescan_s: float = RESCAN_S,
         watching: bool = True,
     ) -> None:
         self._state, self._indexer, self._identity, self._holder = state, indexer, identity, holder
         self._now, self._rebuild = now, rebuild
-        self._start_delay_s, self._settle_s, self._rescan_s = start_delay_s, settle_s, rescan_s
+        self._settle_s, self._rescan_s = settle_s, rescan_s
         self._watching = watching
         self._troubles: dict[str, str] = {}
         self._pending: set[str] = set()
@@ -82,7 +81,6 @@ class IndexingService:
 
     async def run(self) -> None:
         """Index whenever no other process does, until cancelled. Nothing that goes wrong with files or index ends it."""
-        await anyio.sleep(self._start_delay_s)
         while True:
             lease = await self._ask()
             if lease is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from knowledge.errors import KnowledgeError
@@ -20,14 +19,6 @@ HIGHEST = 5.0
 
 class BadGrant(KnowledgeError):
     """A grant that cannot be made."""
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """A standing with the principal's name in words that a person uses."""
-
-    principal: str
-    standing: Standing
 
 
 def first_standing(principal: str, *, now: datetime) -> Standing:
