@@ -83,6 +83,14 @@ class EmbedderUnavailable(KnowledgeError):
         super().__init__(f"cannot load word vectors from {asked}: {reason}; reinstall it (pip install wordllama)")
 
 
+class EngineUnavailable(KnowledgeError):
+    """A search engine that runs elsewhere cannot be asked now; nothing was done, and its index is caught up later."""
+
+    def __init__(self, engine: str, problem: str) -> None:
+        self.engine, self.problem = engine, problem
+        super().__init__(f"{engine} cannot be used now: {problem}; `knowledge-forge doctor` says more")
+
+
 class StorageError(KnowledgeError):
     """Root of what a database can refuse."""
 

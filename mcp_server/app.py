@@ -42,7 +42,8 @@ from mcp_server.tools.registry import AnySpec, chosen, declared
 if TYPE_CHECKING:
     from knowledge.embed.ports import Embedder
     from knowledge.find.circles import Circles
-    from knowledge.find.search import Engines, Finder
+    from knowledge.find.ranking import Engines
+    from knowledge.find.search import Finder
     from knowledge.find.typos import Vocabulary
     from knowledge.index.indexer import Indexer
     from knowledge.index.ports import KeywordIndex, VectorIndex
@@ -168,7 +169,7 @@ async def open_base(
         keyword, embedder, vectors = Once(lambda: _keyword(folder / KEYWORD_FOLDER)), Once(_embedder), Once(_vectors)
 
         async def engines() -> Engines:
-            from knowledge.find.search import Engines
+            from knowledge.find.ranking import Engines
 
             return Engines(await keyword.get(), await vectors.get(), await embedder.get())
 

@@ -78,7 +78,7 @@ class Indexed:
 
 @dataclass(frozen=True, slots=True)
 class SearchAnswer:
-    """Ranked chunks, best first, the route taken, and whether this is enough."""
+    """Ranked chunks, best first, the route taken, and whether this is enough. `note`: which engine was missing, if any."""
 
     hits: Sequence[Hit]
     route: Route
@@ -87,3 +87,4 @@ class SearchAnswer:
     next_cursor: str | None
     indexed: Indexed
     corrected: str | None
+    note: str | None = None

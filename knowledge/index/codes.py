@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowledge.index.ports import Scored
-from knowledge.storage.ports import CodeRow, IndexStore, Position
+from knowledge.storage.ports import CodeRow, Filters, IndexStore, Position
 
 BITS = 256
 CODE_BYTES = BITS // 8
@@ -87,7 +87,13 @@ class CodesVectorIndex:
         self._table = _empty(Position("", 0))
 
     async def search(
-        self, store: IndexStore, vector: NDArray[np.float32], *, limit: int, docs: frozenset[int] | None = None
+        self,
+        store: IndexStore,
+        vector: NDArray[np.float32],
+        *,
+        limit: int,
+        docs: frozenset[int] | None = None,
+        filters: Filters | None = None,  # noqa: ARG002 - `docs` says the same, and is at hand here
     ) -> Sequence[Scored]:
         """Return at most `limit` chunks, best first, equal ones by `seq`; a chunk without a vector is never found."""
         length = float(np.linalg.norm(vector))
@@ -101,6 +107,14 @@ class CodesVectorIndex:
         rows = await anyio.to_thread.run_sync(_candidates, table, asked, limit, docs)
         halves = await store.halves(table.seqs[rows].tolist())
         return await anyio.to_thread.run_sync(_ranked, table, rows, halves, asked, limit)
+
+    async def catch_up(self, store: IndexStore) -> int:  # noqa: ARG002 - the port's shape
+        """Return 0: searching takes in what is new."""
+        return 0
+
+    async def position(self) -> Position | None:
+        """Return None: a search is always where its store is."""
+        return None
 
     async def close(self) -> None:
         """Give the memory back."""

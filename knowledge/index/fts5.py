@@ -13,7 +13,7 @@ import anyio.to_thread
 import apsw
 
 from knowledge.index.ports import QueryTerm, Scored
-from knowledge.storage.ports import Delta, IndexStore, Position, TextRow
+from knowledge.storage.ports import Delta, Filters, IndexStore, Position, TextRow
 
 BATCH = 2_000
 SHAPE = 1
@@ -78,7 +78,12 @@ class Fts5KeywordIndex:
         return await anyio.to_thread.run_sync(self._applied)
 
     async def search(
-        self, terms: Sequence[QueryTerm], *, limit: int, docs: frozenset[int] | None = None
+        self,
+        terms: Sequence[QueryTerm],
+        *,
+        limit: int,
+        docs: frozenset[int] | None = None,
+        filters: Filters | None = None,  # noqa: ARG002 - `docs` says the same, and is at hand here
     ) -> Sequence[Scored]:
         """Return at most `limit` chunks that have any of the terms, best first, equal ones by `seq`."""
         if not terms or limit <= 0 or (docs is not None and not docs):

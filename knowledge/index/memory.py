@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowledge.index.ports import QueryTerm, Scored
-from knowledge.storage.ports import IndexStore, Position, TextRow
+from knowledge.storage.ports import Filters, IndexStore, Position, TextRow
 
 K1 = 1.2
 B = 0.75
@@ -52,7 +52,12 @@ class MemoryKeywordIndex:
         return self._applied
 
     async def search(
-        self, terms: Sequence[QueryTerm], *, limit: int, docs: frozenset[int] | None = None
+        self,
+        terms: Sequence[QueryTerm],
+        *,
+        limit: int,
+        docs: frozenset[int] | None = None,
+        filters: Filters | None = None,  # noqa: ARG002 - `docs` says the same, and is at hand here
     ) -> Sequence[Scored]:
         """Return at most `limit` chunks that have any of the terms, best first, equal ones by `seq`."""
         mean = sum(counts.total() for _, counts in self._rows.values()) / max(len(self._rows), 1)
@@ -81,7 +86,13 @@ class MemoryVectorIndex:
     """Exact cosine against every vector in the store, asked anew each time."""
 
     async def search(
-        self, store: IndexStore, vector: NDArray[np.float32], *, limit: int, docs: frozenset[int] | None = None
+        self,
+        store: IndexStore,
+        vector: NDArray[np.float32],
+        *,
+        limit: int,
+        docs: frozenset[int] | None = None,
+        filters: Filters | None = None,  # noqa: ARG002 - `docs` says the same, and is at hand here
     ) -> Sequence[Scored]:
         """Return at most `limit` chunks, best first, equal ones by `seq`; a chunk without a vector is never found."""
         # Nobody's position: whatever is there, is new.
@@ -94,6 +105,14 @@ class MemoryVectorIndex:
             if lengths:
                 found.append(Scored(row.seq, row.doc, float(stored @ vector) / lengths))
         return sorted(found, key=lambda hit: (-hit.score, hit.seq))[:limit]
+
+    async def catch_up(self, store: IndexStore) -> int:  # noqa: ARG002 - the port's shape
+        """Return 0: searching takes in what is new."""
+        return 0
+
+    async def position(self) -> Position | None:
+        """Return None: a search is always where its store is."""
+        return None
 
     async def close(self) -> None:
         """Give everything back: there is nothing to give."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from knowledge.storage.ports import IndexStore, Position
+from knowledge.storage.ports import Filters, IndexStore, Position
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,7 +38,13 @@ class QueryTerm:
 
 
 class KeywordIndex(Protocol):
-    """Ranks chunks by the words they share with a question (BM25, k1 = 1.2, b = 0.75, heading path and text alike)."""
+    """Ranks chunks by the words they share with a question.
+
+    The embedded engines rank by BM25 (k1 = 1.2, b = 0.75) over terms that we analyse. A server engine may analyse and
+    rank in its own way; what it must find, leave out and forget is the same.
+
+    Any method may raise `EngineUnavailable`: the engine is down, too slow or refuses us; nothing was done.
+    """
 
     async def catch_up(self, store: IndexStore) -> int:
         """Take in what the store has and this index has not, and return how many rows that were.
@@ -48,9 +54,18 @@ class KeywordIndex(Protocol):
         ...
 
     async def search(
-        self, terms: Sequence[QueryTerm], *, limit: int, docs: frozenset[int] | None = None
+        self,
+        terms: Sequence[QueryTerm],
+        *,
+        limit: int,
+        docs: frozenset[int] | None = None,
+        filters: Filters | None = None,
     ) -> Sequence[Scored]:
-        """Return at most `limit` chunks that have any of the terms, best first; `docs` restricts to these documents."""
+        """Return at most `limit` chunks that have any of the terms, best first.
+
+        `docs` restricts to these documents; `filters` says the same restriction in words, for an engine that keeps
+        its own copy of what documents say of themselves and would not be sent thousands of numbers.
+        """
         ...
 
     async def position(self) -> Position:
@@ -63,14 +78,57 @@ class KeywordIndex(Protocol):
 
 
 class VectorIndex(Protocol):
-    """Ranks chunks by the angle between their vector and a question's."""
+    """Ranks chunks by the angle between their vector and a question's. May raise `EngineUnavailable` as above."""
+
+    async def catch_up(self, store: IndexStore) -> int:
+        """Take in what the store has and this index has not, as a keyword index does; 0 if searching does that."""
+        ...
 
     async def search(
-        self, store: IndexStore, vector: NDArray[np.float32], *, limit: int, docs: frozenset[int] | None = None
+        self,
+        store: IndexStore,
+        vector: NDArray[np.float32],
+        *,
+        limit: int,
+        docs: frozenset[int] | None = None,
+        filters: Filters | None = None,
     ) -> Sequence[Scored]:
-        """Return at most `limit` chunks, best first, score = cosine in -1..1; what the store has now is taken in first."""
+        """Return at most `limit` chunks, best first, score = cosine in -1..1.
+
+        An embedded engine first takes in what the store has now; a server engine has what `catch_up` brought.
+        `docs` and `filters` as for a keyword index.
+        """
+        ...
+
+    async def position(self) -> Position | None:
+        """Return up to where searches find the store's rows; None if that is always where the store itself is."""
         ...
 
     async def close(self) -> None:
         """Give everything back."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """What one engine that holds words and vectors found in one round trip; `fused` is the joined list, best first."""
+
+    keyword: Sequence[Scored]
+    vectors: Sequence[Scored]
+    fused: Sequence[Scored]
+
+
+class HybridIndex(KeywordIndex, Protocol):
+    """A keyword index that holds the vectors as well, and joins both lists where they are."""
+
+    async def search_both(
+        self,
+        terms: Sequence[QueryTerm],
+        vector: NDArray[np.float32],
+        *,
+        limit: int,
+        docs: frozenset[int] | None = None,
+        filters: Filters | None = None,
+    ) -> Both:
+        """Return at most `limit` chunks of each list; joined by reciprocal rank, k = 60."""
         ...

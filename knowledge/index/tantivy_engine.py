@@ -18,7 +18,7 @@ from tantivy import Occur, Query
 
 from knowledge.index.file_lock import try_lock
 from knowledge.index.ports import QueryTerm, Scored
-from knowledge.storage.ports import Delta, IndexStore, Position, TextRow
+from knowledge.storage.ports import Delta, Filters, IndexStore, Position, TextRow
 
 SHAPE = 1
 """Grows when the schema changes; a folder of another shape is started over."""
@@ -111,7 +111,12 @@ class TantivyKeywordIndex:
         return reading.applied.at if reading else Position("", 0)
 
     async def search(
-        self, terms: Sequence[QueryTerm], *, limit: int, docs: frozenset[int] | None = None
+        self,
+        terms: Sequence[QueryTerm],
+        *,
+        limit: int,
+        docs: frozenset[int] | None = None,
+        filters: Filters | None = None,  # noqa: ARG002 - `docs` says the same, and is at hand here
     ) -> Sequence[Scored]:
         """Return at most `limit` chunks that have any of the terms, best first, equal ones by `seq`."""
         if not terms or limit <= 0 or (docs is not None and not docs):

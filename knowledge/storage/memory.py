@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -24,6 +24,7 @@ from knowledge.storage.ports import (
     IndexedChunk,
     IndexIdentity,
     Lease,
+    Looked,
     NameMatch,
     Position,
     Progress,
@@ -46,6 +47,8 @@ class MemoryStateStore:
         self._leases: dict[str, Lease] = {}
         self._released: set[str] = set()
         self._events: list[Event] = []
+        self._looks: dict[tuple[str, str, Looked], datetime] = {}
+        self._nudges: dict[tuple[str, str, str], datetime] = {}
 
     async def enrol(self, host: str, secret_digest: bytes, *, at: datetime) -> None:
         """Remember the host's secret, replacing an older one."""
@@ -122,6 +125,29 @@ class MemoryStateStore:
     async def last_event(self) -> int:
         """Return the newest `seq`, 0 when nothing ever happened."""
         return len(self._events)
+
+    async def note_looks(self, principal: str, journey: str, looks: Collection[Looked], *, at: datetime) -> None:
+        """Remember that the caller has just seen these; the newest time is kept."""
+        for look in looks:
+            key = (principal, journey, look)
+            self._looks[key] = max(at, self._looks.get(key, at))
+
+    async def looks(self, principal: str, journey: str, paths: Collection[str]) -> Mapping[Looked, datetime]:
+        """Return what the caller has seen of these paths, in any circle, and when last."""
+        return {
+            look: at
+            for (who, which, look), at in self._looks.items()
+            if (who, which) == (principal, journey) and look.path in paths
+        }
+
+    async def give_nudge(self, principal: str, journey: str, path: str, *, now: datetime, quiet_s: float) -> bool:
+        """Return True, and remember it, unless the caller got this nudge less than `quiet_s` ago."""
+        key = (principal, journey, path)
+        last = self._nudges.get(key)
+        if last is not None and now - last < timedelta(seconds=quiet_s):
+            return False
+        self._nudges[key] = now
+        return True
 
     async def close(self) -> None:
         """Give everything back: there is nothing to give."""
@@ -240,6 +266,10 @@ class MemoryIndexStore:
         """Return the record of one document."""
         entry = self._entries.get(path)
         return entry.record if entry else None
+
+    async def records(self, docs: Collection[int]) -> Mapping[int, DocumentRecord]:
+        """Return the records of those of these documents that still exist."""
+        return {entry.doc: entry.record for entry in self._entries.values() if entry.doc in docs}
 
     async def directory(self, path: str) -> DirectoryRecord | None:
         """Return the record of one directory; the root is `""` and always exists."""

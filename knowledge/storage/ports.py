@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import Literal, Protocol
 
 # --- state.db: the truth beside the files -----------------------------------------------------------------------------
 
@@ -68,8 +68,16 @@ class Event:
     key: str
 
 
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """One thing that a caller has seen: `path` is a directory for the circle `map` and `search`, a document for `read`."""
+
+    path: str
+    circle: Literal["map", "read", "search"]
+
+
 class StateStore(Protocol):
-    """Trust, leases and the change counter of one knowledge base."""
+    """Trust, leases, the change counter and the reading ledger of one knowledge base."""
 
     async def enrol(self, host: str, secret_digest: bytes, *, at: datetime) -> None:
         """Remember the host's secret; a second enrolment of the same host replaces its secret and keeps its standing."""
@@ -127,6 +135,25 @@ class StateStore(Protocol):
 
     async def last_event(self) -> int:
         """Return the newest `seq`, 0 when nothing ever happened. Cheap enough to ask forty times a second."""
+        ...
+
+    async def note_looks(self, principal: str, journey: str, looks: Collection[Looked], *, at: datetime) -> None:
+        """Remember that the caller has just seen these; of the same place and circle the newest time is kept.
+
+        `journey` is `""` outside of one. Survives a killed process, not necessarily a power cut: it only steers nudges.
+        Looks older than thirty days may be gone.
+        """
+        ...
+
+    async def looks(self, principal: str, journey: str, paths: Collection[str]) -> Mapping[Looked, datetime]:
+        """Return what the caller has seen of these paths, in any circle, and when last."""
+        ...
+
+    async def give_nudge(self, principal: str, journey: str, path: str, *, now: datetime, quiet_s: float) -> bool:
+        """Return True, and remember it, unless the caller got this nudge less than `quiet_s` ago.
+
+        Of any number of callers at once exactly one gets True.
+        """
         ...
 
     async def close(self) -> None:
@@ -376,6 +403,10 @@ class IndexStore(Protocol):
 
     async def document(self, path: str) -> DocumentRecord | None:
         """Return the record of one document."""
+        ...
+
+    async def records(self, docs: Collection[int]) -> Mapping[int, DocumentRecord]:
+        """Return the records of those of these documents, by their numbers, that still exist."""
         ...
 
     async def directory(self, path: str) -> DirectoryRecord | None:

@@ -68,11 +68,16 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 class Database:
-    """One open file: a connection to read on the caller's thread, one for long reads and one for writes on others."""
+    """One open file and its connections.
+
+    One reads on the caller's thread; on other threads one does long reads, one writes, and one makes light writes,
+    which need not survive a power cut.
+    """
 
     def __init__(self, path: Path, schema: Schema) -> None:
         self.path, self.schema = path, schema
-        self._guards = {"read": threading.RLock(), "bulk": threading.RLock(), "write": threading.RLock()}
+        writing = threading.RLock()
+        self._guards = {"read": threading.RLock(), "bulk": threading.RLock(), "write": writing, "light": writing}
         self._connections: dict[str, apsw.Connection] = {}
         self._identity = (0, 0)
         self._damaged: tuple[int, int] | None = None
@@ -133,7 +138,8 @@ class Database:
         # Closing deletes the log by its name, which may by then belong to the file that replaced this one.
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
-        connection.execute(f"PRAGMA synchronous={'FULL' if self.schema.durable else 'NORMAL'}").fetchall()
+        full = self.schema.durable and use != "light"
+        connection.execute(f"PRAGMA synchronous={'FULL' if full else 'NORMAL'}").fetchall()
         # Readers find pages in the system's cache as well; a writer's would have to be written early.
         connection.execute(f"PRAGMA cache_size={-32_000 if use == 'write' else -4_000}").fetchall()
         # Writing in bulk touches the same pages again and again: they need not reach the main file each time.
@@ -187,18 +193,21 @@ class Database:
         """Return what a long read finds, away from the event loop."""
         return await anyio.to_thread.run_sync(partial(self.read, work, use="bulk"))
 
-    async def write(self, work: Callable[[apsw.Connection], T]) -> T:
+    async def write(self, work: Callable[[apsw.Connection], T], *, durable: bool = True) -> T:
         """Return what `work` returns once everything it did is committed; if it raises, nothing was done.
+
+        What is not `durable` survives a killed process, and a power cut only if the database's next durable write did.
 
         A cancelled caller finds it done or not done, never half: the transaction lives and ends in its own thread.
         """
-        return await anyio.to_thread.run_sync(partial(self.write_now, work))
+        return await anyio.to_thread.run_sync(partial(self.write_now, work, durable=durable))
 
-    def write_now(self, work: Callable[[apsw.Connection], T]) -> T:
+    def write_now(self, work: Callable[[apsw.Connection], T], *, durable: bool = True) -> T:
         """Do what `write` does on this thread."""
         with self._guards["write"]:
+            use = "write" if durable or not self.schema.durable else "light"
             try:
-                connection = self._connection("write")
+                connection = self._connection(use)
                 connection.execute("BEGIN IMMEDIATE")
                 try:
                     self._require_ours(connection)

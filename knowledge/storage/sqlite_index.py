@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -157,6 +157,13 @@ class SqliteIndexStore:
         """Return the record of one document."""
         rows = self._database.query(f"SELECT {RECORD_COLUMNS} FROM document WHERE path = ?", (path,))  # noqa: S608 - a constant
         return record_of(rows[0]) if rows else None
+
+    async def records(self, docs: Collection[int]) -> Mapping[int, DocumentRecord]:
+        """Return the records of those of these documents that still exist."""
+        asked = json.dumps(sorted(docs))
+        sql = f"SELECT doc, {RECORD_COLUMNS} FROM document WHERE doc IN (SELECT value FROM json_each(?))"  # noqa: S608 - a constant
+        rows: Any = self._database.query(sql, (asked,))
+        return {row[0]: record_of(row[1:]) for row in rows}
 
     async def directory(self, path: str) -> DirectoryRecord | None:
         """Return the record of one directory; the root is `""` and always exists."""

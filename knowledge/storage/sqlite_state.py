@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -12,12 +13,13 @@ import anyio.to_thread
 import apsw
 
 from knowledge.errors import CorruptDatabase, StorageError
-from knowledge.storage.ports import Enrolment, Event, Lease, Standing, StandingChange
+from knowledge.storage.ports import Enrolment, Event, Lease, Looked, Standing, StandingChange
 from knowledge.storage.sqlite import Database, Schema, Value, load_schema
 
 APPLICATION_ID = 0x4B464753  # "KFGS"
 EVENTS_KEPT_S = 24 * 3600
 EVENTS_PRUNED_AT_ONCE = 64
+LOOKS_KEPT = timedelta(days=30)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _TAKE = """
@@ -28,6 +30,20 @@ ON CONFLICT (name) DO UPDATE SET
     expires_us = excluded.expires_us
 WHERE holder IS NULL OR holder = excluded.holder OR expires_us <= :now
 RETURNING name, holder, fence, expires_us
+"""
+
+_LOOK = """
+INSERT INTO look VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (principal, journey, path, circle) DO UPDATE SET at_us = max(at_us, excluded.at_us)
+"""
+_LOOKS = """
+SELECT path, circle, at_us FROM look
+WHERE principal = ? AND journey = ? AND path IN (SELECT value FROM json_each(?))
+"""
+_NUDGE = """
+INSERT INTO nudge VALUES (?1, ?2, ?3, ?4)
+ON CONFLICT (principal, journey, path) DO UPDATE SET at_us = excluded.at_us WHERE at_us <= ?5
+RETURNING 1
 """
 
 
@@ -147,6 +163,23 @@ class SqliteStateStore:
             self._last_event, self._data_version = (rows[0][0] if rows else 0), int(str(version))
         return self._last_event
 
+    async def note_looks(self, principal: str, journey: str, looks: Collection[Looked], *, at: datetime) -> None:
+        """Remember that the caller has just seen these; the newest time is kept."""
+        rows = [(principal, journey, look.path, look.circle, _micros(at)) for look in looks]
+        if rows:
+            await self._database.write(partial(_note_looks, rows, _micros(at - LOOKS_KEPT)), durable=False)
+
+    async def looks(self, principal: str, journey: str, paths: Collection[str]) -> Mapping[Looked, datetime]:
+        """Return what the caller has seen of these paths, in any circle, and when last."""
+        rows: Any = self._database.query(_LOOKS, (principal, journey, json.dumps(list(paths))))
+        return {Looked(path, circle): _moment(at) for path, circle, at in rows}
+
+    async def give_nudge(self, principal: str, journey: str, path: str, *, now: datetime, quiet_s: float) -> bool:
+        """Return True, and remember it, unless the caller got this nudge less than `quiet_s` ago."""
+        row = (principal, journey, path, _micros(now), _micros(now - timedelta(seconds=quiet_s)))
+        given = await self._database.write(lambda c: c.execute(_NUDGE, row).fetchall(), durable=False)
+        return bool(given)
+
     async def check(self) -> Sequence[str]:
         """Return what is wrong with the file; nothing when it is sound. Reads all of it."""
         return await anyio.to_thread.run_sync(self._database.check)
@@ -168,6 +201,12 @@ def _opened(path: Path, schema: Schema, engine: str | None) -> Database:
         database.close()
         raise CorruptDatabase(str(path), "its pages contradict each other")
     return database
+
+
+def _note_looks(rows: Sequence[tuple[str, str, str, str, int]], oldest_us: int, c: apsw.Connection) -> None:
+    c.executemany(_LOOK, rows)
+    for table in ("look", "nudge"):
+        c.execute(f"DELETE FROM {table} WHERE at_us < ?", (oldest_us,))  # noqa: S608 - two constants
 
 
 def _publish(rows: list[tuple[str, str]], c: apsw.Connection) -> int:

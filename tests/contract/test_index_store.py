@@ -113,6 +113,14 @@ async def test_a_document_is_returned_as_it_was_stored(store: IndexStore) -> Non
     assert await store.stamps([]) == {}
 
 
+async def test_records_are_found_by_the_documents_numbers(store: IndexStore) -> None:
+    await store.apply([page("a.md", "one"), page("b.md", "two", "three")], fence=1)
+    rows = await store.chunks([1, 2, 3])
+    found = await store.records({row.doc for row in rows.values()} | {4711})
+    assert {doc: record.path for doc, record in found.items()} == {row.doc: row.path for row in rows.values()}
+    assert found[rows[1].doc] == await store.document("a.md")
+
+
 async def test_a_chunk_comes_with_what_its_document_says(store: IndexStore) -> None:
     await store.apply([page("g/a.md", "first words", "more words", source="plane:P-1", untrusted=True)], fence=1)
     one, two = await seqs_of(store)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from knowledge.storage.memory import MemoryStateStore
-from knowledge.storage.ports import Standing, StateStore
+from knowledge.storage.ports import Looked, Standing, StateStore
 from knowledge.storage.sqlite_state import SqliteStateStore
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
@@ -181,6 +181,43 @@ async def test_what_one_store_wrote_another_on_the_same_file_sees_at_once(tmp_pa
     assert await two.acquire_lease("index", "two", now=NOW, ttl_s=9) is None
     await one.close()
     await two.close()
+
+
+async def test_a_look_is_remembered_by_caller_journey_and_circle(store: StateStore) -> None:
+    """Design, section 4: the reading ledger says what this caller (and journey) has read."""
+    await store.note_looks("ada@desktop", "", [Looked("guides", "map"), Looked("guides", "search")], at=NOW)
+    await store.note_looks("ada@desktop", "j1", [Looked("guides", "map")], at=NOW + MINUTE)
+    await store.note_looks("bob@desktop", "", [Looked("guides/a.md", "read")], at=NOW)
+    seen = await store.looks("ada@desktop", "", ["guides", "guides/a.md"])
+    assert seen == {Looked("guides", "map"): NOW, Looked("guides", "search"): NOW}
+    assert await store.looks("ada@desktop", "j1", ["guides"]) == {Looked("guides", "map"): NOW + MINUTE}
+    assert await store.looks("bob@desktop", "", ["guides"]) == {}
+
+
+async def test_the_newest_look_counts_whatever_the_order_of_telling(store: StateStore) -> None:
+    await store.note_looks("ada", "", [Looked("", "map")], at=NOW + MINUTE)
+    await store.note_looks("ada", "", [Looked("", "map")], at=NOW)
+    assert await store.looks("ada", "", [""]) == {Looked("", "map"): NOW + MINUTE}
+
+
+async def test_a_nudge_is_given_once_per_place_and_hour(store: StateStore) -> None:
+    """Design, section 4."""
+
+    async def given(principal: str, path: str, minutes: int, journey: str = "") -> bool:
+        return await store.give_nudge(principal, journey, path, now=NOW + minutes * MINUTE, quiet_s=3600)
+
+    assert await given("ada", "guides", 0)
+    assert not await given("ada", "guides", 59)
+    assert await given("ada", "concepts", 59)
+    assert await given("bob", "guides", 59)
+    assert await given("ada", "guides", 59, journey="j1")
+    assert await given("ada", "guides", 60)
+    assert not await given("ada", "guides", 61)
+
+
+async def test_of_callers_at_once_exactly_one_is_nudged(store: StateStore) -> None:
+    asked = (store.give_nudge("ada", "", "guides", now=NOW, quiet_s=3600) for _ in range(20))
+    assert sum(await asyncio.gather(*asked)) == 1
 
 
 def _acquire(path: str, holder: str, barrier: object, answers: object) -> None:

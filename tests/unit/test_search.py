@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from knowledge.embed.memory import MemoryEmbedder
 from knowledge.errors import BadCursor, EmbedderUnavailable, NoSuchPath
 from knowledge.find import RECIPE
-from knowledge.find.search import Engines, Finder
+from knowledge.find.ranking import Engines
+from knowledge.find.search import Finder
 from knowledge.find.typos import Vocabulary, near
 from knowledge.index.indexer import Indexer
 from knowledge.index.memory import MemoryKeywordIndex, MemoryVectorIndex

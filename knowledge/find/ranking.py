@@ -1,0 +1,133 @@
+"""From a question to ranked chunks: asks both engines, joins what they found, puts exact names first."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import anyio
+
+from knowledge.embed.ports import Embedder
+from knowledge.errors import EmbedderUnavailable, EngineUnavailable, KnowledgeError
+from knowledge.find.question import Question
+from knowledge.find.rank import Fused, collapse, fuse
+from knowledge.index.ports import KeywordIndex, Scored, VectorIndex
+from knowledge.storage.ports import ChunkRow, Filters, IndexStore, NameMatch
+
+log = logging.getLogger(__name__)
+
+DEPTH = 64
+"""Chunks taken from each engine before fusion."""
+SPARE = 12
+"""Chunks looked at beyond those that are shown, to fill the places of near-duplicates."""
+MOST_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Engines:
+    """What search needs that is costly to load; built at the first search."""
+
+    keyword: KeywordIndex
+    vectors: VectorIndex
+    embedder: Embedder
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Chunks best first, their rows and scores (0..1), what each engine found, which were named, and what was missing."""
+
+    ranked: Sequence[int]
+    rows: Mapping[int, ChunkRow]
+    scores: Mapping[int, float]
+    keyword: Sequence[Scored]
+    vectors: Sequence[Scored]
+    exact: frozenset[int]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Where to look: as the documents' numbers (None: everywhere) and as the filters that chose them."""
+
+    docs: frozenset[int] | None
+    filters: Filters
+
+
+class Ranker:
+    """Ranks chunks for a question with whatever engines answer; what did not answer is noted, not fatal."""
+
+    def __init__(self, index: IndexStore, engines: Callable[[], Awaitable[Engines]]) -> None:
+        self._index, self._engines = index, engines
+
+    async def rank(self, question: Question, names: Sequence[NameMatch], within: Within, *, room: int) -> Ranking:
+        """Return the best `room` chunks and some more; what a better chunk of the same page already says is left out."""
+        if within.docs is not None and not within.docs:
+            return Ranking((), {}, {}, (), (), frozenset(), ())
+        keyword, vectors, notes = await self._by_both(question, within)
+        # Of equals the one that has the words comes first: a single page with a rare word is what was meant.
+        fused = sorted(fuse([keyword, vectors]), key=lambda hit: (-hit.score, hit.ranks[0] or DEPTH + 1))
+        exact = await self._exact(names)
+        first = frozenset(exact)
+        ordered = exact + [hit.seq for hit in fused if hit.seq not in first]
+        rows = await self._index.chunks(ordered[: room + SPARE])
+        ranked = collapse([(seq, rows[seq].doc, rows[seq].text) for seq in ordered if seq in rows])
+        return Ranking(ranked, rows, _scores(fused, exact), keyword, vectors, first, notes)
+
+    async def _by_both(
+        self, question: Question, within: Within
+    ) -> tuple[Sequence[Scored], Sequence[Scored], tuple[str, ...]]:
+        """Return what each engine finds; when one is away the other must do, and the notes say so."""
+        engines = await self._engines()
+        found: dict[str, Sequence[Scored]] = {"keyword": (), "vectors": ()}
+        failures: list[KnowledgeError] = []
+        notes: list[str] = []
+
+        async def by_words() -> None:
+            try:
+                found["keyword"] = await engines.keyword.search(
+                    question.terms, limit=DEPTH, docs=within.docs, filters=within.filters
+                )
+            except EngineUnavailable as error:
+                notes.append(f"searched by meaning only: {error}")
+            except KnowledgeError as error:
+                failures.append(error)
+
+        async def by_meaning() -> None:
+            try:
+                vector = (await engines.embedder.embed([question.to_embed]))[0]
+                if vector.any():
+                    found["vectors"] = await engines.vectors.search(
+                        self._index, vector, limit=DEPTH, docs=within.docs, filters=within.filters
+                    )
+            except (EmbedderUnavailable, EngineUnavailable) as error:
+                notes.append(f"searched by words only: {error}")
+            except KnowledgeError as error:
+                failures.append(error)
+
+        async with anyio.create_task_group() as both:
+            both.start_soon(by_words)
+            both.start_soon(by_meaning)
+        if failures:
+            raise failures[0]  # as itself, not in a group
+        for note in notes:
+            log.warning("%s", note)
+        return found["keyword"], found["vectors"], tuple(notes)
+
+    async def _exact(self, names: Sequence[NameMatch]) -> list[int]:
+        """Return the chunk with which each named document or section begins."""
+        return list(
+            dict.fromkeys(
+                [
+                    seq
+                    for match in names[:MOST_NAMED]
+                    if (seq := await self._index.first_chunk(match.doc, match.section))
+                ]
+            )
+        )
+
+
+def _scores(fused: Sequence[Fused], exact: Sequence[int]) -> dict[int, float]:
+    """Return 0..1 for every chunk: its share of the best possible fused score; an exact name has 1."""
+    best = max((hit.score for hit in fused), default=1.0)
+    return {hit.seq: hit.score / best * 0.99 for hit in fused} | dict.fromkeys(exact, 1.0)
