@@ -12,20 +12,21 @@ import pytest
 from knowledge.index.memory import MemoryKeywordIndex
 from knowledge.storage.sqlite_index import SqliteIndexStore
 from tests.contract.test_index_store import IDENTITY, page
-from tests.contract.test_keyword_index import found, opened, terms_of
+from tests.contract.test_keyword_index import found
+from tests.keyword_engines import ENGINES, ON_DISK, terms_of
 
 CHILD = """
 import asyncio, sys
 from pathlib import Path
 from knowledge.index import fts5, tantivy_engine
 from knowledge.storage.sqlite_index import SqliteIndexStore
-from tests.contract.test_keyword_index import opened
+from tests.keyword_engines import ENGINES
 
 tantivy_engine.BATCH = fts5.BATCH = tantivy_engine.ROWS_PER_COMMIT = 7
 
 async def main(engine, folder):
     store = await SqliteIndexStore.open(folder / "index.db")
-    index = opened(engine, folder)
+    index = ENGINES[engine].open(str(folder))
     print("ready", flush=True)
     while await index.catch_up(store):
         pass
@@ -35,7 +36,7 @@ asyncio.run(main(sys.argv[1], Path(sys.argv[2])))
 """
 
 
-@pytest.mark.parametrize("engine", ["tantivy", "fts5"])
+@pytest.mark.parametrize("engine", ON_DISK)
 async def test_fifteen_kills_leave_an_index_equal_to_a_fresh_one(engine: str, tmp_path: Path) -> None:
     chance = random.Random(7)  # noqa: S311 - moments of dying, not secrets
     store = await SqliteIndexStore.open(tmp_path / "index.db")
@@ -52,7 +53,7 @@ async def test_fifteen_kills_leave_an_index_equal_to_a_fresh_one(engine: str, tm
             child.kill()
         child.wait()
         child.stdout.close()
-    index, exact = opened(engine, tmp_path), MemoryKeywordIndex(terms_of)
+    index, exact = ENGINES[engine].open(str(tmp_path)), MemoryKeywordIndex(terms_of)
     await index.catch_up(store)
     await exact.catch_up(store)
     for word in ["common", *(f"w{kill}" for kill in range(15))]:
