@@ -122,7 +122,7 @@ class CodesVectorIndex:
 
     async def _current(self, store: IndexStore) -> _Table:
         """Return the table as it is at the store's position; searches that come meanwhile wait for one loading."""
-        target = await store.position()
+        target = (await store.space()).position
         if self._table.at == target:
             return self._table
         async with self._lock:

@@ -95,13 +95,14 @@ class VectorIndex(Protocol):
     ) -> Sequence[Scored]:
         """Return at most `limit` chunks, best first, score = cosine in -1..1.
 
-        An embedded engine first takes in what the store has now; a server engine has what `catch_up` brought.
-        `docs` and `filters` as for a keyword index.
+        An embedded engine first takes in what the store has now; a server engine has what `catch_up` brought. Both
+        compare only with vectors of the store's current space (`store.space().position.generation`); an engine that
+        still has those of another embedder raises `EngineUnavailable`. `docs` and `filters` as for a keyword index.
         """
         ...
 
     async def position(self) -> Position | None:
-        """Return up to where searches find the store's rows; None if that is always where the store itself is."""
+        """Return up to where searches find the store's rows, in the line of `IndexStore.space`; None if that is always there."""
         ...
 
     async def close(self) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+import anyio
+
 from knowledge.errors import LeaseLost
 from knowledge.paths import ancestors, parent, within
 from knowledge.storage.names import BY, begins_in, name_key, names_of
@@ -23,12 +25,14 @@ from knowledge.storage.ports import (
     IndexChange,
     IndexedChunk,
     IndexIdentity,
+    LackingRow,
     Lease,
     Looked,
     NameMatch,
     Position,
     Progress,
     Remove,
+    Space,
     Stamp,
     Standing,
     StandingChange,
@@ -49,6 +53,16 @@ class MemoryStateStore:
         self._events: list[Event] = []
         self._looks: dict[tuple[str, str, Looked], datetime] = {}
         self._nudges: dict[tuple[str, str, str], datetime] = {}
+        self._published = anyio.Event()
+
+    @property
+    def place(self) -> str:
+        """Return where the state is: here."""
+        return "this process's memory"
+
+    async def check(self) -> Sequence[str]:
+        """Return what is wrong: nothing can be."""
+        return ()
 
     async def enrol(self, host: str, secret_digest: bytes, *, at: datetime) -> None:
         """Remember the host's secret, replacing an older one."""
@@ -116,6 +130,8 @@ class MemoryStateStore:
         """Add one event a key and return the newest `seq`."""
         for key in keys:
             self._events.append(Event(len(self._events) + 1, topic, key))
+        self._published.set()
+        self._published = anyio.Event()
         return len(self._events)
 
     async def events_after(self, seq: int, *, limit: int = 1000) -> Sequence[Event]:
@@ -125,6 +141,11 @@ class MemoryStateStore:
     async def last_event(self) -> int:
         """Return the newest `seq`, 0 when nothing ever happened."""
         return len(self._events)
+
+    async def changed(self, seq: int) -> None:
+        """Return as soon as the newest event is another one than `seq`."""
+        while len(self._events) == seq:
+            await self._published.wait()
 
     async def note_looks(self, principal: str, journey: str, looks: Collection[Looked], *, at: datetime) -> None:
         """Remember that the caller has just seen these; the newest time is kept."""
@@ -164,8 +185,10 @@ class MemoryIndexStore:
     """An index that ends with the process."""
 
     def __init__(self) -> None:
-        self._generation = secrets.token_hex(8)
-        self._identity: IndexIdentity | None = None
+        self._generation = self._space = secrets.token_hex(8)
+        self._identity = IndexIdentity("", 0, 0)
+        self._coming: IndexIdentity | None = None
+        self._supplied: dict[bytes, tuple[bytes, bytes]] = {}
         self._entries: dict[str, _Entry] = {}
         self._removals: list[tuple[int, int]] = []
         self._seq = self._doc = self._fence = self._total = 0
@@ -175,18 +198,74 @@ class MemoryIndexStore:
         return Position(self._generation, self._seq)
 
     async def begin(self, identity: IndexIdentity) -> bool:
-        """Return whether the store fits `identity`; if not, it is empty now and has another generation."""
-        if self._identity == identity:
-            return True
-        self._generation, self._identity = secrets.token_hex(8), identity
-        self._entries, self._removals, self._total = {}, [], 0
-        return False
+        """Return whether what is stored stays; if not, it is empty now and has another generation."""
+        same = self._identity.same_vectors(identity)
+        if self._identity.recipe != identity.recipe or not (same or self._entries):
+            self._generation = self._space = secrets.token_hex(8)
+            self._identity, self._coming, self._supplied = identity, None, {}
+            self._entries, self._removals, self._total = {}, [], 0
+            return False
+        if not (await self.space()).wanted.same_vectors(identity):
+            self._coming, self._supplied = None if same else identity, {}
+        return True
 
-    async def apply(self, changes: Sequence[IndexChange], *, fence: int) -> Position:
-        """Make all `changes` and return the new position."""
+    async def space(self) -> Space:
+        """Return whose vectors it holds, and which are coming."""
+        return Space(self._identity, Position(self._space, self._seq), self._coming)
+
+    def _lacks(self, chunk: IndexedChunk) -> bool:
+        return chunk.digest not in self._supplied and (self._coming is not None or not chunk.half)
+
+    async def lacking(self, after: int, *, limit: int) -> Sequence[LackingRow]:
+        """Return at most `limit` chunks above `after`, by `seq`, that have no vector of the wanted embedder yet."""
+        stored = {seq: chunk for entry in self._entries.values() for seq, chunk in entry.chunks.items()}
+        found = [(seq, stored[seq]) for seq in sorted(stored) if seq > after and self._lacks(stored[seq])]
+        return [LackingRow(seq, chunk.digest, chunk.section, chunk.text) for seq, chunk in found[:limit]]
+
+    async def supply(self, vectors: Mapping[bytes, tuple[bytes, bytes]], *, of: IndexIdentity, fence: int) -> bool:
+        """Keep these vectors beside those that serve; False, and nothing kept, if `of` is not wanted."""
+        self._require(fence)
+        if not (await self.space()).wanted.same_vectors(of):
+            return False
+        self._supplied |= vectors
+        return True
+
+    async def swap(self, *, fence: int) -> bool:
+        """Let what was supplied serve from now on; False, and nothing done, while a chunk lacks its vector."""
+        self._require(fence)
+        chunks = [chunk for entry in self._entries.values() for chunk in entry.chunks.values()]
+        if any(self._lacks(chunk) for chunk in chunks):
+            return False
+        if self._coming is None and all(chunk.half for chunk in chunks):
+            return True
+        for entry in self._entries.values():
+            entry.chunks = {seq: self._exchanged(chunk) for seq, chunk in entry.chunks.items()}
+        if self._coming is not None:
+            self._identity = replace(self._coming, dimensions=self._coming.dimensions or _dimensions(self._supplied))
+        self._coming, self._supplied, self._space = None, {}, secrets.token_hex(8)
+        return True
+
+    def _exchanged(self, chunk: IndexedChunk) -> IndexedChunk:
+        if chunk.half and self._coming is None:
+            return chunk
+        half, code = self._supplied[chunk.digest]
+        return replace(chunk, half=half, code=code)
+
+    async def renewal(self) -> Progress | None:
+        """Return how many chunks have a vector of the wanted embedder, and how many there are; None when all do."""
+        chunks = [chunk for entry in self._entries.values() for chunk in entry.chunks.values()]
+        lacking = sum(self._lacks(chunk) for chunk in chunks)
+        exchanging = self._coming is not None or not all(chunk.half for chunk in chunks)
+        return Progress(len(chunks) - lacking, len(chunks)) if exchanging else None
+
+    def _require(self, fence: int) -> None:
         if fence < self._fence:
             raise LeaseLost("index", fence)
         self._fence = fence
+
+    async def apply(self, changes: Sequence[IndexChange], *, fence: int) -> Position:
+        """Make all `changes` and return the new position."""
+        self._require(fence)
         for change in changes:
             if isinstance(change, Touch):
                 self._touch(change)
@@ -201,6 +280,9 @@ class MemoryIndexStore:
                     doc, change.record, {self._next_seq(): chunk for chunk in change.chunks}
                 )
                 self._next_seq()  # so that a document without chunks is seen to come as well
+                halves = {chunk.digest: (chunk.half, chunk.code) for chunk in change.chunks}
+                dimensions = self._identity.dimensions or _dimensions(halves)
+                self._identity = replace(self._identity, dimensions=dimensions)
         return await self.position()
 
     def _next_seq(self) -> int:
@@ -233,13 +315,15 @@ class MemoryIndexStore:
         return {path: (r.stamp, r.revision, r.indexed_at_ns) for path, r in records.items()}
 
     async def vectors(self, digests: Sequence[bytes]) -> Mapping[bytes, tuple[bytes, bytes]]:
-        """Return `(half, code)` of those chunk texts that are stored already."""
-        known = {c.digest: (c.half, c.code) for entry in self._entries.values() for c in entry.chunks.values()}
+        """Return `(half, code)` of those chunk texts that have a serving vector."""
+        chunks = [chunk for entry in self._entries.values() for chunk in entry.chunks.values()]
+        known = {chunk.digest: (chunk.half, chunk.code) for chunk in chunks if chunk.half}
         return {digest: known[digest] for digest in digests if digest in known}
 
     async def delta(self, after: Position, *, limit: int, texts: bool = False, codes: bool = False) -> Delta:
         """Return at most `limit` rows and removals that came after `after`; all, if the generation differs."""
-        start = after.seq if after.generation == self._generation else 0
+        generation = self._space if codes else self._generation
+        start = after.seq if after.generation == generation else 0
         stored = {seq: (entry, chunk) for entry in self._entries.values() for seq, chunk in entry.chunks.items()}
         gone = dict(self._removals)
         happened = sorted(seq for seq in (*stored, *gone) if seq > start)
@@ -249,11 +333,11 @@ class MemoryIndexStore:
             texts=[TextRow(s, e.doc, c.section, c.text, e.record.language) for s, e, c in kept] if texts else [],
             codes=[CodeRow(s, e.doc, c.code) for s, e, c in kept] if codes else [],
             removed=[gone[seq] for seq in happened if seq <= upto and seq in gone and gone[seq] <= start],
-            upto=Position(self._generation, upto),
+            upto=Position(generation, upto),
         )
 
     async def halves(self, seqs: Sequence[int]) -> Sequence[bytes]:
-        """Return the float16 vectors of these chunks in this order; empty bytes for one that is gone."""
+        """Return the float16 vectors of these chunks in this order; empty bytes for one that is gone or has none yet."""
         known = {seq: chunk.half for entry in self._entries.values() for seq, chunk in entry.chunks.items()}
         return [known.get(seq, b"") for seq in seqs]
 
@@ -342,6 +426,11 @@ class MemoryIndexStore:
 
     async def close(self) -> None:
         """Give everything back: there is nothing to give."""
+
+
+def _dimensions(vectors: Mapping[bytes, tuple[bytes, bytes]]) -> int:
+    """Return the length of the vectors; 0 when there are none."""
+    return max((len(half) // 2 for half, _ in vectors.values()), default=0)
 
 
 def _chunk_row(seq: int, entry: _Entry, chunk: IndexedChunk) -> ChunkRow:

@@ -79,6 +79,15 @@ class Looked:
 class StateStore(Protocol):
     """Trust, leases, the change counter and the reading ledger of one knowledge base."""
 
+    @property
+    def place(self) -> str:
+        """Return where the state is and what keeps it, for a person; never with a password."""
+        ...
+
+    async def check(self) -> Sequence[str]:
+        """Return what is wrong with the database, one sentence each; nothing when it is sound. May take long."""
+        ...
+
     async def enrol(self, host: str, secret_digest: bytes, *, at: datetime) -> None:
         """Remember the host's secret; a second enrolment of the same host replaces its secret and keeps its standing."""
         ...
@@ -135,6 +144,10 @@ class StateStore(Protocol):
 
     async def last_event(self) -> int:
         """Return the newest `seq`, 0 when nothing ever happened. Cheap enough to ask forty times a second."""
+        ...
+
+    async def changed(self, seq: int) -> None:
+        """Return as soon as the newest event is another one than `seq`, whichever process published it."""
         ...
 
     async def note_looks(self, principal: str, journey: str, looks: Collection[Looked], *, at: datetime) -> None:
@@ -197,8 +210,8 @@ class DocumentRecord:
 class IndexedChunk:
     """A chunk to be stored.
 
-    `digest` is 16 bytes over the embedded text; `half` its vector as float16 little-endian; `code` the vector's
-    binary code; `words` its distinct words, unstemmed, for the vocabulary.
+    `digest` is 16 bytes over the embedded text; `half` its vector as float16 little-endian, empty while it has none;
+    `code` the vector's binary code; `words` its distinct words, unstemmed, for the vocabulary.
     """
 
     ordinal: int
@@ -333,12 +346,47 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class IndexIdentity:
-    """What an index was built with; another identity makes it start over."""
+    """What an index was built with. Another recipe makes it start over, another embedder only makes its vectors anew."""
 
     embedder: str
     dimensions: int
+    """The length of a vector; 0 for whatever the embedder of that name gives."""
     recipe: int
     """Grows when parsing, chunking or analysis changes what is stored."""
+
+    def same_vectors(self, other: IndexIdentity) -> bool:
+        """Return whether vectors of both can be compared."""
+        return self.embedder == other.embedder and (
+            self.dimensions == other.dimensions or not min(self.dimensions, other.dimensions)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Whose vectors an index holds now. Only vectors of the same `position.generation` may be compared with each other.
+
+    The position is that of the vectors: when they were exchanged its generation is another one, while that of the
+    texts stays. `coming` are those that are being made beside them.
+    """
+
+    identity: IndexIdentity
+    position: Position
+    coming: IndexIdentity | None = None
+
+    @property
+    def wanted(self) -> IndexIdentity:
+        """Return whose vectors every chunk is to have in the end."""
+        return self.coming or self.identity
+
+
+@dataclass(frozen=True, slots=True)
+class LackingRow:
+    """A chunk without a vector of the wanted embedder; `digest` names the text that is to be embedded."""
+
+    seq: int
+    digest: bytes
+    section: tuple[str, ...]
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,7 +407,41 @@ class IndexStore(Protocol):
         ...
 
     async def begin(self, identity: IndexIdentity) -> bool:
-        """Make the store fit `identity`: True if it already did, False if it was emptied (a new generation) to start over."""
+        """Make the store fit `identity`: True if what is stored stays, False if it was emptied (a new generation).
+
+        Where only the embedder differs and there are documents, the vectors stay and serve on, and `identity` is what
+        is `coming`. What was made for another one that was coming is dropped.
+        """
+        ...
+
+    async def space(self) -> Space:
+        """Return whose vectors it holds, and which are coming. One snapshot; as cheap as `position`."""
+        ...
+
+    async def lacking(self, after: int, *, limit: int) -> Sequence[LackingRow]:
+        """Return at most `limit` chunks above `after`, by `seq`, that have no vector of the wanted embedder yet."""
+        ...
+
+    async def supply(self, vectors: Mapping[bytes, tuple[bytes, bytes]], *, of: IndexIdentity, fence: int) -> bool:
+        """Keep these `(half, code)` by digest beside those that serve; False, and nothing kept, if `of` is not wanted.
+
+        Raises:
+            LeaseLost: a writer with a higher fence has been here.
+        """
+        ...
+
+    async def swap(self, *, fence: int) -> bool:
+        """Let what was supplied serve from now on, under a new generation of vectors; True also if there is nothing to do.
+
+        False, and nothing done, while a chunk lacks its vector.
+
+        Raises:
+            LeaseLost: a writer with a higher fence has been here.
+        """
+        ...
+
+    async def renewal(self) -> Progress | None:
+        """Return how many chunks have a vector of the wanted embedder, and how many there are; None when all do."""
         ...
 
     async def apply(self, changes: Sequence[IndexChange], *, fence: int) -> Position:
@@ -383,18 +465,19 @@ class IndexStore(Protocol):
         ...
 
     async def vectors(self, digests: Sequence[bytes]) -> Mapping[bytes, tuple[bytes, bytes]]:
-        """Return `(half, code)` of those chunk texts that are stored already, so that nothing is embedded twice."""
+        """Return `(half, code)` of those chunk texts that have a serving vector, so that nothing is embedded twice."""
         ...
 
     async def delta(self, after: Position, *, limit: int, texts: bool = False, codes: bool = False) -> Delta:
         """Return at most `limit` rows that came after `after`, and the removals among them; all, if the generation differs.
 
+        With `codes` the generation is that of the vectors (`space`), without it that of the texts (`position`).
         A row that was stored and removed after `after` may be left out altogether.
         """
         ...
 
     async def halves(self, seqs: Sequence[int]) -> Sequence[bytes]:
-        """Return the float16 vectors of these chunks in this order; empty bytes for one that is gone."""
+        """Return the float16 vectors of these chunks in this order; empty bytes for one that is gone or has none yet."""
         ...
 
     async def chunks(self, seqs: Sequence[int]) -> Mapping[int, ChunkRow]:

@@ -13,6 +13,7 @@ import anyio.to_thread
 import apsw
 
 from knowledge.errors import CorruptDatabase, ForeignDatabase
+from knowledge.storage import sqlite_index_vectors as exchanging
 from knowledge.storage import sqlite_index_write as writing
 from knowledge.storage.names import BY, after_prefix, begins_in, name_key
 from knowledge.storage.ports import (
@@ -24,9 +25,11 @@ from knowledge.storage.ports import (
     Filters,
     IndexChange,
     IndexIdentity,
+    LackingRow,
     NameMatch,
     Position,
     Progress,
+    Space,
     Stamp,
     TextRow,
 )
@@ -97,9 +100,30 @@ class SqliteIndexStore:
         return Position(*rows[0])
 
     async def begin(self, identity: IndexIdentity) -> bool:
-        """Return whether the store fits `identity`; if not, it is empty now and has another generation."""
+        """Return whether what is stored stays; if not, it is empty now and has another generation."""
         self._follow()
         return await self._database.write(partial(writing.begin, identity))
+
+    async def space(self) -> Space:
+        """Return whose vectors it holds, and which are coming."""
+        self._follow()
+        return exchanging.space_of(self._database.query(exchanging.META))
+
+    async def lacking(self, after: int, *, limit: int) -> Sequence[LackingRow]:
+        """Return at most `limit` chunks above `after`, by `seq`, that have no vector of the wanted embedder yet."""
+        return await self._database.bulk(partial(exchanging.lacking, after, limit))
+
+    async def supply(self, vectors: Mapping[bytes, tuple[bytes, bytes]], *, of: IndexIdentity, fence: int) -> bool:
+        """Keep these vectors beside those that serve; False, and nothing kept, if `of` is not wanted."""
+        return await self._database.write(partial(exchanging.supply, vectors, of, fence))
+
+    async def swap(self, *, fence: int) -> bool:
+        """Let what was supplied serve from now on; False, and nothing done, while a chunk lacks its vector."""
+        return await self._database.write(partial(exchanging.swap, fence))
+
+    async def renewal(self) -> Progress | None:
+        """Return how many chunks have a vector of the wanted embedder, and how many there are; None when all do."""
+        return await self._database.bulk(exchanging.renewal)
 
     async def apply(self, changes: Sequence[IndexChange], *, fence: int) -> Position:
         """Make all `changes`, or none, and return the new position.
@@ -131,8 +155,8 @@ class SqliteIndexStore:
         return {path: (Stamp(size, mtime, inode), revision, at) for path, size, mtime, inode, revision, at in rows}
 
     async def vectors(self, digests: Sequence[bytes]) -> Mapping[bytes, tuple[bytes, bytes]]:
-        """Return `(half, code)` of those chunk texts that are stored already."""
-        sql = "SELECT digest, half, code FROM code JOIN vector USING (seq) WHERE digest = ? LIMIT 1"
+        """Return `(half, code)` of those chunk texts that have a serving vector."""
+        sql = "SELECT digest, half, code FROM code JOIN vector USING (seq) WHERE digest = ? AND half <> x'' LIMIT 1"
         asked = [(digest,) for digest in set(digests)]
         rows: Any = await self._database.bulk(lambda c: c.executemany(sql, asked).fetchall())
         return {digest: (half, code) for digest, half, code in rows}
@@ -142,7 +166,7 @@ class SqliteIndexStore:
         return await self._database.bulk(partial(_delta, after, limit, texts, codes))
 
     async def halves(self, seqs: Sequence[int]) -> Sequence[bytes]:
-        """Return the float16 vectors of these chunks in this order; empty bytes for one that is gone."""
+        """Return the float16 vectors of these chunks in this order; empty bytes for one that is gone or has none yet."""
         # A left join reads the numbers in their order, and looks each one up: nothing has to be sorted again.
         sql = "SELECT half FROM carray(?) LEFT JOIN vector ON seq = value"
         rows: Any = self._database.query(sql, (numbers(seqs),)) if seqs else ()
@@ -275,7 +299,7 @@ def _reopen_or_begin_anew(database: Database) -> str | None:
 
 
 def _delta(after: Position, limit: int, texts: bool, codes: bool, c: apsw.Connection) -> Delta:  # noqa: FBT001 - bound by partial
-    meta: Any = c.execute("SELECT generation, seq FROM meta").fetchall()
+    meta: Any = c.execute(f"SELECT {'space' if codes else 'generation'}, seq FROM meta").fetchall()  # noqa: S608 - constants
     generation, newest = meta[0]
     start, upto = (after.seq if after.generation == generation else 0), newest
     # Every row has a seq of its own, so that few numbers mean few rows and need no counting.

@@ -13,8 +13,8 @@ from typing import Any
 
 import apsw
 
-from knowledge.errors import LeaseLost
 from knowledge.paths import ancestors, parent
+from knowledge.storage import sqlite_index_vectors as vectors
 from knowledge.storage.names import names_of
 from knowledge.storage.ports import (
     DocumentRecord,
@@ -33,7 +33,10 @@ RECORD_COLUMNS = (
     "size, mtime_ns, inode, tokens, indexed_at_ns"
 )
 _FIRST_COLUMN = itemgetter(0)
-EMPTIED = ("document", "document_words", "tag", "name", "chunk", "code", "vector", "removal", "directory", "vocabulary")
+EMPTIED = (
+    *("document", "document_words", "tag", "name", "chunk", "code", "vector", "coming"),
+    *("removal", "directory", "vocabulary"),
+)
 
 
 def record_of(row: Any) -> DocumentRecord:
@@ -59,26 +62,29 @@ def record_of(row: Any) -> DocumentRecord:
 
 
 def begin(identity: IndexIdentity, c: apsw.Connection) -> bool:
-    """Return whether the index was built with `identity`; if not, it is emptied and a new generation begins."""
-    wanted = (identity.embedder, identity.dimensions, identity.recipe)
-    if c.execute("SELECT embedder, dimensions, recipe FROM meta").fetchall() == [wanted]:
+    """Return whether what is stored stays; if not, it is emptied and a new generation begins."""
+    found = vectors.space(c).identity
+    some = c.execute("SELECT 1 FROM document LIMIT 1").fetchall()
+    if found.recipe == identity.recipe and (found.same_vectors(identity) or some):
+        vectors.want(identity, c)
         return True
     for table in EMPTIED:
         c.execute(f"DELETE FROM {table}")  # noqa: S608 - our own table names
     c.execute("INSERT INTO directory VALUES ('', NULL, 0, 0)")
     c.execute(
-        "UPDATE meta SET generation = lower(hex(randomblob(8))), total = 0, embedder = ?, dimensions = ?, recipe = ?",
-        wanted,
+        "UPDATE meta SET generation = lower(hex(randomblob(8))), total = 0, embedder = ?, dimensions = ?, recipe = ?, "
+        "coming_embedder = NULL, coming_dimensions = NULL",
+        (identity.embedder, identity.dimensions, identity.recipe),
     )
+    c.execute("UPDATE meta SET space = generation")
     return False
 
 
 def apply(changes: Sequence[IndexChange], fence: int, c: apsw.Connection) -> Position:
     """Make all `changes` in the caller's transaction and return the new position."""
-    row: Any = c.execute("SELECT generation, seq, doc, fence FROM meta").fetchall()[0]
-    generation, seq, doc, highest = row
-    if fence < highest:
-        raise LeaseLost("index", fence)
+    vectors.require_fence(fence, c)
+    row: Any = c.execute("SELECT generation, seq, doc, dimensions FROM meta").fetchall()[0]
+    generation, seq, doc, dimensions = row
     batch = _Batch(c, seq, doc)
     for change in changes:
         if isinstance(change, Touch):
@@ -88,7 +94,9 @@ def apply(changes: Sequence[IndexChange], fence: int, c: apsw.Connection) -> Pos
         else:
             batch.replace(change)
     batch.flush()
-    c.execute("UPDATE meta SET seq = ?, doc = ?, fence = ?", (batch.seq, batch.doc, fence))
+    c.execute(
+        "UPDATE meta SET seq = ?, doc = ?, dimensions = ?", (batch.seq, batch.doc, dimensions or batch.dimensions)
+    )
     return Position(generation, batch.seq)
 
 
@@ -109,6 +117,8 @@ class _Batch:
         self._vectors: list[tuple[int, bytes]] = []
         self._packed: list[tuple[int, bytes]] = []
         self._written: set[str] = set()
+        self.dimensions = 0
+        """The length of the vectors, 0 when there were none."""
 
     def touch(self, change: Touch) -> None:
         stamp = change.stamp
@@ -185,6 +195,7 @@ class _Batch:
             self._chunks.append((seq, doc, k.ordinal, headings(k.section), k.line_start, k.line_end, k.text))
             self._codes.append((seq, doc, k.digest, k.code))
             self._vectors.append((seq, k.half))
+            self.dimensions = self.dimensions or len(k.half) // 2
         self.seq += len(chunks) + 1
 
     def _flush_rows(self) -> None:

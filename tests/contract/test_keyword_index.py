@@ -118,7 +118,7 @@ async def test_another_generation_starts_over(bench: Bench, store: MemoryIndexSt
     index = bench.open()
     await store.apply(PAGES, fence=1)
     await index.catch_up(store)
-    await store.begin(IndexIdentity("other", 64, 1))
+    await store.begin(IndexIdentity(IDENTITY.embedder, IDENTITY.dimensions, 2))
     await store.apply([page("d.md", "only this")], fence=1)
     await index.catch_up(store)
     assert await found(index, "apple", "sky") == []

@@ -66,7 +66,7 @@ async def test_it_is_never_behind_its_store(index: VectorIndex, store: MemoryInd
     await store.apply([embedded("a.md", vectors[:1])], fence=1)
     (best,) = await index.search(store, vectors[0], limit=1)
     assert best.score == pytest.approx(1, abs=1e-3)
-    await store.begin(IndexIdentity("other", 256, 1))
+    await store.begin(IndexIdentity(IDENTITY.embedder, IDENTITY.dimensions, 2))
     assert await index.search(store, vectors[0], limit=5) == []
     await store.apply([embedded("c.md", vectors[5:6])], fence=1)
     assert len(await index.search(store, vectors[5], limit=5)) == 1
