@@ -1,0 +1,106 @@
+"""Labelled questions: what is asked, of which corpus, and the phrase that holds the answer, or that there is none.
+
+    python -m tests.benchmarks.question_set kb=kb docs=FOLDER
+
+checks that every phrase stands on every page that is said to have it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+FOLDER = Path(__file__).parent / "questions"
+MOST_QUOTED_WORDS = 12
+Half = Literal["calibrate", "test"]
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A question. `quote` stands on each of `pages` and holds the answer; both are empty if the corpus has no answer.
+
+    `distance` says how far an unanswerable question lies from the corpus: `far` another world, `domain` the same trade,
+    `near` shares words with pages that do not say it.
+    """
+
+    id: str
+    question: str
+    corpus: str
+    answerable: bool
+    pages: tuple[str, ...]
+    quote: str
+    distance: str
+
+    @property
+    def half(self) -> Half:
+        """Return which half it belongs to, for good: the hash of its id decides."""
+        return "test" if hashlib.sha256(self.id.encode()).digest()[0] & 1 else "calibrate"
+
+    def answered_by(self, path: str, text: str) -> bool:
+        """Return whether `text`, seen of the page at `path`, holds the answer."""
+        return self.answerable and path in self.pages and plain(self.quote) in plain(text)
+
+
+def load(corpus: str) -> list[Labelled]:
+    """Return all questions to `corpus`, in the order of the file."""
+    lines = (FOLDER / f"{corpus}.jsonl").read_text(encoding="utf-8").splitlines()
+    return [_labelled(line) for line in lines if line.strip()]
+
+
+def plain(text: str) -> str:
+    """Return `text` with every run of white space as one blank: a quote may be broken over lines."""
+    return " ".join(text.split())
+
+
+def wrong(questions: Sequence[Labelled], folder: Path) -> list[str]:
+    """Return what does not hold of `questions` about the pages below `folder`, a sentence each."""
+    found = []
+    for asked in questions:
+        if asked.answerable and not (asked.pages and asked.quote):
+            found.append(f"{asked.id}: names no page or no quote")
+        if len(asked.quote.split()) > MOST_QUOTED_WORDS:
+            found.append(f"{asked.id}: quotes more than {MOST_QUOTED_WORDS} words")
+        for path in asked.pages:
+            file = folder / path
+            if not file.is_file():
+                found.append(f"{asked.id}: no page {path}")
+            elif not asked.answered_by(path, file.read_text(encoding="utf-8", errors="replace")):
+                found.append(f"{asked.id}: {path} does not say {asked.quote!r}")
+    if len({asked.id for asked in questions}) < len(questions):
+        found.append("two questions have the same id")
+    return found
+
+
+def _labelled(line: str) -> Labelled:
+    row = json.loads(line)
+    return Labelled(
+        row["id"],
+        row["question"],
+        row["corpus"],
+        row["answerable"],
+        tuple(row.get("pages", ())),
+        row.get("quote", ""),
+        row.get("distance", ""),
+    )
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Check the named corpora and print what is wrong; 1 if anything is."""
+    problems = []
+    for argument in arguments:
+        corpus, _, folder = argument.partition("=")
+        questions = load(corpus)
+        problems += wrong(questions, Path(folder))
+        answerable = sum(asked.answerable for asked in questions)
+        print(f"{corpus}: {answerable} questions with an answer, {len(questions) - answerable} without")
+    print("\n".join(problems) or "every quote is on its page")
+    return bool(problems)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
