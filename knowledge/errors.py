@@ -109,21 +109,18 @@ class UnsafeDatabaseEngine(StorageError):
 class ForeignDatabase(StorageError):
     """The file is a database of another program, or no database at all."""
 
-    def __init__(self, path: str, reason: str) -> None:
+    def __init__(self, path: str, reason: str, way_out: str = "move it away, or name another state directory") -> None:
         self.path, self.reason = path, reason
-        super().__init__(
-            f"{path} is not a Knowledge Forge database ({reason}); move it away, or name another state directory"
-        )
+        super().__init__(f"{path} is not a Knowledge Forge database ({reason}); {way_out}")
 
 
 class NewerDatabase(StorageError):
     """A newer version of the program has migrated this database."""
 
-    def __init__(self, path: str, found: int, known: int) -> None:
+    def __init__(self, path: str, found: int, known: int, other: str = "another state directory") -> None:
         self.path, self.found, self.known = path, found, known
         super().__init__(
-            f"{path} has schema {found}, this program knows up to {known}; "
-            "upgrade knowledge-forge, or name another state directory"
+            f"{path} has schema {found}, this program knows up to {known}; upgrade knowledge-forge, or name {other}"
         )
 
 
@@ -141,6 +138,22 @@ class DatabaseUnavailable(StorageError):
     def __init__(self, path: str, reason: str) -> None:
         self.path, self.reason = path, reason
         super().__init__(f"cannot use {path} now ({reason}); nothing was changed, try again")
+
+
+class OutcomeUnknown(DatabaseUnavailable):
+    """The database was lost while it was writing: what was asked is done or not done, never half."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.args = (f"lost {path} while it was writing ({reason}); it may or may not be done, look before you repeat",)
+
+
+class DatabaseRefused(StorageError):
+    """The database will not serve us, however often it is asked; `way_out` is what a person can do."""
+
+    def __init__(self, path: str, reason: str, way_out: str) -> None:
+        self.path, self.reason, self.way_out = path, reason, way_out
+        super().__init__(f"cannot use {path}: {reason}; {way_out}")
 
 
 class UnsafeStateDirectory(StorageError):

@@ -21,7 +21,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus
 
 from knowledge.errors import StorageError
 from knowledge.find import RECIPE
-from knowledge.storage.places import state_dir_for
+from knowledge.storage.places import INDEXING_LEASE, default_schema, indexing_lease, state_dir_for
 from knowledge.storage.ports import IndexIdentity, Progress, StateStore, TextRow
 from knowledge.storage.sqlite_index import SqliteIndexStore
 from knowledge.storage.sqlite_state import SqliteStateStore
@@ -97,13 +97,15 @@ class KnowledgeBase:
 
     vault: Vault
     state_dir: Path
-    state: SqliteStateStore
+    state: StateStore
     index: SqliteIndexStore
     load_circles: Callable[[], Circles]
     load_finder: Callable[[], Finder]
     load_indexer: Callable[[], Indexer]
     engines: Callable[[], Awaitable[Engines]]
     identity: IndexIdentity
+    lease: str
+    """The name of the lease on this index, among all indexes that share the state database."""
 
     @property
     def circles(self) -> Circles:
@@ -139,11 +141,29 @@ async def open_state(settings: Settings) -> AsyncIterator[StateStore]:
         VaultUnavailable, StorageError: as `open_base`.
     """
     vault = Vault.open(settings.kb)
-    state = await SqliteStateStore.open(state_dir_for(vault.root, settings.state_dir) / STATE_FILE)
+    state = await _state(settings, vault.root, state_dir_for(vault.root, settings.state_dir))
     try:
         yield state
     finally:
         await state.close()
+
+
+async def _state(settings: Settings, root: Path, folder: Path) -> StateStore:
+    """Return the state store: a file of its own, or a schema of the PostgreSQL database that the settings name."""
+    if settings.database_url is None:
+        return await SqliteStateStore.open(folder / STATE_FILE)
+    try:
+        from knowledge.storage.postgres_state import PostgresStateStore
+    except ImportError as error:
+        way_out = "pip install 'knowledge-forge[postgres]'"
+        raise DatabaseRefused("PostgreSQL", f"psycopg cannot be loaded ({error})", way_out) from error
+    schema = settings.database_schema or default_schema(root)
+    return await PostgresStateStore.open(settings.database_url, schema)
+
+
+def _lease(settings: Settings, folder: Path) -> str:
+    """Return the name of the indexing lease: with a state of its own an index needs no name."""
+    return INDEXING_LEASE if settings.database_url is None else indexing_lease(folder)
 
 
 @asynccontextmanager
@@ -160,7 +180,7 @@ async def open_base(
     vault = Vault.open(settings.kb)
     folder = state_dir_for(vault.root, settings.state_dir)
     async with AsyncExitStack() as stack:
-        state = await SqliteStateStore.open(folder / STATE_FILE)
+        state = await _state(settings, vault.root, folder)
         stack.push_async_callback(state.close)
         index = await SqliteIndexStore.open(folder / INDEX_FILE)
         stack.push_async_callback(index.close)
@@ -199,7 +219,8 @@ async def open_base(
                 vault, index, keyword=keyword.get, embedder=embedder.get, now_ns=time.time_ns, on_progress=on_progress
             )
 
-        yield KnowledgeBase(vault, folder, state, index, circles, finder, indexer, engines, IDENTITY)
+        lease = _lease(settings, folder)
+        yield KnowledgeBase(vault, folder, state, index, circles, finder, indexer, engines, IDENTITY, lease)
         for engine in (keyword, vectors):
             if engine.built is not None:
                 await engine.built.close()
@@ -342,6 +363,7 @@ def indexing_service(base: KnowledgeBase) -> IndexingService:
         base.indexer,
         identity=base.identity,
         holder=holder_name(),
+        lease=base.lease,
         now=utc_now,
         rebuild=base.index.rebuild,
     )

@@ -18,8 +18,8 @@ from mcp_server.server import ForgeServer
 
 logger = logging.getLogger("knowledge_forge.changes")
 
-POLL_S = 0.05
-AFTER_TROUBLE_S = 2.0
+AFTER_TROUBLE_S = 0.25
+LONGEST_PAUSE_S = 2.0
 PATIENCE_S = 1.0
 
 
@@ -59,22 +59,28 @@ class SessionSubscribers:
 
 async def follow_changes(state: StateStore, bus: InMemorySubscriptionBus, sessions: SessionSubscribers) -> None:
     """Publish each event of the state database as changed resources, for ever. Trouble is logged and waited out."""
-    seen = await state.last_event()
+    seen: int | None = None
+    pause_s = 0.0
     while True:
-        await anyio.sleep(POLL_S)
         try:
-            if await state.last_event() == seen:
-                continue
-            events = await state.events_after(seen)
-        except Exception:
-            logger.exception("cannot follow changes; trying again in %.0f s", AFTER_TROUBLE_S)
-            await anyio.sleep(AFTER_TROUBLE_S)
+            if seen is None:
+                seen = await state.last_event()
+            await state.changed(seen)
+            newest = await state.last_event()
+            # A counter that went back was restored from a backup: what it holds now may all be news.
+            events = await state.events_after(seen) or await state.events_after(0)
+        except Exception as error:  # noqa: BLE001 - whatever the store has, clients are told of changes afterwards
+            if not pause_s:
+                logger.warning("changes cannot be followed now, they are told later: %s", error)
+            pause_s = min(max(AFTER_TROUBLE_S, 2 * pause_s), LONGEST_PAUSE_S)
+            await anyio.sleep(pause_s)
             continue
+        pause_s = 0.0
+        seen = events[-1].seq if events else newest
         for event in events:
             for uri in _resources(event):
                 await bus.publish(ResourceUpdated(uri=uri))
                 await sessions.tell(uri)
-            seen = event.seq
         if any(event.topic == "map" for event in events):
             await bus.publish(ResourcesListChanged())
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -46,6 +47,8 @@ class Settings:
     toolsets: tuple[str, ...] | None = None
     read_only: bool = False
     enrolment: str | None = field(default=None, repr=False)
+    database_url: str | None = field(default=None, repr=False)
+    database_schema: str | None = None
     embedder: str = "static"
     answer_tokens: int = 1500
     json: bool = False
@@ -127,6 +130,38 @@ def _answer_tokens(text: str) -> int:
     return int(text)
 
 
+def _database_url(text: str) -> str:
+    """Return `text` if it is a PostgreSQL URL whose password no message about it could repeat by mistake.
+
+    libpq quotes what it cannot read, so everything that it could misread is refused here, in words without any of it.
+    """
+    from urllib.parse import urlsplit
+
+    shape = (
+        "it is not like postgresql://USER:PASSWORD@HOST:5432/DATABASE; "
+        "in a name or password write @ : / ? # [ ] % as %40 %3A %2F %3F %23 %5B %5D %25"
+    )
+    text = text.strip()
+    try:
+        url = urlsplit(text)
+    except ValueError:
+        raise ValueError(shape) from None
+    who, _, hosts = url.netloc.rpartition("@")
+    misread = "@" in who + url.path + url.query or who.count(":") > 1 or url.fragment or re.search(r"\s", text)
+    ports = all(re.fullmatch(r"(\[[\da-fA-F:.]+\]|[^:\[\]]*)(:\d*)?", host) for host in hosts.split(","))
+    if url.scheme not in ("postgresql", "postgres") or misread or not ports or re.search(r"%(?![\da-fA-F]{2})", text):
+        raise ValueError(shape)
+    return text
+
+
+def _schema(text: str) -> str:
+    if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", text) or text.startswith("pg_") or text == "public":
+        raise ValueError(
+            f"{text!r} cannot be a schema of its own: use up to 63 lower-case letters, digits and _, not pg_..., not public"
+        )
+    return text
+
+
 def _secret(text: str) -> str:
     if not text.strip():
         raise ValueError("it is empty; `knowledge-forge enroll NAME` prints one")
@@ -157,6 +192,20 @@ VARIABLES = (
         _secret,
         "The secret that tells the server which host this is; `knowledge-forge enroll NAME` prints it.",
         "none: the shared, unenrolled host",
+    ),
+    Variable(
+        "FORGE_DATABASE_URL",
+        "database_url",
+        _database_url,
+        "PostgreSQL that keeps the state instead of a file: `postgresql://USER:PASSWORD@HOST:5432/DATABASE?sslmode=verify-full`.",
+        "none: `state.db` in the state directory",
+    ),
+    Variable(
+        "FORGE_DATABASE_SCHEMA",
+        "database_schema",
+        _schema,
+        "Which schema of that database is this knowledge base's; name it where several machines serve the same one.",
+        "`forge_`, the folder's name, a hash of its path",
     ),
     Variable("FORGE_EMBEDDER", "embedder", _embedder, "What turns text into vectors.", "static"),
     Variable(

@@ -11,6 +11,7 @@ import anyio.to_thread
 
 from knowledge.errors import CorruptDatabase, LeaseLost, VaultUnavailable
 from knowledge.index.follow import follow
+from knowledge.storage.places import INDEXING_LEASE
 from knowledge.vault import Problem
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LEASE = "indexer"
+LEASE = INDEXING_LEASE
 TTL_S = 3.0
 RENEW_S = 1.0
 ASK_S = 0.5
@@ -45,8 +46,8 @@ class _StartOver(Exception):
 class IndexingService:
     """Runs in every process; in exactly one of them at a time it indexes.
 
-    `holder` names this process among all that share the knowledge base. `rebuild` replaces a damaged index by an empty
-    one (`SqliteIndexStore.rebuild`). `settle_s` after a comparison that found nothing new the keyword index is caught up
+    `holder` names this process among all that share the knowledge base, `lease` the right to write this very index.
+    `rebuild` replaces a damaged index by an empty one (`SqliteIndexStore.rebuild`). `settle_s` after a comparison that found nothing new the keyword index is caught up
     all the same, because a killed process may have left it behind; until then a quiet start loads no engine.
     """
 
@@ -57,6 +58,7 @@ class IndexingService:
         *,
         identity: IndexIdentity,
         holder: str,
+        lease: str = LEASE,
         now: Callable[[], datetime],
         rebuild: Callable[[str], Awaitable[None]] | None = None,
         settle_s: float = 2.0,
@@ -64,7 +66,7 @@ class IndexingService:
         watching: bool = True,
     ) -> None:
         self._state, self._indexer, self._identity, self._holder = state, indexer, identity, holder
-        self._now, self._rebuild = now, rebuild
+        self._lease, self._now, self._rebuild = lease, now, rebuild
         self._settle_s, self._rescan_s = settle_s, rescan_s
         self._watching = watching
         self._troubles: dict[str, str] = {}
@@ -96,7 +98,7 @@ class IndexingService:
 
     async def _ask(self) -> Lease | None:
         try:
-            lease = await self._state.acquire_lease(LEASE, self._holder, now=self._now(), ttl_s=TTL_S)
+            lease = await self._state.acquire_lease(self._lease, self._holder, now=self._now(), ttl_s=TTL_S)
         except Exception as error:  # noqa: BLE001  whatever the store has, the process that searches must live on
             self._trouble("state", f"cannot ask whether to index: {error}")
             return None
@@ -106,7 +108,7 @@ class IndexingService:
     async def _release(self) -> None:
         with anyio.move_on_after(RENEW_S, shield=True):
             try:
-                await self._state.release_lease(LEASE, self._holder)
+                await self._state.release_lease(self._lease, self._holder)
             except Exception:
                 log.warning("the indexing lease was not given back; it expires", exc_info=True)
 

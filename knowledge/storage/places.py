@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import secrets
+import socket
 from pathlib import Path
 
 import platformdirs
 
 from knowledge.errors import UnsafeStateDirectory
+from knowledge.storage.locked import exclusively
 
 APPLICATION = "knowledge-forge"
 READABLE_LENGTH = 40
 HASH_DIGITS = 10
+INDEXING_LEASE = "indexer"
+"""The lease on the index of a knowledge base that keeps its state in a file beside it."""
 
 
 def state_dir_for(root: Path, override: Path | None) -> Path:
@@ -39,8 +45,35 @@ def state_dir_for(root: Path, override: Path | None) -> Path:
     return folder
 
 
+def default_schema(root: Path) -> str:
+    """Return which schema of a PostgreSQL database belongs to the knowledge base at `root` by default, named as its folder is."""
+    root = root.resolve()
+    readable = re.sub(r"[^a-z0-9]+", "_", root.name.lower()).strip("_")[:READABLE_LENGTH] or "knowledge"
+    return f"forge_{readable}_{_digest(root)}"
+
+
+def indexing_lease(folder: Path) -> str:
+    """Return the name of the lease on the index in `folder`, where many machines share one state database.
+
+    The token tells apart folders of two machines that call themselves the same; the machine's name, copies of a folder.
+    """
+    token = folder / "place"
+    try:
+        with exclusively(folder / "place.lock"):
+            if not token.exists():
+                token.write_text(secrets.token_hex(8), encoding="ascii")
+            words = token.read_bytes()
+    except OSError as error:
+        raise UnsafeStateDirectory(str(folder), f"it cannot be written to: {error.strerror}") from error
+    known = hashlib.blake2b(words + os.fsencode(folder)).hexdigest()[:HASH_DIGITS]
+    return f"{INDEXING_LEASE}:{socket.gethostname()}:{known}"
+
+
 def default_state_dir(root: Path) -> Path:
     """Return where the state of the resolved `root` lies by default: readable, and different for every path."""
     readable = re.sub(r"[^\w.-]+", "-", root.name).strip("-.")[:READABLE_LENGTH] or "knowledge"
-    digest = hashlib.blake2b(str(root).encode("utf-8", "surrogateescape")).hexdigest()[:HASH_DIGITS]
-    return Path(platformdirs.user_state_dir(APPLICATION, appauthor=False)) / f"{readable}-{digest}"
+    return Path(platformdirs.user_state_dir(APPLICATION, appauthor=False)) / f"{readable}-{_digest(root)}"
+
+
+def _digest(root: Path) -> str:
+    return hashlib.blake2b(str(root).encode("utf-8", "surrogateescape")).hexdigest()[:HASH_DIGITS]

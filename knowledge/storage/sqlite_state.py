@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 import anyio.to_thread
 import apsw
 
@@ -19,6 +20,8 @@ from knowledge.storage.sqlite import Database, Schema, Value, load_schema
 APPLICATION_ID = 0x4B464753  # "KFGS"
 EVENTS_KEPT_S = 24 * 3600
 EVENTS_PRUNED_AT_ONCE = 64
+LOOK_S = 0.05
+"""How often the change counter is looked at: a file cannot ring."""
 LOOKS_KEPT = timedelta(days=30)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -69,6 +72,11 @@ class SqliteStateStore:
     def path(self) -> Path:
         """Return where the database lies."""
         return self._database.path
+
+    @property
+    def place(self) -> str:
+        """Return where the state is and what keeps it."""
+        return f"{self.path} (SQLite {apsw.sqlite_lib_version()})"
 
     async def enrol(self, host: str, secret_digest: bytes, *, at: datetime) -> None:
         """Remember the host's secret, replacing an older one."""
@@ -162,6 +170,11 @@ class SqliteStateStore:
             rows: Any = self._database.query("SELECT seq FROM sqlite_sequence WHERE name = 'event'")
             self._last_event, self._data_version = (rows[0][0] if rows else 0), int(str(version))
         return self._last_event
+
+    async def changed(self, seq: int) -> None:
+        """Return as soon as the newest event is another one than `seq`."""
+        while await self.last_event() == seq:
+            await anyio.sleep(LOOK_S)
 
     async def note_looks(self, principal: str, journey: str, looks: Collection[Looked], *, at: datetime) -> None:
         """Remember that the caller has just seen these; the newest time is kept."""

@@ -119,12 +119,10 @@ async def _safely(what: str, look: Callable[[], Awaitable[Finding | None]]) -> F
 
 
 async def _state(base: KnowledgeBase) -> Finding:
-    import apsw
-
     if wrong := await base.state.check():
-        found = f"{base.state.path} is damaged: {_few(wrong)}"
+        found = f"{base.state.place} is damaged: {_few(wrong)}"
         return Finding("state", "bad", found, "restore it from a backup, or move it away and enrol the hosts again")
-    return Finding("state", "ok", f"{base.state_dir}, sound (SQLite {apsw.sqlite_lib_version()})")
+    return Finding("state", "ok", f"{base.state.place}, sound")
 
 
 def _few(wrong: Sequence[str]) -> str:
@@ -174,7 +172,7 @@ async def _indexing(base: KnowledgeBase) -> Finding:
     from knowledge.index.watch import LEASE
     from mcp_server.app import utc_now, version
 
-    lease = await base.state.lease(LEASE)
+    lease = await base.state.lease(base.lease)
     if lease is None or lease.expires_at < utc_now():
         found = "no process is watching the files now"
         return Finding("indexing", "note", found, "any running server takes this over by itself")

@@ -69,13 +69,13 @@ async def held_lease(
 
     With `or_fresh` it is also None as soon as the other process has brought the index up to date.
     """
-    from knowledge.index.watch import LEASE, TTL_S
+    from knowledge.index.watch import TTL_S
     from mcp_server.app import holder_name, utc_now
 
     holder = holder_name()
 
     async def ask() -> Lease | None:
-        return await base.state.acquire_lease(LEASE, holder, now=utc_now(), ttl_s=TTL_S)
+        return await base.state.acquire_lease(base.lease, holder, now=utc_now(), ttl_s=TTL_S)
 
     async def renew() -> None:
         while True:
@@ -98,7 +98,7 @@ async def held_lease(
         finally:
             tasks.cancel_scope.cancel()
             with anyio.CancelScope(shield=True):
-                await base.state.release_lease(LEASE, holder)
+                await base.state.release_lease(base.lease, holder)
 
 
 async def _is_fresh(base: KnowledgeBase) -> bool:
@@ -109,10 +109,9 @@ async def _is_fresh(base: KnowledgeBase) -> bool:
 
 async def other_process(base: KnowledgeBase) -> str:
     """Return the name of the process that has the lease now, for a person: its number; empty if nobody has it."""
-    from knowledge.index.watch import LEASE
     from mcp_server.app import utc_now
 
-    lease = await base.state.lease(LEASE)
+    lease = await base.state.lease(base.lease)
     return "" if lease is None or lease.expires_at < utc_now() else f"process {lease.holder.partition('-')[0]}"
 
 
