@@ -19,7 +19,7 @@ import anyio
 from mcp.server.context import ServerRequestContext
 from mcp.server.subscriptions import InMemorySubscriptionBus
 
-from knowledge.errors import StorageError
+from knowledge.errors import DatabaseRefused, StorageError
 from knowledge.find import RECIPE
 from knowledge.storage.places import INDEXING_LEASE, default_schema, indexing_lease, state_dir_for
 from knowledge.storage.ports import IndexIdentity, Progress, StateStore, TextRow

@@ -169,7 +169,6 @@ async def _index(base: KnowledgeBase, pages: Pages) -> Finding:
 
 
 async def _indexing(base: KnowledgeBase) -> Finding:
-    from knowledge.index.watch import LEASE
     from mcp_server.app import utc_now, version
 
     lease = await base.state.lease(base.lease)
