@@ -12,6 +12,7 @@ from knowledge.index.memory import MemoryKeywordIndex
 from knowledge.index.ports import KeywordIndex
 from knowledge.index.tantivy_engine import TantivyKeywordIndex
 from knowledge.storage.ports import TextRow
+from tests.qdrant_places import engine_at, local_place, server_place
 
 
 def terms_of(row: TextRow) -> Sequence[str]:
@@ -50,6 +51,8 @@ ENGINES = {
     "fts5": KeywordEngine(
         lambda place: Fts5KeywordIndex(Path(place) / "keyword.db", terms_of), exact=True, on_disk=True
     ),
+    "qdrant-local": KeywordEngine(lambda place: engine_at(place, terms_of).keyword, local_place, shared=False),
+    "qdrant-server": KeywordEngine(lambda place: engine_at(place, terms_of).keyword, server_place),
 }
 EXACT = [name for name, engine in ENGINES.items() if engine.exact]
 SHARED = [name for name, engine in ENGINES.items() if engine.shared]

@@ -1,0 +1,98 @@
+"""Where Qdrant runs in a test: inside the client (its own local mode), or the server that FORGE_TEST_QDRANT_URL names."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from qdrant_client import AsyncQdrantClient
+
+from knowledge.index.qdrant import QdrantEngine
+from knowledge.index.qdrant_fill import QdrantOptions, Terms
+from knowledge.index.qdrant_server import QdrantAddress, QdrantLine
+from knowledge.storage.ports import IndexStore
+
+NAME = "kf-test"
+
+
+class LocalQdrant(AsyncQdrantClient):
+    """The client's local mode, which does not need indexes on the payload and outlives the engines on it."""
+
+    def __init__(self) -> None:
+        super().__init__(location=":memory:")
+
+    async def create_payload_index(self, *_: object, **__: object) -> Any:
+        """Do nothing, where local mode would warn that it does nothing."""
+
+    async def close(self, *_: object, **__: object) -> None:
+        """Stay open for the next engine of the same test."""
+
+
+_LOCAL: dict[str, LocalQdrant] = {}
+
+
+@asynccontextmanager
+async def local_place(folder: Path) -> AsyncIterator[str]:
+    """Yield the folder as the name of an empty local mode of its own."""
+    _LOCAL[str(folder)] = LocalQdrant()
+    try:
+        yield str(folder)
+    finally:
+        await AsyncQdrantClient.close(_LOCAL.pop(str(folder)))
+
+
+@asynccontextmanager
+async def server_place(folder: Path) -> AsyncIterator[str]:
+    """Yield the folder with a name of its own on the server, and leave nothing there; skip where no server is given."""
+    url = os.environ.get("FORGE_TEST_QDRANT_URL")
+    if not url:
+        pytest.skip("no Qdrant server: FORGE_TEST_QDRANT_URL is not set")
+    name = f"{NAME}-{secrets.token_hex(4)}"
+    line = QdrantLine.to(server())
+    try:
+        yield f"{folder}|{name}"
+    finally:
+        for collection in (await line.do(lambda client: client.get_collections())).collections:
+            if collection.name.startswith(name):
+                await line.do(lambda client, one=collection.name: client.delete_collection(one))  # type: ignore[misc]  # the default binds the name
+        await line.close()
+
+
+def server() -> QdrantAddress:
+    """Return the server that the environment names."""
+    return QdrantAddress(
+        os.environ["FORGE_TEST_QDRANT_URL"],
+        os.environ.get("FORGE_TEST_QDRANT_KEY"),
+        grpc=bool(os.environ.get("FORGE_TEST_QDRANT_GRPC_PORT")),
+        grpc_port=int(os.environ.get("FORGE_TEST_QDRANT_GRPC_PORT", "6334")),
+    )
+
+
+def line_to(place: str) -> tuple[QdrantLine, str, Path]:
+    """Return a new line to the place, the knowledge base's name there, and the folder."""
+    folder, _, name = place.partition("|")
+    if name:
+        return QdrantLine.to(server()), name, Path(folder)
+    local = _LOCAL[folder]
+    return QdrantLine(lambda: local, "local mode"), NAME, Path(folder)
+
+
+def engine_at(
+    place: str,
+    terms: Terms | None,
+    *,
+    options: QdrantOptions | None = None,
+    store: IndexStore | None = None,
+    through: Callable[[QdrantLine], QdrantLine] = lambda line: line,
+) -> QdrantEngine:
+    """Open an engine at the place; any number may be open at once."""
+    line, name, folder = line_to(place)
+    return QdrantEngine(through(line), name, lock=folder / "qdrant.lock", terms=terms, options=options, store=store)
+
+
+PLACES = {"qdrant-local": local_place, "qdrant-server": server_place}
