@@ -173,7 +173,7 @@ class SqliteStateStore:
 
     async def changed(self, seq: int) -> None:
         """Return as soon as the newest event is another one than `seq`."""
-        while await self.last_event() == seq:
+        while await self.last_event() == seq:  # noqa: ASYNC110 - the event may be another process's
             await anyio.sleep(LOOK_S)
 
     async def note_looks(self, principal: str, journey: str, looks: Collection[Looked], *, at: datetime) -> None:

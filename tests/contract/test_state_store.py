@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import multiprocessing
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,17 +13,34 @@ import pytest
 
 from knowledge.storage.memory import MemoryStateStore
 from knowledge.storage.ports import Looked, Standing, StateStore
+from knowledge.storage.postgres_state import PostgresStateStore
 from knowledge.storage.sqlite_state import SqliteStateStore
+from tests.postgres import PASSWORD
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[StateStore]:
-    opened: StateStore = (
-        MemoryStateStore() if request.param == "memory" else await SqliteStateStore.open(tmp_path / "state.db")
-    )
+SHARED = ("sqlite", "postgres")
+
+
+async def open_shared(where: str, name: str) -> StateStore:
+    """Return the state store `name` at `where`: a folder, or the URL of a database server."""
+    if where.startswith("postgresql://"):
+        return await PostgresStateStore.open(where, name)
+    return await SqliteStateStore.open(Path(where) / name / "state.db")
+
+
+@pytest.fixture(params=SHARED)
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Return where several processes may open the same store."""
+    return request.getfixturevalue("postgres").url() if request.param == "postgres" else str(tmp_path)
+
+
+@pytest.fixture(params=["memory", *SHARED])
+async def store(request: pytest.FixtureRequest, tmp_path: Path, schema: str) -> AsyncIterator[StateStore]:
+    where = request.getfixturevalue("postgres").url() if request.param == "postgres" else str(tmp_path)
+    opened: StateStore = MemoryStateStore() if request.param == "memory" else await open_shared(where, schema)
     yield opened
     await opened.close()
 
@@ -128,12 +146,14 @@ async def test_a_fence_grows_even_when_the_clock_went_back(store: StateStore) ->
     assert second.fence > first.fence
 
 
-async def test_a_store_that_lost_everything_gives_higher_fences_than_before(store: StateStore, tmp_path: Path) -> None:
+async def test_a_store_that_lost_everything_gives_higher_fences_than_before(where: str, schema: str) -> None:
     """The index remembers the highest fence it met; it must not refuse every writer after the state was lost."""
-    before = await store.acquire_lease("index", "a", now=NOW, ttl_s=1)
-    fresh = await SqliteStateStore.open(tmp_path / "fresh" / "state.db")
-    after = await fresh.acquire_lease("index", "a", now=NOW + MINUTE, ttl_s=1)
-    await fresh.close()
+    async with contextlib.AsyncExitStack() as stack:
+        first, fresh = [await open_shared(where, name) for name in (schema, schema + "_fresh")]
+        stack.push_async_callback(first.close)
+        stack.push_async_callback(fresh.close)
+        before = await first.acquire_lease("index", "a", now=NOW, ttl_s=1)
+        after = await fresh.acquire_lease("index", "a", now=NOW + MINUTE, ttl_s=1)
     assert before is not None
     assert after is not None
     assert after.fence > before.fence
@@ -166,12 +186,46 @@ async def test_events_come_in_order_after_the_number_asked_for(store: StateStore
     assert await store.publish("doc", []) == newest
 
 
-# --- several stores on one file: what memory cannot show -------------------------------------------------------------
+async def test_who_waits_for_a_change_is_woken_by_it_and_not_before(store: StateStore) -> None:
+    """The port: `changed` returns as soon as the newest event is another one."""
+    before = await store.publish("doc", ["old.md"])
+    woken = asyncio.create_task(store.changed(before))
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(asyncio.shield(woken), 0.2)
+    newest = await store.publish("doc", ["a.md"])
+    await asyncio.wait_for(woken, 5)
+    await asyncio.wait_for(store.changed(before), 5)
+    await asyncio.wait_for(store.changed(newest + 7), 5)
 
 
-async def test_what_one_store_wrote_another_on_the_same_file_sees_at_once(tmp_path: Path) -> None:
-    one = await SqliteStateStore.open(tmp_path / "state.db")
-    two = await SqliteStateStore.open(tmp_path / "state.db")
+async def test_several_may_wait_for_a_change_and_one_may_stop_waiting(store: StateStore) -> None:
+    waiting = [asyncio.create_task(store.changed(0)) for _ in range(4)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    await store.publish("doc", ["a.md"])
+    with pytest.raises(asyncio.CancelledError):
+        await waiting[0]
+    await asyncio.wait_for(asyncio.gather(*waiting[1:]), 5)
+
+
+async def test_a_sound_store_says_where_it_is_and_finds_nothing_wrong(store: StateStore) -> None:
+    assert list(await store.check()) == []
+    assert store.place
+    assert PASSWORD not in store.place
+
+
+async def test_a_time_without_its_zone_is_a_mistake_of_the_caller(where: str, schema: str) -> None:
+    opened = await open_shared(where, schema)
+    with pytest.raises(ValueError, match="without its zone"):
+        await opened.enrol("desktop", b"digest", at=NOW.replace(tzinfo=None))
+    await opened.close()
+
+
+# --- several stores on one database: what memory cannot show ----------------------------------------------------------
+
+
+async def test_what_one_store_wrote_another_on_the_same_database_sees_at_once(where: str, schema: str) -> None:
+    one, two = await open_shared(where, schema), await open_shared(where, schema)
     assert await two.last_event() == 0
     newest = await one.publish("doc", ["a.md"])
     assert await two.last_event() == newest
@@ -220,27 +274,78 @@ async def test_of_callers_at_once_exactly_one_is_nudged(store: StateStore) -> No
     assert sum(await asyncio.gather(*asked)) == 1
 
 
-def _acquire(path: str, holder: str, barrier: object, answers: object) -> None:
+async def _acquire(opened: StateStore, holder: str) -> int:
+    lease = await opened.acquire_lease("index", holder, now=NOW, ttl_s=60)
+    return lease.fence if lease else 0
+
+
+async def _nudge(opened: StateStore, holder: str) -> int:
+    del holder
+    return int(await opened.give_nudge("ada", "", "guides", now=NOW, quiet_s=3600))
+
+
+async def _publish(opened: StateStore, holder: str) -> int:
+    for turn in range(PUBLISHED_EACH):
+        await opened.publish("doc", [f"{holder}/{turn}.md"])
+    return 1
+
+
+ACTS = {"acquire": _acquire, "nudge": _nudge, "publish": _publish}
+PUBLISHED_EACH = 40
+
+
+def _act(where: str, name: str, act: str, holder: str, meeting: tuple[object, object]) -> None:
+    barrier, answers = meeting
+
     async def run() -> int:
         barrier.wait(30)  # type: ignore[attr-defined]  # multiprocessing's proxies have no public type
-        store = await SqliteStateStore.open(Path(path))
-        lease = await store.acquire_lease("index", holder, now=NOW, ttl_s=60)
-        await store.close()
-        return lease.fence if lease else 0
+        opened = await open_shared(where, name)
+        answer = await ACTS[act](opened, holder)
+        await opened.close()
+        return answer
 
     answers.put(asyncio.run(run()))  # type: ignore[attr-defined]  # as above
 
 
-def test_of_eight_processes_that_open_and_migrate_at_once_exactly_one_gets_the_lease(tmp_path: Path) -> None:
-    """Design, section 2: exactly one process watches and indexes. The database is new, so all of them also migrate."""
+@contextlib.contextmanager
+def processes(where: str, name: str, act: str, count: int) -> Iterator[Callable[[], list[int]]]:
+    """Run so many processes that open the store at once and do `act`; yields what waits for their answers."""
     spawn = multiprocessing.get_context("spawn")
-    barrier, answers = spawn.Barrier(8), spawn.Queue()
-    path = str(tmp_path / "new" / "state.db")
-    workers = [spawn.Process(target=_acquire, args=(path, f"p{i}", barrier, answers)) for i in range(8)]
+    barrier, answers = spawn.Barrier(count), spawn.Queue()
+    workers = [spawn.Process(target=_act, args=(where, name, act, f"p{i}", (barrier, answers))) for i in range(count)]
     for worker in workers:
         worker.start()
-    fences = [answers.get(timeout=60) for _ in workers]
+
+    def answered() -> list[int]:
+        return [answers.get(timeout=60) for _ in workers]
+
+    yield answered
     for worker in workers:
         worker.join(30)
-    assert [worker.exitcode for worker in workers] == [0] * 8
-    assert sum(fence > 0 for fence in fences) == 1
+    assert [worker.exitcode for worker in workers] == [0] * count
+
+
+@pytest.mark.parametrize("act", ["acquire", "nudge"])
+def test_of_processes_that_open_and_migrate_at_once_exactly_one_wins(where: str, schema: str, act: str) -> None:
+    """Design, section 2: exactly one process watches and indexes. The database is new, so all of them also migrate."""
+    with processes(where, schema, act, 8 if act == "acquire" else 4) as answered:
+        assert sum(answer > 0 for answer in answered()) == 1
+
+
+async def test_a_reader_that_goes_on_from_the_newest_number_misses_no_event_of_several_processes(
+    where: str, schema: str
+) -> None:
+    """An event that commits later must not have a lower number than one that was read already."""
+    opened = await open_shared(where, schema)
+    heard: list[str] = []
+    seen, publishers = 0, 3
+    with processes(where, schema, "publish", publishers) as answered:
+        async with asyncio.timeout(60):
+            while len(heard) < publishers * PUBLISHED_EACH:
+                await opened.changed(seen)
+                events = await opened.events_after(seen)
+                heard += [event.key for event in events]
+                seen = events[-1].seq
+        await asyncio.to_thread(answered)
+    assert sorted(heard) == sorted(f"p{p}/{turn}.md" for p in range(publishers) for turn in range(PUBLISHED_EACH))
+    await opened.close()

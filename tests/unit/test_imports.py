@@ -17,6 +17,7 @@ ADAPTERS = {
     "knowledge.storage.memory",
     "knowledge.storage.sqlite_state",
     "knowledge.storage.sqlite_index",
+    "knowledge.storage.postgres_state",
     "knowledge.index.memory",
     "knowledge.index.tantivy_engine",
     "knowledge.index.fts5",

