@@ -51,6 +51,14 @@ class Settings:
     database_schema: str | None = None
     embedder: str = "static"
     answer_tokens: int = 1500
+    qdrant_url: str | None = None
+    qdrant_key: str | None = field(default=None, repr=False)
+    qdrant_grpc_port: int | None = None
+    qdrant_shards: int = 1
+    qdrant_replicas: int = 1
+    qdrant_write_consistency: int = 1
+    qdrant_on_disk: bool = False
+    qdrant_quantization: str = "none"
     json: bool = False
     notes: tuple[str, ...] = ()
     """What a person should hear about their settings: variables that look like ours but are not."""
@@ -162,6 +170,47 @@ def _schema(text: str) -> str:
     return text
 
 
+def _qdrant_url(text: str) -> str:
+    """Return `text` if it is an address without a secret in it; none of it is repeated if there is."""
+    from urllib.parse import urlsplit
+
+    shape = "it is not like http://localhost:6333 or https://HOST:6333"
+    try:
+        url = urlsplit(text.strip())
+        usable = url.scheme in ("http", "https") and bool(url.hostname) and (url.port is None or url.port > 0)
+    except ValueError:
+        raise ValueError(shape) from None
+    if "@" in url.netloc:
+        raise ValueError("it holds a user or password; put the key into FORGE_QDRANT_KEY instead")
+    if not usable or url.query or url.fragment or re.search(r"\s", text.strip()):
+        raise ValueError(shape)
+    return text.strip().rstrip("/")
+
+
+def _qdrant_key(text: str) -> str:
+    if not re.fullmatch(r"[!-~]+", text.strip()):
+        raise ValueError("it is empty, or has characters that no key has")
+    return text.strip()
+
+
+def _copies(text: str) -> int:
+    if not text.isdigit() or not 1 <= int(text) <= 1_000:
+        raise ValueError(f"{text!r} is not a whole number from 1 to 1000")
+    return int(text)
+
+
+def _port(text: str) -> int:
+    if not text.isdigit() or not 1 <= int(text) <= 65_535:
+        raise ValueError(f"{text!r} is not a port, 1 to 65535")
+    return int(text)
+
+
+def _quantization(text: str) -> str:
+    if text not in ("none", "scalar", "binary"):
+        raise ValueError(f"{text!r} is not one of: none, scalar, binary")
+    return text
+
+
 def _secret(text: str) -> str:
     if not text.strip():
         raise ValueError("it is empty; `knowledge-forge enroll NAME` prints one")
@@ -208,6 +257,35 @@ VARIABLES = (
         "`forge_`, the folder's name, a hash of its path",
     ),
     Variable("FORGE_EMBEDDER", "embedder", _embedder, "What turns text into vectors.", "static"),
+    Variable(
+        "FORGE_QDRANT_URL",
+        "qdrant_url",
+        _qdrant_url,
+        "Where a Qdrant server is that is to search by vectors, and by words where there is no Meilisearch; "
+        "needs the extra `qdrant`.",
+        "none: embedded engines",
+    ),
+    Variable("FORGE_QDRANT_KEY", "qdrant_key", _qdrant_key, "The key for that server.", "none"),
+    Variable(
+        "FORGE_QDRANT_GRPC_PORT", "qdrant_grpc_port", _port, "Speak gRPC with it, at this port, usually 6334.", "REST"
+    ),
+    Variable("FORGE_QDRANT_SHARDS", "qdrant_shards", _copies, "Into how many shards a collection is cut.", "1"),
+    Variable("FORGE_QDRANT_REPLICAS", "qdrant_replicas", _copies, "How many copies of each shard are kept.", "1"),
+    Variable(
+        "FORGE_QDRANT_WRITE_CONSISTENCY",
+        "qdrant_write_consistency",
+        _copies,
+        "How many of those copies must have a write before it counts.",
+        "1",
+    ),
+    Variable("FORGE_QDRANT_ON_DISK", "qdrant_on_disk", _flag, "Leave vectors on disk; less memory, slower.", "false"),
+    Variable(
+        "FORGE_QDRANT_QUANTIZATION",
+        "qdrant_quantization",
+        _quantization,
+        "Keep small copies of vectors in memory for the first look: `none`, `scalar` (a byte), `binary` (a bit).",
+        "none",
+    ),
     Variable(
         "FORGE_ANSWER_TOKENS",
         "answer_tokens",
