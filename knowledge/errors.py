@@ -91,6 +91,14 @@ class EngineUnavailable(KnowledgeError):
         super().__init__(f"{engine} cannot be used now: {problem}; `knowledge-forge doctor` says more")
 
 
+class BadQuerySet(KnowledgeError):
+    """A file of queries with judgements cannot be used; `line` is the first that does not fit."""
+
+    def __init__(self, file: str, line: int, reason: str) -> None:
+        self.file, self.line, self.reason = file, line, reason
+        super().__init__(f"{_ends(file)}, line {line}: {reason}")
+
+
 class StorageError(KnowledgeError):
     """Root of what a database can refuse."""
 
