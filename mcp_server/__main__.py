@@ -21,6 +21,7 @@ VERBS = {
     "install": "connect a host: claude-desktop, claude-code, cursor, vscode",
     "index": "bring the index up to date and say what it cost",
     "search": "search from the terminal",
+    "eval": "measure how well pages are found, with queries whose answers you know",
     "read": "read a page from the terminal",
     "map": "look at the map from the terminal",
     "enroll": "give a host its own name and secret",

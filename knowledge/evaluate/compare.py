@@ -1,0 +1,87 @@
+"""Two runs of one query set beside each other: what got better, what worse, and whether that can be chance. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_type_hints
+
+from knowledge.evaluate.metrics import Difference, paired_bootstrap
+from knowledge.evaluate.run import Measured
+
+SAME = 1e-9
+MEASURES = ("ndcg", "recall", "reciprocal_rank", "in_hits", "in_snippets", "reached")
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A query whose nDCG is another one than before."""
+
+    id: str
+    query: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`differences` by measure, over the queries with an answer that both runs have; `tokens` where both reached it.
+
+    `better` and `worse` begin with the largest change. `only_before` and `only_after` could not be compared.
+    """
+
+    compared: int
+    differences: Mapping[str, Difference]
+    better: Sequence[Changed]
+    worse: Sequence[Changed]
+    only_before: Sequence[str]
+    only_after: Sequence[str]
+
+
+def compare(before: Sequence[Measured], after: Sequence[Measured]) -> Comparison:
+    """Return what changed from one run to the other, query by query by their ids."""
+    old = {one.id: one for one in before}
+    new = {one.id: one for one in after}
+    pairs = [(old[key], one) for key, one in new.items() if key in old and one.answerable and old[key].answerable]
+    differences = {
+        measure: paired_bootstrap(
+            [float(getattr(was, measure)) for was, _ in pairs], [float(getattr(now, measure)) for _, now in pairs]
+        )
+        for measure in MEASURES
+    }
+    both = [(was, now) for was, now in pairs if was.reached and now.reached]
+    differences["tokens"] = paired_bootstrap(
+        [float(was.tokens) for was, _ in both], [float(now.tokens) for _, now in both]
+    )
+    changed = [Changed(now.id, now.query, was.ndcg, now.ndcg) for was, now in pairs if abs(now.ndcg - was.ndcg) > SAME]
+    return Comparison(
+        compared=len(pairs),
+        differences=differences,
+        better=sorted((c for c in changed if c.after > c.before), key=lambda c: c.before - c.after),
+        worse=sorted((c for c in changed if c.after < c.before), key=lambda c: c.after - c.before),
+        only_before=[key for key in old if key not in new],
+        only_after=[key for key in new if key not in old],
+    )
+
+
+def measured_from(rows: object) -> list[Measured]:
+    """Return the measured queries of a run that was printed as JSON (its list `queries`).
+
+    Raises:
+        ValueError: it is something else, or was printed by a version that measured other things.
+    """
+    if not isinstance(rows, list) or not rows:
+        raise ValueError("it holds no measured queries")
+    return [_measured(row) for row in rows]
+
+
+def _measured(row: Any) -> Measured:
+    kinds = get_type_hints(Measured)
+    if not isinstance(row, Mapping) or row.keys() != kinds.keys():
+        raise ValueError("its queries hold other fields than this version measures")
+    for name, kind in kinds.items():
+        value = row[name]
+        fits = isinstance(value, list) if name == "top" else isinstance(value, (int, float) if kind is float else kind)
+        if not fits:
+            raise ValueError(f"`{name}` of a query is {type(value).__name__}")
+    return Measured(**{**row, "top": tuple(row["top"])})

@@ -1,0 +1,238 @@
+"""Runs a query set against a knowledge base as a model would use it, and measures what came back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from knowledge.errors import KnowledgeError, NoSuchPath, NoSuchSection
+from knowledge.evaluate.judge import holds_answer, judged_as, plain, quality
+from knowledge.evaluate.metrics import Interval, bootstrap, mean, percentile
+from knowledge.evaluate.queries import Query
+from knowledge.find.answers import Hit, Reading, SearchAnswer
+from knowledge.tokens import count_tokens
+
+DEPTH = 50
+"""Hits asked for to measure the ranking: enough for recall@20 of places, of which each may have several chunks."""
+SHOWN_PLACES = 10
+LEVELS = ("sufficient", "partial", "lost")
+
+
+def as_json(result: SearchAnswer | Reading) -> str:
+    """Return a result as compact JSON, which is what tools send."""
+    return json.dumps(asdict(result), ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is measured: a search for a query with a limit, a read of page, section and offset, and a page's whole text.
+
+    `clock` returns seconds, growing; `sent` returns a result as the text that a model receives.
+    """
+
+    search: Callable[[Query, int], Awaitable[SearchAnswer]]
+    read: Callable[[str, str | None, int], Awaitable[Reading]]
+    whole: Callable[[str], Awaitable[str]]
+    clock: Callable[[], float]
+    sent: Callable[[SearchAnswer | Reading], str] = as_json
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One query. Of one without an answer the qualities are 0 and do not count, and `reached` is False.
+
+    `in_hits`: a shown chunk holds the answer; `in_snippets`: what is shown of it does. `tokens` were spent until the
+    answer was seen, or, where `reached` is False, until the hits were used up.
+    """
+
+    id: str
+    query: str
+    answerable: bool
+    ndcg: float
+    recall: float
+    reciprocal_rank: float
+    in_hits: bool
+    in_snippets: bool
+    reached: bool
+    tokens: int
+    calls: int
+    latency_ms: float
+    scent: str
+    route: str
+    top: tuple[str, ...]
+    """The first places found, best first; `*` marks those judged relevant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A whole run. Intervals are 95 %; tokens and hit rates are of the queries with an answer, tokens only where reached.
+
+    `scents` counts for each level the queries with the answer among the shown chunks, with it elsewhere, and with none.
+    """
+
+    queries: int
+    answerable: int
+    ndcg: Interval
+    recall: Interval
+    reciprocal_rank: Interval
+    in_hits: Interval
+    in_snippets: Interval
+    reached: Interval
+    tokens_mean: float
+    tokens_p50: float
+    tokens_p95: float
+    latency_p50_ms: float
+    latency_p95_ms: float
+    scents: Mapping[str, tuple[int, int, int]]
+    sufficient_right: float | None
+    """Of the queries judged sufficient, the share with the answer among the shown chunks; None if none was."""
+    none_doubted: float | None
+    """Of the queries without an answer, the share judged partial or lost; None if there are none."""
+    routes: Mapping[str, int]
+
+
+async def run(
+    queries: Sequence[Query], subject: Subject, *, limit: int, on_progress: Callable[[int], None] = lambda _: None
+) -> list[Measured]:
+    """Return what each query measured, in the order of the set, with `limit` hits shown to the reader."""
+    runner = _Runner(subject, limit)
+    await subject.search(
+        queries[0], limit
+    )  # the first question of a process loads the engines; that is not its latency
+    found = []
+    for done, query in enumerate(queries, 1):
+        found.append(await runner.measure(query))
+        on_progress(done)
+    return found
+
+
+async def unresolved(queries: Sequence[Query], subject: Subject) -> list[str]:
+    """Return a sentence for each judged place that is not in the knowledge base, or does not say what is quoted."""
+    found = []
+    for query in queries:
+        for place in query.relevant:
+            try:
+                text = (await subject.read(place.path, place.section, 0)).text if place.section else ""
+                text = text or await subject.whole(place.path)
+            except (NoSuchPath, NoSuchSection) as error:
+                found.append(f"line {query.line}, query {query.id}: {error}")
+                continue
+            except KnowledgeError as error:
+                found.append(f"line {query.line}, query {query.id}: {place.path}: {error}")
+                continue
+            if place.quote and plain(place.quote) not in plain(text):
+                where = f"{place.path} > {place.section}" if place.section else place.path
+                found.append(f"line {query.line}, query {query.id}: {where} does not say {place.quote!r}")
+    return found
+
+
+def summarise(measured: Sequence[Measured]) -> Summary:
+    """Return the averages of a run."""
+    some = [one for one in measured if one.answerable]
+    none = [one for one in measured if not one.answerable]
+    tokens = [float(one.tokens) for one in some if one.reached]
+    times = [one.latency_ms for one in measured]
+    sufficient = [one for one in measured if one.scent == "sufficient"]
+    return Summary(
+        queries=len(measured),
+        answerable=len(some),
+        ndcg=bootstrap([one.ndcg for one in some]),
+        recall=bootstrap([one.recall for one in some]),
+        reciprocal_rank=bootstrap([one.reciprocal_rank for one in some]),
+        in_hits=bootstrap([float(one.in_hits) for one in some]),
+        in_snippets=bootstrap([float(one.in_snippets) for one in some]),
+        reached=bootstrap([float(one.reached) for one in some]),
+        tokens_mean=mean(tokens),
+        tokens_p50=percentile(tokens, 0.5),
+        tokens_p95=percentile(tokens, 0.95),
+        latency_p50_ms=percentile(times, 0.5),
+        latency_p95_ms=percentile(times, 0.95),
+        scents={level: _told_apart([one for one in measured if one.scent == level]) for level in LEVELS},
+        sufficient_right=mean([float(one.in_hits) for one in sufficient]) if sufficient else None,
+        none_doubted=mean([float(one.scent != "sufficient") for one in none]) if none else None,
+        routes={mode: sum(one.route == mode for one in measured) for mode in ("navigation", "discovery")},
+    )
+
+
+def _told_apart(measured: Sequence[Measured]) -> tuple[int, int, int]:
+    shown = sum(one.in_hits for one in measured)
+    none = sum(not one.answerable for one in measured)
+    return shown, len(measured) - shown - none, none
+
+
+class _Runner:
+    """Puts one query after the other to `subject`, remembering the pages it had to look into."""
+
+    def __init__(self, subject: Subject, limit: int) -> None:
+        self._subject, self._limit = subject, limit
+        self._pages: dict[str, list[str]] = {}
+
+    async def measure(self, query: Query) -> Measured:
+        began = self._subject.clock()
+        answer = await self._subject.search(query, self._limit)
+        latency_ms = (self._subject.clock() - began) * 1000
+        found = (await self._subject.search(query, DEPTH)).hits
+        good = quality(query, found)
+        in_snippets = any(_shows(query, hit) for hit in answer.hits)
+        tokens, calls, reached = await self._read_on(query, answer, seen=in_snippets)
+        return Measured(
+            id=query.id,
+            query=query.query,
+            answerable=bool(query.relevant),
+            ndcg=good.ndcg,
+            recall=good.recall,
+            reciprocal_rank=good.reciprocal_rank,
+            in_hits=any([holds_answer(query, hit, await self._chunk(hit)) for hit in answer.hits]),
+            in_snippets=in_snippets,
+            reached=reached,
+            tokens=tokens,
+            calls=calls,
+            latency_ms=latency_ms,
+            scent=answer.scent.level,
+            route=answer.route.mode,
+            top=tuple(_place(query, hit) for hit in found[:SHOWN_PLACES]),
+        )
+
+    async def _read_on(self, query: Query, answer: SearchAnswer, *, seen: bool) -> tuple[int, int, bool]:
+        """Return tokens, calls and whether the answer was seen: the search first, then the section of hit 1, 2, ..."""
+        tokens, calls = self._tokens(answer), 1
+        if seen or not query.relevant:
+            return tokens, calls, seen
+        for path, section in dict.fromkeys((hit.path, hit.section) for hit in answer.hits):
+            offset: int | None = 0
+            while offset is not None:
+                try:
+                    reading = await self._subject.read(path, section or None, offset)
+                except KnowledgeError:
+                    break  # two sections of one name, or the page is gone: a model goes on to the next hit
+                tokens, calls = tokens + self._tokens(reading), calls + 1
+                if holds_answer(query, _At(path, section), reading.text):
+                    return tokens, calls, True
+                offset = reading.next_offset
+        return tokens, calls, False
+
+    def _tokens(self, result: SearchAnswer | Reading) -> int:
+        return count_tokens(self._subject.sent(result))
+
+    async def _chunk(self, hit: Hit) -> str:
+        """Return the lines of the page that the hit stands for, with the answer or not in its snippet."""
+        if hit.path not in self._pages:
+            self._pages[hit.path] = (await self._subject.whole(hit.path)).split("\n")
+        return "\n".join(self._pages[hit.path][hit.line_start - 1 : hit.line_end])
+
+
+@dataclass(frozen=True, slots=True)
+class _At:
+    path: str
+    section: str
+
+
+def _shows(query: Query, hit: Hit) -> bool:
+    """Return whether the snippet has a quote; that a place is right is not yet an answer."""
+    return any(place.quote for place in query.relevant) and holds_answer(query, hit, hit.snippet)
+
+
+def _place(query: Query, hit: Hit) -> str:
+    mark = "* " if judged_as(query, hit) else ""
+    return f"{mark}{hit.path} > {hit.section}" if hit.section else f"{mark}{hit.path}"
