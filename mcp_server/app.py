@@ -30,7 +30,7 @@ from mcp_server import VERSION
 from mcp_server.changes import SessionSubscribers, follow_changes
 from mcp_server.completions import add_completions
 from mcp_server.gate.dispatch import Gate
-from mcp_server.gate.enrolment import Principal, identify, os_user
+from mcp_server.gate.enrolment import Callers, Principal, os_user
 from mcp_server.gate.extension import GateExtension, refusing
 from mcp_server.prompts import add_prompts
 from mcp_server.resources import add_resources
@@ -420,11 +420,10 @@ def _identifier(
 
     Both are asked of the database each time, so a host whose secret was replaced is a stranger at once.
     """
-    user = os_user()
+    callers = Callers(state, os_user())
 
     async def who(ctx: ServerRequestContext[Any, Any]) -> Principal:
-        secret = settings.enrolment if ctx.request is None else _bearer(ctx.request)
-        return await identify(state, user, secret)
+        return await callers.named(settings.enrolment if ctx.request is None else _bearer(ctx.request))
 
     return who
 

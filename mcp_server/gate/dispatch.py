@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from knowledge.errors import KnowledgeError
-from mcp_server.gate.enrolment import Principal
+from mcp_server.gate.enrolment import REMEMBERED_S, Principal
 from mcp_server.gate.policy import Allow, Grant, Refuse, Trust, decide
 from mcp_server.gate.scores import held, standing_of
 from mcp_server.services import Call, Services
@@ -18,9 +18,6 @@ from mcp_server.tools.spec import BadArguments
 from mcp_server.wire_errors import short
 
 logger = logging.getLogger("knowledge_forge.gate")
-
-REMEMBERED_S = 60.0
-"""How long a grant may serve reads while the state database cannot be asked."""
 
 CLOSED = "refused: the state database cannot be read, so trust is unknown; try again in a moment"
 CRASHED = "failed inside the server; nothing was changed. `knowledge-forge doctor` may say why"

@@ -7,13 +7,17 @@ import hashlib
 import os
 import re
 import secrets
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from knowledge.errors import KnowledgeError
+from knowledge.errors import KnowledgeError, StorageError
 from knowledge.storage.ports import Enrolment, StateStore
 
 UNENROLLED = "unenrolled"
+REMEMBERED_S = 60.0
+"""How long what is known of a caller may serve reads while the state database cannot be asked."""
 _HOST_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
@@ -86,6 +90,37 @@ async def enrol(state: StateStore, host: str, *, now: datetime) -> str:
 async def enrolled_hosts(state: StateStore) -> list[Enrolment]:
     """Return the hosts that a person let in, by name."""
     return list(await state.enrolments())
+
+
+class Callers:
+    """Knows callers by their secrets. One that it knew less than a minute ago it still knows while the state is away.
+
+    That raises nobody's trust: what the caller holds is asked of the gate, which remembers no longer than this.
+    """
+
+    def __init__(self, state: StateStore, user: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._state, self._user, self._clock = state, user, clock
+        self._known: dict[bytes, tuple[Principal, float]] = {}
+
+    async def named(self, secret: str | None) -> Principal:
+        """Return who calls with `secret`.
+
+        Raises:
+            StorageError: the state cannot be asked, and it was too long ago, if ever.
+        """
+        key = digest(secret or "")
+        try:
+            principal = await identify(self._state, self._user, secret)
+        except StorageError:
+            principal, at = self._known.get(key, (None, 0.0))
+            if principal is None or self._clock() - at > REMEMBERED_S:
+                raise
+            return principal
+        if principal.enrolled:  # there are only so many of those, and any number of wrong secrets
+            self._known[key] = (principal, self._clock())
+        else:
+            self._known.pop(key, None)
+        return principal
 
 
 async def identify(state: StateStore, user: str, secret: str | None) -> Principal:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -11,10 +12,13 @@ from mcp.server.extension import Extension
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CallToolRequestParams, CallToolResult, TextContent
 
-from mcp_server.gate.dispatch import Answered, Gate, Outcome, UnknownTool
+from knowledge.errors import StorageError
+from mcp_server.gate.dispatch import CLOSED, Answered, Failed, Gate, Outcome, UnknownTool
 from mcp_server.gate.enrolment import Principal
 from mcp_server.gate.policy import Refuse, Trust
 from mcp_server.services import Call
+
+logger = logging.getLogger("knowledge_forge.gate")
 
 REFUSED = -32003
 """JSON-RPC code of a refusal outside tools, from the range that is left to servers."""
@@ -38,11 +42,14 @@ class GateExtension(Extension):
     ) -> HandlerResult:
         """Return the gate's answer as the tool's result."""
         del call_next  # the SDK's handler would run the tool without asking
-        call = Call(await self._identify(ctx))
         try:
+            call = Call(await self._identify(ctx))
             return as_result(await self._gate.dispatch(params.name, params.arguments or {}, call))
         except UnknownTool as error:
             raise MCPError(INVALID_PARAMS, str(error)) from None
+        except StorageError:
+            logger.exception("cannot tell who calls %s", params.name)
+            return as_result(Failed(f"{params.name} is {CLOSED}"))
 
 
 def as_result(outcome: Outcome) -> CallToolResult:
@@ -61,7 +68,12 @@ def refusing(gate: Gate, identify: Identify) -> ServerMiddleware[Any]:
 
     async def middleware(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         if ctx.request_id is not None and ctx.method not in _UNGATED:
-            decision = await gate.decide(ctx.method, Trust.READ, await identify(ctx))
+            try:
+                caller = await identify(ctx)
+            except StorageError as error:
+                logger.exception("cannot tell who calls %s", ctx.method)
+                raise MCPError(REFUSED, f"{ctx.method} is {CLOSED}") from error
+            decision = await gate.decide(ctx.method, Trust.READ, caller)
             if isinstance(decision, Refuse):
                 raise MCPError(REFUSED, decision.why)
         return await call_next(ctx)
