@@ -57,6 +57,20 @@ def indexing_lease(folder: Path) -> str:
 
     The token tells apart folders of two machines that call themselves the same; the machine's name, copies of a folder.
     """
+    return f"{INDEXING_LEASE}:{socket.gethostname()}:{_known(folder)}"
+
+
+def server_index_name(folder: Path) -> str:
+    """Return the name of the index of the store in `folder` on a search server that many knowledge bases share.
+
+    The machine's name is no part of it: a container that is started anew finds its index again.
+    """
+    readable = re.sub(r"[^a-z0-9]+", "-", folder.name.lower()).strip("-")[:READABLE_LENGTH] or "knowledge"
+    return f"forge-{readable}-{_known(folder)}"
+
+
+def _known(folder: Path) -> str:
+    """Return what tells this folder from all others: a token that lies in it, mixed with where it lies."""
     token = folder / "place"
     try:
         with exclusively(folder / "place.lock"):
@@ -65,8 +79,7 @@ def indexing_lease(folder: Path) -> str:
             words = token.read_bytes()
     except OSError as error:
         raise UnsafeStateDirectory(str(folder), f"it cannot be written to: {error.strerror}") from error
-    known = hashlib.blake2b(words + os.fsencode(folder)).hexdigest()[:HASH_DIGITS]
-    return f"{INDEXING_LEASE}:{socket.gethostname()}:{known}"
+    return hashlib.blake2b(words + os.fsencode(folder)).hexdigest()[:HASH_DIGITS]
 
 
 def default_state_dir(root: Path) -> Path:

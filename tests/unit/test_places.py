@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import stat
 from pathlib import Path
 
 import pytest
 
 from knowledge.errors import UnsafeStateDirectory
-from knowledge.storage.places import state_dir_for
+from knowledge.storage.places import server_index_name, state_dir_for
 
 
 @pytest.fixture(autouse=True)
@@ -64,3 +65,13 @@ def test_a_file_in_its_place_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x", encoding="utf-8")
     with pytest.raises(UnsafeStateDirectory, match="cannot be made"):
         state_dir_for(vault(tmp_path / "kb"), tmp_path / "file")
+
+
+def test_an_index_on_a_server_has_a_name_of_its_own_that_stays(tmp_path: Path) -> None:
+    one, other = tmp_path / "Ä notes", tmp_path / "b"
+    one.mkdir()
+    other.mkdir()
+    name = server_index_name(one)
+    assert re.fullmatch(r"forge-notes-[0-9a-f]{10}", name)
+    assert server_index_name(one) == name
+    assert server_index_name(other) != name
