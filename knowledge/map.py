@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from knowledge.paths import MARKDOWN_SUFFIXES
 
 NAMED = 3
 """Children that a derived summary names."""
+NOTHING_KNOWN = "Empty."
+SHORT_SUMMARY = 60
+ENTRY_CHARACTERS = 105
+"""Characters of an entry beside its name, path, title and summary: the fields' names, kind, count and time."""
 _SEPARATORS = re.compile(r"[_\-]+")
 _DATE = re.compile(r"^(\d{4})-(\d\d)-(\d\d)(?=$|[-_ ])")
 
@@ -42,12 +46,35 @@ def readable(name: str) -> str:
     return title[:1].upper() + title[1:] if title else name
 
 
+def entry_tokens(entry: Entry) -> int:
+    """Return about how many tokens the entry costs in an answer."""
+    written = len(entry.name) + len(entry.path) + len(entry.title) + len(entry.summary)
+    return (written + ENTRY_CHARACTERS) // 4
+
+
+def within_tokens(entries: Sequence[Entry], tokens: int) -> list[Entry]:
+    """Return all entries, their summaries cut short or left out as far as `tokens` demand; names are never cut."""
+    if sum(map(entry_tokens, entries)) <= tokens:
+        return list(entries)
+    short = [replace(entry, summary=_cut(entry.summary)) for entry in entries]
+    if sum(map(entry_tokens, short)) <= tokens:
+        return short
+    return [replace(entry, summary="") for entry in entries]
+
+
+def _cut(summary: str) -> str:
+    if len(summary) <= SHORT_SUMMARY:
+        return summary
+    head = summary[: SHORT_SUMMARY - 3]
+    return head[: head.rfind(" ") if " " in head else len(head)].rstrip(" ,;:-") + "..."
+
+
 def describe_directory(entries: Sequence[Entry]) -> str:
     """Return a sentence for a directory without an `_index.md`: what it holds, by number and by the first names."""
     documents = sum(entry.count for entry in entries)
     folders = sum(entry.kind == "directory" for entry in entries)
     if not entries:
-        return "Empty."
+        return NOTHING_KNOWN
     parts = [_number(documents, "document")] if documents or not folders else []
     if folders:
         parts.append(_number(folders, "folder"))

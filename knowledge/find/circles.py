@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Literal
 
@@ -13,15 +12,18 @@ import anyio.to_thread
 from knowledge.document import Document, find_section, parse, section_text, section_tokens
 from knowledge.errors import AmbiguousName, InvalidPath, NoSuchPath, UnknownRevision, UnreadableDocument
 from knowledge.find.answers import MapView, OutlineLine, Reading
-from knowledge.map import Entry, describe_directory, readable
+from knowledge.find.entries import Entries, derived_summary, document_entry, join, plain_entry, when
+from knowledge.map import NOTHING_KNOWN, Entry, entry_tokens, readable, within_tokens
 from knowledge.paths import INDEX_NAME, MARKDOWN_SUFFIXES, clean_path, is_markdown, parent
 from knowledge.provenance import FETCHED_KINDS, authority_of, source_kind
-from knowledge.storage.ports import DirectoryRecord, DocumentRecord, IndexStore
+from knowledge.storage.ports import IndexStore
 from knowledge.tokens import count_tokens
 from knowledge.vault import FileRead, Vault
 
 MOST_CHILDREN = 200
 """Entries of one map; what is left out is said by `truncated`."""
+MAP_TOKENS = 3000
+"""What a map of several levels may cost, and from where a long list of children goes without summaries."""
 WHOLE_TOKENS = 1000
 """A document of at most so many tokens is returned whole, whatever the view."""
 PAGE_CHARACTERS = 16_000
@@ -35,11 +37,15 @@ PARSE_ASIDE_BYTES = 100_000
 class Circles:
     """Looks at the files (the truth) with what the index knows of them (titles, summaries, counts)."""
 
-    def __init__(self, vault: Vault, index: IndexStore) -> None:
-        self._vault, self._index = vault, index
+    def __init__(self, vault: Vault, index: IndexStore, *, map_tokens: int = MAP_TOKENS) -> None:
+        self._vault, self._index, self._map_tokens = vault, index, map_tokens
+        self._entries = Entries(index)
 
     async def map(self, path: str = "", depth: int = 1) -> MapView:
-        """Return the map of the directory at `path`, children by name, `depth` levels of them, parents before children.
+        """Return the map of the directory at `path`, children by name, up to `depth` levels of them, parents first.
+
+        What lies right below is always shown (up to `MOST_CHILDREN`), without summaries if there is much of it; deeper
+        levels are opened directory by directory while the budget of tokens lasts.
 
         Raises:
             InvalidPath, NoSuchPath: there is no such directory.
@@ -53,61 +59,55 @@ class Circles:
         complete = await self._is_complete()
         if (record is None or not complete) and not self._is_directory(directory):
             raise NoSuchPath(directory, await self._nearest(directory))
-        entries, truncated = await self._entries(directory, depth, complete=complete)
-        index_page = await self._index.document(_join(directory, INDEX_NAME))
-        own = [entry for entry in entries if parent(entry.path) == directory]
+        own = await self._children(directory, complete=complete)
+        shown, truncated = await self._opened_up(own, depth, complete=complete)
+        title, summary, derived = await self._described(directory, own)
         return MapView(
             path=directory,
-            title=index_page.title if index_page else self._name(directory),
-            summary=index_page.summary if index_page and index_page.summary else describe_directory(own),
-            derived=index_page is None,
-            children=entries,
+            title=title,
+            summary=summary,
+            derived=derived,
+            children=shown,
             count=record.documents if record else len(own),
-            modified=_when(record.modified_ns) if record and record.modified_ns else None,
+            modified=when(record.modified_ns) if record and record.modified_ns else None,
             truncated=truncated,
         )
 
-    async def _entries(self, directory: str, depth: int, *, complete: bool) -> tuple[list[Entry], bool]:
-        found: list[Entry] = []
-        truncated = False
-        for entry in await self._children(directory, complete=complete):
-            if len(found) >= MOST_CHILDREN:
-                return found, True
-            found.append(entry)
-            if depth > 1 and entry.kind == "directory":
-                below, cut = await self._entries(entry.path, depth - 1, complete=complete)
-                room = MOST_CHILDREN - len(found)
-                truncated = truncated or cut or len(below) > room
-                found.extend(below[:room])
-        return found, truncated
+    async def _opened_up(self, own: list[Entry], depth: int, *, complete: bool) -> tuple[list[Entry], bool]:
+        """Return `own` and what lies below, as much of it as the budget holds, and whether anything was left out."""
+        truncated = len(own) > MOST_CHILDREN
+        shown = within_tokens(own[:MOST_CHILDREN], self._map_tokens)
+        room = self._map_tokens - sum(map(entry_tokens, shown))
+        below: dict[str, list[Entry]] = {}
+        level = [entry.path for entry in shown if entry.kind == "directory"]
+        for _ in range(depth - 1):
+            deeper: list[str] = []
+            for path in level:
+                children = await self._children(path, complete=complete)
+                cost = sum(map(entry_tokens, children))
+                if cost > room:
+                    truncated = True  # a smaller directory further on may still fit
+                    continue
+                room -= cost
+                below[path] = children
+                deeper += [child.path for child in children if child.kind == "directory"]
+            level = deeper
+        return _parents_first(shown, below), truncated
+
+    async def _described(self, directory: str, own: Sequence[Entry]) -> tuple[str, str, bool]:
+        name = readable(directory.rpartition("/")[2]) if directory else self._vault.root.name
+        title, summary, derived = await self._entries.described(directory, name)
+        # What the index has not come to yet is known from the files alone.
+        return title, derived_summary(own) if summary == NOTHING_KNOWN and own else summary, derived
 
     async def _children(self, directory: str, *, complete: bool) -> list[Entry]:
         folders, documents = await self._index.children(directory, limit=MOST_CHILDREN + 2)
-        entries = {record.path: await self._folder_entry(record) for record in folders}
-        entries.update({record.path: _document_entry(record) for record in documents})
+        entries = {record.path: await self._entries.folder(record) for record in folders}
+        entries.update({record.path: document_entry(record) for record in documents})
         if not complete:
             self._add_unindexed(directory, entries)
-        entries.pop(_join(directory, INDEX_NAME), None)
+        entries.pop(join(directory, INDEX_NAME), None)
         return [entries[path] for path in sorted(entries, key=lambda p: (entries[p].kind != "directory", p))]
-
-    async def _folder_entry(self, record: DirectoryRecord) -> Entry:
-        page = await self._index.document(_join(record.path, INDEX_NAME))
-        summary = page.summary if page and page.summary else await self._derived_summary(record.path)
-        return Entry(
-            name=record.path.rpartition("/")[2],
-            path=record.path,
-            title=page.title if page else readable(record.path.rpartition("/")[2]),
-            kind="directory",
-            summary=summary,
-            count=record.documents,
-            modified=_when(record.modified_ns),
-        )
-
-    async def _derived_summary(self, directory: str) -> str:
-        folders, documents = await self._index.children(directory, limit=4)
-        entries = [_document_entry(record) for record in documents]
-        entries += [_plain_entry(record.path, "directory") for record in folders]
-        return describe_directory(entries)
 
     def _add_unindexed(self, directory: str, entries: dict[str, Entry]) -> None:
         """Show what lies there although the index has not come to it: the files are the truth."""
@@ -116,9 +116,9 @@ class Circles:
         except (InvalidPath, NoSuchPath, UnreadableDocument):
             return  # one folder that is gone or closed by now must not cost the map of those above it
         for name in there.directories[:MOST_CHILDREN]:
-            entries.setdefault(_join(directory, name), _plain_entry(_join(directory, name), "directory"))
+            entries.setdefault(join(directory, name), plain_entry(join(directory, name), "directory"))
         for name in there.documents[:MOST_CHILDREN]:
-            entries.setdefault(_join(directory, name), _plain_entry(_join(directory, name), "document"))
+            entries.setdefault(join(directory, name), plain_entry(join(directory, name), "document"))
 
     def _is_directory(self, path: str) -> bool:
         try:
@@ -130,9 +130,6 @@ class Circles:
     async def _is_complete(self) -> bool:
         progress = await self._index.progress()
         return 0 < progress.total <= progress.done
-
-    def _name(self, directory: str) -> str:
-        return readable(directory.rpartition("/")[2]) if directory else self._vault.root.name
 
     async def read(
         self,
@@ -233,6 +230,14 @@ async def _parsed(path: str, raw: bytes) -> Document:
     return await anyio.to_thread.run_sync(partial(parse, path, raw))
 
 
+def _parents_first(entries: Sequence[Entry], below: Mapping[str, Sequence[Entry]]) -> list[Entry]:
+    found: list[Entry] = []
+    for entry in entries:
+        found.append(entry)
+        found += _parents_first(below.get(entry.path, ()), below)
+    return found
+
+
 def _spellings(path: str) -> list[str]:
     """Return the file names that `path` may stand for, likeliest first."""
     if not path:
@@ -274,31 +279,3 @@ def _outline(document: Document) -> list[OutlineLine]:
         headings = tuple(h for h in headings if h.level < level)
         level -= 1
     return [OutlineLine(chunk_section(h.path), h.level, h.line, lengths[h.line]) for h in headings[:MOST_OUTLINE]]
-
-
-def _document_entry(record: DocumentRecord) -> Entry:
-    return Entry(
-        name=record.path.rpartition("/")[2],
-        path=record.path,
-        title=record.title,
-        kind="document",
-        summary=record.summary,
-        count=1,
-        modified=_when(record.stamp.mtime_ns),
-    )
-
-
-def _plain_entry(path: str, kind: Literal["directory", "document"]) -> Entry:
-    name = path.rpartition("/")[2]
-    return Entry(
-        name=name, path=path, title=readable(name), kind=kind, summary="", count=int(kind == "document"), modified=None
-    )
-
-
-def _join(directory: str, name: str) -> str:
-    return f"{directory}/{name}" if directory else name
-
-
-def _when(time_ns: int) -> str:
-    """Return a time as ISO 8601 in UTC, to the second."""
-    return datetime.fromtimestamp(time_ns // 1_000_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
