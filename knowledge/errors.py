@@ -76,11 +76,11 @@ class UnreadableDocument(KnowledgeError):
 
 
 class EmbedderUnavailable(KnowledgeError):
-    """The model that turns text into vectors cannot be loaded."""
+    """The model that turns text into vectors cannot be loaded or asked; `mend` says what to do about it."""
 
-    def __init__(self, asked: str, reason: str) -> None:
-        self.asked, self.reason = asked, reason
-        super().__init__(f"cannot load word vectors from {asked}: {reason}; reinstall it (pip install wordllama)")
+    def __init__(self, asked: str, reason: str, mend: str = "reinstall it (pip install wordllama)") -> None:
+        self.asked, self.reason, self.mend = asked, reason, mend
+        super().__init__(f"cannot get vectors from {asked}: {reason}; {mend}")
 
 
 class EngineUnavailable(KnowledgeError):

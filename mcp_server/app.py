@@ -20,15 +20,15 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.subscriptions import InMemorySubscriptionBus
 
 from knowledge.errors import DatabaseRefused, StorageError
-from knowledge.find import RECIPE
 from knowledge.storage.places import INDEXING_LEASE, default_schema, indexing_lease, state_dir_for
-from knowledge.storage.ports import IndexIdentity, Progress, StateStore, TextRow
+from knowledge.storage.ports import Progress, StateStore, TextRow
 from knowledge.storage.sqlite_index import SqliteIndexStore
 from knowledge.storage.sqlite_state import SqliteStateStore
 from knowledge.vault import Vault
 from mcp_server import VERSION
 from mcp_server.changes import SessionSubscribers, follow_changes
 from mcp_server.completions import add_completions
+from mcp_server.embedding import Embedding, embedding
 from mcp_server.gate.dispatch import Gate
 from mcp_server.gate.enrolment import Callers, Principal, os_user
 from mcp_server.gate.extension import GateExtension, refusing
@@ -40,7 +40,6 @@ from mcp_server.settings import Settings
 from mcp_server.tools.registry import AnySpec, chosen, declared
 
 if TYPE_CHECKING:
-    from knowledge.embed.ports import Embedder
     from knowledge.find.circles import Circles
     from knowledge.find.ranking import Engines
     from knowledge.find.search import Finder
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
     from knowledge.index.indexer import Indexer
     from knowledge.index.ports import KeywordIndex, VectorIndex
     from knowledge.index.watch import IndexingService
-    from knowledge.storage.ports import IndexStore
+    from knowledge.storage.ports import IndexIdentity, IndexStore
 
 logger = logging.getLogger("knowledge_forge")
 
@@ -57,14 +56,14 @@ T = TypeVar("T")
 STATE_FILE = "state.db"
 INDEX_FILE = "index.db"
 KEYWORD_FOLDER = "keyword"
-IDENTITY = IndexIdentity("static-l2_supercat-256/2", 256, RECIPE)
-"""What `StaticEmbedder` says of itself; stated here because loading it to ask would cost every start."""
+MODELS_FOLDER = "models"
 DAMAGE_LOOK_S = 1.0
 """How often a process asks itself, for next to nothing, whether a search has met damage in the index."""
 FIRST_PAGES_S = 1.5
 """How long the first search of a server may wait for the first pages of a knowledge base that was never indexed."""
 VOCABULARY_S = 10.0
 """Loading all words of a large knowledge base takes a tenth of a second: at most so often while files keep changing."""
+NEW_VECTORS = "%d of %d passages have their new vectors"
 START_DELAY_S = 0.3
 """The first moments of a process belong to the host's handshake."""
 
@@ -103,9 +102,14 @@ class KnowledgeBase:
     load_finder: Callable[[], Finder]
     load_indexer: Callable[[], Indexer]
     engines: Callable[[], Awaitable[Engines]]
-    identity: IndexIdentity
+    embedding: Embedding
     lease: str
     """The name of the lease on this index, among all indexes that share the state database."""
+
+    @property
+    def identity(self) -> IndexIdentity:
+        """Return what an index says of itself that is as these settings want it."""
+        return self.embedding.wanted
 
     @property
     def circles(self) -> Circles:
@@ -168,10 +172,15 @@ def _lease(settings: Settings, folder: Path) -> str:
 
 @asynccontextmanager
 async def open_base(
-    settings: Settings, *, on_progress: Callable[[Progress], None] = lambda _: None, indexing: bool = False
+    settings: Settings,
+    *,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+    on_renewal: Callable[[Progress], None] = lambda _: None,
+    indexing: bool = False,
 ) -> AsyncIterator[KnowledgeBase]:
     """Open the knowledge base that `settings` name; everything is given back afterwards.
 
+    `on_progress` hears how many documents are indexed, `on_renewal` how many passages have vectors of another embedder.
     `indexing` says that somebody here will index it, so that a first search may wait a moment for that.
 
     Raises:
@@ -186,12 +195,14 @@ async def open_base(
         stack.push_async_callback(index.close)
         if index.rebuilt:
             logger.warning("the index was damaged (%s); it is built anew", index.rebuilt)
-        keyword, embedder, vectors = Once(lambda: _keyword(folder / KEYWORD_FOLDER)), Once(_embedder), Once(_vectors)
+        keyword, vectors = Once(lambda: _keyword(folder / KEYWORD_FOLDER)), Once(_vectors)
+        embed = embedding(settings, index, folder / MODELS_FOLDER)
+        stack.push_async_callback(embed.close)
 
         async def engines() -> Engines:
             from knowledge.find.ranking import Engines
 
-            return Engines(await keyword.get(), await vectors.get(), await embedder.get())
+            return Engines(await keyword.get(), await vectors.get(), embed.questions)
 
         @cache
         def circles() -> Circles:
@@ -216,21 +227,20 @@ async def open_base(
             from knowledge.index.indexer import Indexer
 
             return Indexer(
-                vault, index, keyword=keyword.get, embedder=embedder.get, now_ns=time.time_ns, on_progress=on_progress
+                vault,
+                index,
+                keyword=keyword.get,
+                embedder=embed.passages,
+                now_ns=time.time_ns,
+                on_progress=on_progress,
+                on_renewal=on_renewal,
             )
 
         lease = _lease(settings, folder)
-        yield KnowledgeBase(vault, folder, state, index, circles, finder, indexer, engines, IDENTITY, lease)
+        yield KnowledgeBase(vault, folder, state, index, circles, finder, indexer, engines, embed, lease)
         for engine in (keyword, vectors):
             if engine.built is not None:
                 await engine.built.close()
-
-
-def _embedder() -> Embedder:
-    """Load what turns text into vectors. numpy and the weights cost more than everything that a listing needs."""
-    from knowledge.embed.static import StaticEmbedder
-
-    return StaticEmbedder()
 
 
 def _vectors() -> VectorIndex:
@@ -296,7 +306,9 @@ async def open_app(
     `extra_tools` pass the gate like all others; `extend` may add prompts and resources before anybody connects.
     """
     specs = chosen([*declared(), *extra_tools], toolsets=settings.toolsets, read_only=settings.read_only)
-    async with open_base(settings, on_progress=_said(), indexing=indexing) as base, anyio.create_task_group() as tasks:
+    async with open_base(
+        settings, on_progress=_said("indexed %d of %d pages"), on_renewal=_said(NEW_VECTORS), indexing=indexing
+    ) as base, anyio.create_task_group() as tasks:
         services = Services(base.load_circles, base.load_finder, base.index, base.state, utc_now, lambda: specs)
         gate = Gate(specs, services)
         bus = InMemorySubscriptionBus()
@@ -330,7 +342,7 @@ async def _replace_when_damaged(index: SqliteIndexStore) -> None:
                 logger.warning("the damaged index cannot be replaced now", exc_info=True)
 
 
-def _said(every_s: float = 2.0) -> Callable[[Progress], None]:
+def _said(sentence: str, every_s: float = 2.0) -> Callable[[Progress], None]:
     """Return a progress callback that logs how far a long run is; a run that is over at once says nothing."""
     last: float | None = None
 
@@ -343,7 +355,7 @@ def _said(every_s: float = 2.0) -> Callable[[Progress], None]:
             last = now
         elif now - last >= every_s:
             last = now
-            logger.info("indexed %d of %d pages", progress.done, progress.total)
+            logger.info(sentence, progress.done, progress.total)
 
     return say
 
@@ -361,7 +373,8 @@ def indexing_service(base: KnowledgeBase) -> IndexingService:
     return IndexingService(
         base.state,
         base.indexer,
-        identity=base.identity,
+        identity=base.embedding.wanted,
+        at_once=base.embedding.at_once,
         holder=holder_name(),
         lease=base.lease,
         now=utc_now,

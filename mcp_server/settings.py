@@ -50,6 +50,13 @@ class Settings:
     database_url: str | None = field(default=None, repr=False)
     database_schema: str | None = None
     embedder: str = "static"
+    embedder_url: str | None = None
+    embedder_key: str | None = field(default=None, repr=False)
+    embedder_key_file: Path | None = None
+    embedder_dimensions: int | None = None
+    embedder_question_prefix: str = ""
+    embedder_passage_prefix: str = ""
+    embedder_encoding: str = "float"
     answer_tokens: int = 1500
     qdrant_url: str | None = None
     qdrant_key: str | None = field(default=None, repr=False)
@@ -127,8 +134,44 @@ def _toolsets(text: str) -> tuple[str, ...]:
 
 
 def _embedder(text: str) -> str:
-    if text != "static":
-        raise ValueError(f"{text!r} is not available; this version has: static")
+    kind, colon, model = text.strip().partition(":")
+    if text.strip() == "static" or (kind in ("endpoint", "fastembed") and model.strip()):
+        return f"{kind}{colon}{model.strip()}"
+    raise ValueError(f"{text!r} is not available; this version has: static, fastembed:MODEL, endpoint:MODEL")
+
+
+def _embedder_url(text: str) -> str:
+    """Return `text` if it is an address without a secret in it; none of it is repeated if there is."""
+    from urllib.parse import urlsplit
+
+    shape = "it is not like https://HOST/v1 or http://localhost:11434/v1"
+    try:
+        url = urlsplit(text.strip())
+        usable = url.scheme in ("http", "https") and bool(url.hostname) and (url.port is None or url.port > 0)
+    except ValueError:
+        raise ValueError(shape) from None
+    if "@" in url.netloc:
+        raise ValueError("it holds a user or password; put the key into FORGE_EMBEDDER_KEY instead")
+    if not usable or url.fragment or re.search(r"\s", text.strip()):
+        raise ValueError(shape)
+    return text.strip()
+
+
+def _embedder_key(text: str) -> str:
+    if not re.fullmatch(r"[!-~]+", text.strip()):
+        raise ValueError("it is empty, or has characters that no key has")
+    return text.strip()
+
+
+def _dimensions(text: str) -> int:
+    if not text.isdigit() or not 8 <= int(text) <= 8192:
+        raise ValueError(f"{text!r} is not a whole number from 8 to 8192")
+    return int(text)
+
+
+def _encoding(text: str) -> str:
+    if text not in ("float", "base64"):
+        raise ValueError(f"{text!r} is neither float nor base64")
     return text
 
 
@@ -256,7 +299,56 @@ VARIABLES = (
         "Which schema of that database is this knowledge base's; name it where several machines serve the same one.",
         "`forge_`, the folder's name, a hash of its path",
     ),
-    Variable("FORGE_EMBEDDER", "embedder", _embedder, "What turns text into vectors.", "static"),
+    Variable(
+        "FORGE_EMBEDDER",
+        "embedder",
+        _embedder,
+        "What turns text into vectors: `static`, `fastembed:MODEL` on this machine, or `endpoint:MODEL` at FORGE_EMBEDDER_URL.",
+        "static",
+    ),
+    Variable(
+        "FORGE_EMBEDDER_URL",
+        "embedder_url",
+        _embedder_url,
+        "Where an OpenAI-compatible endpoint is, for example `http://localhost:11434/v1`; `/embeddings` is added.",
+        "none",
+    ),
+    Variable("FORGE_EMBEDDER_KEY", "embedder_key", _embedder_key, "The key for that endpoint.", "none"),
+    Variable(
+        "FORGE_EMBEDDER_KEY_FILE",
+        "embedder_key_file",
+        _path,
+        "A file that holds the key, instead of the key itself.",
+        "none",
+    ),
+    Variable(
+        "FORGE_EMBEDDER_DIMENSIONS",
+        "embedder_dimensions",
+        _dimensions,
+        "Ask the endpoint for vectors of this length, and accept no other.",
+        "the model's own length",
+    ),
+    Variable(
+        "FORGE_EMBEDDER_QUESTION_PREFIX",
+        "embedder_question_prefix",
+        str,
+        "What the model wants before a question, blanks included: `query: ` for e5.",
+        "nothing",
+    ),
+    Variable(
+        "FORGE_EMBEDDER_PASSAGE_PREFIX",
+        "embedder_passage_prefix",
+        str,
+        "What the model wants before a passage: `passage: ` for e5.",
+        "nothing",
+    ),
+    Variable(
+        "FORGE_EMBEDDER_ENCODING",
+        "embedder_encoding",
+        _encoding,
+        "How the endpoint is asked to send numbers: `float` or, a third of the bytes where it is supported, `base64`.",
+        "float",
+    ),
     Variable(
         "FORGE_QDRANT_URL",
         "qdrant_url",
@@ -320,8 +412,23 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str] | None = None, 
         if value is not None:
             values[name] = _parsed(name, value)
     values.setdefault("kb", handbook())
+    _complete_embedder(values)
     values["notes"] = _strangers(environ)
     return Settings(**values)  # type: ignore[arg-type]  # every value went through its variable's parser
+
+
+def _complete_embedder(values: dict[str, object]) -> None:
+    """Read the key from its file, and see that what belongs together is there."""
+    embedder = str(values.get("embedder", "static"))
+    if embedder.startswith("endpoint:") and "embedder_url" not in values:
+        raise BadSetting("FORGE_EMBEDDER_URL", "not set", f"FORGE_EMBEDDER={embedder} needs the address of the endpoint")
+    file = values.get("embedder_key_file")
+    if isinstance(file, Path) and "embedder_key" not in values:
+        try:
+            values["embedder_key"] = _embedder_key(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            problem = error.strerror if isinstance(error, OSError) else "it holds no key"
+            raise BadSetting("FORGE_EMBEDDER_KEY_FILE", str(file), f"cannot be read as a key: {problem}") from None
 
 
 def _parsed(name: str, value: object) -> object:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
+
+from knowledge.storage.ports import IndexIdentity
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,14 +17,22 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """Identify model and recipe; a different name makes an index start over."""
+        """Identify model and recipe; under a different name an index makes its vectors anew."""
         ...
 
     @property
     def dimensions(self) -> int:
-        """Return the length of a vector."""
+        """Return the length of a vector; 0 while only asking the model would tell."""
         ...
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one row a text, each of length 1; all zeros for a text without a known word (never NaN)."""
+        """Return one row a text, each of length 1; all zeros for a text without a known word (never NaN).
+
+        Raises:
+            EmbedderUnavailable: the model cannot be loaded or asked now.
+        """
         ...
+
+
+EmbedderOf = Callable[[IndexIdentity], Awaitable[Embedder]]
+"""Gives the embedder that vectors of that identity are made with; `EmbedderUnavailable` if this process has no such one."""

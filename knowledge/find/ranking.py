@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import anyio
 
-from knowledge.embed.ports import Embedder
+from knowledge.embed.ports import EmbedderOf
 from knowledge.errors import EmbedderUnavailable, EngineUnavailable, KnowledgeError
 from knowledge.find.question import Question
 from knowledge.find.rank import Fused, collapse, fuse
@@ -22,6 +22,8 @@ DEPTH = 64
 SPARE = 12
 """Chunks looked at beyond those that are shown, to fill the places of near-duplicates."""
 MOST_NAMED = 5
+TRIES = 3
+"""Vectors are exchanged as a whole, when the embedder changes: twice during one question is hardly possible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,8 @@ class Engines:
 
     keyword: KeywordIndex
     vectors: VectorIndex
-    embedder: Embedder
+    embedder: EmbedderOf
+    """Gives the embedder for questions to whatever the index's vectors are made with now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +98,7 @@ class Ranker:
 
         async def by_meaning() -> None:
             try:
-                vector = (await engines.embedder.embed([question.to_embed]))[0]
-                if vector.any():
-                    found["vectors"] = await engines.vectors.search(
-                        self._index, vector, limit=DEPTH, docs=within.docs, filters=within.filters
-                    )
+                found["vectors"] = await self._by_meaning(engines, question, within)
             except (EmbedderUnavailable, EngineUnavailable) as error:
                 notes.append(f"searched by words only: {error}")
             except KnowledgeError as error:
@@ -113,6 +112,21 @@ class Ranker:
         for note in notes:
             log.warning("%s", note)
         return found["keyword"], found["vectors"], tuple(notes)
+
+    async def _by_meaning(self, engines: Engines, question: Question, within: Within) -> Sequence[Scored]:
+        """Return what is near the question, both embedded alike: if vectors were exchanged meanwhile, it is asked anew."""
+        for _ in range(TRIES):
+            space = await self._index.space()
+            embedder = await engines.embedder(space.identity)
+            vector = (await embedder.embed([question.to_embed]))[0]
+            if not vector.any():
+                return ()
+            found = await engines.vectors.search(
+                self._index, vector, limit=DEPTH, docs=within.docs, filters=within.filters
+            )
+            if (await self._index.space()).position.generation == space.position.generation:
+                return found
+        raise EngineUnavailable("the vector index", "its vectors are being exchanged again and again")
 
     async def _exact(self, names: Sequence[NameMatch]) -> list[int]:
         """Return the chunk with which each named document or section begins."""

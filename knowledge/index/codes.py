@@ -249,7 +249,8 @@ def _ranked(
     table: _Table, rows: NDArray[np.intp], halves: Sequence[bytes], vector: NDArray[np.float32], limit: int
 ) -> list[Scored]:
     """Return the best of `rows` by cosine; rows whose chunk vanished meanwhile are left out."""
-    there = [i for i, half in enumerate(halves) if half]
+    # Of another length they are another embedder's: exchanged this moment, and the asker will notice.
+    there = [i for i, half in enumerate(halves) if len(half) == 2 * len(vector)]
     if len(there) < len(halves):
         rows, halves = rows[there], [halves[i] for i in there]
     if not len(rows):

@@ -14,23 +14,23 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 import anyio.to_thread
 
-from knowledge.errors import CorruptDatabase, StorageError
+from knowledge.errors import CorruptDatabase, EmbedderUnavailable, StorageError
 from knowledge.find.analysis import forget_words
 from knowledge.index.prepare import DirectoryTrust, Known, Outcome, Prepared, Unusable, index_of, prepare
 from knowledge.index.preparing import PreparingLost, PreparingProcess, is_worth_it
+from knowledge.index.renewal import NO_VECTOR, Renewal, packed
 from knowledge.paths import INDEX_NAME, is_hidden, parent, within
 from knowledge.storage.ports import IndexChange, IndexStore, Progress, Remove, Stamp, Touch
 from knowledge.vault import Problem, Vault
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
-    import numpy as np
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-    from numpy.typing import NDArray
 
-    from knowledge.embed.ports import Embedder
+    from knowledge.embed.ports import EmbedderOf
     from knowledge.index.ports import KeywordIndex
+    from knowledge.storage.ports import IndexIdentity
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +71,8 @@ class _Run:
     late: deque[tuple[str, Known | None]]
     trust: DirectoryTrust
     stored: frozenset[str]
+    embedder: IndexIdentity
+    """Whose vectors serve during the whole run."""
     total: int
     done: int = 0
     changed: list[str] = field(default_factory=list)
@@ -78,6 +80,8 @@ class _Run:
     touched: int = 0
     beside: PreparingProcess | None = None
     """The process that prepares documents, in a run that is long enough."""
+    mute: str = ""
+    """Why the embedder cannot be asked, once it could not; the rest is stored without vectors and gets them later."""
 
 
 @dataclass(slots=True)
@@ -102,18 +106,20 @@ class Indexer:
         index: IndexStore,
         *,
         keyword: Callable[[], Awaitable[KeywordIndex]],
-        embedder: Callable[[], Awaitable[Embedder]],
+        embedder: EmbedderOf,
         now_ns: Callable[[], int],
         on_progress: Callable[[Progress], None] = lambda _: None,
+        on_renewal: Callable[[Progress], None] = lambda _: None,
     ) -> None:
         self.index = index
         self._vault = vault
-        self._keyword_factory, self._embedder_factory = keyword, embedder
+        self._keyword_factory, self._embedder = keyword, embedder
         self._keyword: KeywordIndex | None = None
-        self._embedder: Embedder | None = None
         self._now_ns, self._on_progress = now_ns, on_progress
         self._problems: dict[str, str] = {}
         self._catching_up = anyio.Lock()
+        self._turn = anyio.Lock()
+        self._renewal = Renewal(index, embedder, turn=self._turn, on_progress=on_renewal)
 
     @property
     def vault(self) -> Vault:
@@ -176,6 +182,20 @@ class Indexer:
         self._problems.pop("", None)
         return True
 
+    async def renew(self, fence: int) -> bool:
+        """Give every chunk a vector of the wanted embedder, then let those serve; return whether they were exchanged.
+
+        May go on beside `update`. A killed run is taken up where it was. `on_renewal` hears how many chunks are done.
+
+        Raises:
+            EmbedderUnavailable: the embedder cannot be asked now; what serves goes on serving.
+            LeaseLost, StorageError: as for `reconcile`.
+        """
+        exchanged = await self._renewal.run(fence)
+        if exchanged:
+            await self.catch_up()
+        return exchanged
+
     # --- what there is to do ------------------------------------------------------------------------------------------
 
     def _look(self, paths: Iterable[str]) -> dict[str, Stamp]:
@@ -213,6 +233,19 @@ class Indexer:
             if everything:
                 await self._all_is_done()
             return Outcomes()
+        async with self._turn:
+            return await self._settle_in_turn(found, known, todo, gone, fence=fence, everything=everything)
+
+    async def _settle_in_turn(
+        self,
+        found: Mapping[str, Stamp],
+        known: Mapping[str, Known],
+        todo: list[str],
+        gone: list[str],
+        *,
+        fence: int,
+        everything: bool,
+    ) -> Outcomes:
         trust = DirectoryTrust(self._vault)
         flipped = await self._flipped([*todo, *gone], known, trust)
         below = {path for directory in flipped for path in await self._stored_below(directory)}
@@ -229,6 +262,7 @@ class Indexer:
             late=deque((path, None) for path in sorted(late, key=len, reverse=True)),
             trust=trust,
             stored=frozenset(below.union(known)),
+            embedder=(await self.index.space()).identity,
             total=len(jobs) + len(gone) + len(late - set(gone)),
         )
         if everything or len(jobs) > BATCH_DOCUMENTS:
@@ -354,20 +388,20 @@ class Indexer:
     ) -> None:
         async with receive, send:
             async for batch in receive:
-                await send.send(await self._with_vectors(batch, run.stored))
+                await send.send(await self._with_vectors(run, batch))
 
-    async def _with_vectors(self, batch: list[Outcome], stored: Collection[str]) -> _Ready:
+    async def _with_vectors(self, run: _Run, batch: list[Outcome]) -> _Ready:
         prepared = [outcome for outcome in batch if isinstance(outcome, Prepared)]
         texts = {piece.digest: piece.embedded for one in prepared for piece in one.pieces}
-        vectors = dict(await self.index.vectors(list(texts))) if texts and stored else {}
+        vectors = dict(await self.index.vectors(list(texts))) if texts and run.stored else {}
         missing = [digest for digest in texts if digest not in vectors]
         failed: dict[str, str] = {}
         try:
-            vectors |= await self._embed(missing, texts)
+            vectors |= await self._embed(run, missing, texts)
         except StorageError:
             raise
         except Exception as error:  # noqa: BLE001  raised again if it is not one document's fault
-            failed = await self._embed_one_by_one(prepared, vectors, error)
+            failed = await self._embed_one_by_one(run, prepared, vectors, error)
         changes: list[IndexChange] = []
         for outcome in batch:
             path, reason = _path(outcome), ""
@@ -379,28 +413,36 @@ class Indexer:
                 continue
             else:
                 reason = outcome.reason if isinstance(outcome, Unusable) else failed.get(path, "")
-                if path in stored:
+                if path in run.stored:
                     changes.append(Remove(path))
             self._note(path, reason)
-        return _Ready(len(batch), changes, len(missing))
+        return _Ready(len(batch), changes, 0 if run.mute else len(missing))
 
-    async def _embed(self, digests: Sequence[bytes], texts: Mapping[bytes, str]) -> dict[bytes, tuple[bytes, bytes]]:
+    async def _embed(
+        self, run: _Run, digests: Sequence[bytes], texts: Mapping[bytes, str]
+    ) -> dict[bytes, tuple[bytes, bytes]]:
+        """Return the vectors; of none where the embedder cannot be asked, because words must not wait for it."""
         if not digests:
             return {}
-        if self._embedder is None:
-            self._embedder = await self._embedder_factory()
-        vectors = await self._embedder.embed([texts[digest] for digest in digests])
-        return dict(zip(digests, await _in_thread(partial(_packed, vectors)), strict=True))
+        if not run.mute:
+            try:
+                embedder = await self._embedder(run.embedder)
+                vectors = await embedder.embed([texts[digest] for digest in digests])
+                return dict(zip(digests, await _in_thread(partial(packed, vectors)), strict=True))
+            except EmbedderUnavailable as error:
+                run.mute = str(error)
+                log.warning("pages are stored without vectors, which are made later: %s", error)
+        return dict.fromkeys(digests, NO_VECTOR)
 
     async def _embed_one_by_one(
-        self, prepared: Sequence[Prepared], vectors: dict[bytes, tuple[bytes, bytes]], error: Exception
+        self, run: _Run, prepared: Sequence[Prepared], vectors: dict[bytes, tuple[bytes, bytes]], error: Exception
     ) -> dict[str, str]:
         """Return which documents cannot be embedded and why. If none can, the embedder is at fault: raise `error`."""
         failed = {}
         for one in prepared:
             texts = {piece.digest: piece.embedded for piece in one.pieces if piece.digest not in vectors}
             try:
-                vectors |= await self._embed(list(texts), texts)
+                vectors |= await self._embed(run, list(texts), texts)
             except Exception as odd:  # noqa: BLE001  reported for this document
                 failed[one.record.path] = f"cannot be embedded ({type(odd).__name__}: {odd})"
         if len(failed) == len(prepared) and len(prepared) > 1:
@@ -464,13 +506,6 @@ def _turns_for_others() -> Iterator[None]:
         yield
     finally:
         sys.setswitchinterval(usual)
-
-
-def _packed(vectors: NDArray[np.float32]) -> list[tuple[bytes, bytes]]:
-    from knowledge.index.codes import encode  # loads numpy, which a run without work does not need
-
-    halves = vectors.astype("<f2")
-    return [(half.tobytes(), code.tobytes()) for half, code in zip(halves, encode(vectors), strict=True)]
 
 
 def _settled(stamp: Stamp, known: Known | None) -> bool:

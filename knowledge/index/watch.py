@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from knowledge.errors import CorruptDatabase, LeaseLost, VaultUnavailable
+from knowledge.errors import CorruptDatabase, EmbedderUnavailable, LeaseLost, StorageError, VaultUnavailable
 from knowledge.index.follow import follow
+from knowledge.index.renewal import begin
 from knowledge.storage.places import INDEXING_LEASE
 from knowledge.vault import Problem
 
@@ -35,6 +36,8 @@ LOOK_S = 2.0
 """Where files cannot be watched, they are compared this often, or as seldom as keeps it under a twentieth of the time."""
 RETRY_S = 1.0
 LONGEST_RETRY_S = 30.0
+RENEW_LOOK_S = 2.0
+"""How often it is asked, for next to nothing, whether chunks lack a vector."""
 MOST_EVENTS = 100
 MOST_PENDING = 5_000
 
@@ -47,8 +50,10 @@ class IndexingService:
     """Runs in every process; in exactly one of them at a time it indexes.
 
     `holder` names this process among all that share the knowledge base, `lease` the right to write this very index.
-    `rebuild` replaces a damaged index by an empty one (`SqliteIndexStore.rebuild`). `settle_s` after a comparison that found nothing new the keyword index is caught up
-    all the same, because a killed process may have left it behind; until then a quiet start loads no engine.
+    `rebuild` replaces a damaged index by an empty one (`SqliteIndexStore.rebuild`). An empty index is begun with the
+    embedder `at_once`, if given, so that it serves before that of `identity` has embedded everything. `settle_s` after a
+    comparison that found nothing new the keyword index is caught up all the same, because a killed process may have
+    left it behind; until then a quiet start loads no engine.
     """
 
     def __init__(
@@ -57,6 +62,7 @@ class IndexingService:
         indexer: Indexer,
         *,
         identity: IndexIdentity,
+        at_once: IndexIdentity | None = None,
         holder: str,
         lease: str = LEASE,
         now: Callable[[], datetime],
@@ -66,7 +72,7 @@ class IndexingService:
         watching: bool = True,
     ) -> None:
         self._state, self._indexer, self._identity, self._holder = state, indexer, identity, holder
-        self._lease, self._now, self._rebuild = lease, now, rebuild
+        self._at_once, self._lease, self._now, self._rebuild = at_once, lease, now, rebuild
         self._settle_s, self._rescan_s = settle_s, rescan_s
         self._watching = watching
         self._troubles: dict[str, str] = {}
@@ -166,17 +172,23 @@ class IndexingService:
         self._pending, self._arrived, self._watch_ended = set(), anyio.Event(), False
         failures: list[Exception] = []
         async with anyio.create_task_group() as tasks:
-            started = anyio.Event()
+
+            async def guarded(work: Callable[[], Awaitable[object]]) -> None:
+                try:
+                    await work()
+                except Exception as error:  # noqa: BLE001  raised below, as itself and not in a group
+                    failures.append(error)
+                tasks.cancel_scope.cancel()
+
+            started, compared = anyio.Event(), anyio.Event()
             if self._watching:
                 tasks.start_soon(self._watch, started)
                 await started.wait()
             if self._watching and not self._watch_ended:
                 self._troubles.pop("watch", None)
-            try:
-                await self._follow(fence, watched=self._watching and not self._watch_ended)
-            except Exception as error:  # noqa: BLE001  raised below, as itself and not in a group
-                failures.append(error)
-            tasks.cancel_scope.cancel()
+            tasks.start_soon(guarded, partial(self._renew_vectors, fence, compared))
+            watched = self._watching and not self._watch_ended
+            await guarded(partial(self._follow, fence, compared, watched=watched))
         if failures:
             raise failures[0]
 
@@ -199,12 +211,36 @@ class IndexingService:
             self._pending = {""}
         self._arrived.set()
 
-    async def _follow(self, fence: int, *, watched: bool) -> None:
+    async def _renew_vectors(self, fence: int, compared: anyio.Event) -> None:
+        """Make vectors anew whenever some are lacking; ends only by what the index's database says."""
+        await compared.wait()
+        wait_s = RETRY_S
+        while True:
+            try:
+                await self._indexer.renew(fence)
+            except StorageError:
+                raise
+            except Exception as error:  # what serves goes on serving, and the next try may fare better
+                if not isinstance(error, EmbedderUnavailable):
+                    log.exception("embedding stopped")
+                self._trouble("vectors", f"passages wait for their vectors: {error}")
+                await anyio.sleep(wait_s)
+                wait_s = min(wait_s * 2, LONGEST_RETRY_S)
+                continue
+            self._troubles.pop("vectors", None)
+            wait_s = RETRY_S
+            await anyio.sleep(RENEW_LOOK_S)
+
+    async def _follow(self, fence: int, compared: anyio.Event, *, watched: bool) -> None:
         index, vault = self._indexer.index, self._indexer.vault
         folder = await anyio.to_thread.run_sync(vault.identity)
-        await index.begin(self._identity)
+        await begin(index, self._identity, self._at_once)
         generation = (await index.position()).generation
         next_rescan, settled_at = await self._compare(fence, watched=watched)
+        if self._at_once is not None:
+            await index.begin(self._identity)
+            generation = (await index.position()).generation
+        compared.set()
         self._troubles.pop("work", None)
         while True:
             with anyio.move_on_after(HEARTBEAT_S):
@@ -215,7 +251,10 @@ class IndexingService:
                 # Its keyword part may have failed, or found a predecessor at work; looking again costs next to nothing.
                 settled_at = min(settled_at, anyio.current_time() + self._settle_s)
             same = folder == await anyio.to_thread.run_sync(vault.identity)
-            if not same or (watched and self._watch_ended) or generation != (await index.position()).generation:
+            other = generation != (await index.position()).generation
+            # Somebody who was asked for another embedder may have had the lease for a moment.
+            other = other or not (await index.space()).wanted.same_vectors(self._identity)
+            if not same or (watched and self._watch_ended) or other:
                 raise _StartOver
             if anyio.current_time() >= settled_at:
                 settled_at = anyio.current_time() + (

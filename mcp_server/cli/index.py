@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from mcp_server.cli.indexing import Done, bar, bring_up_to_date, held_lease, other_process, stale
+from mcp_server.cli.indexing import Done, bars, bring_up_to_date, held_lease, other_process, stale
 from mcp_server.cli.options import seconds
 from mcp_server.cli.terminal import print_json
 from mcp_server.settings import Settings
@@ -32,6 +32,8 @@ class Report:
     seconds: float
     problems: tuple[str, ...]
     kept_by: str = ""
+    waiting: str = ""
+    """Why passages have no vectors of the embedder that is set."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,13 +46,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Index; exit code 1 when another process has the lease all the time and what was asked is not done."""
-    with bar(shown=not settings.json) as on_progress:
-        report = anyio.run(_index, args, settings, on_progress)
+    with bars("indexing", "embedding", shown=not settings.json) as (on_progress, on_renewal):
+        report = anyio.run(_index, args, settings, on_progress, on_renewal)
     if settings.json:
         print_json(asdict(report))
     elif report.ours:
         odd = f"; {len(report.problems)} with problems (knowledge-forge doctor)" if report.problems else ""
         print(f"{report.documents} pages, {report.changed} changed, in {report.seconds:.2f} s{odd}")
+        if report.waiting:
+            print(f"passages wait for vectors of the embedder that is set: {report.waiting}")
     else:
         print(_not_ours(report, rebuild=args.rebuild))
     return 0 if report.ours or (not args.rebuild and not report.stale) else 1
@@ -65,15 +69,20 @@ def _not_ours(report: Report, *, rebuild: bool) -> str:
     return f"{keeps}: all {report.documents} pages are in it as they are on disk"
 
 
-async def _index(args: argparse.Namespace, settings: Settings, on_progress: Callable[[Progress], None]) -> Report:
+async def _index(
+    args: argparse.Namespace,
+    settings: Settings,
+    on_progress: Callable[[Progress], None],
+    on_renewal: Callable[[Progress], None],
+) -> Report:
     from mcp_server.app import open_base
 
     async with (
-        open_base(settings, on_progress=on_progress) as base,
+        open_base(settings, on_progress=on_progress, on_renewal=on_renewal) as base,
         held_lease(base, wait_s=args.wait, or_fresh=not args.rebuild, on_progress=on_progress) as lease,
     ):
         started = time.perf_counter()
-        done = Done() if lease is None else await bring_up_to_date(base, lease, anew=args.rebuild)
+        done = Done() if lease is None else await bring_up_to_date(base, lease, anew=args.rebuild, vectors=True)
         spent = time.perf_counter() - started
         progress = await base.index.progress()
         return Report(
@@ -86,4 +95,5 @@ async def _index(args: argparse.Namespace, settings: Settings, on_progress: Call
             seconds=round(spent, 3),
             problems=tuple(f"{p.path}: {p.reason}" for p in base.indexer.problems),
             kept_by="" if lease else await other_process(base),
+            waiting=done.waiting,
         )

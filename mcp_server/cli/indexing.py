@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -21,20 +21,42 @@ ASK_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a run did: documents that say something else now or are gone, and chunks that were embedded."""
+    """What a run did: documents that say something else now or are gone, and chunks that were embedded.
+
+    `waiting` says why passages have no vectors of the wanted embedder yet, if they have not.
+    """
 
     changed: int = 0
     embedded: int = 0
+    waiting: str = ""
 
 
-async def bring_up_to_date(base: KnowledgeBase, lease: Lease, *, anew: bool = False) -> Done:
-    """Make the index say what the files say; with `anew` nothing that was in it is used again."""
+async def bring_up_to_date(base: KnowledgeBase, lease: Lease, *, anew: bool = False, vectors: bool = False) -> Done:
+    """Make the index say what the files say; with `anew` nothing that was in it is used again.
+
+    With `vectors` all passages get vectors of the embedder that is set, if they have those of another one.
+    """
+    from knowledge.index.renewal import begin
+
     if anew:
         await _forget(base)
-    await base.index.begin(base.identity)
+    await begin(base.index, base.embedding.wanted, base.embedding.at_once)
     outcomes = await base.indexer.reconcile(lease.fence)
+    await base.index.begin(base.embedding.wanted)
+    waiting = await _renewed(base, lease) if vectors else ""
     await base.indexer.catch_up()
-    return Done(len(outcomes.changed), outcomes.embedded)
+    return Done(len(outcomes.changed), outcomes.embedded, waiting)
+
+
+async def _renewed(base: KnowledgeBase, lease: Lease) -> str:
+    """Return why the vectors could not be made anew; nothing when all are there."""
+    from knowledge.errors import EmbedderUnavailable
+
+    try:
+        await base.indexer.renew(lease.fence)
+    except EmbedderUnavailable as error:
+        return str(error)
+    return ""
 
 
 async def _forget(base: KnowledgeBase) -> None:
@@ -116,16 +138,26 @@ async def other_process(base: KnowledgeBase) -> str:
 
 
 @contextmanager
-def bar(*, shown: bool) -> Iterator[Callable[[Progress], None]]:
+def bar(*, shown: bool, says: str = "indexing") -> Iterator[Callable[[Progress], None]]:
     """Yield what draws a progress bar on stderr, or nothing where nobody looks."""
+    with bars(says, shown=shown) as (drawn,):
+        yield drawn
+
+
+@contextmanager
+def bars(*says: str, shown: bool) -> Iterator[Sequence[Callable[[Progress], None]]]:
+    """Yield what draws one progress bar for each of `says`; each is seen from its first call on."""
     if not shown or not sys.stderr.isatty():
-        yield lambda _: None
+        yield [lambda _: None for _ in says]
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Bar(*columns, console=Console(stderr=True), transient=True) as drawn:
-        task = drawn.add_task("indexing", total=None)
-        yield lambda progress: drawn.update(task, completed=progress.done, total=progress.total or None)
+
+        def draws(task: TaskID) -> Callable[[Progress], None]:
+            return lambda p: drawn.update(task, completed=p.done, total=p.total or None, visible=True)
+
+        yield [draws(drawn.add_task(each, total=None, visible=number == 0)) for number, each in enumerate(says)]

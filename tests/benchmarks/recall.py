@@ -42,7 +42,8 @@ async def measure(kb: Path, state_dir: Path) -> None:
         stored = np.frombuffer(b"".join(halves), "<f2").reshape(len(rows), -1).astype(np.float32)
         stored /= np.maximum(np.linalg.norm(stored, axis=1, keepdims=True), 1e-9)
         engines = await base.engines()
-        vectors = [v for v in await engines.embedder.embed(await headings(base)) if v.any()]
+        embedder = await engines.embedder((await base.index.space()).identity)
+        vectors = [v for v in await embedder.embed(await headings(base)) if v.any()]
         for codes.RESCORED in TRIED:
             found, times = 0, []
             for vector in vectors:

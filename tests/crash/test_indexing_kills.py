@@ -58,7 +58,7 @@ class Engines:
         async def keyword() -> TantivyKeywordIndex:
             return self.keyword
 
-        async def embedder() -> MemoryEmbedder:
+        async def embedder(_: IndexIdentity) -> MemoryEmbedder:
             return MemoryEmbedder()
 
         self.index = await SqliteIndexStore.open(self.home / "index.db")

@@ -23,8 +23,10 @@ ADAPTERS = {
     "knowledge.index.fts5",
     "knowledge.embed.static",
     "knowledge.embed.memory",
+    "knowledge.embed.endpoint",
+    "knowledge.embed.fastembed",
 }
-COMPOSITION = {"mcp_server.app"}
+COMPOSITION = {"mcp_server.app", "mcp_server.embedding"}
 IMPURE = {
     "time",
     "os",
@@ -46,6 +48,8 @@ PURE = [
     "knowledge/chunk.py",
     "knowledge/map.py",
     "knowledge/find/rank.py",
+    "knowledge/embed/naming.py",
+    "knowledge/embed/endpoint_wire.py",
     "knowledge/find/route.py",
     "knowledge/find/scent.py",
     "knowledge/find/snippet.py",

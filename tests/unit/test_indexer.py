@@ -19,7 +19,7 @@ from knowledge.index.memory import MemoryKeywordIndex
 from knowledge.index.ports import QueryTerm
 from knowledge.index.prepare import DirectoryTrust
 from knowledge.storage.memory import MemoryIndexStore
-from knowledge.storage.ports import IndexStore, Progress, TextRow
+from knowledge.storage.ports import IndexIdentity, IndexStore, Progress, TextRow
 from knowledge.vault import Vault
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class House:
     async def _keyword(self) -> MemoryKeywordIndex:
         return self.keyword
 
-    async def _embedder(self) -> CountingEmbedder:
+    async def _embedder(self, _: IndexIdentity) -> CountingEmbedder:
         return self.embedder
 
     def put(self, path: str, text: str | bytes) -> None:
@@ -338,7 +338,7 @@ async def main(root, database, engines):
         if not engines: raise AssertionError("the keyword index was asked for")
         from knowledge.index.memory import MemoryKeywordIndex
         return MemoryKeywordIndex(lambda row: row.text.split())
-    async def embedder():
+    async def embedder(identity):
         if not engines: raise AssertionError("the embedder was asked for")
         from knowledge.embed.memory import MemoryEmbedder
         return MemoryEmbedder()

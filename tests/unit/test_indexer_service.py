@@ -39,7 +39,7 @@ class Process:
         async def keyword() -> MemoryKeywordIndex:
             return MemoryKeywordIndex(lambda row: words(row.text))
 
-        async def embedder() -> MemoryEmbedder:
+        async def embedder(_: IndexIdentity) -> MemoryEmbedder:
             return MemoryEmbedder()
 
         self.index, self.rebuilt = index, list[str]()
@@ -213,7 +213,7 @@ async def test_an_index_that_another_process_emptied_is_filled_again(root: Path)
 
     async with running(process):
         await until(has_a)
-        await process.index.begin(IndexIdentity("another", 1, 1))
+        await process.index.begin(IndexIdentity("another", 1, 2))
         assert not await has_a()
         await until(has_a)
 

@@ -111,7 +111,7 @@ async def test_a_long_run_ends_the_same_whether_the_process_lives_or_dies(
     async def load_keyword() -> KeywordIndex:
         return keyword
 
-    async def load_embedder() -> MemoryEmbedder:
+    async def load_embedder(_: IndexIdentity) -> MemoryEmbedder:
         return embedder
 
     await index.begin(IndexIdentity(embedder.name, embedder.dimensions, 1))

@@ -42,12 +42,12 @@ class Base:
         )
 
     async def engines(self) -> Engines:
-        return Engines(self.keyword, MemoryVectorIndex(), self.embedder)
+        return Engines(self.keyword, MemoryVectorIndex(), self.load)
 
     async def keyword_index(self) -> KeywordIndex:
         return self.keyword
 
-    async def load(self) -> MemoryEmbedder:
+    async def load(self, _: IndexIdentity) -> MemoryEmbedder:
         return self.embedder
 
     async def index_all(self) -> None:

@@ -1,0 +1,155 @@
+"""Requests to an `/embeddings` endpoint and what its replies mean. Pure.
+
+Source: the embeddings request and reply of OpenAI's API reference, as llama.cpp, ollama and vLLM serve them as well.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Literal
+from urllib.parse import urlsplit, urlunsplit
+
+import numpy as np
+from numpy.typing import NDArray
+
+Encoding = Literal["float", "base64"]
+_CODE = re.compile(r"[A-Za-z0-9_.-]{1,40}")
+
+
+class MalformedReply(Exception):
+    """A reply that is not what was asked for; says what is wrong with it, never what is in it."""
+
+
+class WrongLength(MalformedReply):
+    """Vectors of another length than agreed."""
+
+    def __init__(self, found: int, expected: int) -> None:
+        self.found, self.expected = found, expected
+        super().__init__(f"its vectors have {found} numbers, not {expected}")
+
+
+def embeddings_url(base: str) -> str:
+    """Return where to post: below `base` (`http://localhost:11434/v1`), or `base` itself if it names the endpoint already."""
+    parts = urlsplit(base)
+    path = parts.path.rstrip("/")
+    return urlunsplit(parts._replace(path=path if path.endswith("/embeddings") else f"{path}/embeddings"))
+
+
+def shown_url(url: str) -> str:
+    """Return `url` as a message may hold it: without user, password, query and fragment."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def request_body(model: str, texts: Sequence[str], dimensions: int, encoding: Encoding) -> bytes:
+    """Return the body that asks for the vectors of `texts`; `dimensions` 0 leaves their length to the model."""
+    body: dict[str, object] = {"model": model, "input": list(texts), "encoding_format": encoding}
+    if dimensions:
+        body["dimensions"] = dimensions
+    return json.dumps(body).encode()
+
+
+def sendable(text: str) -> str:
+    """Return `text` without what servers stumble over: half characters and NULs."""
+    return text.encode("utf-8", "replace").decode().replace("\x00", " ")
+
+
+def vectors_of(reply: bytes, count: int, dimensions: int) -> NDArray[np.float32]:
+    """Return the `count` vectors in the order of the texts, each of `dimensions` numbers (0: of the same length).
+
+    Rows may hold what is no number; all of several may not.
+
+    Raises:
+        MalformedReply: there are more or fewer, twice the same, of several lengths, or it is no such reply at all.
+        WrongLength: they have another length.
+    """
+    try:
+        parsed: Any = json.loads(reply)
+    except (ValueError, RecursionError) as error:
+        raise MalformedReply("it is not JSON") from error
+    data = parsed.get("data") if isinstance(parsed, Mapping) else None
+    if not isinstance(data, list) or not all(isinstance(item, Mapping) for item in data):
+        raise MalformedReply("it has no list `data` of objects")
+    if len(data) != count:
+        raise MalformedReply(f"it has {len(data)} vectors for {count} texts")
+    rows = [_vector(item.get("embedding")) for item in _ordered(data)]
+    lengths = {len(row) for row in rows}
+    if len(lengths) > 1:
+        raise MalformedReply("its vectors have several lengths")
+    if dimensions and lengths - {dimensions}:
+        raise WrongLength(lengths.pop(), dimensions)
+    found = np.stack(rows)
+    if count > 1 and not np.isfinite(found).all(axis=1).any():
+        raise MalformedReply("its vectors are not made of numbers")
+    return found
+
+
+def _ordered(data: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the items by their `index`, which need not be their order; as they come if no item has one."""
+    indexes: list[Any] = [item.get("index") for item in data]
+    if all(index is None for index in indexes):
+        return list(data)
+    if any(type(index) is not int for index in indexes) or sorted(indexes) != list(range(len(data))):
+        raise MalformedReply("the `index` of its vectors does not count them")
+    return sorted(data, key=lambda item: item["index"])
+
+
+def _vector(embedding: Any) -> NDArray[np.float32]:
+    if isinstance(embedding, str):
+        try:
+            raw = base64.b64decode(embedding, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise MalformedReply("a vector is not base64") from error
+        if not raw or len(raw) % 4:
+            raise MalformedReply("a vector in base64 does not hold 4-byte numbers")
+        return np.frombuffer(raw, "<f4").astype(np.float32)
+    if not isinstance(embedding, list) or not embedding:
+        raise MalformedReply("a vector is missing or empty")
+    try:
+        found = np.array([np.nan if number is None else number for number in embedding])
+    except ValueError as error:
+        raise MalformedReply("a vector is not a list of numbers") from error
+    if found.ndim != 1 or found.dtype.kind not in "fi":
+        raise MalformedReply("a vector is not a list of numbers")
+    with np.errstate(over="ignore"):
+        return found.astype(np.float32)
+
+
+def error_code(reply: bytes) -> str:
+    """Return the short code by which a refusal names its reason, or nothing.
+
+    Never its sentence: servers repeat in it what they were sent.
+    """
+    try:
+        parsed: Any = json.loads(reply)
+    except (ValueError, RecursionError):
+        return ""
+    error: Any = parsed.get("error", parsed) if isinstance(parsed, Mapping) else None
+    for key in ("code", "type") if isinstance(error, Mapping) else ():
+        value = error.get(key)
+        if isinstance(value, str) and _CODE.fullmatch(value):
+            return value
+    return ""
+
+
+def retry_after_s(value: str | None, now: datetime) -> float | None:
+    """Return how many seconds a `Retry-After` header asks to wait; None if it says nothing that can be understood.
+
+    Source: RFC 9110, section 10.2.3: seconds or a date.
+    """
+    if value is None:
+        return None
+    try:
+        return max(0.0, float(value)) if re.fullmatch(r"\s*\d+(\.\d+)?\s*", value) else _until(value, now)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _until(date: str, now: datetime) -> float:
+    return max(0.0, (parsedate_to_datetime(date) - now).total_seconds())
