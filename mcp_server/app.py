@@ -20,6 +20,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.subscriptions import InMemorySubscriptionBus
 
 from knowledge.errors import DatabaseRefused, StorageError
+from knowledge.find.ledger import ReadingLedger
 from knowledge.storage.places import INDEXING_LEASE, default_schema, indexing_lease, state_dir_for
 from knowledge.storage.ports import Progress, StateStore, TextRow
 from knowledge.storage.sqlite_index import SqliteIndexStore
@@ -309,7 +310,8 @@ async def open_app(
     async with open_base(
         settings, on_progress=_said("indexed %d of %d pages"), on_renewal=_said(NEW_VECTORS), indexing=indexing
     ) as base, anyio.create_task_group() as tasks:
-        services = Services(base.load_circles, base.load_finder, base.index, base.state, utc_now, lambda: specs)
+        ledger = ReadingLedger(base.state, utc_now)
+        services = Services(base.load_circles, base.load_finder, base.index, base.state, utc_now, lambda: specs, ledger)
         gate = Gate(specs, services)
         bus = InMemorySubscriptionBus()
         server = _server(specs, services, gate, bus, _identifier(settings, base.state))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from knowledge.find.ledger import Reader, ReadingLedger
 from knowledge.storage.ports import IndexStore, StateStore
 from mcp_server.gate.enrolment import Principal
 
@@ -25,6 +26,11 @@ class Call:
     principal: Principal
     origin: str = "mcp"
 
+    @property
+    def reader(self) -> Reader:
+        """Return in whose name looks are noted."""
+        return Reader(self.principal.id)
+
 
 @dataclass(frozen=True, slots=True)
 class Services:
@@ -36,6 +42,7 @@ class Services:
     state: StateStore
     now: Clock
     tools: Callable[[], Sequence[ToolSpec[Any, Any, Any]]]
+    ledger: ReadingLedger
 
     @property
     def circles(self) -> Circles:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from knowledge.find.route import Route
 from knowledge.find.scent import Scent
@@ -52,8 +53,20 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
+class PageLine:
+    """A page or directory in one line: what it is called and what it says."""
+
+    path: str
+    kind: Literal["directory", "document"]
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
-    """A chunk that answers. `score` is 0..1, comparable within one answer only; lines count from 1."""
+    """A chunk that answers. `score` is 0..1, comparable within one answer only; lines count from 1.
+
+    `modified` is when its page was last written, ISO 8601 in UTC.
+    """
 
     path: str
     section: str
@@ -63,6 +76,7 @@ class Hit:
     line_start: int
     line_end: int
     revision: str
+    modified: str
     source: str
     authority: float
     tainted: bool
@@ -78,8 +92,13 @@ class Indexed:
 
 @dataclass(frozen=True, slots=True)
 class SearchAnswer:
-    """Ranked chunks, best first, the route taken, and whether this is enough. `note`: which engine was missing, if any."""
+    """Ranked chunks, the route taken, and whether this is enough. `note`: which engine was missing, if any.
 
+    Navigation: `pages` are the places that were asked for, best first, and what lies in the first directory; the hits are
+    few. Discovery: the hits of one page stand together, pages by their best hit, and `pages` has the map line of each.
+    """
+
+    pages: Sequence[PageLine]
     hits: Sequence[Hit]
     route: Route
     scent: Scent

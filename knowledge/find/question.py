@@ -46,7 +46,7 @@ class Questions:
     async def ask(self, query: str) -> Question:
         """Return `query` taken apart."""
         asked = list(dict.fromkeys(words(query)))
-        languages = await self._languages()
+        languages = await self.languages()
         content = [word for word in asked if not is_stop_word(word, languages)] or asked
         known = await self._index.frequencies(content)
         if len(content) > MOST_TERMS:
@@ -61,7 +61,7 @@ class Questions:
         corrected = " ".join(best.get(word, word) for word in asked) if best else None
         return Question(len(asked), tuple(content), terms, corrected or query[:MOST_EMBEDDED], corrected)
 
-    async def _languages(self) -> Sequence[str]:
+    async def languages(self) -> Sequence[str]:
         """Return the languages of the documents here, asked again when the index has moved."""
         position = await self._index.position()
         if self._languages_at != position:
@@ -78,7 +78,7 @@ class Questions:
 
     async def _is_inflected(self, word: str) -> bool:
         """Return whether another form of `word` is known, so that it is rightly spelled and found by its stem."""
-        for language in await self._languages():
+        for language in await self.languages():
             term = stem(word, language)
             near = await self._index.completions(term, limit=MOST_FORMS)
             if any(stem(other, language) == term for other in near):

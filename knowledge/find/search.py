@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import anyio
 
-from knowledge.errors import BadCursor, NoSuchPath
-from knowledge.find.answers import Hit, Indexed, SearchAnswer
+from knowledge.errors import NoSuchPath
+from knowledge.find.answers import Hit, Indexed, PageLine, SearchAnswer
 from knowledge.find.circles import chunk_section, is_tainted
+from knowledge.find.cursor import fingerprint, mark, seal, unseal
+from knowledge.find.entries import document_entry, when
+from knowledge.find.places import Places
 from knowledge.find.question import Correct, Question, Questions
-from knowledge.find.ranking import Engines, Ranker, Within
-from knowledge.find.route import Mode, route
+from knowledge.find.ranking import Engines, Ranker, Ranking, Within
+from knowledge.find.route import Mode, Route, route
 from knowledge.find.scent import Place, judge
+from knowledge.find.shape import (
+    ANSWER_CHARACTERS,
+    grouped,
+    hit_cost,
+    line_cost,
+    most_that_fit,
+    page_line,
+    share,
+    snippet_cost,
+)
 from knowledge.find.signs import signs_of
 from knowledge.find.snippet import snippet
 from knowledge.paths import clean_path
 from knowledge.provenance import authority_of
 from knowledge.storage.ports import ChunkRow, Filters, IndexStore, NameMatch, Progress
 
-MOST_SNIPPET = 480
-"""Characters of a snippet: enough for the sentence that answers and its neighbours."""
 LOOK_S = 0.02
+MOST_WITH_PLACES = 3
+"""Chunks shown beside the places that were asked for."""
+NUDGE_CHARACTERS = 110
+REST_CHARACTERS = 450
+"""What scent, nudge and cursor take at most, as a rule; needed before they are known."""
 
 
 class Finder:
@@ -43,7 +55,8 @@ class Finder:
     ) -> None:
         self._index, self._engines = index, engines
         self._questions, self._ranker = Questions(index, correct), Ranker(index, engines)
-        self._answer_tokens, self._patience_s = answer_tokens, patience_s
+        self._places = Places(index)
+        self._room, self._patience_s = answer_tokens * 4, patience_s
 
     async def search(
         self,
@@ -55,7 +68,9 @@ class Finder:
         cursor: str | None = None,
         filters: Filters | None = None,
     ) -> SearchAnswer:
-        """Return the `limit` chunks that answer `query` best, restricted to `path` and `filters`.
+        """Return the chunks that answer `query` best, restricted to `path` and `filters`.
+
+        At most `limit`, fewer where a place was asked for or where the answer's tokens allow no more; `next_cursor` goes on.
 
         Raises:
             InvalidPath, NoSuchPath: `path` is nothing in this knowledge base.
@@ -64,32 +79,80 @@ class Finder:
         await self._wait_for_first_pages()
         place = await self._place(path)
         chosen = replace(filters or Filters(), path=place)
-        key = _fingerprint(query, mode, chosen)
-        seen = _opened(cursor, key) if cursor else []
+        key = fingerprint(query, mode, chosen)
+        seen = unseal(cursor, key) if cursor else []
         docs = await self._index.select(chosen)
         question = await self._questions.ask(query)
         names = await self._named(query, docs)
         ranking = await self._ranker.rank(question, names, Within(docs, chosen), room=len(seen) + limit)
-        before = frozenset(seen)
-        fresh = [seq for seq in ranking.ranked if seq not in before]
-        shown = fresh[:limit]
-        hits = [self._hit(ranking.rows[seq], ranking.scores[seq], question, limit) for seq in shown]
+        way = route(query, mode, named=bool(names))
+        fresh = _fresh(ranking, frozenset(seen))
+        wanted = fresh[: min(limit, MOST_WITH_PLACES) if way.mode == "navigation" else limit]
+        if way.mode == "discovery":
+            wanted = grouped(wanted, [ranking.rows[seq].doc for seq in wanted])
+        pages = [] if seen else await self._pages(query, names, way=way, ranking=ranking, wanted=wanted, place=place)
+        shown = self._as_many_as_fit(wanted, ranking, pages)
         progress = await self._searchable()
-        return SearchAnswer(
-            hits=hits,
-            route=route(query, mode, named=bool(names)),
-            scent=judge(
-                await signs_of(self._index, question, ranking, shown),
-                [Place(hit.path, hit.section) for hit in hits],
-                indexed=progress.done >= progress.total > 0,
-                directory=place,
-            ),
+        scent = judge(
+            await signs_of(self._index, question, ranking, shown),
+            [Place(row.path, chunk_section(row.section)) for row in map(ranking.rows.__getitem__, shown)],
+            indexed=progress.done >= progress.total > 0,
+            directory=place,
+        )
+        more = len(fresh) > len(shown)
+        marks = [*seen, *(mark(ranking.rows[seq]) for seq in shown)] if more else []
+        answer = SearchAnswer(
+            pages=pages,
+            hits=[_bare_hit(ranking.rows[seq], ranking.scores[seq]) for seq in shown],
+            route=way,
+            scent=scent,
             nudge=None,
-            next_cursor=_sealed([*seen, *shown], key) if len(fresh) > limit else None,
+            next_cursor=seal(marks, key) if more else None,
             indexed=Indexed(progress.done, progress.total),
             corrected=question.corrected,
             note="; ".join(ranking.notes) or None,
         )
+        return self._with_snippets(answer, [ranking.rows[seq].text for seq in shown], question)
+
+    async def _pages(
+        self, query: str, names: Sequence[NameMatch], *, way: Route, ranking: Ranking, wanted: Sequence[int], place: str
+    ) -> list[PageLine]:
+        """Return the map lines of the places that were asked for, or else of the pages that the hits are from."""
+        rows = [ranking.rows[seq] for seq in wanted]
+        if way.mode == "navigation":
+            near = list(dict.fromkeys(ranking.rows[seq].path for seq in ranking.ranked))
+            languages = await self._questions.languages()
+            found = await self._places.asked_for(query, names, near, directory=place, languages=languages)
+            if found:
+                return [page_line(entry) for entry in found]
+        records = await self._index.records({row.doc for row in rows})
+        return [
+            page_line(document_entry(records[doc])) for doc in dict.fromkeys(row.doc for row in rows) if doc in records
+        ]
+
+    def _as_many_as_fit(self, wanted: Sequence[int], ranking: Ranking, pages: Sequence[PageLine]) -> list[int]:
+        room = self._room - ANSWER_CHARACTERS - REST_CHARACTERS - sum(map(line_cost, pages))
+        costs = [hit_cost(_bare_hit(ranking.rows[seq], 0.0)) for seq in wanted]
+        return list(wanted[: most_that_fit(costs, room)])
+
+    def _with_snippets(self, answer: SearchAnswer, texts: Sequence[str], question: Question) -> SearchAnswer:
+        """Return `answer` with as much of each text as there is room for, most of the first."""
+        said = (
+            answer.scent.reason,
+            answer.scent.next,
+            answer.next_cursor or "",
+            answer.corrected or "",
+            answer.note or "",
+        )
+        room = self._room - ANSWER_CHARACTERS - NUDGE_CHARACTERS - sum(map(len, said))
+        room -= sum(map(line_cost, answer.pages)) + sum(map(hit_cost, answer.hits))
+        hits = []
+        for place, (hit, text) in enumerate(zip(answer.hits, texts, strict=True)):
+            limit = share(place, len(texts), room)
+            shown = snippet(_below_heading(text), question.content, limit_chars=limit)
+            room -= snippet_cost(shown)
+            hits.append(replace(hit, snippet=shown))
+        return replace(answer, hits=hits)
 
     async def _wait_for_first_pages(self) -> None:
         """Give the very first index a moment, once: an empty answer tells a new user that it does not work."""
@@ -132,43 +195,32 @@ class Finder:
             return ()
         return [m for m in await self._index.named(name, limit=20) if docs is None or m.doc in docs]
 
-    def _hit(self, row: ChunkRow, score: float, question: Question, limit: int) -> Hit:
-        room = max(160, self._answer_tokens * 4 // max(limit, 1))
-        return Hit(
-            path=row.path,
-            section=chunk_section(row.section),
-            title=row.title,
-            snippet=snippet(_below_heading(row.text), question.content, limit_chars=min(room, MOST_SNIPPET)),
-            score=round(score, 4),
-            line_start=row.line_start,
-            line_end=row.line_end,
-            revision=row.revision,
-            source=row.source,
-            authority=authority_of(row.source),
-            tainted=is_tainted(row.source, untrusted=row.untrusted),
-        )
+
+def _fresh(ranking: Ranking, seen: frozenset[str]) -> list[int]:
+    """Return what was not shown on an earlier page of this answer."""
+    if not seen:
+        return list(ranking.ranked)
+    return [seq for seq in ranking.ranked if mark(ranking.rows[seq]) not in seen]
+
+
+def _bare_hit(row: ChunkRow, score: float) -> Hit:
+    return Hit(
+        path=row.path,
+        section=chunk_section(row.section),
+        title=row.title,
+        snippet="",
+        score=round(score, 4),
+        line_start=row.line_start,
+        line_end=row.line_end,
+        revision=row.revision,
+        modified=when(row.modified_ns),
+        source=row.source,
+        authority=authority_of(row.source),
+        tainted=is_tainted(row.source, untrusted=row.untrusted),
+    )
 
 
 def _below_heading(text: str) -> str:
     """Return `text` without the heading it begins with, which `section` says already; the heading if that is all."""
     first, _, rest = text.partition("\n")
     return rest.lstrip("\n") if first.lstrip().startswith("#") and rest.strip() else text
-
-
-def _fingerprint(query: str, mode: str, filters: Filters) -> str:
-    return hashlib.sha256(repr((query, mode, filters)).encode()).hexdigest()[:12]
-
-
-def _sealed(seen: Sequence[int], key: str) -> str:
-    """Return a cursor. It names what was shown, so that a later page repeats nothing however the index has changed."""
-    return base64.urlsafe_b64encode(json.dumps([key, *seen], separators=(",", ":")).encode()).decode().rstrip("=")
-
-
-def _opened(cursor: str, key: str) -> list[int]:
-    try:
-        found: list[Any] = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-    except (ValueError, RecursionError) as error:
-        raise BadCursor(cursor) from error
-    if not isinstance(found, list) or found[:1] != [key] or not all(isinstance(seq, int) for seq in found[1:]):
-        raise BadCursor(cursor)
-    return found[1:]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
 from knowledge.find.answers import MapView, Reading, SearchAnswer
+from knowledge.paths import clean_path
 from knowledge.storage.ports import Filters
 from mcp_server.gate.policy import Trust
 from mcp_server.services import Call, Services
@@ -23,12 +25,14 @@ class MapArguments(Arguments):
     """Arguments of kb_map."""
 
     path: Annotated[str, Field(description="Directory; '' is the root.")] = ""
-    depth: Annotated[int, Field(ge=1, le=4, description="Levels to show.")] = 1
+    depth: Annotated[int, Field(ge=1, le=4, description="Levels, as far as they fit.")] = 1
 
 
-async def show_map(services: Services, _call: Call, asked: MapArguments) -> MapView:
+async def show_map(services: Services, call: Call, asked: MapArguments) -> MapView:
     """Return the map of a directory."""
-    return await services.circles.map(asked.path, asked.depth)
+    view = await services.circles.map(asked.path, asked.depth)
+    await services.ledger.saw_map(call.reader, view)
+    return view
 
 
 KB_MAP = ToolSpec[MapArguments, None, MapView](
@@ -58,11 +62,13 @@ class ReadArguments(Arguments):
     offset: Annotated[int, Field(ge=0, description="Go on from next_offset.")] = 0
 
 
-async def read(services: Services, _call: Call, asked: ReadArguments) -> Reading:
+async def read(services: Services, call: Call, asked: ReadArguments) -> Reading:
     """Return one document, or a section of it."""
-    return await services.circles.read(
+    reading = await services.circles.read(
         asked.path, section=asked.section, view=asked.view, revision=asked.revision, offset=asked.offset
     )
+    await services.ledger.saw_page(call.reader, reading)
+    return reading
 
 
 KB_READ = ToolSpec[ReadArguments, None, Reading](
@@ -125,9 +131,9 @@ class SearchArguments(Arguments):
         return value
 
 
-async def search(services: Services, _call: Call, asked: SearchArguments) -> SearchAnswer:
-    """Return the chunks that answer best."""
-    return await services.finder.search(
+async def search(services: Services, call: Call, asked: SearchArguments) -> SearchAnswer:
+    """Return the chunks that answer best, and a nudge if the caller searches where it has not looked."""
+    answer = await services.finder.search(
         asked.query,
         path=asked.path or "",
         mode=asked.mode,
@@ -135,6 +141,9 @@ async def search(services: Services, _call: Call, asked: SearchArguments) -> Sea
         cursor=asked.cursor,
         filters=_filters(asked.filters),
     )
+    place = clean_path(asked.path or "")
+    directory = place if not place or await services.index.directory(place) else None
+    return replace(answer, nudge=await services.ledger.searched(call.reader, directory, answer))
 
 
 KB_SEARCH = ToolSpec[SearchArguments, None, SearchAnswer](
