@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import select
 import time
@@ -23,11 +24,16 @@ from knowledge.errors import (
     StorageError,
 )
 
+logging.getLogger("psycopg").setLevel(logging.ERROR)  # it warns of what our callers are told anyway
+
 Connection = AsyncConnection[tuple[Any, ...]]
 Statement = tuple[bytes, Sequence[Any]]
 
-PATIENCE_S = 6.0
+PATIENCE_S = 5.0
 """The longest that one call may take, whatever the network does; the server gives up on a statement a little earlier."""
+SLOW_FAILURE_S = 1.0
+QUIET_S = 4.0
+"""After a failure that took long, calls fail at once for so long: a read that asks three things must not wait thrice."""
 MOST_CONNECTIONS = 4
 IDLE_S = 300.0
 """Firewalls forget connections that say nothing; an older one is not used again."""
@@ -44,7 +50,7 @@ DEFAULTS = {
     "tcp_user_timeout": "15000",
 }
 SESSION = b"""
-SET statement_timeout = '5s';
+SET statement_timeout = '4s';
 SET idle_in_transaction_session_timeout = '10s';
 SET default_transaction_isolation = 'read committed';
 SET timezone = 'UTC'
@@ -146,7 +152,7 @@ class Server:
 
 
 class Pool:
-    """A few connections that calls share. What fails to connect fails at once, and says why.
+    """A few connections that calls share. Who cannot be given one is told why, without waiting for a better time.
 
     A connection that the server ended while it lay idle is noticed before it is used, without asking the server.
     """
@@ -156,6 +162,7 @@ class Pool:
         self._places = anyio.Semaphore(most)
         self._idle: list[tuple[Connection, float]] = []
         self._closed = False
+        self._quiet_until, self._trouble = 0.0, ""
 
     async def read(self, statement: bytes, arguments: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return all rows. A connection that is lost meanwhile is replaced, once."""
@@ -187,12 +194,25 @@ class Pool:
 
     @contextmanager
     def _patience(self, doing: str, *, writing: bool = False) -> Iterator[None]:
+        """Bound what happens inside, and do not begin while it is known to fail slowly."""
+        began = time.monotonic()
+        if began < self._quiet_until:
+            raise DatabaseUnavailable(self.server.place, self._trouble)
         try:
             with anyio.fail_after(PATIENCE_S):
                 yield
         except TimeoutError:
+            self._heed(began, f"{doing} took longer than {PATIENCE_S:.0f} s")
             lost = OutcomeUnknown if writing else DatabaseUnavailable
-            raise lost(self.server.place, f"{doing} took longer than {PATIENCE_S:.0f} s") from None
+            raise lost(self.server.place, self._trouble) from None
+        except DatabaseUnavailable as error:
+            self._heed(began, error.reason)
+            raise
+
+    def _heed(self, began: float, trouble: str) -> None:
+        now = time.monotonic()
+        if now - began > SLOW_FAILURE_S:
+            self._quiet_until, self._trouble = now + QUIET_S, trouble
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:

@@ -43,6 +43,9 @@ ON CONFLICT (name) DO UPDATE SET
 WHERE held.holder IS NULL OR held.holder = excluded.holder OR held.expires_at <= %(now)s
 RETURNING name, holder, fence, expires_at
 """
+_EXTEND = """
+UPDATE forge.lease SET expires_at = %s WHERE name = %s AND holder = %s RETURNING name, holder, fence, expires_at
+"""
 _PUBLISH = """
 WITH counted AS (
     UPDATE forge.counter SET seq = seq + cardinality(%(keys)s::text[]) RETURNING seq
@@ -146,14 +149,22 @@ class PostgresStateStore:
 
     async def acquire_lease(self, name: str, holder: str, *, now: datetime, ttl_s: float) -> Lease | None:
         """Take or extend the lease, or return None if another holder has it."""
+        expires = _aware(now) + timedelta(seconds=ttl_s)
+        # Nearly always it is asked for by its holder, whose renewal need not wait for a disk, or is taken.
+        rows = await self._write(_EXTEND, (expires, name, holder), light=True)
+        if rows:
+            return Lease(*rows[0])
+        held = await self.lease(name)
+        if held is not None and held.expires_at > now:
+            return None
         values = {
             "name": name,
             "holder": holder,
             # The clock keeps fences growing when the state is lost or restored while the index, which remembers the
             # highest fence it met, is not.
             "first": max(1, int(now.timestamp())),
-            "now": _aware(now),
-            "expires": now + timedelta(seconds=ttl_s),
+            "now": now,
+            "expires": expires,
         }
         rows = await self._write(_TAKE, values)
         return Lease(*rows[0]) if rows else None

@@ -112,10 +112,10 @@ class Callers:
         try:
             principal = await identify(self._state, self._user, secret)
         except StorageError:
-            principal, at = self._known.get(key, (None, 0.0))
-            if principal is None or self._clock() - at > REMEMBERED_S:
+            known, at = self._known.get(key, (None, 0.0))
+            if known is None or self._clock() - at > REMEMBERED_S:
                 raise
-            return principal
+            return known
         if principal.enrolled:  # there are only so many of those, and any number of wrong secrets
             self._known[key] = (principal, self._clock())
         else:
