@@ -2,66 +2,132 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+Level = Literal["sufficient", "partial", "lost"]
 
 
 @dataclass(frozen=True, slots=True)
 class Scent:
     """Whether the shown chunks are likely to hold the answer, why, and the next step, which names a real path."""
 
-    level: Literal["sufficient", "partial", "lost"]
+    level: Level
     reason: str
     next: str
 
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """What is known of an answer. `coverage`: the share of asked words found in the best chunk, weighed by rarity.
+    """What is known of an answer. `coverage`: the share of asked words on the best shown page, weighed by rarity.
 
-    `agreement`: both engines have the best chunk among their first ten.
-    `telling`: the question has enough words that mean something to be judged by.
+    `agreement`: how high both engines have the first chunk, 1 for first in both. `nearness`: how far the nearest passage
+    stands out from the tenth to twentieth. `exact`: something bears the very name that was asked. `missing`: asked words
+    that no shown chunk has, rarest first. All shares are 0..1.
     """
 
     coverage: float
-    agreement: bool
+    agreement: float
+    nearness: float
     exact: bool
-    telling: bool
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A shown chunk, as far as the next step needs it."""
+    """A shown chunk, as far as the next step needs it; `short`: its page is so short that it is read whole."""
 
     path: str
     section: str
+    short: bool = False
 
 
-STRONG_COVERAGE = 0.75
-WEAK_COVERAGE = 0.4
+BIAS, COVERAGE, AGREEMENT, NEARNESS = -5.1, 4.7, 2.3, 2.5
+SUFFICIENT_FROM = 0.83
+LOST_BELOW = 0.2
+"""Weights of a logistic model and the chances at which the level changes; `python -m tests.benchmarks.scent` fits them."""
+
+FULL, HALF = 0.95, 0.5
+LONGEST_STEP = 150
+MOST_WORDS = 4
+SHORTEST_WORD = 4
+MOST_MISSING = 3
+_WORD = re.compile(rf"[^\W\d_]{{{SHORTEST_WORD},}}")
+
+
+def chance(signs: Signs) -> float:
+    """Return how likely it is that the shown chunks hold the answer, 0..1, as far as these signs tell."""
+    weighed = BIAS + COVERAGE * signs.coverage + AGREEMENT * signs.agreement + NEARNESS * signs.nearness
+    return 1 / (1 + math.exp(-weighed))
 
 
 def judge(signs: Signs, places: Sequence[Place], *, indexed: bool, directory: str) -> Scent:
-    """Return the scent of an answer whose chunks lie at `places`, best first."""
-    map_step = f"kb_map({directory!r}) shows what there is"
+    """Return the scent of an answer whose chunks lie at `places`, best first, searched for in `directory`."""
     if not places:
         waiting = "" if indexed else "; indexing is still under way, so ask again soon"
-        return Scent("lost", f"nothing matches{waiting}", map_step)
-    best = places[0]
-    read_step = f"kb_read({best.path!r}" + (f", section={best.section!r})" if best.section else ")")
+        return Scent("lost", f"nothing matches{waiting}", f"kb_map({_directory_of(directory)!r}) shows what there is")
     if signs.exact:
-        return Scent("sufficient", "a page or section bears this name", read_step)
-    if signs.coverage >= STRONG_COVERAGE and signs.agreement and signs.telling:
-        return Scent("sufficient", "the best chunk has the asked words and both engines agree on it", read_step)
-    if signs.coverage >= WEAK_COVERAGE:
-        return Scent("partial", f"the best chunk has asked words, but {_doubt(signs)}", read_step)
-    return Scent(
-        "lost", "few of the asked words occur together anywhere", f"{map_step}; or ask with the words its pages use"
+        return Scent("sufficient", "a page or section bears this name", _read(places[0]))
+    likely = chance(signs)
+    if likely >= SUFFICIENT_FROM:
+        return Scent("sufficient", _reason(signs), _read(places[0]))
+    if likely >= LOST_BELOW:
+        return Scent("partial", _reason(signs), _read(places[0]))
+    return Scent("lost", _reason(signs), _look_around(places))
+
+
+def _reason(signs: Signs) -> str:
+    said = [_coverage_in_words(signs), _agreement_in_words(signs)]
+    if signs.missing:
+        said.append("no hit has " + ", ".join(repr(word) for word in signs.missing[:MOST_MISSING]))
+    return "; ".join(said)
+
+
+def _coverage_in_words(signs: Signs) -> str:
+    if signs.coverage >= FULL:
+        return "one page has all asked words"
+    return f"the best page has {'most' if signs.coverage >= HALF else 'few'} of the asked words"
+
+
+def _agreement_in_words(signs: Signs) -> str:
+    if signs.agreement >= HALF:
+        return "both engines have the first hit near the top" if signs.agreement > HALF else "one engine has it first"
+    return "the engines do not agree on it"
+
+
+def _read(place: Place) -> str:
+    """Return the call that reads the section, by the end of its heading path if the whole would be too long."""
+    whole = f"kb_read({place.path!r})"
+    if place.short or not place.section:
+        return whole
+    headings = place.section.split(" > ")
+    calls = (f"kb_read({place.path!r}, section={' > '.join(headings[i:])!r})" for i in range(len(headings)))
+    return next((call for call in calls if len(call) <= LONGEST_STEP), whole)
+
+
+def _look_around(places: Sequence[Place]) -> str:
+    """Return the call for the map of the directory where most hits lie, with words that its pages use."""
+    directories = Counter(_directory_of(place.path) for place in places)
+    best = max(directories, key=lambda directory: directories[directory])  # of equals the one that was hit first
+    step = f"kb_map({best!r})"
+    used = _heading_words(place for place in places if _directory_of(place.path) == best)
+    for count in range(len(used), 0, -1):
+        told = f"{step}; its pages speak of {', '.join(used[:count])}"
+        if len(told) <= LONGEST_STEP:
+            return told
+    return step
+
+
+def _heading_words(places: Iterable[Place]) -> list[str]:
+    counted = Counter(
+        word for place in places for word in dict.fromkeys(_WORD.findall(place.section.rpartition(" > ")[2].lower()))
     )
+    return [word for word, _ in counted.most_common(MOST_WORDS)]
 
 
-def _doubt(signs: Signs) -> str:
-    if signs.coverage < STRONG_COVERAGE:
-        return "not all of them"
-    return "the engines do not agree on it" if not signs.agreement else "only one word of the question means something"
+def _directory_of(path: str) -> str:
+    return path.rpartition("/")[0] if path.endswith((".md", ".markdown", ".mdx")) else path

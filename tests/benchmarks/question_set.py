@@ -22,7 +22,7 @@ Half = Literal["calibrate", "test"]
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """A question. `quote` stands on each of `pages` and holds the answer; both are empty if the corpus has no answer.
+    """A question. `answers` are pages and, for each, a phrase on it that holds the answer; none if the corpus has none.
 
     `distance` says how far an unanswerable question lies from the corpus: `far` another world, `domain` the same trade,
     `near` shares words with pages that do not say it.
@@ -32,8 +32,7 @@ class Labelled:
     question: str
     corpus: str
     answerable: bool
-    pages: tuple[str, ...]
-    quote: str
+    answers: tuple[tuple[str, str], ...]
     distance: str
 
     @property
@@ -43,7 +42,9 @@ class Labelled:
 
     def answered_by(self, path: str, text: str) -> bool:
         """Return whether `text`, seen of the page at `path`, holds the answer."""
-        return self.answerable and path in self.pages and plain(self.quote) in plain(text)
+        quotes = [quote for page, quote in self.answers if page == path]
+        seen = plain(text) if quotes else ""
+        return any(plain(quote) in seen for quote in quotes)
 
 
 def load(corpus: str) -> list[Labelled]:
@@ -61,16 +62,16 @@ def wrong(questions: Sequence[Labelled], folder: Path) -> list[str]:
     """Return what does not hold of `questions` about the pages below `folder`, a sentence each."""
     found = []
     for asked in questions:
-        if asked.answerable and not (asked.pages and asked.quote):
-            found.append(f"{asked.id}: names no page or no quote")
-        if len(asked.quote.split()) > MOST_QUOTED_WORDS:
-            found.append(f"{asked.id}: quotes more than {MOST_QUOTED_WORDS} words")
-        for path in asked.pages:
+        if asked.answerable != bool(asked.answers):
+            found.append(f"{asked.id}: an answerable question has answers, another has none")
+        for path, quote in asked.answers:
             file = folder / path
+            if not 0 < len(quote.split()) <= MOST_QUOTED_WORDS:
+                found.append(f"{asked.id}: quotes {len(quote.split())} words, not 1 to {MOST_QUOTED_WORDS}")
             if not file.is_file():
                 found.append(f"{asked.id}: no page {path}")
-            elif not asked.answered_by(path, file.read_text(encoding="utf-8", errors="replace")):
-                found.append(f"{asked.id}: {path} does not say {asked.quote!r}")
+            elif plain(quote) not in plain(file.read_text(encoding="utf-8", errors="replace")):
+                found.append(f"{asked.id}: {path} does not say {quote!r}")
     if len({asked.id for asked in questions}) < len(questions):
         found.append("two questions have the same id")
     return found
@@ -83,8 +84,7 @@ def _labelled(line: str) -> Labelled:
         row["question"],
         row["corpus"],
         row["answerable"],
-        tuple(row.get("pages", ())),
-        row.get("quote", ""),
+        tuple((answer["page"], answer["quote"]) for answer in row.get("answers", ())),
         row.get("distance", ""),
     )
 

@@ -1,0 +1,208 @@
+"""Fit and measure scent on labelled questions.
+
+    python -m tests.benchmarks.scent kb=kb docs=FOLDER [--fit]
+
+An answer is right if a shown chunk holds the quote. With `--fit` the weights are fitted on the calibrating half, and the
+constants for `knowledge/find/scent.py` are printed; without it the constants that are there are measured. The other half
+is only ever measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import anyio
+import numpy as np
+from numpy.typing import NDArray
+
+from knowledge.find import search
+from knowledge.find.scent import LOST_BELOW, SUFFICIENT_FROM, Level, Scent, Signs, chance
+from tests.benchmarks.question_set import Half, Labelled, load
+from tests.benchmarks.served import Served, served
+
+SEED = 1
+FOLDS, REPEATS = 5, 20
+PENALTY = 2.0
+WANTED_RIGHT = 0.92
+"""Of the answers judged sufficient; above the promised 0.9, because other corpora will differ."""
+MOST_LOST = 0.08
+"""Of the answers that are right, so many may be called lost."""
+COLUMNS = (
+    "with answer",
+    "answer in the hits",
+    "then in a snippet",
+    "judged sufficient",
+    "of them right",
+    "found ones judged sufficient",
+    "found ones judged lost",
+    "without answer",
+    "of them judged lost or partial",
+)
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A question, the signs of its answer, whether a shown chunk, and a shown snippet, holds the quote."""
+
+    asked: Labelled
+    signs: Signs
+    right: bool
+    in_snippet: bool
+
+
+@contextmanager
+def noted() -> Iterator[list[Signs]]:
+    """Keep the signs of every answer that the server judges meanwhile."""
+    kept: list[Signs] = []
+    judge: Callable[..., Scent] = vars(search)["judge"]
+
+    def noting(signs: Signs, *arguments: Any, **named: Any) -> Scent:
+        kept.append(signs)
+        return judge(signs, *arguments, **named)
+
+    vars(search)["judge"] = noting  # the signs are in no answer, and what is measured is the search that is served
+    try:
+        yield kept
+    finally:
+        vars(search)["judge"] = judge
+
+
+async def collect(corpora: dict[str, Path]) -> list[Judged]:
+    """Return all labelled questions on `corpora` with what was found."""
+    judged = []
+    with noted() as kept:
+        for corpus, folder in corpora.items():
+            async with served(folder) as server:
+                for asked in load(corpus):
+                    hits = (await server.call("kb_search", query=asked.question)).said["hits"]
+                    right = any(asked.answered_by(hit["path"], _lines(server, hit)) for hit in hits)
+                    shown = any(asked.answered_by(hit["path"], hit["snippet"]) for hit in hits)
+                    judged.append(Judged(asked, kept[-1], right, shown))
+    return judged
+
+
+def _lines(server: Served, hit: dict[str, Any]) -> str:
+    text = (server.folder / hit["path"]).read_text(encoding="utf-8", errors="replace")
+    return "\n".join(text.splitlines()[hit["line_start"] - 1 : hit["line_end"]])
+
+
+def level(judged: Judged) -> Level:
+    """Return the level of an answer by the constants that are in force."""
+    if judged.signs.exact:
+        return "sufficient"
+    likely = chance(judged.signs)
+    return "sufficient" if likely >= SUFFICIENT_FROM else "partial" if likely >= LOST_BELOW else "lost"
+
+
+def fit(judged: Sequence[Judged]) -> list[str]:
+    """Return the constants that suit `judged` best, as lines of Python."""
+    signs = np.array([(j.signs.coverage, j.signs.agreement, j.signs.nearness) for j in judged])
+    right = np.array([j.right for j in judged], dtype=float)
+    bias, *weights = _logistic(signs, right)
+    chances = _held_out(signs, right)
+    order = np.argsort(-chances)
+    mean = np.cumsum(chances[order]) / np.arange(1, len(order) + 1)
+    enough = chances[order][int(np.flatnonzero(mean >= WANTED_RIGHT).max(initial=0))]
+    lost = np.quantile(chances[right > 0], MOST_LOST)
+    return [
+        f"BIAS, COVERAGE, AGREEMENT, NEARNESS = {bias:.1f}, " + ", ".join(f"{weight:.1f}" for weight in weights),
+        f"SUFFICIENT_FROM = {enough:.2f}",
+        f"LOST_BELOW = {lost:.2f}",
+    ]
+
+
+def _logistic(signs: Numbers, right: Numbers) -> Numbers:
+    """Return bias and weights by Newton's method with a ridge on standardised signs, given for the signs as they are."""
+    middle, spread = signs.mean(axis=0), signs.std(axis=0) + 1e-9
+    x = np.column_stack([np.ones(len(signs)), (signs - middle) / spread])
+    ridge = PENALTY * np.diag([1e-9] + [1.0] * signs.shape[1])
+    weights = np.zeros(x.shape[1])
+    for _ in range(50):
+        likely = 1 / (1 + np.exp(-x @ weights))
+        slope = x.T @ (right - likely) - ridge @ weights
+        weights = weights + np.linalg.solve((x.T * (likely * (1 - likely))) @ x + ridge, slope)
+    plain = weights[1:] / spread
+    return np.concatenate([[weights[0] - plain @ middle], plain])
+
+
+def _held_out(signs: Numbers, right: Numbers) -> Numbers:
+    """Return for each answer the mean chance by models that were fitted without it."""
+    order, logits = list(range(len(right))), np.zeros(len(right))
+    shuffled = random.Random(SEED)
+    for _ in range(REPEATS):
+        shuffled.shuffle(order)
+        for fold in range(FOLDS):
+            out = order[fold::FOLDS]
+            kept = [i for i in order if i not in set(out)]
+            bias, *weights = _logistic(signs[kept], right[kept])
+            logits[out] += (bias + signs[out] @ np.array(weights)) / REPEATS
+    chances: Numbers = 1 / (1 + np.exp(-logits))
+    return chances
+
+
+def table(judged: Sequence[Judged]) -> list[str]:
+    """Return a Markdown table: how scent does on each half of each corpus."""
+    lines = [f"| half | corpus | {' | '.join(COLUMNS)} |", "| --- | --- |" + " ---: |" * len(COLUMNS)]
+    halves: tuple[Half, ...] = ("calibrate", "test")
+    corpora = list(dict.fromkeys(j.asked.corpus for j in judged))
+    for half in halves:
+        for corpus in [*corpora, "all"]:
+            these = [j for j in judged if j.asked.half == half and corpus in (j.asked.corpus, "all")]
+            lines.append(f"| {half} | {corpus} | " + " | ".join(_cells(these)) + " |")
+    return lines
+
+
+def _cells(judged: Sequence[Judged]) -> list[str]:
+    answerable = [j for j in judged if j.asked.answerable]
+    found = [j for j in answerable if j.right]
+    without = [j for j in judged if not j.asked.answerable]
+    enough = [j for j in judged if level(j) == "sufficient"]
+    return [
+        str(len(answerable)),
+        _share(j.right for j in answerable),
+        _share(j.in_snippet for j in found),
+        str(len(enough)),
+        _share(j.right for j in enough),
+        _share(level(j) == "sufficient" for j in found),
+        _share(level(j) == "lost" for j in found),
+        str(len(without)),
+        _share(level(j) != "sufficient" for j in without),
+    ]
+
+
+def _share(values: Iterator[bool]) -> str:
+    known = list(values)
+    return f"{fmean(known):.0%}" if known else "-"
+
+
+def main() -> int:
+    """Print constants or numbers; 1 if a promise is not kept on the half that nothing was fitted on."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.scent", description=__doc__)
+    parser.add_argument("corpora", nargs="+", metavar="CORPUS=FOLDER")
+    parser.add_argument("--fit", action="store_true", help="print the constants that suit the calibrating half")
+    args = parser.parse_args()
+    corpora = {name: Path(folder).absolute() for name, _, folder in (given.partition("=") for given in args.corpora)}
+    judged = anyio.run(collect, corpora)
+    if args.fit:
+        print("\n".join(fit([j for j in judged if j.asked.half == "calibrate"])))
+    print("\n".join(table(judged)))
+    kept_apart = [j for j in judged if j.asked.half == "test"]
+    enough = [j for j in kept_apart if level(j) == "sufficient"]
+    without = [j for j in kept_apart if not j.asked.answerable]
+    right = math.fsum(j.right for j in enough) >= 0.9 * len(enough)
+    doubted = math.fsum(level(j) != "sufficient" for j in without) >= 0.8 * len(without)
+    return 0 if right and doubted else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,59 @@
+"""A knowledge base behind the real server, asked by an in-memory client: what a model would see, to the character."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+from mcp import Client
+from mcp_types import TextContent
+
+from knowledge.tokens import count_tokens
+from mcp_server.app import open_app
+from mcp_server.settings import Settings
+from tests.benchmarks.processes import ROOT
+
+STATES = ROOT / ".bench" / "states"
+LOOK_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One answer: parsed, and the tokens that it costs a model to read; an error's text is under `error`."""
+
+    said: dict[str, Any]
+    tokens: int
+
+
+class Served:
+    """Calls tools as a host would."""
+
+    def __init__(self, client: Client, folder: Path) -> None:
+        self._client, self.folder = client, folder
+
+    async def call(self, tool: str, **arguments: object) -> Seen:
+        """Return what `tool` answers; the text is what counts, as not every host shows structured content."""
+        result = await self._client.call_tool(tool, arguments)
+        text = "".join(part.text for part in result.content if isinstance(part, TextContent))
+        said = {"error": text} if result.is_error else json.loads(text)
+        return Seen(said, count_tokens(text))
+
+
+@asynccontextmanager
+async def served(folder: Path) -> AsyncIterator[Served]:
+    """Yield the server over `folder`, an absolute path, once all there is indexed; its state is kept between runs."""
+    state = STATES / hashlib.sha256(str(folder).encode()).hexdigest()[:12]
+    async with open_app(Settings(kb=folder, state_dir=state)) as app, Client(app.server) as client:
+        asker = Served(client, folder)
+        while True:
+            indexed = (await asker.call("kb_search", query="everything", limit=1)).said["indexed"]
+            if indexed["done"] >= indexed["total"] > 0:
+                break
+            await anyio.sleep(LOOK_S)
+        yield asker

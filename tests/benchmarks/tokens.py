@@ -1,0 +1,234 @@
+"""How many tokens a model reads until it has seen the answer, by three ways of looking for it.
+
+    python -m tests.benchmarks.tokens kb=kb docs=FOLDER [--json FILE]
+
+- *whole files*: search, then read the whole file of hit 1, 2, ... until the quote was seen;
+- *sections*: search, then read the section of hit 1, 2, ...;
+- *circles*: a search with few hits; if no snippet has it, what `scent.next` says, then the sections of the hits, then a
+  search inside the page that they lie on.
+
+Each may make the same number of calls. Tokens are the characters of the answers' JSON text / 4.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import anyio
+
+from tests.benchmarks.docs_corpus import quantiles, sizes
+from tests.benchmarks.question_set import Labelled, load
+from tests.benchmarks.served import Seen, Served, served
+
+CALLS = 6
+"""Tool calls that each way may make for one question: a search and five more."""
+FEW = 3
+AT = (0.25, 0.5, 0.75, 0.95)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one way needed for one question; `hit` is False if the answer was not seen within the calls."""
+
+    id: str
+    corpus: str
+    way: str
+    hit: bool
+    tokens: int
+    calls: int
+
+
+Steps = AsyncIterator[tuple[str, dict[str, object]]]
+
+
+class Reader:
+    """A model that reads what tools answer and stops as soon as it has seen the answer."""
+
+    def __init__(self, server: Served, asked: Labelled, *, snippets_count: bool) -> None:
+        self._server, self._asked, self._snippets_count = server, asked, snippets_count
+        self.tokens, self.calls, self.hit = 0, 0, False
+
+    @property
+    def may_go_on(self) -> bool:
+        """Return whether the answer was not seen yet and there are calls left."""
+        return not self.hit and self.calls < CALLS
+
+    async def search(self, **arguments: object) -> dict[str, Any]:
+        """Return what kb_search answers; its snippets are looked at if they count for this way."""
+        seen = await self._call("kb_search", {"query": self._asked.question, **arguments})
+        if self._snippets_count:
+            self._look((hit["path"], hit["snippet"]) for hit in seen.said.get("hits", ()))
+        return seen.said
+
+    async def read(self, path: str, section: str | None = None, *, whole: bool = False) -> None:
+        """Read a page, or a section; a long one page by page until the answer was seen, as one call."""
+        offset: int | None = 0
+        first = True
+        while offset is not None and not self.hit:
+            arguments: dict[str, object] = {"path": path, "offset": offset}
+            arguments |= {"section": section} if section else {}
+            arguments |= {"view": "full"} if whole else {}
+            seen = await self._call("kb_read", arguments, counts=first)
+            self._look([(seen.said.get("path", ""), seen.said.get("text", ""))])
+            offset = seen.said.get("next_offset")
+            first = False
+
+    async def follow(self, step: str) -> bool:
+        """Take the step that an answer suggests, written as a call; return whether it was one that shows text."""
+        call = _parsed(step)
+        if call is None or not self.may_go_on:
+            return False
+        tool, arguments = call
+        if tool == "kb_read":
+            await self.read(**arguments)
+        elif tool == "kb_search":
+            await self.search(**arguments)
+        else:
+            await self._call(tool, arguments)
+        return True
+
+    async def _call(self, tool: str, arguments: dict[str, object], *, counts: bool = True) -> Seen:
+        seen = await self._server.call(tool, **arguments)
+        self.tokens += seen.tokens
+        self.calls += counts
+        return seen
+
+    def _look(self, texts: Any) -> None:
+        self.hit = self.hit or any(self._asked.answered_by(path, text) for path, text in texts)
+
+
+async def whole_files(reader: Reader) -> None:
+    """Search, then read every page that was hit from beginning to end."""
+    answer = await reader.search()
+    for path in dict.fromkeys(hit["path"] for hit in answer["hits"]):
+        if reader.may_go_on:
+            await reader.read(path, whole=True)
+
+
+async def sections(reader: Reader) -> None:
+    """Search, then read every section that was hit."""
+    answer = await reader.search()
+    for path, section in dict.fromkeys((hit["path"], hit["section"]) for hit in answer["hits"]):
+        if reader.may_go_on:
+            await reader.read(path, section)
+
+
+async def circles(reader: Reader) -> None:
+    """Search for few, then go inwards as the answers suggest."""
+    answer = await reader.search(limit=FEW)
+    hits = answer["hits"]
+    await reader.follow(answer["scent"]["next"])
+    pages = list(dict.fromkeys(hit["path"] for hit in hits))
+    done = {answer["scent"]["next"]}
+    for hit in hits:
+        step = f"kb_read({hit['path']!r}, section={hit['section']!r})"
+        if reader.may_go_on and step not in done and _is_cut(hit["snippet"]):
+            await reader.read(hit["path"], hit["section"])
+    for path in pages:
+        if reader.may_go_on:
+            await reader.search(path=path, limit=FEW)
+    if reader.may_go_on and answer["next_cursor"]:
+        await reader.search(limit=FEW, cursor=answer["next_cursor"])
+
+
+WAYS: dict[str, tuple[Callable[[Reader], Awaitable[None]], bool]] = {
+    "whole files": (whole_files, False),
+    "sections": (sections, False),
+    "circles": (circles, True),
+    "whole files, or a snippet": (whole_files, True),
+    "sections, or a snippet": (sections, True),
+}
+"""Each way, and whether an answer that stands in a snippet ends the search; the first two read on to be sure."""
+
+
+def _is_cut(snippet: str) -> bool:
+    return snippet.startswith("...") or snippet.endswith("...")
+
+
+def _parsed(step: str) -> tuple[str, dict[str, Any]] | None:
+    """Return the tool and arguments of a step that begins as a call, `kb_read('a.md', section='B')`."""
+    for end in range(len(step), 0, -1):
+        if step[end - 1] != ")":
+            continue
+        try:
+            call = ast.parse(step[:end], mode="eval").body
+        except SyntaxError:
+            continue
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
+            named = {word.arg: ast.literal_eval(word.value) for word in call.keywords if word.arg}
+            if call.args:
+                named["query" if call.func.id == "kb_search" else "path"] = ast.literal_eval(call.args[0])
+            return call.func.id, named
+    return None
+
+
+async def measure(corpora: dict[str, Path]) -> list[Found]:
+    """Return what every way needed for every question that has an answer."""
+    found = []
+    for corpus, folder in corpora.items():
+        async with served(folder) as server:
+            for asked in load(corpus):
+                for way, (go, snippets_count) in WAYS.items():
+                    if asked.answerable:
+                        reader = Reader(server, asked, snippets_count=snippets_count)
+                        await go(reader)
+                        found.append(Found(asked.id, corpus, way, reader.hit, reader.tokens, reader.calls))
+    return found
+
+
+def table(found: Sequence[Found]) -> list[str]:
+    """Return a Markdown table: a line for each way and corpus, and for all together."""
+    lines = [
+        "| corpus | way | answers seen | tokens, mean | " + " | ".join(f"{q:.0%}" for q in AT) + " | calls |",
+        "| --- | --- | ---: | ---: |" + " ---: |" * (len(AT) + 1),
+    ]
+    corpora = list(dict.fromkeys(one.corpus for one in found))
+    for corpus in [*corpora, "all"] if len(corpora) > 1 else corpora:
+        for way in WAYS:
+            these = [one for one in found if one.way == way and corpus in (one.corpus, "all")]
+            spent = sorted(one.tokens for one in these)
+            cells = [f"{mean(one.hit for one in these):.0%}", f"{mean(spent):,.0f}"]
+            cells += [f"{value:,.0f}" for value in quantiles(spent, AT)] + [f"{mean(one.calls for one in these):.1f}"]
+            lines.append(f"| {corpus} | {way} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def main() -> int:
+    """Measure and print the table; 1 if the circles cost more than was promised."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.tokens", description=__doc__)
+    parser.add_argument("corpora", nargs="+", metavar="CORPUS=FOLDER")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write what each question needed there")
+    args = parser.parse_args()
+    corpora = {name: Path(folder).absolute() for name, _, folder in (given.partition("=") for given in args.corpora)}
+    for name, folder in corpora.items():
+        pages = sizes(folder)
+        shown = ", ".join(f"{size:,.0f}" for size in quantiles(pages, AT))
+        print(f"{name}: {len(pages):,} pages; tokens of a page, quarter, half, three quarters, 95%: {shown}")
+    found = anyio.run(measure, corpora)
+    print("\n".join(table(found)))
+    if args.json:
+        rows = [{"id": o.id, "way": o.way, "hit": o.hit, "tokens": o.tokens, "calls": o.calls} for o in found]
+        args.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    spent = {way: sum(one.tokens for one in found if one.way == way) for way in WAYS}
+    hits = {way: sum(one.hit for one in found if one.way == way) for way in WAYS}
+    kept = (
+        spent["circles"] <= 0.4 * spent["whole files"]
+        and spent["circles"] <= spent["sections"]
+        and hits["circles"] >= max(hits["whole files"], hits["sections"])
+    )
+    print(
+        f"circles / whole files: {spent['circles'] / spent['whole files']:.2f}; promised: {'kept' if kept else 'NOT kept'}"
+    )
+    return 0 if kept else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
