@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from knowledge.storage.ports import Position
+from knowledge.storage.ports import Position, StateStore
+from knowledge.storage.postgres_state import PostgresStateStore
 from knowledge.storage.sqlite_index import SqliteIndexStore
 from knowledge.storage.sqlite_state import SqliteStateStore
 
@@ -47,9 +48,15 @@ from pathlib import Path
 from knowledge.storage.ports import Standing
 from knowledge.storage.sqlite_state import SqliteStateStore
 
+async def opened(where, schema):
+    if not schema:
+        return await SqliteStateStore.open(Path(where))
+    from knowledge.storage.postgres_state import PostgresStateStore
+    return await PostgresStateStore.open(where, schema)
+
 async def main():
     now = datetime(2026, 3, 1, tzinfo=UTC)
-    store = await SqliteStateStore.open(Path(sys.argv[1]))
+    store = await opened(*sys.argv[1:])
     await store.acquire_lease("index", "victim", now=now, ttl_s=30)
     for turn in itertools.count(1):
         await store.set_standing(Standing("ada", turn / 1000, 0.0, 5.0, False, now), reason=str(turn), by="server")
@@ -59,9 +66,9 @@ asyncio.run(main())
 """
 
 
-def kill_after(script: str, path: Path, lines: int) -> int:
+def kill_after(script: str, lines: int, *words: str) -> int:
     """Run the script, kill it while it works on what follows its line number `lines`, return what it said last."""
-    child = subprocess.Popen([sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen([sys.executable, "-c", script, *words], stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
     try:
         for _ in range(lines):
@@ -77,7 +84,7 @@ def kill_after(script: str, path: Path, lines: int) -> int:
 @pytest.mark.parametrize("lines", [1, 2, 5])
 async def test_an_index_killed_while_applying_holds_whole_batches_only(tmp_path: Path, lines: int) -> None:
     path = tmp_path / "index.db"
-    kill_after(INDEXING, path, lines)
+    kill_after(INDEXING, lines, str(path))
     store = await SqliteIndexStore.open(path)
     assert store.rebuilt is None
     assert await store.check() == []
@@ -94,10 +101,18 @@ async def test_an_index_killed_while_applying_holds_whole_batches_only(tmp_path:
 
 
 @pytest.mark.parametrize("lines", [1, 7])
-async def test_what_a_killed_process_had_acknowledged_is_still_there(tmp_path: Path, lines: int) -> None:
-    path = tmp_path / "state.db"
-    kill_after(TRUSTING, path, lines)
-    store = await SqliteStateStore.open(path)
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+async def test_what_a_killed_process_had_acknowledged_is_still_there(
+    tmp_path: Path, lines: int, engine: str, schema: str, request: pytest.FixtureRequest
+) -> None:
+    store: StateStore
+    if engine == "sqlite":
+        kill_after(TRUSTING, lines, str(tmp_path / "state.db"), "")
+        store = await SqliteStateStore.open(tmp_path / "state.db")
+    else:
+        url = request.getfixturevalue("postgres").url()
+        kill_after(TRUSTING, lines, url, schema)
+        store = await PostgresStateStore.open(url, schema)
     assert await store.check() == []
     standing = await store.standing("ada")
     newest = (await store.history("ada", limit=1))[0]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import shutil
 import stat
 from pathlib import Path
 
 import pytest
 
 from knowledge.errors import UnsafeStateDirectory
-from knowledge.storage.places import server_index_name, state_dir_for
+from knowledge.storage.places import default_schema, indexing_lease, server_index_name, state_dir_for
 
 
 @pytest.fixture(autouse=True)
@@ -75,3 +76,23 @@ def test_an_index_on_a_server_has_a_name_of_its_own_that_stays(tmp_path: Path) -
     assert re.fullmatch(r"forge-notes-[0-9a-f]{10}", name)
     assert server_index_name(one) == name
     assert server_index_name(other) != name
+
+
+def test_a_schema_is_named_after_the_folder_and_its_path(tmp_path: Path) -> None:
+    """Two knowledge bases must not share their trust because their folders are called the same."""
+    one, two = tmp_path / "a" / "Team Notes (2026)", tmp_path / "b" / "Team Notes (2026)"
+    assert default_schema(one).startswith("forge_team_notes_2026_")
+    assert default_schema(one) != default_schema(two)
+    assert default_schema(tmp_path / ("x" * 200)) == default_schema(tmp_path / "y" / ".." / ("x" * 200))
+    assert len(default_schema(tmp_path / ("x" * 200))) <= 63
+    assert default_schema(tmp_path / "заметки").startswith("forge_knowledge_")
+
+
+def test_every_process_of_a_machine_names_the_lease_on_an_index_alike_and_no_other_index_so(tmp_path: Path) -> None:
+    names = set()
+    for name in ("one", "two", "one"):
+        (tmp_path / name).mkdir(exist_ok=True)
+        names.add(indexing_lease(tmp_path / name))
+    assert len(names) == 2
+    shutil.copytree(tmp_path / "one", tmp_path / "copy")
+    assert indexing_lease(tmp_path / "copy") not in names

@@ -39,6 +39,8 @@ def test_a_path_in_the_file_is_relative_to_the_file(tmp_path: Path) -> None:
     [
         ({"FORGE_READ_ONLY": "perhaps"}, "FORGE_READ_ONLY", "neither true nor false"),
         ({"FORGE_TOOLSETS": "knowledge,magic"}, "FORGE_TOOLSETS", "'magic' is no toolset"),
+        ({"FORGE_DATABASE_SCHEMA": "public"}, "FORGE_DATABASE_SCHEMA", "a schema of its own"),
+        ({"FORGE_DATABASE_SCHEMA": 'a"; DROP'}, "FORGE_DATABASE_SCHEMA", "lower-case letters"),
         ({"FORGE_HTTP": "8000"}, "FORGE_HTTP", "HOST:PORT"),
         ({"FORGE_HTTP": "0.0.0.0:8000"}, "FORGE_HTTP", "loopback"),
         ({"FORGE_EMBEDDER": "oracle"}, "FORGE_EMBEDDER", "not available"),
@@ -75,6 +77,47 @@ def test_the_secret_is_not_in_what_is_printed(tmp_path: Path) -> None:
     settings = load({}, {"FORGE_ENROLMENT": "s3cret-value"}, cwd=tmp_path)
     assert settings.enrolment == "s3cret-value"
     assert "s3cret-value" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://u:p%40ss@db.example.org:5432/forge?sslmode=verify-full",
+        "postgres://u@[::1]:5432/forge",
+        "postgresql://u:p@one:5432,two:5433/forge",
+        "postgresql:///forge?host=/var/run/postgresql",
+    ],
+)
+def test_a_database_is_named_by_a_url_that_is_never_printed(url: str, tmp_path: Path) -> None:
+    settings = load({}, {"FORGE_DATABASE_URL": url}, cwd=tmp_path)
+    assert settings.database_url == url
+    assert url not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mysql://u:hunter2@db/forge",
+        "u:hunter2@db/forge",
+        "postgresql://u:hunter2@word@db/forge",
+        "postgresql://u:hunter2/word@db/forge",
+        "postgresql://u:hunter2#word@db/forge",
+        "postgresql://u:hunter2?word@db/forge",
+        "postgresql://u:hunter2:word@db/forge",
+        "postgresql://u:hunter2%word@db/forge",
+        "postgresql://u:hunter2 word@db/forge",
+        "postgresql://u:[hunter2@db/forge",
+        "postgresql://u:hunter2@db:port/forge",
+        "host=db password=hunter2",
+    ],
+)
+def test_a_database_url_that_could_be_misread_is_refused_without_repeating_it(url: str, tmp_path: Path) -> None:
+    """What libpq cannot read it quotes: a password with a slash would be in its message as a port."""
+    with pytest.raises(BadSetting, match="it is not like postgresql://") as caught:
+        load({}, {"FORGE_DATABASE_URL": url}, cwd=tmp_path)
+    shown = f"{caught.value} {caught.value.__cause__} {caught.value.__context__}"
+    assert "hunter2" not in shown
+    assert "word@" not in shown
 
 
 def test_ipv6_loopback_is_understood(tmp_path: Path) -> None:
