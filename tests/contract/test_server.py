@@ -217,6 +217,29 @@ async def test_resources_prompts_and_completions_lead_to_the_same_pages(connect:
         assert "guides/deploy.md" in prompt.messages[0].content.text
 
 
+async def test_who_searches_a_directory_unseen_is_nudged_once_to_its_map(connect: Connect) -> None:
+    """Design, section 4: results and a nudge naming the map, never a refusal; once per place and hour."""
+    async with connect() as client:
+        first = await call(client, "kb_search", query="roll back", path="guides")
+        assert first["hits"]
+        assert "kb_map('guides')" in first["nudge"]
+        assert (await call(client, "kb_search", query="roll back", path="guides"))["nudge"] is None
+        await call(client, "kb_map", path="decisions")
+        assert (await call(client, "kb_search", query="queue", path="decisions"))["nudge"] is None
+        assert (await call(client, "kb_search", query="queue", path="guides/deploy.md"))["nudge"] is None
+
+
+async def test_the_ledger_is_shared_by_processes_and_kept(settings: Settings) -> None:
+    """Issue: circles as state. Nothing is kept in a worker's memory."""
+    async with over_stdio(settings, "auto") as one:
+        await call(one, "kb_map", path="guides")
+        async with over_stdio(settings, "auto") as two:
+            assert (await call(two, "kb_search", query="roll back", path="guides"))["nudge"] is None
+    async with over_stdio(settings, "auto") as later:
+        assert (await call(later, "kb_search", query="roll back", path="guides"))["nudge"] is None
+        assert (await call(later, "kb_search", query="queue", path="decisions"))["nudge"] is not None
+
+
 async def test_a_long_page_is_shown_by_its_outline_and_read_by_section_or_page(connect: Connect) -> None:
     async with connect() as client:
         page = await call(client, "kb_read", path="long.md")

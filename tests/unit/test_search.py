@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -153,9 +157,75 @@ async def test_an_answer_that_lacks_what_was_asked_says_so(base: Base) -> None:
     assert "kb_map" in answer.scent.next
 
 
-async def test_snippets_keep_to_the_budget(base: Base) -> None:
-    answer = await base.finder.search("sentence about gardening", limit=20)
-    assert sum(len(hit.snippet) for hit in answer.hits) <= 1500 * 4
+@pytest.mark.parametrize("limit", [1, 8, 50])
+@pytest.mark.parametrize(
+    "query", ["sentence about gardening", "what is in guides", "how is the payment service deployed"]
+)
+async def test_a_whole_answer_keeps_to_its_tokens(base: Base, query: str, limit: int) -> None:
+    """Issue: at most a configured number of tokens; counted as a model sees them, characters of the JSON / 4."""
+    answer = await base.finder.search(query, limit=limit)
+    told = json.dumps(asdict(answer), ensure_ascii=False, separators=(",", ":"))
+    assert len(told) / 4 <= 1500
+    assert all(hit.snippet for hit in answer.hits)
+
+
+async def test_what_does_not_fit_is_on_the_next_page(base: Base) -> None:
+    everything: list[str] = []
+    cursor = None
+    while True:
+        answer = await base.finder.search("sentence about gardening", mode="discovery", limit=50, cursor=cursor)
+        everything += [f"{hit.path}#{hit.section}" for hit in answer.hits]
+        cursor = answer.next_cursor
+        if cursor is None:
+            break
+    assert len(everything) == len(set(everything)) >= 12
+
+
+@pytest.mark.parametrize("query", ["what's in guides", "list guides", "show me the guides", "guides/", "Guides"])
+async def test_a_question_for_a_place_gets_the_place_first_and_few_chunks(base: Base, query: str) -> None:
+    """Issue: navigation answers with the map entry or document first and a few chunks."""
+    answer = await base.finder.search(query, mode="navigation", limit=8)
+    assert (answer.pages[0].path, answer.pages[0].kind) == ("guides", "directory")
+    assert answer.pages[0].line == "Guides: How we do things."
+    assert {"guides/deploy.md", "guides/onboarding.md"} <= {page.path for page in answer.pages}
+    assert len(answer.hits) <= 3
+
+
+async def test_a_page_that_is_asked_for_comes_first(base: Base) -> None:
+    answer = await base.finder.search("where is the onboarding page", mode="navigation")
+    assert answer.pages[0].path == "guides/onboarding.md"
+
+
+async def test_a_place_is_looked_for_where_the_search_is(base: Base) -> None:
+    answer = await base.finder.search("open the guides", mode="navigation", path="decisions")
+    assert all(page.path.startswith("decisions") for page in answer.pages)
+
+
+async def test_chunks_of_a_page_stand_together_with_the_line_of_each_page(base: Base) -> None:
+    """Issue: discovery with chunks, grouped by document, and the map line of each."""
+    answer = await base.finder.search("payment service secrets sentence gardening queue router", mode="discovery")
+    found = [hit.path for hit in answer.hits]
+    assert len(found) > len(set(found)) > 1
+    assert [path for path, _ in itertools.groupby(found)] == list(dict.fromkeys(found))
+    assert [page.path for page in answer.pages] == list(dict.fromkeys(found))
+    assert answer.pages[0].path == answer.hits[0].path
+
+
+async def test_a_page_indexed_anew_is_not_shown_again(base: Base) -> None:
+    """Cursors name what was shown by what it says: a new number for the same text is not news."""
+    first = await base.finder.search("sentence about gardening", mode="discovery", limit=5)
+    page = base.folder / "long.md"
+    page.write_text(page.read_text(encoding="utf-8") + "\n## Part 99\n\nUnrelated.\n", encoding="utf-8")
+    await base.indexer.reconcile(1)
+    second = await base.finder.search("sentence about gardening", mode="discovery", limit=50, cursor=first.next_cursor)
+    assert not {hit.snippet for hit in first.hits} & {hit.snippet for hit in second.hits}
+    assert not {hit.section for hit in first.hits} & {hit.section for hit in second.hits}
+
+
+async def test_a_hit_says_when_its_page_was_written(base: Base) -> None:
+    answer = await base.finder.search("canary")
+    written = datetime.fromisoformat(answer.hits[0].modified)
+    assert abs(written.timestamp() - (base.folder / "guides/deploy.md").stat().st_mtime) < 1
 
 
 async def test_the_same_question_has_the_same_answer(base: Base) -> None:
