@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
+from typing import NamedTuple
 
 from knowledge.find.analysis import stem, words
 from knowledge.find.question import Question
@@ -19,8 +21,10 @@ LOOKED_AT = 8
 """Shown chunks that are looked into."""
 LOOKED_CHARACTERS = 4_000
 """Of one chunk; only an uncut table or fence has more."""
-MOST_RUNS = 6
-"""Places of a chunk that are looked at for one word; ordinary beginnings such as `con` are everywhere."""
+MOST_ALIKE = 6
+"""Words of a chunk that are stemmed for one asked word; ordinary beginnings such as `con` are everywhere."""
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
+_LETTERS = re.compile(r"[^\W_]*")
 REST = slice(9, 20)
 """The tenth to the twentieth nearest passage: what lies about as near to any question."""
 
@@ -56,53 +60,62 @@ def _coverage(rarity: Mapping[str, float], pages: Mapping[int, Mapping[str, floa
 
 def _by_page(terms: Sequence[QueryTerm], rows: Sequence[ChunkRow]) -> Mapping[int, dict[str, float]]:
     """Return for each page which asked words its chunks have, each with the weight of the form that was found."""
+    looked_for = [_looked_for(term) for term in terms]
     pages: dict[int, dict[str, float]] = {}
     for row in rows:
         page = pages.setdefault(row.doc, {})
-        for word, weight in _words_had(terms, row):
+        wanted = [one for one in looked_for if page.get(one.word, 0.0) < 1.0]
+        text = f"{' '.join(row.section)} {row.title} {row.text[:LOOKED_CHARACTERS]}"
+        for word, weight in _had(wanted, text, row.language):
             page[word] = max(weight, page.get(word, 0.0))
     return pages
 
 
-def _words_had(terms: Sequence[QueryTerm], row: ChunkRow) -> Iterator[tuple[str, float]]:
-    text = f"{' '.join(row.section)} {row.title} {row.text[:LOOKED_CHARACTERS]}"
-    if not text.isascii():  # accents fold, and not every script has blanks
-        stems = {stem(word, row.language) for word in set(words(text))}
-        yield from _had_of(terms, stems)
-        return
+class _LookedFor(NamedTuple):
+    """An asked word, the terms that count as it with their weights, and how words begin that may become such a term."""
+
+    word: str
+    weights: Mapping[str, float]
+    beginnings: tuple[str, ...]
+
+
+def _looked_for(term: QueryTerm) -> _LookedFor:
+    beginnings = {form[: max(ALIKE_LETTERS, len(form) - 1)] for form, _ in term.alternatives}
+    shortest = tuple(
+        one for one in beginnings if not any(one != other and one.startswith(other) for other in beginnings)
+    )
+    return _LookedFor(term.word, dict(term.alternatives), shortest)
+
+
+def _had(terms: Sequence[_LookedFor], text: str, language: str) -> Iterator[tuple[str, float]]:
+    """Yield which of `terms` are in `text`. Only words that begin like one of them are stemmed: that is what costs."""
     lower = text.lower()
+    # Accents fold, and not every script has blanks; dashes and quotes change nothing.
+    every = set(words(text)) if any(map(str.isalpha, _NOT_ASCII.findall(text))) else None
     for term in terms:
-        beginnings = {form[:ALIKE_LETTERS] for form, _ in term.alternatives}
-        if any(beginning in lower for beginning in beginnings):
-            stems = {
-                stem(word, row.language)
-                for start in beginnings
-                for run in _runs(text, lower, start)
-                for word in words(run)
-            }
-            yield from _had_of((term,), stems)
-
-
-def _had_of(terms: Sequence[QueryTerm], stems: set[str]) -> Iterator[tuple[str, float]]:
-    for term in terms:
-        weight = max((weight for form, weight in term.alternatives if form in stems), default=0.0)
+        weight = 0.0
+        if every is not None:
+            alike: Iterable[str] = (word for word in every if word.startswith(term.beginnings))
+        else:
+            alike = (word for beginning in term.beginnings for word in _alike(lower, beginning))
+        for word in alike:
+            weight = max(weight, term.weights.get(stem(word, language), 0.0))
         if weight:
             yield term.word, weight
 
 
-def _runs(text: str, lower: str, beginning: str) -> set[str]:
-    """Return the runs between blanks in which `beginning` occurs; taking all of a text apart costs ten times this."""
-    runs: set[str] = set()
-    at = lower.find(beginning)
-    while at >= 0 and len(runs) < MOST_RUNS:
-        start, end = at, at + len(beginning)
-        while start and not text[start - 1].isspace():
-            start -= 1
-        while end < len(text) and not text[end].isspace():
-            end += 1
-        runs.add(text[start:end])
-        at = lower.find(beginning, end)
-    return runs
+def _alike(text: str, beginning: str) -> set[str]:
+    """Return the words of `text` that begin with `beginning`; taking all of it apart costs ten times this."""
+    found: set[str] = set()
+    at = text.find(beginning)
+    while at >= 0 and len(found) < MOST_ALIKE:
+        end = at + len(beginning)
+        if not at or not text[at - 1].isalnum():
+            rest = _LETTERS.match(text, end)
+            end = rest.end() if rest else end
+            found.add(text[at:end])
+        at = text.find(beginning, end)
+    return found
 
 
 def _agreement(best: int, ranking: Ranking) -> float:
