@@ -34,6 +34,7 @@ class LocalQdrant(AsyncQdrantClient):
 
 
 _LOCAL: dict[str, LocalQdrant] = {}
+_LINES: dict[str, list[QdrantLine]] = {}
 
 
 @asynccontextmanager
@@ -53,10 +54,13 @@ async def server_place(folder: Path) -> AsyncIterator[str]:
     if not url:
         pytest.skip("no Qdrant server: FORGE_TEST_QDRANT_URL is not set")
     name = f"{NAME}-{secrets.token_hex(4)}"
+    place = f"{folder}|{name}"
     line = QdrantLine.to(server())
     try:
-        yield f"{folder}|{name}"
+        yield place
     finally:
+        for opened in _LINES.pop(place, []):
+            await opened.close()
         for collection in (await line.do(lambda client: client.get_collections())).collections:
             if collection.name.startswith(name):
                 await line.do(lambda client, one=collection.name: client.delete_collection(one))  # type: ignore[misc]  # the default binds the name
@@ -77,7 +81,9 @@ def line_to(place: str) -> tuple[QdrantLine, str, Path]:
     """Return a new line to the place, the knowledge base's name there, and the folder."""
     folder, _, name = place.partition("|")
     if name:
-        return QdrantLine.to(server()), name, Path(folder)
+        line = QdrantLine.to(server())
+        _LINES.setdefault(place, []).append(line)
+        return line, name, Path(folder)
     local = _LOCAL[folder]
     return QdrantLine(lambda: local, "local mode"), NAME, Path(folder)
 
@@ -91,8 +97,11 @@ def engine_at(
     through: Callable[[QdrantLine], QdrantLine] = lambda line: line,
 ) -> QdrantEngine:
     """Open an engine at the place; any number may be open at once."""
-    line, name, folder = line_to(place)
-    return QdrantEngine(through(line), name, lock=folder / "qdrant.lock", terms=terms, options=options, store=store)
+    plain, name, folder = line_to(place)
+    line = through(plain)
+    if line is not plain and place in _LINES:
+        _LINES[place].append(line)
+    return QdrantEngine(line, name, lock=folder / "qdrant.lock", terms=terms, options=options, store=store)
 
 
 PLACES = {"qdrant-local": local_place, "qdrant-server": server_place}
