@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Literal
 
 from knowledge.paths import MARKDOWN_SUFFIXES
@@ -52,14 +54,19 @@ def entry_tokens(entry: Entry) -> int:
     return (written + ENTRY_CHARACTERS) // 4
 
 
-def within_tokens(entries: Sequence[Entry], tokens: int) -> list[Entry]:
-    """Return all entries, their summaries cut short or left out as far as `tokens` demand; names are never cut."""
+def within_tokens(entries: Sequence[Entry], tokens: int, *, most: int) -> list[Entry]:
+    """Return the entries, their summaries cut short or left out as far as `tokens` demand.
+
+    Without summaries they may take up to `most` tokens; only then the last ones are left out. Names are never cut.
+    """
     if sum(map(entry_tokens, entries)) <= tokens:
         return list(entries)
     short = [replace(entry, summary=_cut(entry.summary)) for entry in entries]
     if sum(map(entry_tokens, short)) <= tokens:
         return short
-    return [replace(entry, summary="") for entry in entries]
+    bare = [replace(entry, summary="") for entry in entries]
+    costs = list(accumulate(map(entry_tokens, bare)))
+    return bare[: bisect_right(costs, most)]
 
 
 def _cut(summary: str) -> str:

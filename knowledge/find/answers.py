@@ -13,7 +13,10 @@ from knowledge.map import Entry
 
 @dataclass(frozen=True, slots=True)
 class MapView:
-    """Circle 1. `derived` says that no `_index.md` wrote this summary; `count` documents lie here and below."""
+    """Circle 1. `derived` says that no `_index.md` wrote this summary; `count` documents lie here and below.
+
+    `note` says what was left out when `truncated`, and how to get at it.
+    """
 
     path: str
     title: str
@@ -23,6 +26,7 @@ class MapView:
     count: int
     modified: str | None
     truncated: bool
+    note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

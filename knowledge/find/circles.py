@@ -22,8 +22,10 @@ from knowledge.vault import FileRead, Vault
 
 MOST_CHILDREN = 200
 """Entries of one map; what is left out is said by `truncated`."""
-MAP_TOKENS = 3000
+MAP_TOKENS = 2000
 """What a map of several levels may cost, and from where a long list of children goes without summaries."""
+LIST_TOKENS = 4000
+"""What a list of children may cost even so; those beyond are left to search."""
 WHOLE_TOKENS = 1000
 """A document of at most so many tokens is returned whole, whatever the view."""
 PAGE_CHARACTERS = 16_000
@@ -71,12 +73,13 @@ class Circles:
             count=record.documents if record else len(own),
             modified=when(record.modified_ns) if record and record.modified_ns else None,
             truncated=truncated,
+            note=_left_out(directory, own, shown) if truncated else None,
         )
 
     async def _opened_up(self, own: list[Entry], depth: int, *, complete: bool) -> tuple[list[Entry], bool]:
         """Return `own` and what lies below, as much of it as the budget holds, and whether anything was left out."""
-        truncated = len(own) > MOST_CHILDREN
-        shown = within_tokens(own[:MOST_CHILDREN], self._map_tokens)
+        shown = within_tokens(own[:MOST_CHILDREN], self._map_tokens, most=LIST_TOKENS)
+        truncated = len(shown) < len(own)
         room = self._map_tokens - sum(map(entry_tokens, shown))
         below: dict[str, list[Entry]] = {}
         level = [entry.path for entry in shown if entry.kind == "directory"]
@@ -152,14 +155,15 @@ class Circles:
             raise UnknownRevision(found, revision, file.revision)
         document = await _parsed(found, file.raw)
         known = await self._index.document(found)
-        body, note = _asked_text(document, section, view)
+        within, body, note = _asked_text(document, section, view)
         text, next_offset = _page(body, offset)
         return Reading(
             path=found,
             title=document.title,
             revision=file.revision,
             metadata=document.metadata,
-            outline=_outline(document),
+            # Who goes on reading has seen the outline; who asks for a section needs what lies in it.
+            outline=[] if offset else _outline(document, within),
             text=text,
             next_offset=next_offset,
             source=document.source,
@@ -230,6 +234,15 @@ async def _parsed(path: str, raw: bytes) -> Document:
     return await anyio.to_thread.run_sync(partial(parse, path, raw))
 
 
+def _left_out(directory: str, own: Sequence[Entry], shown: Sequence[Entry]) -> str:
+    """Return what a map did not show and how to get at it."""
+    listed = sum(parent(entry.path) == directory for entry in shown)
+    if listed == len(own):
+        return "not every directory is opened: map the one you need"
+    there = f"{listed} of {len(own)}" if len(own) <= MOST_CHILDREN else f"the first {listed}"
+    return f"{there} entries are shown; kb_search(query, path={directory!r}) finds the others"
+
+
 def _parents_first(entries: Sequence[Entry], below: Mapping[str, Sequence[Entry]]) -> list[Entry]:
     found: list[Entry] = []
     for entry in entries:
@@ -247,18 +260,19 @@ def _spellings(path: str) -> list[str]:
     return [*(path + suffix for suffix in MARKDOWN_SUFFIXES), f"{path}/{INDEX_NAME}"]
 
 
-def _asked_text(document: Document, section: str | None, view: str) -> tuple[str, str | None]:
-    """Return the text that is asked for, and what was left out of it, if anything."""
+def _asked_text(document: Document, section: str | None, view: str) -> tuple[range | None, str, str | None]:
+    """Return the lines (None: all) and the text that are asked for, and what was left out of it, if anything."""
     if section is not None:
-        return section_text(document, find_section(document, section))[2], None
+        first, last, text = section_text(document, find_section(document, section))
+        return range(first, last + 1), text, None
     body = "\n".join(document.text.split("\n")[document.body_line - 1 :])
     tokens = count_tokens(body)
     if view == "full" or tokens <= WHOLE_TOKENS:
-        return body, None
+        return None, body, None
     first = document.headings[1].line if len(document.headings) > 1 else document.body_line + 30
     lead = "\n".join(document.text.split("\n")[document.body_line - 1 : first - 1]).strip()[:LEAD_CHARACTERS]
     note = f"the beginning of {tokens} tokens: ask for a section of the outline, or for view='full'"
-    return lead, note
+    return None, lead, note
 
 
 def _page(text: str, offset: int) -> tuple[str, int | None]:
@@ -271,9 +285,9 @@ def _page(text: str, offset: int) -> tuple[str, int | None]:
     return text[offset:end], end
 
 
-def _outline(document: Document) -> list[OutlineLine]:
+def _outline(document: Document, within: range | None) -> list[OutlineLine]:
     lengths = section_tokens(document)
-    headings = document.headings
+    headings = tuple(h for h in document.headings if within is None or h.line in within)
     level = 6
     while len(headings) > MOST_OUTLINE and level > 1:
         headings = tuple(h for h in headings if h.level < level)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import anyio
 
 from knowledge.errors import NoSuchPath
 from knowledge.find.answers import Hit, Indexed, PageLine, SearchAnswer
-from knowledge.find.circles import chunk_section, is_tainted
+from knowledge.find.circles import WHOLE_TOKENS, chunk_section, is_tainted
 from knowledge.find.cursor import fingerprint, mark, seal, unseal
 from knowledge.find.entries import document_entry, when
 from knowledge.find.places import Places
 from knowledge.find.question import Correct, Question, Questions
 from knowledge.find.ranking import Engines, Ranker, Ranking, Within
-from knowledge.find.route import Mode, Route, route
+from knowledge.find.route import Mode, route
 from knowledge.find.scent import Place, judge
 from knowledge.find.shape import (
     ANSWER_CHARACTERS,
@@ -29,9 +29,10 @@ from knowledge.find.shape import (
 )
 from knowledge.find.signs import signs_of
 from knowledge.find.snippet import snippet
+from knowledge.map import Entry
 from knowledge.paths import clean_path
 from knowledge.provenance import authority_of
-from knowledge.storage.ports import ChunkRow, Filters, IndexStore, NameMatch, Progress
+from knowledge.storage.ports import ChunkRow, DocumentRecord, Filters, IndexStore, NameMatch, Progress
 
 LOOK_S = 0.02
 MOST_WITH_PLACES = 3
@@ -90,12 +91,14 @@ class Finder:
         wanted = fresh[: min(limit, MOST_WITH_PLACES) if way.mode == "navigation" else limit]
         if way.mode == "discovery":
             wanted = grouped(wanted, [ranking.rows[seq].doc for seq in wanted])
-        pages = [] if seen else await self._pages(query, names, way=way, ranking=ranking, wanted=wanted, place=place)
+        records = await self._index.records({ranking.rows[seq].doc for seq in wanted})
+        places = await self._asked_for(query, names, ranking, place) if way.mode == "navigation" and not seen else []
+        pages = [page_line(entry) for entry in places] or _lines([ranking.rows[seq].doc for seq in wanted], records)
         shown = self._as_many_as_fit(wanted, ranking, pages)
         progress = await self._searchable()
         scent = judge(
             await signs_of(self._index, question, ranking, shown),
-            [Place(row.path, chunk_section(row.section)) for row in map(ranking.rows.__getitem__, shown)],
+            [_as_place(ranking.rows[seq], records) for seq in shown],
             indexed=progress.done >= progress.total > 0,
             directory=place,
         )
@@ -114,21 +117,10 @@ class Finder:
         )
         return self._with_snippets(answer, [ranking.rows[seq].text for seq in shown], question)
 
-    async def _pages(
-        self, query: str, names: Sequence[NameMatch], *, way: Route, ranking: Ranking, wanted: Sequence[int], place: str
-    ) -> list[PageLine]:
-        """Return the map lines of the places that were asked for, or else of the pages that the hits are from."""
-        rows = [ranking.rows[seq] for seq in wanted]
-        if way.mode == "navigation":
-            near = list(dict.fromkeys(ranking.rows[seq].path for seq in ranking.ranked))
-            languages = await self._questions.languages()
-            found = await self._places.asked_for(query, names, near, directory=place, languages=languages)
-            if found:
-                return [page_line(entry) for entry in found]
-        records = await self._index.records({row.doc for row in rows})
-        return [
-            page_line(document_entry(records[doc])) for doc in dict.fromkeys(row.doc for row in rows) if doc in records
-        ]
+    async def _asked_for(self, query: str, names: Sequence[NameMatch], ranking: Ranking, place: str) -> Sequence[Entry]:
+        near = list(dict.fromkeys(ranking.rows[seq].path for seq in ranking.ranked))
+        languages = await self._questions.languages()
+        return await self._places.asked_for(query, names, near, directory=place, languages=languages)
 
     def _as_many_as_fit(self, wanted: Sequence[int], ranking: Ranking, pages: Sequence[PageLine]) -> list[int]:
         room = self._room - ANSWER_CHARACTERS - REST_CHARACTERS - sum(map(line_cost, pages))
@@ -201,6 +193,16 @@ def _fresh(ranking: Ranking, seen: frozenset[str]) -> list[int]:
     if not seen:
         return list(ranking.ranked)
     return [seq for seq in ranking.ranked if mark(ranking.rows[seq]) not in seen]
+
+
+def _lines(docs: Iterable[int], records: Mapping[int, DocumentRecord]) -> list[PageLine]:
+    """Return the map line of each page, once."""
+    return [page_line(document_entry(records[doc])) for doc in dict.fromkeys(docs) if doc in records]
+
+
+def _as_place(row: ChunkRow, records: Mapping[int, DocumentRecord]) -> Place:
+    short = row.doc in records and records[row.doc].tokens <= WHOLE_TOKENS
+    return Place(row.path, chunk_section(row.section), short=short)
 
 
 def _bare_hit(row: ChunkRow, score: float) -> Hit:

@@ -17,10 +17,10 @@ HIT_CHARACTERS = 245
 """Characters of a hit beside its path, section, title, source and snippet."""
 LINE_CHARACTERS = 45
 LONGEST_LINE = 110
-SHORTEST_SNIPPET = 90
-MOST_SNIPPET = 480
-"""Characters of a snippet: enough for the sentence that answers and its neighbours."""
-FADING = 0.35
+SHORTEST_SNIPPET = 250
+MOST_SNIPPET = 900
+"""Characters of a snippet: more is rarely needed to hold the sentence that answers and its neighbours."""
+FADING = 0.7
 """How much less room each next snippet gets: the answer is most likely in the first."""
 
 

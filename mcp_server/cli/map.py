@@ -52,8 +52,8 @@ def _show(view: MapView) -> None:
         name = f"[bold blue]{escape(entry.path)}/[/]" if folder else escape(entry.path)
         table.add_row(name, f"[dim]{_pages(entry.count)}[/]" if folder else "", escape(entry.summary or entry.title))
     console.print(table)
-    if view.truncated:
-        console.print("[yellow]not all is shown: map a subdirectory[/]")
+    if view.note:
+        console.print(f"[yellow]{escape(view.note)}[/]")
 
 
 def _pages(count: int) -> str:

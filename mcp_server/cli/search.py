@@ -25,6 +25,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("query", nargs="+", metavar="QUESTION", help="the question or key words")
     parser.add_argument("--path", default="", help="only in this directory or page")
     parser.add_argument("--limit", type=whole(1, 50), default=8, metavar="N", help="at most so many hits (default: 8)")
+    parser.add_argument(
+        "--mode",
+        choices=("auto", "navigation", "discovery"),
+        default="auto",
+        help="ask for a place or for an idea (default: auto)",
+    )
     parser.add_argument("--no-index", action="store_true", help="ask the index as it is, even if it is not complete")
 
 
@@ -47,7 +53,7 @@ async def _search(args: argparse.Namespace, settings: Settings) -> SearchAnswer:
         async with open_base(settings, on_progress=on_progress) as base:
             if not args.no_index:
                 await _complete(base, on_progress)
-            return await base.finder.search(" ".join(args.query), path=args.path, limit=args.limit)
+            return await base.finder.search(" ".join(args.query), path=args.path, mode=args.mode, limit=args.limit)
 
 
 async def _complete(base: KnowledgeBase, on_progress: Callable[[Progress], None]) -> None:
@@ -69,11 +75,20 @@ def _show(answer: SearchAnswer) -> None:
     from rich.padding import Padding
 
     console = output()
+    if answer.route.mode == "navigation":
+        for page in answer.pages:
+            name = (
+                f"[bold blue]{escape(page.path)}/[/]" if page.kind == "directory" else f"[bold]{escape(page.path)}[/]"
+            )
+            console.print(f"{name}  [dim]{escape(page.line)}[/]")
+        console.print()
     for hit in answer.hits:
         where = escape(hit.path) + (f" [dim]>[/] {escape(hit.section)}" if hit.section else "")
         console.print(f"[bold]{where}[/] [dim]:{hit.line_start}  {hit.score:.2f}[/]")
         console.print(Padding(escape(tidy(hit.snippet, 320)), (0, 0, 1, 2)))
     console.print(f"[dim]{answer.scent.level}: {escape(answer.scent.reason)}. Next: {escape(answer.scent.next)}[/]")
+    if answer.note:
+        console.print(f"[yellow]{escape(answer.note)}[/]")
     if not answer.indexed.total:
         console.print("[yellow]no page is in the index; `knowledge-forge index` looks for pages[/]")
     elif answer.indexed.done < answer.indexed.total:

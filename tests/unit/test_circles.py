@@ -75,13 +75,24 @@ async def test_deeper_levels_are_opened_while_the_budget_lasts(tmp_path: Path) -
     assert not (await circles.map("small", depth=4)).truncated
 
 
-async def test_a_long_list_of_children_goes_without_summaries_before_any_is_left_out(tmp_path: Path) -> None:
-    many = {f"p{i:03}.md": page(f"Page {i}", "Some twenty words " * 8 + ".") for i in range(MOST_CHILDREN)}
+@pytest.mark.parametrize(("count", "all_shown"), [(60, True), (MOST_CHILDREN, False)])
+async def test_a_long_list_goes_without_summaries_before_names_are_left_out(
+    tmp_path: Path, count: int, *, all_shown: bool
+) -> None:
+    many = {f"p{i:03}.md": page(f"Page {i}", "Some twenty words " * 8 + ".") for i in range(count)}
     circles, _ = await circles_over(tmp_path, **many)
     view = await circles.map("")
-    assert len(view.children) == MOST_CHILDREN
-    assert not view.truncated
     assert {child.summary for child in view.children} == {""}
+    assert (len(view.children) == count) is all_shown
+    assert view.truncated is not all_shown
+    assert all_shown or f"{len(view.children)} of {count} entries" in (view.note or "")
+
+
+async def test_a_section_comes_with_the_outline_of_what_lies_in_it(tmp_path: Path) -> None:
+    text = "# A\n\none\n\n## B\n\ntwo\n\n### C\n\nthree\n\n## D\n\nfour\n"
+    circles, _ = await circles_over(tmp_path, **{"a.md": text})
+    assert [line.section for line in (await circles.read("a.md", section="B")).outline] == ["A > B", "A > B > C"]
+    assert len((await circles.read("a.md")).outline) == 4
 
 
 @pytest.mark.parametrize("depth", [1, 2, 4])
@@ -95,5 +106,5 @@ async def test_a_map_costs_about_what_it_may(tmp_path: Path, depth: int) -> None
     circles, _ = await circles_over(tmp_path, **pages)
     view = await circles.map("", depth)
     told = json.dumps(asdict(view), ensure_ascii=False, separators=(",", ":"))
-    assert len(told) / 4 <= 3000 * 1.1
+    assert len(told) / 4 <= 2000 * 1.1
     assert view.truncated == (depth == 4)
