@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import anyio
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     )
     means = Means(
         place=Place(sys.platform, Path.home(), Path.cwd(), host_environment()),
-        launch=launch_of_this_program(),
+        launch=with_database(launch_of_this_program(), settings),
         enrol=lambda host: anyio.run(_enrol, settings, host),
         grant=lambda host, level: anyio.run(_grant, settings, host, level),
         ask=lambda question: ask_yes_no(question, stdin_is_tty=sys.stdin.isatty()),
@@ -117,6 +117,16 @@ def launch_of_this_program(executable: str | None = None) -> Launch:
         # A checkout that was never installed is importable only from its own folder, where no host starts.
         return Launch(str(interpreter), ("-m", "mcp_server"), {"PYTHONPATH": str(Path(__file__).resolve().parents[2])})
     return Launch(str(interpreter), ("-m", "mcp_server"))
+
+
+def with_database(launch: Launch, settings: Settings) -> Launch:
+    """Return `launch` with the database that keeps the state now: in another one the host's secret would be unknown."""
+    if settings.database_url is None:
+        return launch
+    named = {"FORGE_DATABASE_URL": settings.database_url}
+    if settings.database_schema is not None:
+        named["FORGE_DATABASE_SCHEMA"] = settings.database_schema
+    return replace(launch, environ={**(launch.environ or {}), **named})
 
 
 def install(request: Request, means: Means) -> int:

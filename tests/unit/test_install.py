@@ -16,13 +16,13 @@ import pytest
 
 from mcp_server.app import open_state, utc_now
 from mcp_server.cli import install as verb
-from mcp_server.cli.install import QUESTION, Means, Request, install, launch_of_this_program
+from mcp_server.cli.install import QUESTION, Means, Request, install, launch_of_this_program, with_database
 from mcp_server.cli.terminal import ask_yes_no, console, print_json
 from mcp_server.gate.enrolment import Principal, identify, os_user
 from mcp_server.gate.scores import standing_of
 from mcp_server.hosts.catalogue import Place, host_named
 from mcp_server.hosts.edit import lookup
-from mcp_server.hosts.entry import MASKED, Launch
+from mcp_server.hosts.entry import MASKED, Launch, Served, masked, server_entry
 from mcp_server.hosts.files import backups
 from mcp_server.settings import HOST_VARIABLES, Settings
 
@@ -460,3 +460,18 @@ def test_json_survives_a_terminal_without_unicode(monkeypatch: pytest.MonkeyPatc
         print_json("ü")
         out.flush()
         assert held.getvalue().decode(encoding).strip() == f'"{shown}"'
+
+
+def test_a_host_is_told_of_the_database_that_knows_its_secret(tmp_path: Path) -> None:
+    """Without it the host's server would keep a state of its own, in which the secret is unknown."""
+    settings = Settings(kb=tmp_path, database_url="postgresql://u:p@db/forge", database_schema="notes")
+    launch = with_database(Launch("knowledge-forge", environ={"PYTHONPATH": "/src"}), settings)
+    entry = server_entry(launch, Served("/kb"), "the secret", typed=False)
+    assert entry["env"] == {
+        "PYTHONPATH": "/src",
+        "FORGE_DATABASE_URL": "postgresql://u:p@db/forge",
+        "FORGE_DATABASE_SCHEMA": "notes",
+        "FORGE_ENROLMENT": "the secret",
+    }
+    assert "p@db" not in str(masked(entry))
+    assert with_database(launch, Settings(kb=tmp_path)) == launch
