@@ -48,10 +48,10 @@ def _signed(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 def _projection(dimensions: int) -> NDArray[np.float32]:
     """Return the same `dimensions` x 256 matrix everywhere and always, its columns (or rows) at right angles."""
     # A legacy generator on purpose: NumPy promises its stream for ever, and codes are stored.
-    gaussian = np.random.RandomState(SEED).standard_normal((max(dimensions, BITS),) * 2)
+    gaussian = np.random.RandomState(SEED).standard_normal((max(dimensions, BITS), BITS))
     turned, triangle = np.linalg.qr(gaussian)
     # QR leaves signs to the linear algebra library; this makes them unique.
-    return np.ascontiguousarray((turned * np.sign(np.diag(triangle)))[:dimensions, :BITS], dtype=np.float32)
+    return np.ascontiguousarray((turned * np.sign(np.diag(triangle)))[:dimensions], dtype=np.float32)
 
 
 @dataclass(frozen=True, slots=True)
