@@ -92,7 +92,7 @@ def main() -> int:
     if args.json is not None:
         args.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     if args.write_doc:
-        DOC.write_text(page(results), encoding="utf-8")
+        DOC.write_text(page(results, DOC.read_text(encoding="utf-8")), encoding="utf-8")
     lines = promises(results)
     print("| promise | bound | measured | kept |\n| --- | --- | --- | --- |")
     print("\n".join(line.row() for line in lines))

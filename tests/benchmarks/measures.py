@@ -173,6 +173,7 @@ EMPTY_MAP: dict[str, Any] = {
     "count": 0,
     "modified": None,
     "truncated": False,
+    "note": None,
 }
 
 

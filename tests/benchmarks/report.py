@@ -61,21 +61,20 @@ def promises(results: Results) -> list[Line]:
     ]
 
 
-def page(results: Results) -> str:
-    """Return the whole page."""
-    return "\n".join(_lines(results)) + "\n"
+BEGIN, END = "<!-- speed: written by the command below, not by hand -->", "<!-- /speed -->"
+
+
+def page(results: Results, before: str) -> str:
+    """Return the page `before` with what this program measures put between its marks; the other sections are kept."""
+    head, begin, rest = before.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"the page has lost its marks {BEGIN} and {END}")
+    return head + BEGIN + "\n" + "\n".join(_lines(results)) + "\n" + END + tail
 
 
 def _lines(results: Results) -> Iterator[str]:
     machine = results["machine"]
-    yield "---"
-    yield "title: Benchmarks"
-    yield "summary: What the server promises about speed and memory, and what was measured."
-    yield "tags: [performance, benchmarks]"
-    yield "kind: reference"
-    yield "---"
-    yield "# Benchmarks"
-    yield ""
     yield (
         f"Written by `{COMMAND}`, not by hand. Measured on {machine['cores']} cores ({machine['platform']}, "
         f"Python {machine['python']}), {results['date']}. The knowledge bases are made by a seeded generator "

@@ -1,0 +1,206 @@
+"""How search time grows with the knowledge base, for the embedded engines and for server engines that are given.
+
+python -m tests.benchmarks.growth [--sizes 10000,...,1000000] [--qdrant URL] [--meili URL] [--json FILE] [--write-doc]
+
+Drawing needs matplotlib. Results of engines and sizes that were not measured this time are kept from the last run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from mcp_server.app import open_base
+from mcp_server.settings import load
+from tests.benchmarks.__main__ import WORK, prepared, say
+from tests.benchmarks.measures import Base
+from tests.benchmarks.processes import ROOT
+
+SIZES = "10000,30000,100000,300000,1000000"
+QUESTIONS, WARM_UP = 200, 20
+PAGE = ROOT / "kb" / "reference" / "growth.md"
+PICTURE = PAGE.with_suffix(".svg")
+KEPT = Path(__file__).with_suffix(".json")
+COMMAND = "python -m tests.benchmarks.growth --write-doc"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One engine at one size. Times are of one whole search within the server's process, without the wire."""
+
+    engine: str
+    chunks: int
+    p50_ms: float
+    p95_ms: float
+    first_s: float
+    indexing_s: float
+    memory_mb: float
+    disk_mb: float
+
+
+def measured(base: Base, engine: str, environment: Mapping[str, str]) -> Point:
+    """Index `base` with these engines and ask it, each in a process of its own."""
+    surroundings = {**os.environ, **environment}
+    say(f"{base.corpus.estimated_chunks:,} chunks, {engine}: indexing")
+    began = time.perf_counter()
+    command = ["index", "--kb", str(base.kb), "--state-dir", str(base.state_dir), "--json"]
+    subprocess.run(
+        [sys.executable, "-m", "mcp_server", *command], cwd=ROOT, env=surroundings, check=True, capture_output=True
+    )
+    indexing_s = time.perf_counter() - began
+    say(f"{base.corpus.estimated_chunks:,} chunks, {engine}: searching")
+    asked = [sys.executable, "-m", "tests.benchmarks.growth", "--ask", str(base.kb), str(base.state_dir)]
+    said = subprocess.run(asked, cwd=ROOT, env=surroundings, check=True, capture_output=True, text=True)
+    found: dict[str, Any] = json.loads(said.stdout)
+    return Point(engine, indexing_s=round(indexing_s, 1), disk_mb=_disk_mb(base.state_dir), **found)
+
+
+def _disk_mb(folder: Path) -> float:
+    return round(sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6, 1)
+
+
+async def ask(kb: Path, state_dir: Path) -> dict[str, Any]:
+    """Return how long the labelled questions of an indexed knowledge base take."""
+    from tests.benchmarks.corpus import load as questions_of
+
+    queries = [query.text for query in questions_of(kb).queries]
+    texts = [queries[number % len(queries)] for number in range(QUESTIONS)]
+    times = []
+    async with open_base(load({"kb": str(kb), "state_dir": str(state_dir)})) as base:
+        began = time.perf_counter()
+        await base.finder.search(texts[0])
+        first_s = time.perf_counter() - began
+        for text in texts[:WARM_UP]:
+            await base.finder.search(text)
+        for text in texts:
+            began = time.perf_counter()
+            answer = await base.finder.search(text)
+            times.append((time.perf_counter() - began) * 1000)
+            if answer.note:
+                raise RuntimeError(f"an engine was missing, so this measures nothing: {answer.note}")
+        position = await base.index.position()
+        chunks = len((await base.index.delta(type(position)("", 0), limit=10**9, codes=True)).codes)
+    return {
+        "chunks": chunks,
+        "p50_ms": round(statistics.median(times), 2),
+        "p95_ms": round(statistics.quantiles(times, n=20, method="inclusive")[18], 2),
+        "first_s": round(first_s, 2),
+        "memory_mb": round(_resident_mb(), 1),
+    }
+
+
+def _resident_mb() -> float:
+    for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def drawn(points: Sequence[Point], picture: Path) -> None:
+    """Write the plot: search time over chunks, both axes logarithmic, p50 solid and p95 dashed, a colour an engine."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    mpl.rcParams["svg.fonttype"] = "none"
+    mpl.rcParams["svg.hashsalt"] = "growth"  # the same numbers draw the same bytes
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7, 4))
+    for engine in dict.fromkeys(point.engine for point in points):
+        line = sorted((point for point in points if point.engine == engine), key=lambda point: point.chunks)
+        chunks = [point.chunks for point in line]
+        (median,) = axes.plot(chunks, [point.p50_ms for point in line], marker="o", label=f"{engine}, p50")
+        axes.plot(chunks, [point.p95_ms for point in line], "--", marker=".", color=median.get_color(), label="p95")
+    axes.set(xscale="log", yscale="log", xlabel="chunks", ylabel="milliseconds a search")
+    axes.grid(visible=True, which="both", alpha=0.25)
+    axes.legend()
+    figure.tight_layout()
+    figure.savefig(picture, metadata={"Date": None})
+    plt.close(figure)
+
+
+def page(points: Sequence[Point]) -> str:
+    """Return the handbook's page."""
+    rows = "\n".join(
+        f"| {p.engine} | {p.chunks:,} | {p.p50_ms} | {p.p95_ms} | {p.first_s} | {p.indexing_s:,} "
+        f"| {p.memory_mb:,.0f} | {p.disk_mb:,.0f} |"
+        for p in points
+    )
+    today, cores = datetime.now(UTC).date().isoformat(), len(os.sched_getaffinity(0))
+    return f"""---
+title: Growth
+summary: How search time, memory and disk grow from ten thousand to a million passages.
+tags: [performance, benchmarks, scaling]
+kind: reference
+---
+# Growth
+
+Written by `{COMMAND}`, not by hand ({today}, {cores} cores). One search is
+measured within the server's process, without the wire, over {QUESTIONS} labelled questions on generated knowledge bases
+(`tests/benchmarks/corpus.py`).
+
+![Search time over passages](growth.svg)
+
+| engine | passages | p50 ms | p95 ms | first search s | indexing s | memory MB | disk MB |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+{rows}
+
+With `--qdrant URL` and `--meili URL` the same program measures and draws those engines: they index the same pages, and
+the embedded engines stand by. Disk is what lies in the state directory; what a server engine stores is not in it.
+
+See [Benchmarks](benchmarks.md) for what is promised, and [Large knowledge bases](../guides/large-knowledge-bases.md)
+for what to choose.
+"""
+
+
+def main() -> int:
+    """Measure, keep, draw."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.growth", description=__doc__)
+    parser.add_argument("--sizes", default=SIZES)
+    parser.add_argument("--qdrant", metavar="URL")
+    parser.add_argument("--meili", metavar="URL")
+    parser.add_argument("--json", type=Path, default=WORK / "growth.json", metavar="FILE")
+    parser.add_argument("--write-doc", action="store_true", help=f"write {PAGE.relative_to(ROOT)} and its picture")
+    parser.add_argument("--ask", nargs=2, type=Path, metavar=("KB", "STATE"), help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.ask:
+        print(json.dumps(anyio.run(ask, *args.ask)))
+        return 0
+    engines: dict[str, dict[str, str]] = {"embedded": {}}
+    if args.qdrant:
+        engines["Qdrant"] = {"FORGE_QDRANT_URL": args.qdrant}
+    if args.meili:
+        engines["Meilisearch"] = {"FORGE_MEILI_URL": args.meili}
+    WORK.mkdir(exist_ok=True)
+    kept = KEPT if KEPT.exists() else args.json
+    known = [Point(**point) for point in json.loads(kept.read_text(encoding="utf-8"))] if kept.exists() else []
+    points = {(point.engine, round(point.chunks, -4)): point for point in known}
+    for size in sorted(int(size) for size in args.sizes.split(",")):
+        for engine, environment in engines.items():
+            point = measured(prepared(size), engine, environment)
+            points[engine, round(point.chunks, -4)] = point
+            print(json.dumps(asdict(point)), flush=True)
+    ordered = [points[key] for key in sorted(points)]
+    (KEPT if args.write_doc else args.json).write_text(
+        json.dumps([asdict(point) for point in ordered], indent=1) + "\n", encoding="utf-8"
+    )
+    if args.write_doc:
+        drawn(ordered, PICTURE)
+        PAGE.write_text(page(ordered), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
