@@ -67,6 +67,13 @@ FROM unnest(%(paths)s::text[], %(circles)s::text[]) AS looked (path, circle)
 ON CONFLICT (principal, journey, path, circle) DO UPDATE SET seen_at = excluded.seen_at
 WHERE seen.seen_at < excluded.seen_at
 """
+# Columns by name: a program that was overtaken reads on in tables that may have more of them.
+_STANDING = "SELECT principal, score, floor, ceiling, frozen, updated_at FROM forge.standing"
+_HISTORY = """
+SELECT id, principal, changed_at, score_before, score_after, reason, decided_by FROM forge.standing_change
+WHERE principal = %s ORDER BY id DESC LIMIT %s
+"""
+_LEASE = "SELECT name, holder, fence, expires_at FROM forge.lease WHERE name = %s AND holder IS NOT NULL"
 _LOOKS = "SELECT path, circle, seen_at FROM forge.look WHERE principal = %s AND journey = %s AND path = ANY(%s::text[])"
 _NUDGE = """
 INSERT INTO forge.nudge AS given VALUES (%(principal)s, %(journey)s, %(path)s, %(now)s)
@@ -124,12 +131,12 @@ class PostgresStateStore:
 
     async def standing(self, principal: str) -> Standing | None:
         """Return what is recorded, or None for a principal that was never seen."""
-        rows = await self._read("SELECT * FROM forge.standing WHERE principal = %s", principal)
+        rows = await self._read(f"{_STANDING} WHERE principal = %s", principal)
         return Standing(*rows[0]) if rows else None
 
     async def standings(self) -> Sequence[Standing]:
         """Return all, by principal."""
-        return [Standing(*row) for row in await self._read("SELECT * FROM forge.standing ORDER BY principal")]
+        return [Standing(*row) for row in await self._read(f"{_STANDING} ORDER BY principal")]
 
     async def set_standing(self, standing: Standing, *, reason: str, by: str, unseen: float = 0.0) -> None:
         """Replace the principal's standing and add one line to its history; a new principal's score was `unseen`."""
@@ -144,8 +151,7 @@ class PostgresStateStore:
 
     async def history(self, principal: str, *, limit: int) -> Sequence[StandingChange]:
         """Return the newest `limit` changes, newest first."""
-        sql = "SELECT * FROM forge.standing_change WHERE principal = %s ORDER BY id DESC LIMIT %s"
-        return [StandingChange(*row) for row in await self._read(sql, principal, limit)]
+        return [StandingChange(*row) for row in await self._read(_HISTORY, principal, limit)]
 
     async def acquire_lease(self, name: str, holder: str, *, now: datetime, ttl_s: float) -> Lease | None:
         """Take or extend the lease, or return None if another holder has it."""
@@ -175,7 +181,7 @@ class PostgresStateStore:
 
     async def lease(self, name: str) -> Lease | None:
         """Return the lease as last taken, expired or not; None if never taken or released."""
-        rows = await self._read("SELECT * FROM forge.lease WHERE name = %s AND holder IS NOT NULL", name)
+        rows = await self._read(_LEASE, name)
         return Lease(*rows[0]) if rows else None
 
     async def publish(self, topic: str, keys: Iterable[str]) -> int:

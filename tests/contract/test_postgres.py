@@ -182,10 +182,13 @@ async def test_a_program_that_a_newer_one_overtook_reads_on_writes_nothing_and_d
 ) -> None:
     async with opened(postgres.url(), schema) as store:
         await store.publish("doc", ["a.md"])
+        await store.set_standing(standing(3.0), reason="met", by="server")
         sql(postgres, within(schema, "UPDATE {s}.meta SET version = 99"))
+        sql(postgres, within(schema, "ALTER TABLE {s}.standing ADD COLUMN later text"))
         with pytest.raises(NewerDatabase, match=f"schema 99, this program knows up to {len(migrations())}"):
             await store.publish("doc", ["b.md"])
         assert [event.key for event in await store.events_after(0)] == ["a.md"]
+        assert await store.standing("ada") == standing(3.0)
     assert isinstance(await refusal(postgres.url(), schema), NewerDatabase)
 
 

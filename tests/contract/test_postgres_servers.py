@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,13 @@ import anyio.to_thread
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ResourceUpdated
 from mcp_types import CallToolResult
 
 from knowledge.storage.places import default_schema, indexing_lease
 from mcp_server.__main__ import main
-from mcp_server.app import open_state, utc_now
+from mcp_server.app import open_app, open_state, utc_now
 from mcp_server.gate.enrolment import REMEMBERED_S, Callers, Principal, enrol, os_user
 from mcp_server.gate.scores import grant
 from mcp_server.settings import Settings
@@ -248,3 +249,15 @@ async def test_who_called_longer_than_a_minute_ago_is_a_stranger_while_the_datab
             now += later
             with pytest.raises(Exception, match="cannot use PostgreSQL"):
                 await callers.named(unknown)
+
+
+async def test_who_was_never_seen_is_refused_in_one_sentence_while_the_database_is_away(
+    site: Site, fragile_postgres: PostgresServer
+) -> None:
+    """The gate fails closed: a secret that cannot be looked up is not taken for no secret, which could hold more."""
+    settings = replace(site.settings(), enrolment="a secret that nobody looked up yet")
+    async with open_app(settings, indexing=False) as app, Client(app.server) as client:
+        await anyio.to_thread.run_sync(fragile_postgres.stop)
+        assert "the state database cannot be read" in str(await said(client, "kb_read", {"path": "guides/deploy.md"}))
+        with pytest.raises(MCPError, match="the state database cannot be read"):
+            await client.read_resource(PAGE)
