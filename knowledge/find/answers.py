@@ -58,11 +58,15 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class PageLine:
-    """A page or directory in one line: what it is called and what it says."""
+    """A page or directory in one line: what it is called and what it says.
+
+    `tokens`: of the whole page, by which to choose between reading it and searching in it; None if not looked up.
+    """
 
     path: str
     kind: Literal["directory", "document"]
     line: str
+    tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

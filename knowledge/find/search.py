@@ -197,7 +197,8 @@ def _fresh(ranking: Ranking, seen: frozenset[str]) -> list[int]:
 
 def _lines(docs: Iterable[int], records: Mapping[int, DocumentRecord]) -> list[PageLine]:
     """Return the map line of each page, once."""
-    return [page_line(document_entry(records[doc])) for doc in dict.fromkeys(docs) if doc in records]
+    found = [records[doc] for doc in dict.fromkeys(docs) if doc in records]
+    return [page_line(document_entry(record), record.tokens) for record in found]
 
 
 def _as_place(row: ChunkRow, records: Mapping[int, DocumentRecord]) -> Place:

@@ -15,7 +15,7 @@ ANSWER_CHARACTERS = 420
 """Characters of an answer around its hits and pages, beside its scent, nudge, note and cursor: the fields' names, the route."""
 HIT_CHARACTERS = 245
 """Characters of a hit beside its path, section, title, source and snippet."""
-LINE_CHARACTERS = 45
+LINE_CHARACTERS = 60
 LONGEST_LINE = 110
 SHORTEST_SNIPPET = 250
 MOST_SNIPPET = 900
@@ -32,13 +32,13 @@ def grouped(ranked: Sequence[T], key: Iterable[K]) -> list[T]:
     return [item for group in groups.values() for item in group]
 
 
-def page_line(entry: Entry) -> PageLine:
-    """Return the map line of `entry`, cut after a word."""
+def page_line(entry: Entry, tokens: int | None = None) -> PageLine:
+    """Return the map line of `entry`, cut after a word; `tokens` is the size of its page, if known."""
     said = f"{entry.title}: {entry.summary}" if entry.summary else entry.title
     if len(said) > LONGEST_LINE:
         head = said[: LONGEST_LINE - 3]
         said = head[: head.rfind(" ") if " " in head else len(head)].rstrip(" ,;:-") + "..."
-    return PageLine(entry.path, entry.kind, said)
+    return PageLine(entry.path, entry.kind, said, tokens)
 
 
 def line_cost(line: PageLine) -> int:
