@@ -12,7 +12,7 @@ from knowledge.embed.ports import EmbedderOf
 from knowledge.errors import EmbedderUnavailable, EngineUnavailable, KnowledgeError
 from knowledge.find.question import Question
 from knowledge.find.rank import Fused, collapse, fuse
-from knowledge.index.ports import KeywordIndex, Scored, VectorIndex
+from knowledge.index.ports import Both, HybridIndex, KeywordIndex, Scored, VectorIndex
 from knowledge.storage.ports import ChunkRow, Filters, IndexStore, NameMatch
 
 log = logging.getLogger(__name__)
@@ -34,6 +34,8 @@ class Engines:
     vectors: VectorIndex
     embedder: EmbedderOf
     """Gives the embedder for questions to whatever the index's vectors are made with now."""
+    hybrid: HybridIndex | None = None
+    """The engine that holds words and vectors, if there is one: it is asked once, and the two above when it is away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,16 @@ class Within:
     filters: Filters
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What each engine found, the joined list, and what was missing."""
+
+    keyword: Sequence[Scored]
+    vectors: Sequence[Scored]
+    fused: Sequence[Fused]
+    notes: tuple[str, ...] = ()
+
+
 class Ranker:
     """Ranks chunks for a question with whatever engines answer; what did not answer is noted, not fatal."""
 
@@ -67,19 +79,36 @@ class Ranker:
         """Return the best `room` chunks and some more; what a better chunk of the same page already says is left out."""
         if within.docs is not None and not within.docs:
             return Ranking((), {}, {}, (), (), frozenset(), ())
-        keyword, vectors, notes = await self._by_both(question, within)
+        found = await self._at_once(question, within) or await self._by_both(question, within)
         # Of equals the one that has the words comes first: a single page with a rare word is what was meant.
-        fused = sorted(fuse([keyword, vectors]), key=lambda hit: (-hit.score, hit.ranks[0] or DEPTH + 1))
+        fused = sorted(found.fused, key=lambda hit: (-hit.score, hit.ranks[0] or DEPTH + 1))
         exact = await self._exact(names)
         first = frozenset(exact)
         ordered = exact + [hit.seq for hit in fused if hit.seq not in first]
         rows = await self._index.chunks(ordered[: room + SPARE])
         ranked = collapse([(seq, rows[seq].doc, rows[seq].text) for seq in ordered if seq in rows])
-        return Ranking(ranked, rows, _scores(fused, exact), keyword, vectors, first, notes)
+        return Ranking(ranked, rows, _scores(fused, exact), found.keyword, found.vectors, first, found.notes)
 
-    async def _by_both(
-        self, question: Question, within: Within
-    ) -> tuple[Sequence[Scored], Sequence[Scored], tuple[str, ...]]:
+    async def _at_once(self, question: Question, within: Within) -> _Found | None:
+        """Return what the one engine that holds both finds and joins; None if there is none, or it cannot be asked."""
+        engines = await self._engines()
+        if engines.hybrid is None:
+            return None
+        try:
+            for _ in range(TRIES):
+                space = await self._index.space()
+                embedder = await engines.embedder(space.identity)
+                vector = (await embedder.embed([question.to_embed]))[0]
+                both = await engines.hybrid.search_both(
+                    question.terms, vector, limit=DEPTH, docs=within.docs, filters=within.filters
+                )
+                if (await self._index.space()).position.generation == space.position.generation:
+                    return _Found(both.keyword, both.vectors, _as_joined(both))
+        except (EmbedderUnavailable, EngineUnavailable) as error:
+            log.info("not asked at once: %s", error)  # whoever is asked instead says what is missing
+        return None
+
+    async def _by_both(self, question: Question, within: Within) -> _Found:
         """Return what each engine finds; when one is away the other must do, and the notes say so."""
         engines = await self._engines()
         found: dict[str, Sequence[Scored]] = {"keyword": (), "vectors": ()}
@@ -111,7 +140,8 @@ class Ranker:
             raise failures[0]  # as itself, not in a group
         for note in notes:
             log.warning("%s", note)
-        return found["keyword"], found["vectors"], tuple(notes)
+        keyword, vectors = found["keyword"], found["vectors"]
+        return _Found(keyword, vectors, fuse([keyword, vectors]), tuple(notes))
 
     async def _by_meaning(self, engines: Engines, question: Question, within: Within) -> Sequence[Scored]:
         """Return what is near the question, both embedded alike: if vectors were exchanged meanwhile, it is asked anew."""
@@ -139,6 +169,13 @@ class Ranker:
                 ]
             )
         )
+
+
+def _as_joined(both: Both) -> list[Fused]:
+    """Return the list that the engine joined, each chunk with its places in the other two."""
+    words = {hit.seq: place for place, hit in enumerate(both.keyword, 1)}
+    meaning = {hit.seq: place for place, hit in enumerate(both.vectors, 1)}
+    return [Fused(hit.seq, hit.doc, hit.score, (words.get(hit.seq), meaning.get(hit.seq))) for hit in both.fused]
 
 
 def _scores(fused: Sequence[Fused], exact: Sequence[int]) -> dict[int, float]:
