@@ -101,8 +101,10 @@ async def _opened(settings: Settings, pages: Pages) -> list[Finding]:
             "hosts": partial(_hosts, base),
             "enrolment": partial(_enrolment, base, settings.enrolment),
             "index": partial(_index, base, pages),
+            "coverage": partial(_coverage, base),
             "indexing": partial(_indexing, base),
             "engines": partial(_engines, base),
+            "vectors": partial(_vectors, base),
             "search": partial(_search, base),
         }
         found = [await _safely(what, look) for what, look in looks.items()]
@@ -168,6 +170,16 @@ async def _index(base: KnowledgeBase, pages: Pages) -> Finding:
     return Finding("index", "ok", f"{progress.done} pages, all as they are on disk")
 
 
+async def _coverage(base: KnowledgeBase) -> Finding:
+    from mcp_server.app import utc_now
+    from mcp_server.cli.coverage import coverage
+
+    found = await coverage(base.index)
+    complete = found.documents >= found.total and found.embedded == found.chunks
+    mend = "" if complete and found.newest else "a running server goes on with it; or: knowledge-forge index"
+    return Finding("coverage", "note" if mend else "ok", found.said(utc_now()), mend)
+
+
 async def _indexing(base: KnowledgeBase) -> Finding:
     from mcp_server.app import utc_now, version
 
@@ -183,12 +195,38 @@ async def _indexing(base: KnowledgeBase) -> Finding:
 
 
 async def _engines(base: KnowledgeBase) -> Finding:
+    from mcp_server.cli.coverage import engine_reports
+
     engines = await base.engines()
-    vector = (await engines.embedder.embed(["knowledge"]))[0]
-    names = f"{type(engines.keyword).__name__}, {type(engines.vectors).__name__}, {engines.embedder.name}"
+    embedder = await engines.embedder((await base.index.space()).identity)
+    vector = (await embedder.embed(["knowledge"]))[0]
+    reports = await engine_reports(base.index, engines)
+    found = "; ".join([*map(str, reports), f"embedder: {embedder.name}, {len(vector)} dimensions"])
     if not vector.any():
-        return Finding("engines", "bad", f"{names}: the embedder knows no word", "reinstall wordllama")
-    return Finding("engines", "ok", names)
+        return Finding("engines", "bad", f"{found}: it knows no word", "reinstall wordllama")
+    if any(not report.reachable for report in reports):
+        return Finding("engines", "note", found, "searches go on with what answers; it is caught up once it is back")
+    return Finding("engines", "ok", found)
+
+
+async def _vectors(base: KnowledgeBase) -> Finding | None:
+    """Say whose vectors are searched while others are being made, and whether these can be; nothing when all is settled."""
+    space, wanted = await base.index.space(), base.embedding.wanted
+    progress = await base.index.renewal()
+    if progress is None and space.wanted.same_vectors(wanted):
+        return None
+    mend = "a running server does it in the background; or: knowledge-forge index"
+    if not space.wanted.same_vectors(wanted):
+        found = (
+            f"the index has vectors of {space.identity.embedder or 'nothing yet'}, the settings want {wanted.embedder}"
+        )
+        return Finding("vectors", "note", found, mend)
+    done, total = (progress.done, progress.total) if progress else (0, 0)
+    found = f"{done} of {total} passages have vectors of {space.wanted.embedder}"
+    found += f"; searches use those of {space.identity.embedder} until then" if space.coming else ""
+    embedder = await base.embedding.passages(wanted)
+    await embedder.embed(["knowledge"])
+    return Finding("vectors", "note", found, mend)
 
 
 async def _search(base: KnowledgeBase) -> Finding:
