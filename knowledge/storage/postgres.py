@@ -99,7 +99,12 @@ class Server:
             DatabaseRefused, DatabaseUnavailable: it cannot be had, for ever or for now.
         """
         try:
-            connection = await AsyncConnection.connect(**self._parts, autocommit=True)  # type: ignore[arg-type]  # libpq's options by name
+            # Nothing is prepared: behind a pooler each transaction may run on another of the server's connections.
+            connection = await AsyncConnection.connect(
+                **self._parts,  # type: ignore[arg-type]  # libpq's options by name
+                autocommit=True,
+                prepare_threshold=None,
+            )
         except (Error, OSError) as error:
             raise self.named(error) from None
         try:
