@@ -27,7 +27,7 @@ class Signs:
 
     `agreement`: how high both engines have the first chunk, 1 for first in both. `nearness`: how far the nearest passage
     stands out from the tenth to twentieth. `exact`: something bears the very name that was asked. `missing`: asked words
-    that no shown chunk has, rarest first. All shares are 0..1.
+    that no shown chunk has, rarest first. `asked`: the words of the question that mean something. All shares are 0..1.
     """
 
     coverage: float
@@ -35,6 +35,7 @@ class Signs:
     nearness: float
     exact: bool
     missing: tuple[str, ...] = ()
+    asked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ def judge(signs: Signs, places: Sequence[Place], *, indexed: bool, directory: st
     if likely >= SUFFICIENT_FROM:
         return Scent("sufficient", _reason(signs), _read(places[0]))
     if likely >= LOST_BELOW:
-        return Scent("partial", _reason(signs), _read(places[0]))
+        return Scent("partial", _reason(signs), _look_inside(places[0], signs.asked, directory))
     return Scent("lost", _reason(signs), _look_around(places))
 
 
@@ -107,6 +108,12 @@ def _read(place: Place) -> str:
     headings = place.section.split(" > ")
     calls = (f"kb_read({place.path!r}, section={' > '.join(headings[i:])!r})" for i in range(len(headings)))
     return next((call for call in calls if len(call) <= LONGEST_STEP), whole)
+
+
+def _look_inside(place: Place, asked: Sequence[str], directory: str) -> str:
+    """Return the call that finds more on the page: a short one is read, a long one searched, unless it was just that."""
+    step = f"kb_search({' '.join(asked)!r}, path={place.path!r})"
+    return _read(place) if place.short or not asked or place.path == directory or len(step) > LONGEST_STEP else step
 
 
 def _look_around(places: Sequence[Place]) -> str:

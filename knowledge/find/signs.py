@@ -45,6 +45,7 @@ async def signs_of(index: IndexStore, question: Question, ranking: Ranking, show
         nearness=_nearness(ranking.vectors),
         exact=best in ranking.exact,
         missing=missing,
+        asked=question.content,
     )
 
 

@@ -4,8 +4,8 @@
 
 - *whole files*: search, then read the whole file of hit 1, 2, ... until the quote was seen;
 - *sections*: search, then read the section of hit 1, 2, ...;
-- *circles*: a search with few hits; if no snippet has it, what `scent.next` says, then the sections of the hits, then a
-  search inside the page that they lie on.
+- *circles*: a search with few hits; if no snippet has it, what `scent.next` says if that is a page; then the next hits; then
+  page by page: a short one is read, in a long one is searched.
 
 Each may make the same number of calls. Tokens are the characters of the answers' JSON text / 4.
 """
@@ -30,7 +30,12 @@ from tests.benchmarks.served import Seen, Served, served
 
 CALLS = 6
 """Tool calls that each way may make for one question: a search and five more."""
-FEW = 3
+FEW = 4
+"""Hits of the first search of the circles."""
+MORE = 6
+"""Hits of the next searches, which are narrower or go on."""
+LONG_TOKENS = 1500
+"""A page of more is searched and not read."""
 AT = (0.25, 0.5, 0.75, 0.95)
 
 
@@ -81,19 +86,18 @@ class Reader:
             offset = seen.said.get("next_offset")
             first = False
 
-    async def follow(self, step: str) -> bool:
-        """Take the step that an answer suggests, written as a call; return whether it was one that shows text."""
-        call = _parsed(step)
-        if call is None or not self.may_go_on:
-            return False
-        tool, arguments = call
+    async def follow(self, step: str) -> str | None:
+        """Take the step that an answer suggests, written as a call; return the page that is done with, if one is."""
+        tool, arguments = _parsed(step) or ("", {})
+        if not self.may_go_on:
+            return None
         if tool == "kb_read":
             await self.read(**arguments)
-        elif tool == "kb_search":
-            await self.search(**arguments)
-        else:
-            await self._call(tool, arguments)
-        return True
+            return None if "section" in arguments else str(arguments["path"])
+        if tool == "kb_search":
+            await self.search(**(arguments | {"limit": MORE}))
+            return str(arguments["path"])
+        return None
 
     async def _call(self, tool: str, arguments: dict[str, object], *, counts: bool = True) -> Seen:
         seen = await self._server.call(tool, **arguments)
@@ -122,21 +126,18 @@ async def sections(reader: Reader) -> None:
 
 
 async def circles(reader: Reader) -> None:
-    """Search for few, then go inwards as the answers suggest."""
+    """Search for few and take the step that the answer suggests; then see further hits, and go page by page."""
     answer = await reader.search(limit=FEW)
-    hits = answer["hits"]
-    await reader.follow(answer["scent"]["next"])
-    pages = list(dict.fromkeys(hit["path"] for hit in hits))
-    done = {answer["scent"]["next"]}
-    for hit in hits:
-        step = f"kb_read({hit['path']!r}, section={hit['section']!r})"
-        if reader.may_go_on and step not in done and _is_cut(hit["snippet"]):
-            await reader.read(hit["path"], hit["section"])
-    for path in pages:
-        if reader.may_go_on:
-            await reader.search(path=path, limit=FEW)
+    done = await reader.follow(answer["scent"]["next"])
+    pages = list(answer["pages"])
     if reader.may_go_on and answer["next_cursor"]:
-        await reader.search(limit=FEW, cursor=answer["next_cursor"])
+        pages += (await reader.search(limit=MORE, cursor=answer["next_cursor"]))["pages"]
+    for page in pages:
+        if reader.may_go_on and page["kind"] == "document" and page["path"] != done:
+            if (page["tokens"] or 0) <= LONG_TOKENS:
+                await reader.read(page["path"], whole=True)
+            else:
+                await reader.search(path=page["path"], limit=MORE)
 
 
 WAYS: dict[str, tuple[Callable[[Reader], Awaitable[None]], bool]] = {
@@ -147,10 +148,6 @@ WAYS: dict[str, tuple[Callable[[Reader], Awaitable[None]], bool]] = {
     "sections, or a snippet": (sections, True),
 }
 """Each way, and whether an answer that stands in a snippet ends the search; the first two read on to be sure."""
-
-
-def _is_cut(snippet: str) -> bool:
-    return snippet.startswith("...") or snippet.endswith("...")
 
 
 def _parsed(step: str) -> tuple[str, dict[str, Any]] | None:
