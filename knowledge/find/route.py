@@ -1,41 +1,59 @@
-"""Which of two kinds a question is: about a place (navigation) or about an idea (discovery). Pure."""
+"""Which of two kinds a question is: about a place (navigation) or about an idea (discovery). The clear cases. Pure.
+
+`router.py` adds what a rule cannot say. This file is imported by everything that names a route, so it imports nothing
+heavier than regular expressions.
+"""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
+from knowledge.find.route_signs import Signs, signs
+from knowledge.find.route_words import CHANGE, GONE, HOW, LIST, PLACE, PROBLEM, THING, WHERE, WHETHER
+
+Taken = Literal["navigation", "discovery"]
 Mode = Literal["auto", "navigation", "discovery"]
-
-_STRUCTURE = re.compile(
-    r"^\s*(what(?:'s| is| are)?\s+(?:in|under|inside|there)\b|list\b|show\b|open\b"
-    r"|where\s+is\b|go\s+to\b|contents?\s+of\b)",
-    re.IGNORECASE,
-)
-_CONCEPT = re.compile(r"^\s*(how|why|when|which|explain|compare|examples?\s+of|can\s+i|should)\b", re.IGNORECASE)
-_PATH = re.compile(r"(^|\s)[\w .-]*/[\w./-]+|\.(md|markdown|mdx)\b", re.IGNORECASE)
+MODES: Final[tuple[Taken, ...]] = ("navigation", "discovery")
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
     """The way a question was taken. `confidence` is 0..1; `reason` says by what sign."""
 
-    mode: Literal["navigation", "discovery"]
+    mode: Taken
     confidence: float
     reason: str
 
 
 def route(query: str, mode: Mode, *, named: bool) -> Route:
-    """Return the route of `query`; `named` says that something in the knowledge base bears exactly this name."""
+    """Return the route of `query` by rules alone; `named` says that something here bears exactly this name."""
     if mode != "auto":
         return Route(mode, 1.0, "asked for")
     if named:
-        return Route("navigation", 0.95, "a page or section bears this name")
-    if _PATH.search(query):
-        return Route("navigation", 0.8, "it reads like a path")
-    if _STRUCTURE.search(query):
-        return Route("navigation", 0.7, "it asks what is where")
-    if _CONCEPT.search(query):
-        return Route("discovery", 0.8, "it asks how, why or which")
-    return Route("discovery", 0.6, "no place is named")
+        return NAMED
+    return by_rules(signs(query)) or Route("discovery", 0.6, "no place is named")
+
+
+NAMED: Final = Route("navigation", 0.95, "a page or section bears this name")
+
+
+def by_rules(seen: Signs) -> Route | None:
+    """Return the route of a question whose wording leaves no doubt; None if it does."""
+    if seen.is_path:
+        return Route("navigation", 0.97, "it is a path, a file name or a key")
+    first, groups = seen.first, seen.groups
+    unclear = groups & (PROBLEM | HOW)
+    if first & WHERE and not unclear:
+        return Route("navigation", 0.96, "it asks where something is")
+    if first & HOW and not groups & WHERE:
+        return Route("discovery", 0.97, "it asks how, why or what the difference is")
+    if first & LIST and groups & (PLACE | THING) and not groups & (PROBLEM | HOW | CHANGE):
+        return Route("navigation", 0.93, "it wants something listed or opened")
+    if seen.asks_inside and not unclear:
+        return Route("navigation", 0.95, "it asks what is in a place")
+    if first & WHETHER and not seen.asks_existence and not groups & (WHERE | LIST):
+        return Route("discovery", 0.92, "it asks whether or what one can, should or must")
+    if groups & PROBLEM and not groups & (PLACE | THING | LIST | WHERE | GONE):
+        return Route("discovery", 0.95, "it tells of something that goes wrong")
+    return None

@@ -1,0 +1,38 @@
+"""The labelled questions, and the fixed split into those that may be looked at while tuning and those that may not."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from knowledge.find.route import Taken
+
+Half = Literal["tune", "test"]
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A question as somebody asked it, the way it should be taken, and where it was found."""
+
+    id: str
+    query: str
+    language: str
+    label: Taken
+    source: str
+
+    @property
+    def half(self) -> Half:
+        """Return the half it belongs to, for ever: by a hash of its id."""
+        return "tune" if hashlib.sha256(self.id.encode()).digest()[0] % 2 == 0 else "test"
+
+
+@cache
+def questions(half: Half | None = None) -> tuple[Labelled, ...]:
+    """Return the questions of one half, or all of them."""
+    lines = (Path(__file__).parent / "queries.jsonl").read_text(encoding="utf-8").splitlines()
+    found = tuple(Labelled(**entry) for entry in map(json.loads, lines))
+    return tuple(each for each in found if half is None or each.half == half)

@@ -1,0 +1,125 @@
+"""Rules and signs of a question's route, in every language they know."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowledge.find.route import MODES, by_rules, route
+from knowledge.find.route_signs import NAMES, signs, values
+from knowledge.find.router import place_phrase, weighed
+
+NAVIGATION = [
+    "docs/install.md",
+    "guides/",
+    "CHANGELOG.md",
+    "OPS-142",
+    "where is the runbook",
+    "wo liegt der Bericht",
+    "¿Dónde están las plantillas?",
+    "où se trouve le dossier",
+    "onde fica a pasta",
+    "dove si trova il manuale",
+    "waar staat het handboek",
+    "list all pages",
+    "zeige alle Seiten",
+    "muestra las páginas",
+    "affiche les documents",
+    "mostre os documentos",
+    "apri la cartella",
+    "toon de pagina",
+    "what's in the archive",
+    "what is under operations",
+    "qué hay en la carpeta",
+    "was liegt im Archiv",
+]
+DISCOVERY = [
+    "how does it scale",
+    "why did the build break",
+    "wie funktioniert das",
+    "warum dauert das so lange",
+    "¿Cómo funciona esto?",
+    "¿Por qué tarda tanto?",
+    "comment ça marche",
+    "pourquoi est-ce si lent",
+    "como funciona isso",
+    "come funziona",
+    "perché è lento",
+    "hoe werkt dit",
+    "can I rename a branch",
+    "kann man das ändern",
+    "explain docs/design.md",
+    "timeout after ten seconds",
+    "what happens if the disk is full",
+]
+
+
+@pytest.mark.parametrize("query", NAVIGATION)
+def test_a_question_for_a_place_is_settled_by_a_rule(query: str) -> None:
+    ruled = by_rules(signs(query))
+    assert ruled is not None
+    assert ruled.mode == "navigation", ruled.reason
+
+
+@pytest.mark.parametrize("query", DISCOVERY)
+def test_a_question_for_an_explanation_is_settled_by_a_rule(query: str) -> None:
+    ruled = by_rules(signs(query))
+    assert ruled is not None
+    assert ruled.mode == "discovery", ruled.reason
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_the_caller_asks_for_is_what_it_gets(mode: str) -> None:
+    taken = route("where is it", "discovery" if mode == "discovery" else "navigation", named=True)
+    assert (taken.mode, taken.confidence, taken.reason) == (mode, 1.0, "asked for")
+
+
+def test_words_in_quotation_marks_are_a_name_and_not_a_complaint() -> None:
+    assert weighed(signs('move the page "Installer errors" to the guide'), 0.0).mode == "navigation"
+
+
+def test_a_title_marked_as_documentation_is_heard_without_its_mark() -> None:
+    seen = signs("docs(guide): where is the index")
+    assert seen.mark == "docs"
+    assert seen.words[0] == "where"
+
+
+@pytest.mark.parametrize(
+    ("query", "phrase"),
+    [
+        ("what's in the decisions folder", "decisions"),
+        ("was ist im Ordner Entscheidungen", "Entscheidungen"),
+        ("contents of guides/security", "guides/security"),
+        ("the page about travel expenses", "travel expenses"),
+        ("open the architecture overview", "architecture overview"),
+        ("qué hay en la carpeta de seguridad", "seguridad"),
+        ("rate limiting", ""),
+        ("of", ""),
+        ("", ""),
+    ],
+)
+def test_the_part_of_a_question_that_may_name_a_place_is_cut_out(query: str, phrase: str) -> None:
+    assert place_phrase(query) == phrase
+
+
+@given(st.text(max_size=600), st.floats(-1, 1))
+def test_any_text_at_all_has_a_route_with_a_reason(query: str, leaning: float) -> None:
+    """Queries come from models and people: nothing they send may raise."""
+    seen = signs(query)
+    assert len(values(seen)) == len(NAMES)
+    place_phrase(query)
+    for taken in (by_rules(seen), weighed(seen, leaning)):
+        if taken:
+            assert 0.5 <= taken.confidence <= 1.0
+            assert taken.reason
+
+
+def test_naming_a_route_imports_nothing_heavy() -> None:
+    """Tool results name it, and the list of tools has a budget."""
+    code = "import sys, knowledge.find.route; print([m for m in ('numpy', 'anyio', 'json') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
