@@ -108,10 +108,11 @@ class Server:
         except (Error, OSError) as error:
             raise self.named(error) from None
         try:
-            await connection.execute(SESSION)
-        except Error as error:
+            with self.translating():
+                await connection.execute(SESSION)
+        except BaseException:
             await connection.close()
-            raise self.named(error) from None
+            raise
         return connection
 
     @contextmanager

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from mcp import Client
-from mcp.shared.subscriptions import ResourceUpdated
+from mcp.server.subscriptions import InMemorySubscriptionBus
+from mcp.shared.subscriptions import ResourceUpdated, ServerEvent
 from mcp_types import ResourceUpdatedNotification
 
-from knowledge.storage.ports import Standing
+from knowledge.errors import DatabaseUnavailable
+from knowledge.storage.memory import MemoryStateStore
+from knowledge.storage.ports import Event, Standing
 from mcp_server.app import App, open_app, utc_now
+from mcp_server.changes import SessionSubscribers, follow_changes
 from mcp_server.gate.enrolment import UNENROLLED, Principal, os_user
 from mcp_server.settings import Settings
 from tests.knowledge_bases import write
@@ -90,3 +95,57 @@ async def test_who_may_not_read_may_not_listen(settings: Settings) -> None:
             with pytest.raises(Exception, match="frozen"):
                 async with client.listen(resource_subscriptions=[PAGE]):
                     pass
+
+
+class Heard(InMemorySubscriptionBus):
+    """Remembers what was published, and rings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.uris: list[str] = []
+        self.rang = anyio.Event()
+
+    async def publish(self, event: ServerEvent) -> None:
+        if isinstance(event, ResourceUpdated):
+            self.uris.append(event.uri)
+            self.rang.set()
+
+    async def next(self) -> str:
+        with anyio.fail_after(10):
+            await self.rang.wait()
+        self.rang = anyio.Event()
+        return self.uris[-1]
+
+
+class Unsteady(MemoryStateStore):
+    """A store that loses what it held, as one that is restored from a backup, and cannot be asked at times."""
+
+    away = False
+
+    def lose_everything(self) -> None:
+        self._events.clear()
+
+    async def events_after(self, seq: int, *, limit: int = 1000) -> Sequence[Event]:
+        if self.away:
+            raise DatabaseUnavailable("the database", "it is being moved")
+        return await super().events_after(seq, limit=limit)
+
+
+async def test_changes_are_told_after_the_store_was_away_and_after_its_counter_went_back() -> None:
+    store, bus = Unsteady(), Heard()
+    await store.publish("doc", ["before.md"])
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(follow_changes, store, bus, SessionSubscribers())
+        await anyio.wait_all_tasks_blocked()
+        await store.publish("map", ["first"])
+        assert await bus.next() == "kb://map/first"
+        store.away = True
+        await store.publish("map", ["away"])
+        await anyio.wait_all_tasks_blocked()
+        store.away = False
+        assert await bus.next() == "kb://map/away"
+        store.lose_everything()
+        await store.publish("map", ["restored"])
+        assert await bus.next() == "kb://map/restored"
+        tasks.cancel_scope.cancel()
+    assert "kb://doc/before.md" not in bus.uris, "what was there before it began is no news"
