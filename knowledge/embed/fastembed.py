@@ -35,7 +35,8 @@ class FastEmbedder:
     """Runs `model` in this process. Nothing is loaded before the first text.
 
     `asking` embeds questions, which some models treat in another way than passages. `prefix` is put before each text.
-    `folder` is where models are kept; one that is there needs no network.
+    `folder` is where models are kept; one that is there needs no network. Files that a person brought are used from
+    `folder/ORGANISATION--MODEL`.
     """
 
     def __init__(
@@ -106,10 +107,12 @@ class FastEmbedder:
                 f"FORGE_EMBEDDER=fastembed:MODEL with one that it knows ({listed} and {len(known) - SHOWN_MODELS} more)"
             )
             raise EmbedderUnavailable(self._shown, "it does not know that model", mend)
+        brought = self._folder / self._model.replace("/", "--")
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            loaded: Model = TextEmbedding(model_name=self._model, cache_dir=str(self._folder))
+            there = {"specific_model_path": str(brought)} if brought.is_dir() else {}
+            loaded: Model = TextEmbedding(model_name=self._model, cache_dir=str(self._folder), **there)
         except Exception as error:  # the library raises what its downloaders and runtimes raise
-            mend = f"it is downloaded once, into {self._folder}: is there a network, and room on the disk?"
+            mend = f"it is downloaded once, into {self._folder}: is there a network, and room? Or put its files into {brought}"
             raise EmbedderUnavailable(self._shown, f"it cannot be loaded ({type(error).__name__})", mend) from error
         return loaded
