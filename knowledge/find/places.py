@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from knowledge.find.analysis import is_stop_word, words
-from knowledge.find.entries import Entries, document_entry
+from knowledge.find.entries import Entries, document_entry, join
 from knowledge.map import Entry
 from knowledge.paths import INDEX_NAME, ancestors, parent, within
 from knowledge.storage.ports import IndexStore, NameMatch
 
 LONGEST_NAME = 5
 """Words of a name that is looked for within a question."""
-MOST_LOOKUPS = 24
+MOST_LOOKUPS = 12
 MOST_PLACES = 3
 MOST_OPENED = 8
 """Children shown of a directory that was asked for."""
+_BREAKS = re.compile(r"[\s_\-]+")
 _PATH = re.compile(r"[\w.\-]+(?:/[\w.\-]+)*/?")
 
 
@@ -38,21 +39,19 @@ class Places:
         for match in names:
             if match.by != "heading":
                 await self._take(match.path, found)
+        known = {_plain(above.rpartition("/")[2]): above for page in near for above in ancestors(page) if above}
         for phrase in _phrases(query, languages):
             if len(found) >= MOST_PLACES:
                 break
-            await self._named(phrase, near, directory, found)
+            await self._named(phrase, known, directory, found)
         places = [entry for path, entry in found.items() if within(path, directory)][:MOST_PLACES]
         opened = next((entry for entry in places if entry.kind == "directory"), None)
         inside = await self._inside(opened.path) if opened else []
         return [*places, *(entry for entry in inside if entry.path not in found)]
 
-    async def _named(self, phrase: str, near: Sequence[str], directory: str, found: dict[str, Entry]) -> None:
-        for path in dict.fromkeys((phrase, f"{directory}/{phrase}" if directory else phrase)):
+    async def _named(self, phrase: str, known: Mapping[str, str], directory: str, found: dict[str, Entry]) -> None:
+        for path in dict.fromkeys((join(directory, phrase), known.get(_plain(phrase), phrase))):
             if record := await self._index.directory(path):
-                found.setdefault(path, await self._entries.folder(record))
-        for path in dict.fromkeys(above for page in near for above in ancestors(page)):
-            if path and _alike(path.rpartition("/")[2], phrase) and (record := await self._index.directory(path)):
                 found.setdefault(path, await self._entries.folder(record))
         for match in await self._index.named(phrase, limit=MOST_PLACES):
             if match.by != "heading":
@@ -83,9 +82,9 @@ def _phrases(query: str, languages: Sequence[str]) -> Iterator[str]:
         for start in range(len(said) - length + 1)
     ]
     telling = [run for run in runs if not is_stop_word(run[0], languages) and not is_stop_word(run[-1], languages)]
-    spelt = [form for run in telling for form in dict.fromkeys((" ".join(run), "-".join(run)))]
+    spelt = [form for run in telling for form in dict.fromkeys(("-".join(run), " ".join(run)))]
     yield from list(dict.fromkeys([*given, *spelt]))[:MOST_LOOKUPS]
 
 
-def _alike(name: str, phrase: str) -> bool:
-    return re.split(r"[\s_\-]+", name.casefold()) == re.split(r"[\s_\-]+", phrase.casefold())
+def _plain(name: str) -> str:
+    return _BREAKS.sub(" ", name.casefold())
