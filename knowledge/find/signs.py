@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
@@ -92,17 +92,20 @@ def _had(terms: Sequence[_LookedFor], text: str, language: str) -> Iterator[tupl
     """Yield which of `terms` are in `text`. Only words that begin like one of them are stemmed: that is what costs."""
     lower = text.lower()
     # Accents fold, and not every script has blanks; dashes and quotes change nothing.
-    every = set(words(text)) if any(map(str.isalpha, _NOT_ASCII.findall(text))) else None
+    plain = not any(map(str.isalpha, _NOT_ASCII.findall(text)))
+    stems = frozenset[str]() if plain else _stems_like(terms, text, language)
     for term in terms:
-        weight = 0.0
-        if every is not None:
-            alike: Iterable[str] = (word for word in every if word.startswith(term.beginnings))
-        else:
-            alike = (word for beginning in term.beginnings for word in _alike(lower, beginning))
-        for word in alike:
-            weight = max(weight, term.weights.get(stem(word, language), 0.0))
+        if plain:
+            stems = frozenset(stem(word, language) for start in term.beginnings for word in _alike(lower, start))
+        weight = max((term.weights[form] for form in stems & term.weights.keys()), default=0.0)
         if weight:
             yield term.word, weight
+
+
+def _stems_like(terms: Sequence[_LookedFor], text: str, language: str) -> frozenset[str]:
+    beginnings = tuple(start for term in terms for start in term.beginnings)
+    near = (word for word in set(words(text)) if not word.isascii() or word.startswith(beginnings))
+    return frozenset(stem(word, language) for word in near)
 
 
 def _alike(text: str, beginning: str) -> set[str]:

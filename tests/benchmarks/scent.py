@@ -77,12 +77,12 @@ def noted() -> Iterator[list[Signs]]:
         vars(search)["judge"] = judge
 
 
-async def collect(corpora: dict[str, Path]) -> list[Judged]:
-    """Return all labelled questions on `corpora` with what was found."""
+async def collect(corpora: dict[str, Path], state: Path | None = None) -> list[Judged]:
+    """Return all labelled questions on `corpora` with what was found; `state` as in `served`."""
     judged = []
     with noted() as kept:
         for corpus, folder in corpora.items():
-            async with served(folder) as server:
+            async with served(folder, state) as server:
                 for asked in load(corpus):
                     hits = (await server.call("kb_search", query=asked.question)).said["hits"]
                     right = any(asked.answered_by(hit["path"], _lines(server, hit)) for hit in hits)

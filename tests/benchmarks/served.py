@@ -46,9 +46,9 @@ class Served:
 
 
 @asynccontextmanager
-async def served(folder: Path) -> AsyncIterator[Served]:
-    """Yield the server over `folder`, an absolute path, once all there is indexed; its state is kept between runs."""
-    state = STATES / hashlib.sha256(str(folder).encode()).hexdigest()[:12]
+async def served(folder: Path, state: Path | None = None) -> AsyncIterator[Served]:
+    """Yield the server over `folder`, an absolute path, once all there is indexed; without `state` it is kept for later."""
+    state = state or STATES / hashlib.sha256(str(folder).encode()).hexdigest()[:12]
     async with open_app(Settings(kb=folder, state_dir=state)) as app, Client(app.server) as client:
         asker = Served(client, folder)
         while True:
