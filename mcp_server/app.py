@@ -30,6 +30,7 @@ from mcp_server import VERSION
 from mcp_server.changes import SessionSubscribers, follow_changes
 from mcp_server.completions import add_completions
 from mcp_server.embedding import Embedding, embedding
+from mcp_server.engines import Follower, keep_up, qdrant_engine
 from mcp_server.gate.dispatch import Gate
 from mcp_server.gate.enrolment import Callers, Principal, os_user
 from mcp_server.gate.extension import GateExtension, refusing
@@ -106,6 +107,8 @@ class KnowledgeBase:
     embedding: Embedding
     lease: str
     """The name of the lease on this index, among all indexes that share the state database."""
+    followers: Callable[[], Awaitable[Sequence[Follower]]]
+    """The engines on search servers, which have to be brought up with the index."""
 
     @property
     def identity(self) -> IndexIdentity:
@@ -197,13 +200,20 @@ async def open_base(
         if index.rebuilt:
             logger.warning("the index was damaged (%s); it is built anew", index.rebuilt)
         keyword, vectors = Once(lambda: _keyword(folder / KEYWORD_FOLDER)), Once(_vectors)
-        embed = embedding(settings, index, folder / MODELS_FOLDER)
+        qdrant = Once(lambda: qdrant_engine(settings, folder, index, indexed_terms))
+        # Models are large, and the same for all knowledge bases.
+        shared = folder.parent if settings.state_dir is None else folder
+        embed = embedding(settings, index, shared / MODELS_FOLDER)
         stack.push_async_callback(embed.close)
 
         async def engines() -> Engines:
             from knowledge.find.ranking import Engines
 
-            return Engines(await keyword.get(), await vectors.get(), embed.questions)
+            hybrid = (await qdrant.get()).keyword if settings.qdrant_url else None
+            return Engines(await keyword.get(), await vectors.get(), embed.questions, hybrid)
+
+        async def followers() -> Sequence[Follower]:
+            return [await qdrant.get()] if settings.qdrant_url else []
 
         @cache
         def circles() -> Circles:
@@ -238,8 +248,8 @@ async def open_base(
             )
 
         lease = _lease(settings, folder)
-        yield KnowledgeBase(vault, folder, state, index, circles, finder, indexer, engines, embed, lease)
-        for engine in (keyword, vectors):
+        yield KnowledgeBase(vault, folder, state, index, circles, finder, indexer, engines, embed, lease, followers)
+        for engine in (keyword, vectors, qdrant):
             if engine.built is not None:
                 await engine.built.close()
 
@@ -307,9 +317,12 @@ async def open_app(
     `extra_tools` pass the gate like all others; `extend` may add prompts and resources before anybody connects.
     """
     specs = chosen([*declared(), *extra_tools], toolsets=settings.toolsets, read_only=settings.read_only)
-    async with open_base(
-        settings, on_progress=_said("indexed %d of %d pages"), on_renewal=_said(NEW_VECTORS), indexing=indexing
-    ) as base, anyio.create_task_group() as tasks:
+    async with (
+        open_base(
+            settings, on_progress=_said("indexed %d of %d pages"), on_renewal=_said(NEW_VECTORS), indexing=indexing
+        ) as base,
+        anyio.create_task_group() as tasks,
+    ):
         ledger = ReadingLedger(base.state, utc_now)
         services = Services(base.load_circles, base.load_finder, base.index, base.state, utc_now, lambda: specs, ledger)
         gate = Gate(specs, services)
@@ -323,6 +336,8 @@ async def open_app(
         if indexing:
             tasks.start_soon(_index_in_turn, base)
             tasks.start_soon(_replace_when_damaged, base.index)
+            if settings.qdrant_url:
+                tasks.start_soon(_keep_servers_up, base)
         try:
             yield App(server, services, gate, base)
         finally:
@@ -366,6 +381,14 @@ async def _index_in_turn(base: KnowledgeBase) -> None:
     """Index whenever it is this process's turn. What that needs is loaded a moment after the host's handshake, aside."""
     await anyio.sleep(START_DELAY_S)
     await (await anyio.to_thread.run_sync(indexing_service, base)).run()
+
+
+async def _keep_servers_up(base: KnowledgeBase) -> None:
+    """Bring search servers up with the index. Every process may: the first at it does, the others see that it is done."""
+    await anyio.sleep(START_DELAY_S)
+    async with anyio.create_task_group() as tasks:
+        for follower in await base.followers():
+            tasks.start_soon(keep_up, follower, base.index)
 
 
 def indexing_service(base: KnowledgeBase) -> IndexingService:

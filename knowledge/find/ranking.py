@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import anyio
 
@@ -79,7 +79,7 @@ class Ranker:
         """Return the best `room` chunks and some more; what a better chunk of the same page already says is left out."""
         if within.docs is not None and not within.docs:
             return Ranking((), {}, {}, (), (), frozenset(), ())
-        found = await self._at_once(question, within) or await self._by_both(question, within)
+        found = await self._at_once(question, within)
         # Of equals the one that has the words comes first: a single page with a rare word is what was meant.
         fused = sorted(found.fused, key=lambda hit: (-hit.score, hit.ranks[0] or DEPTH + 1))
         exact = await self._exact(names)
@@ -89,13 +89,16 @@ class Ranker:
         ranked = collapse([(seq, rows[seq].doc, rows[seq].text) for seq in ordered if seq in rows])
         return Ranking(ranked, rows, _scores(fused, exact), found.keyword, found.vectors, first, found.notes)
 
-    async def _at_once(self, question: Question, within: Within) -> _Found | None:
-        """Return what the one engine that holds both finds and joins; None if there is none, or it cannot be asked."""
+    async def _at_once(self, question: Question, within: Within) -> _Found:
+        """Return what the one engine that holds both finds and joins; when it is away, what the others find, and say so."""
         engines = await self._engines()
         if engines.hybrid is None:
-            return None
+            return await self._by_both(question, within)
+        note = ""
         try:
-            for _ in range(TRIES):
+            # Before it was ever filled it is not asked; the others have everything then.
+            filled = (await engines.hybrid.position()).generation
+            for _ in range(TRIES if filled else 0):
                 space = await self._index.space()
                 embedder = await engines.embedder(space.identity)
                 vector = (await embedder.embed([question.to_embed]))[0]
@@ -105,8 +108,9 @@ class Ranker:
                 if (await self._index.space()).position.generation == space.position.generation:
                     return _Found(both.keyword, both.vectors, _as_joined(both))
         except (EmbedderUnavailable, EngineUnavailable) as error:
-            log.info("not asked at once: %s", error)  # whoever is asked instead says what is missing
-        return None
+            note = f"searched by the engines of this machine: {error}"
+        found = await self._by_both(question, within)
+        return replace(found, notes=(note, *found.notes)) if note else found
 
     async def _by_both(self, question: Question, within: Within) -> _Found:
         """Return what each engine finds; when one is away the other must do, and the notes say so."""

@@ -126,6 +126,12 @@ class QdrantEngine:
             self._swept = True
         return taken, True
 
+    async def caught_up(self, store: IndexStore) -> bool:
+        """Return whether the server has all that the store has now."""
+        mark = await self.mark(fresh=True)
+        at, texts = (await store.space()).position, (await store.position()).generation
+        return mark is not None and (mark.generation, mark.texts, mark.seq) == (at.generation, texts, at.seq)
+
     # --- where it is --------------------------------------------------------------------------------------------------
 
     async def mark(self, *, fresh: bool = False) -> Mark | None:

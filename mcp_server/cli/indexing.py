@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -14,6 +15,8 @@ import anyio.to_thread
 if TYPE_CHECKING:
     from knowledge.storage.ports import Lease, Progress
     from mcp_server.app import KnowledgeBase
+
+logger = logging.getLogger("knowledge_forge")
 
 RENEW_S = 1.0
 ASK_S = 0.2
@@ -45,7 +48,19 @@ async def bring_up_to_date(base: KnowledgeBase, lease: Lease, *, anew: bool = Fa
     await base.index.begin(base.embedding.wanted)
     waiting = await _renewed(base, lease) if vectors else ""
     await base.indexer.catch_up()
+    await _servers_up(base)
     return Done(len(outcomes.changed), outcomes.embedded, waiting)
+
+
+async def _servers_up(base: KnowledgeBase) -> None:
+    """Bring search servers up as well. One that is away is told of; a server of ours brings it up later."""
+    from knowledge.errors import EngineUnavailable
+
+    for follower in await base.followers():
+        try:
+            await follower.catch_up(base.index)
+        except EngineUnavailable as error:
+            logger.warning("%s", error)
 
 
 async def _renewed(base: KnowledgeBase, lease: Lease) -> str:

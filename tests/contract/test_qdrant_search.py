@@ -70,5 +70,7 @@ async def test_a_search_asks_once_and_goes_on_without_the_server(place: str, tmp
     line.cut = True
     without = await base.finder.search("how do we roll back a payment release")
     assert line.asked == 2
+    assert without.note is not None
+    assert "somebody cut the line" in without.note
     assert there.hits[0].path == without.hits[0].path == "guides/deploy.md"
     await base.qdrant.close()

@@ -21,12 +21,14 @@ ADAPTERS = {
     "knowledge.index.memory",
     "knowledge.index.tantivy_engine",
     "knowledge.index.fts5",
+    "knowledge.index.qdrant",
+    "knowledge.index.qdrant_server",
     "knowledge.embed.static",
     "knowledge.embed.memory",
     "knowledge.embed.endpoint",
     "knowledge.embed.fastembed",
 }
-COMPOSITION = {"mcp_server.app", "mcp_server.embedding"}
+COMPOSITION = {"mcp_server.app", "mcp_server.embedding", "mcp_server.engines"}
 IMPURE = {
     "time",
     "os",
@@ -48,6 +50,7 @@ PURE = [
     "knowledge/chunk.py",
     "knowledge/map.py",
     "knowledge/find/rank.py",
+    "knowledge/index/qdrant_points.py",
     "knowledge/embed/naming.py",
     "knowledge/embed/endpoint_wire.py",
     "knowledge/find/route.py",

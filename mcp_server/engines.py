@@ -1,0 +1,91 @@
+"""The composition root's part for search servers: which are configured, and what keeps them up with the store."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import anyio
+
+from knowledge.errors import EngineUnavailable, StorageError
+from knowledge.storage.places import server_index_name
+from mcp_server.settings import Settings
+
+if TYPE_CHECKING:
+    from knowledge.index.qdrant import QdrantEngine
+    from knowledge.index.qdrant_fill import Terms
+    from knowledge.storage.ports import IndexStore
+
+logger = logging.getLogger("knowledge_forge")
+
+QDRANT_LOCK = "qdrant.lock"
+LOOK_S = 0.5
+"""How often it is asked, of the store alone, whether a server has something to take in."""
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 60.0
+
+
+class Follower(Protocol):
+    """An engine elsewhere, which has of the store what it was brought."""
+
+    async def catch_up(self, store: IndexStore) -> int:
+        """Take in what the store has and this engine has not, and return how many rows that were."""
+        ...
+
+    async def caught_up(self, store: IndexStore) -> bool:
+        """Return whether it has all that the store has now."""
+        ...
+
+
+def qdrant_engine(settings: Settings, folder: Path, index: IndexStore, terms: Terms | None) -> QdrantEngine:
+    """Return the engine at FORGE_QDRANT_URL; nothing is sent or loaded before it is asked. Runs in a worker thread.
+
+    `terms` makes the words of a chunk; None when words are searched elsewhere.
+    """
+    from knowledge.index.qdrant import QdrantEngine
+    from knowledge.index.qdrant_fill import QdrantOptions
+    from knowledge.index.qdrant_server import QdrantAddress, QdrantLine
+
+    address = QdrantAddress(
+        settings.qdrant_url or "",
+        settings.qdrant_key,
+        grpc=settings.qdrant_grpc_port is not None,
+        grpc_port=settings.qdrant_grpc_port or 6334,
+    )
+    options = QdrantOptions(
+        shards=settings.qdrant_shards,
+        replicas=settings.qdrant_replicas,
+        write_consistency=min(settings.qdrant_write_consistency, settings.qdrant_replicas),
+        on_disk=settings.qdrant_on_disk,
+        quantization=settings.qdrant_quantization,
+    )
+    return QdrantEngine(
+        QdrantLine.to(address),
+        server_index_name(folder),
+        lock=folder / QDRANT_LOCK,
+        terms=terms,
+        options=options,
+        store=index,
+    )
+
+
+async def keep_up(follower: Follower, index: IndexStore) -> None:
+    """Bring the follower up whenever the store has moved on, until cancelled; while its server is away, less often."""
+    seen: object = None
+    pause_s = 0.0
+    while True:
+        try:
+            now = (await index.space()).position, await index.position()
+            if now != seen:
+                await follower.catch_up(index)
+                # Another process may be filling; then it is looked at again.
+                seen = now if await follower.caught_up(index) else None
+            if pause_s:
+                logger.info("the search server answers again")
+            pause_s = 0.0
+        except (EngineUnavailable, StorageError) as error:
+            if not pause_s:
+                logger.warning("%s; it is caught up when it answers again", error)
+            pause_s = min(max(2 * pause_s, FIRST_PAUSE_S), LONGEST_PAUSE_S)
+        await anyio.sleep(max(pause_s, LOOK_S))
