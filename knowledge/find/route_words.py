@@ -76,24 +76,25 @@ _GROUPS = {
         guidebook guideline guidelines manual manuals handbook readme changelog roadmap milestone milestones
         wiki faq faqs tutorial tutorials index toc contents overview summary chapter chapters section sections
         subsection folder folders directory directories subfolder repository repo repos url homepage backlog
-        tracker kanban glossary minutes agenda transcript catalog catalogue inventory runbook playbook checklist calendar kalender calendario calendrier
-        policy spec specs specification contributing license bookmark seite seiten artikel dokument dokumente
-        doku dokus dokumentation anleitung anleitungen handbuch handbücher leitfaden liesmich übersicht
-        übersichten verzeichnis inhaltsverzeichnis inhalt inhalte ordner unterordner ablage ablageort
-        speicherort kapitel abschnitt abschnitte webseite startseite glossar protokoll protokolle archiv
-        kontaktdaten fahrplan änderungsprotokoll página páginas artículo artículos documento documentos
-        documentación guía guías manuales índice contenido contenidos resumen capítulo sección secciones carpeta
-        carpetas directorio ubicación ruta repositorio inicio glosario acta actas descargas tutoriales dossier
-        dossiers répertoire emplacement chapitre rubrique sommaire accueil glossaire compte-rendu comptes-rendus
-        feuille tutoriel tutoriels documentação guia guias pasta pastas diretório localização seção seções
-        sumário glossário ata atas pagina pagine articolo documenti documentazione guida manuale indice
-        contenuto cartella cartelle percorso capitolo sezione sezioni sommario glossario verbale verbali elenco
-        pagina's artikelen documenten documentatie handleiding handleidingen handboek inhoud inhoudsopgave
-        overzicht map mappen locatie hoofdstuk sectie woordenlijst notulen
+        tracker kanban glossary minutes agenda transcript catalog catalogue inventory runbook playbook checklist
+        calendar kalender calendario calendrier policy spec specs specification contributing license bookmark
+        seite seiten artikel dokument dokumente doku dokus dokumentation anleitung anleitungen handbuch
+        handbücher leitfaden liesmich übersicht übersichten verzeichnis inhaltsverzeichnis inhalt inhalte ordner
+        unterordner ablage ablageort speicherort kapitel abschnitt abschnitte webseite startseite glossar
+        protokoll protokolle archiv kontaktdaten fahrplan änderungsprotokoll página páginas artículo artículos
+        documento documentos documentación guía guías manuales índice contenido contenidos resumen capítulo
+        sección secciones carpeta carpetas directorio ubicación ruta repositorio inicio glosario acta actas
+        descargas tutoriales dossier dossiers répertoire emplacement chapitre rubrique sommaire accueil
+        glossaire compte-rendu comptes-rendus feuille tutoriel tutoriels documentação guia guias pasta pastas
+        diretório localização seção seções sumário glossário ata atas pagina pagine articolo documenti
+        documentazione guida manuale indice contenuto cartella cartelle percorso capitolo sezione sezioni
+        sommario glossario verbale verbali elenco pagina's artikelen documenten documentatie handleiding
+        handleidingen handboek inhoud inhoudsopgave overzicht map mappen locatie hoofdstuk sectie woordenlijst
+        notulen
         """,
     THING: """
-        log logs link links linked file files project projects issues tickets ticket tasks task tab menu sidebar navbar
-        footer dashboard report reports screen notes members membership channel channels board template
+        log logs link links linked file files project projects issues tickets ticket tasks task tab menu sidebar
+        navbar footer dashboard report reports screen notes members membership channel channels board template
         templates site website resources path paths location locations contact contacts archive download
         downloads table located stored reference datei dateien verweis verweise verlinkung reiter menü vorlage
         vorlagen bericht berichte mitglieder projekte projekt vorhaben aufgaben kanal kanäle kontakte steht
