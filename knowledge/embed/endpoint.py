@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 MOST_CHARACTERS = 8_000
 """What is longer is cut: about 2,000 tokens. A model that takes less refuses, and then it is halved until it is taken."""
 FEWEST_CHARACTERS = 200
+CONNECT_S = 5.0
 FIRST_WAIT_S = 0.5
 TRY_AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 REFUSED = frozenset({400, 413, 422})
@@ -37,7 +38,7 @@ class Patience:
     rest_s: float = 0.0
 
 
-FOR_PASSAGES = Patience(tries=6, timeout_s=120.0, longest_wait_s=60.0)
+FOR_PASSAGES = Patience(tries=5, timeout_s=120.0, longest_wait_s=60.0, rest_s=5.0)
 FOR_QUESTIONS = Patience(tries=2, timeout_s=5.0, longest_wait_s=1.0, rest_s=10.0)
 
 
@@ -244,7 +245,7 @@ class EndpointEmbedder:
             wire.embeddings_url(at.url),
             content=wire.request_body(at.model, texts, at.dimensions, at.encoding),
             headers=headers,
-            timeout=self._patience.timeout_s,
+            timeout=httpx.Timeout(self._patience.timeout_s, connect=min(CONNECT_S, self._patience.timeout_s)),
             # To another host the key must not go.
             follow_redirects=False,
         )

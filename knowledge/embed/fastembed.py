@@ -16,6 +16,7 @@ from knowledge.errors import EmbedderUnavailable
 INSTALL = "pip install 'knowledge-forge[fastembed]'"
 BATCH = 32
 """Texts that go through the model together: all are filled up to the longest of them."""
+AT_ONCE = 128
 SHOWN_MODELS = 4
 
 
@@ -63,7 +64,10 @@ class FastEmbedder:
         Raises:
             EmbedderUnavailable: fastembed is not installed, does not know the model, or cannot get it.
         """
-        return await anyio.to_thread.run_sync(self._embed, texts)
+        # A few at a time, because a thread cannot be stopped.
+        starts = range(0, max(len(texts), 1), AT_ONCE)
+        rows = [await anyio.to_thread.run_sync(self._embed, texts[start : start + AT_ONCE]) for start in starts]
+        return np.concatenate(rows)
 
     def _embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         # One text after the other uses all cores already.

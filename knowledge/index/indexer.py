@@ -41,6 +41,8 @@ BATCH_BESIDE = 128
 BATCH_REMOVALS = 1_000
 KEYWORD_EVERY_S = 2.0
 """During a long run the keyword index is caught up this often, so that a search finds what is there."""
+EMBED_S = 30.0
+"""Longer than this pages do not wait for the vectors of a batch: they are stored without, and get them later."""
 TURN_S = 0.001
 RACY_NS = 2_000_000_000
 """A file whose time is this close to when it was read may have been written again within the clock's grain."""
@@ -426,12 +428,14 @@ class Indexer:
             return {}
         if not run.mute:
             try:
-                embedder = await self._embedder(run.embedder)
-                vectors = await embedder.embed([texts[digest] for digest in digests])
-                return dict(zip(digests, await _in_thread(partial(packed, vectors)), strict=True))
+                with anyio.move_on_after(EMBED_S):
+                    embedder = await self._embedder(run.embedder)
+                    vectors = await embedder.embed([texts[digest] for digest in digests])
+                    return dict(zip(digests, await _in_thread(partial(packed, vectors)), strict=True))
+                run.mute = f"{run.embedder.embedder} takes longer than {EMBED_S:.0f} s"
             except EmbedderUnavailable as error:
                 run.mute = str(error)
-                log.warning("pages are stored without vectors, which are made later: %s", error)
+            log.warning("pages are stored without vectors, which are made later: %s", run.mute)
         return dict.fromkeys(digests, NO_VECTOR)
 
     async def _embed_one_by_one(

@@ -156,6 +156,22 @@ async def test_pages_saved_while_the_embedder_is_down_are_found_by_words_and_get
     assert (await lab.index.space()).position.generation != generation
 
 
+async def test_a_saved_page_does_not_wait_long_for_an_embedder_that_hangs(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await lab.index.begin(NEW)
+    await lab.indexer.renew(1)
+    monkeypatch.setattr("knowledge.index.indexer.EMBED_S", 0.01)
+    lab.gate = anyio.Event()
+    lab.put("late.md", "late text")
+    with anyio.fail_after(10):
+        await lab.indexer.update(["late.md"], 1)
+    assert (await lab.lengths())["late text"] == 0
+    lab.gate.set()
+    assert await lab.indexer.renew(1)
+    assert (await lab.lengths())["late text"] == 96
+
+
 async def test_a_passage_that_cannot_be_embedded_does_not_hold_up_the_others(lab: Lab) -> None:
     await lab.index.begin(NEW)
     lab.poison = "text 3"
