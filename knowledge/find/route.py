@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from knowledge.find.route_signs import Signs, signs
-from knowledge.find.route_words import CHANGE, GONE, HOW, LIST, PLACE, PROBLEM, THING, WHERE, WHETHER
+from knowledge.find.route_words import CHANGE, CONDITION, GONE, HOW, LIST, PLACE, PROBLEM, THING, WHERE, WHETHER
 
 Taken = Literal["navigation", "discovery"]
 Mode = Literal["auto", "navigation", "discovery"]
@@ -48,6 +48,8 @@ def by_rules(seen: Signs) -> Route | None:
         return Route("navigation", 0.96, "it asks where something is")
     if first & HOW and not groups & WHERE:
         return Route("discovery", 0.97, "it asks how, why or what the difference is")
+    if first & CONDITION and not groups & WHERE:
+        return Route("discovery", 0.93, "it asks when, or tells under what condition")
     if first & LIST and groups & (PLACE | THING) and not groups & (PROBLEM | HOW | CHANGE):
         return Route("navigation", 0.93, "it wants something listed or opened")
     if seen.asks_inside and not unclear:

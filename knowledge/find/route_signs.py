@@ -48,7 +48,8 @@ _HOW = re.compile(
     r"\bpor qu[eé]\b|\bpara qu[eé]\b|\bà quoi\b|\bqué tan\b|\bcomes? from\b|\bgoes? wrong\b|\bwie viele?\b"
     r"|\bwas (?:passiert|macht)\b|\bwhat do(?:es)?\b|\bqué hace\b|\bque fait\b|\bo que faz\b|\bcosa fa\b"
     r"|\bwat doet\b|\bworin\b|^come |\bwhat happen(?:s|ed)\b|\bqué (?:pasa|sucede|ocurre)\b|\bque se passe\b"
-    r"|\bque acontece\b|\bcosa succede\b|\bwat gebeurt\b"
+    r"|\bbest (?:way|practices?)\b|\bmejor (?:manera|forma)\b|\bmeilleure (?:façon|manière)\b|\bmelhor (?:maneira|forma)\b"
+    r"|\b(?:beste|bester|besten) (?:weg|manier)\b|\bmiglior(?:e)? modo\b|\bque acontece\b|\bcosa succede\b|\bwat gebeurt\b"
 )
 _WHAT_IT_IS = re.compile(
     r"^¿?\s*(?:what(?:'s| is| are)|was (?:ist|sind)|qué (?:es|son)|cuál es|cuáles son|qu'est-ce qu(?:e|'une?)"

@@ -74,7 +74,7 @@ _GROUPS = {
     PLACE: """
         page pages article articles document documents doc docs documentation documentations guide guides
         guidebook guideline guidelines manual manuals handbook readme changelog roadmap milestone milestones
-        wiki faq faqs tutorial tutorials index toc contents overview summary chapter chapters section sections
+        wiki faq faqs tutorial tutorials toc contents overview summary chapter chapters section sections
         subsection folder folders directory directories subfolder repository repo repos url homepage backlog
         tracker kanban glossary minutes agenda transcript catalog catalogue inventory runbook playbook checklist
         calendar kalender calendario calendrier policy spec specs specification contributing license bookmark
@@ -105,7 +105,7 @@ _GROUPS = {
         trouve arquivo arquivos ficheiro ficheiros painel quadro modelo modelos relatório relatórios membros
         projetos projeto tarefas tarefa fica ficam collegamento collegamenti sito bacheca modello modelli
         rapporto rapporti contatti membri progetti progetto attività trova bestand bestanden koppeling bord
-        sjabloon sjablonen verslag verslagen leden projecten taken taak kanaal staat vind vinden
+        sjabloon sjablonen verslag verslagen leden projecten taken taak kanaal staat vind vinden index
         """,
     PROBLEM: """
         error errors fail fails failed failing failure failures crash crashes crashed crashing bug bugs cannot
@@ -146,9 +146,9 @@ _GROUPS = {
         improves improving preserve preserving maintain maintaining rewriting handle handling ensure ensures
         performance speed latency behaviour behavior consistent consistently consistency permission permissions
         validation refactor optimize optimise rebuild rebuilding reindexing require requires integration
-        integrate retry clarify takes take long unterstützen unterstützt unterstützung erlauben ermöglichen
-        verhalten umbauen umstellen einbauen verbessern leistung geschwindigkeit berechtigung berechtigungen
-        anmeldung einführen dauert dauern lange soportar soporta soporte permitir permite habilitar habilita
+        integrate retry clarify takes long unterstützen unterstützt unterstützung erlauben ermöglichen verhalten
+        umbauen umstellen einbauen verbessern leistung geschwindigkeit berechtigung berechtigungen anmeldung
+        einführen dauert dauern lange soportar soporta soporte permitir permite habilitar habilita
         comportamiento rendimiento permisos mejorar integrar tarda supporter permettre permet activer améliorer
         intégrer comportement suportar suporte melhorar desempenho permissões comportamento demora supportare
         supporto consentire migliorare prestazioni permessi integrare ondersteunen ondersteuning toestaan
@@ -157,7 +157,7 @@ _GROUPS = {
     CONDITION: """
         when if after while without because since during before wenn falls nachdem seit während ohne weil beim
         bevor nach cuando si después mientras sin porque tras desde al quand lorsque après sans pendant quando
-        depois sem após dopo senza mentre wanneer als nadat zonder omdat tijdens
+        depois sem após dopo senza mentre wanneer als nadat zonder omdat tijdens wann cuándo
         """,
     ALL: """
         all every any anything everything alle allen aller alles sämtliche todos todas todo cada tous toutes
