@@ -30,7 +30,7 @@ from mcp_server import VERSION
 from mcp_server.changes import SessionSubscribers, follow_changes
 from mcp_server.completions import add_completions
 from mcp_server.embedding import Embedding, embedding
-from mcp_server.engines import Follower, keep_up, qdrant_engine
+from mcp_server.engines import Follower, beside, keep_up, meilisearch_index, qdrant_engine
 from mcp_server.gate.dispatch import Gate
 from mcp_server.gate.enrolment import Callers, Principal, os_user
 from mcp_server.gate.extension import GateExtension, refusing
@@ -200,7 +200,9 @@ async def open_base(
         if index.rebuilt:
             logger.warning("the index was damaged (%s); it is built anew", index.rebuilt)
         keyword, vectors = Once(lambda: _keyword(folder / KEYWORD_FOLDER)), Once(_vectors)
-        qdrant = Once(lambda: qdrant_engine(settings, folder, index, indexed_terms))
+        words = None if settings.meili_url else indexed_terms
+        qdrant = Once(lambda: qdrant_engine(settings, folder, index, words))
+        meilisearch = Once(lambda: meilisearch_index(settings, folder))
         # Models are large, and the same for all knowledge bases.
         shared = folder.parent if settings.state_dir is None else folder
         embed = embedding(settings, index, shared / MODELS_FOLDER)
@@ -209,11 +211,13 @@ async def open_base(
         async def engines() -> Engines:
             from knowledge.find.ranking import Engines
 
-            hybrid = (await qdrant.get()).keyword if settings.qdrant_url else None
-            return Engines(await keyword.get(), await vectors.get(), embed.questions, hybrid)
+            both = await qdrant.get() if settings.qdrant_url else None
+            own = Engines(await keyword.get(), await vectors.get(), embed.questions, both.keyword if both else None)
+            return beside(own, await meilisearch.get(), both, index) if settings.meili_url else own
 
         async def followers() -> Sequence[Follower]:
-            return [await qdrant.get()] if settings.qdrant_url else []
+            servers: list[Follower] = [await meilisearch.get()] if settings.meili_url else []
+            return [*servers, await qdrant.get()] if settings.qdrant_url else servers
 
         @cache
         def circles() -> Circles:
@@ -249,7 +253,7 @@ async def open_base(
 
         lease = _lease(settings, folder)
         yield KnowledgeBase(vault, folder, state, index, circles, finder, indexer, engines, embed, lease, followers)
-        for engine in (keyword, vectors, qdrant):
+        for engine in (keyword, vectors, qdrant, meilisearch):
             if engine.built is not None:
                 await engine.built.close()
 
@@ -336,7 +340,7 @@ async def open_app(
         if indexing:
             tasks.start_soon(_index_in_turn, base)
             tasks.start_soon(_replace_when_damaged, base.index)
-            if settings.qdrant_url:
+            if settings.qdrant_url or settings.meili_url:
                 tasks.start_soon(_keep_servers_up, base)
         try:
             yield App(server, services, gate, base)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,6 +14,8 @@ from knowledge.storage.places import server_index_name
 from mcp_server.settings import Settings
 
 if TYPE_CHECKING:
+    from knowledge.find.ranking import Engines
+    from knowledge.index.meilisearch import MeilisearchKeywordIndex
     from knowledge.index.qdrant import QdrantEngine
     from knowledge.index.qdrant_fill import Terms
     from knowledge.storage.ports import IndexStore
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("knowledge_forge")
 
 QDRANT_LOCK = "qdrant.lock"
+MEILISEARCH_LOCK = "meilisearch.lock"
 LOOK_S = 0.5
 """How often it is asked, of the store alone, whether a server has something to take in."""
 FIRST_PAUSE_S = 1.0
@@ -68,6 +72,24 @@ def qdrant_engine(settings: Settings, folder: Path, index: IndexStore, terms: Te
         options=options,
         store=index,
     )
+
+
+def meilisearch_index(settings: Settings, folder: Path) -> MeilisearchKeywordIndex:
+    """Return the index at FORGE_MEILI_URL; nothing is sent or loaded before it is asked. Runs in a worker thread."""
+    from knowledge.index.meilisearch import MeilisearchKeywordIndex
+    from knowledge.index.meilisearch_server import MeilisearchAddress, MeilisearchLine
+
+    address = MeilisearchAddress(settings.meili_url or "", settings.meili_key, settings.meili_ca)
+    return MeilisearchKeywordIndex(MeilisearchLine(address), server_index_name(folder), lock=folder / MEILISEARCH_LOCK)
+
+
+def beside(own: Engines, words: MeilisearchKeywordIndex, meaning: QdrantEngine | None, index: IndexStore) -> Engines:
+    """Return the engines with which servers are asked first, each alone, and those of this machine when one is away."""
+    from knowledge.index.standby import StandbyKeyword, StandbyVectors
+
+    vectors = StandbyVectors("Qdrant", meaning.vectors, own.vectors) if meaning else own.vectors
+    keyword = StandbyKeyword("Meilisearch", words, own.keyword, index)
+    return replace(own, keyword=keyword, vectors=vectors, hybrid=None)
 
 
 async def keep_up(follower: Follower, index: IndexStore) -> None:

@@ -58,6 +58,9 @@ class Settings:
     embedder_passage_prefix: str = ""
     embedder_encoding: str = "float"
     answer_tokens: int = 1500
+    meili_url: str | None = None
+    meili_key: str | None = field(default=None, repr=False)
+    meili_ca: Path | None = None
     qdrant_url: str | None = None
     qdrant_key: str | None = field(default=None, repr=False)
     qdrant_grpc_port: int | None = None
@@ -213,6 +216,29 @@ def _schema(text: str) -> str:
     return text
 
 
+def _meili_url(text: str) -> str:
+    """Return `text` if it is an address without a secret in it; none of it is repeated if there is."""
+    from urllib.parse import urlsplit
+
+    shape = "it is not like http://localhost:7700 or https://HOST"
+    try:
+        url = urlsplit(text.strip())
+        usable = url.scheme in ("http", "https") and bool(url.hostname) and (url.port is None or url.port > 0)
+    except ValueError:
+        raise ValueError(shape) from None
+    if "@" in url.netloc:
+        raise ValueError("it holds a user or password; put the key into FORGE_MEILI_KEY instead")
+    if not usable or url.query or url.fragment or re.search(r"\s", text.strip()):
+        raise ValueError(shape)
+    return text.strip().rstrip("/")
+
+
+def _meili_key(text: str) -> str:
+    if not re.fullmatch(r"[!-~]+", text.strip()):
+        raise ValueError("it is empty, or has characters that no key has")
+    return text.strip()
+
+
 def _qdrant_url(text: str) -> str:
     """Return `text` if it is an address without a secret in it; none of it is repeated if there is."""
     from urllib.parse import urlsplit
@@ -350,6 +376,28 @@ VARIABLES = (
         "float",
     ),
     Variable(
+        "FORGE_MEILI_URL",
+        "meili_url",
+        _meili_url,
+        "A Meilisearch server (tested: 1.50) that searches words, for example `http://localhost:7700`; "
+        "needs the extra `meilisearch`.",
+        "none: words are searched in this process",
+    ),
+    Variable(
+        "FORGE_MEILI_KEY",
+        "meili_key",
+        _meili_key,
+        "A key for that server, which may search, and manage indexes, documents, settings and tasks.",
+        "none",
+    ),
+    Variable(
+        "FORGE_MEILI_CA",
+        "meili_ca",
+        _path,
+        "A file of certificates (PEM) to trust for that server, instead of the usual ones.",
+        "the usual ones",
+    ),
+    Variable(
         "FORGE_QDRANT_URL",
         "qdrant_url",
         _qdrant_url,
@@ -421,7 +469,9 @@ def _complete_embedder(values: dict[str, object]) -> None:
     """Read the key from its file, and see that what belongs together is there."""
     embedder = str(values.get("embedder", "static"))
     if embedder.startswith("endpoint:") and "embedder_url" not in values:
-        raise BadSetting("FORGE_EMBEDDER_URL", "not set", f"FORGE_EMBEDDER={embedder} needs the address of the endpoint")
+        raise BadSetting(
+            "FORGE_EMBEDDER_URL", "not set", f"FORGE_EMBEDDER={embedder} needs the address of the endpoint"
+        )
     file = values.get("embedder_key_file")
     if isinstance(file, Path) and "embedder_key" not in values:
         try:

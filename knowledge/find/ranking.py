@@ -12,7 +12,7 @@ from knowledge.embed.ports import EmbedderOf
 from knowledge.errors import EmbedderUnavailable, EngineUnavailable, KnowledgeError
 from knowledge.find.question import Question
 from knowledge.find.rank import Fused, collapse, fuse
-from knowledge.index.ports import Both, HybridIndex, KeywordIndex, Scored, VectorIndex
+from knowledge.index.ports import Both, HybridIndex, KeywordIndex, Noted, Scored, VectorIndex
 from knowledge.storage.ports import ChunkRow, Filters, IndexStore, NameMatch
 
 log = logging.getLogger(__name__)
@@ -142,9 +142,10 @@ class Ranker:
             both.start_soon(by_meaning)
         if failures:
             raise failures[0]  # as itself, not in a group
+        keyword, vectors = found["keyword"], found["vectors"]
+        notes += [by.note for by in (keyword, vectors) if isinstance(by, Noted)]
         for note in notes:
             log.warning("%s", note)
-        keyword, vectors = found["keyword"], found["vectors"]
         return _Found(keyword, vectors, fuse([keyword, vectors]), tuple(notes))
 
     async def _by_meaning(self, engines: Engines, question: Question, within: Within) -> Sequence[Scored]:

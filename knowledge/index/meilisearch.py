@@ -157,6 +157,11 @@ class MeilisearchKeywordIndex:
                 self._serves(await self._read(self._name, ask=True))
         return self._mark.at if self._mark else NOWHERE
 
+    async def caught_up(self, store: IndexStore) -> bool:
+        """Return whether the server has all that the store has now."""
+        mark = await self._read(self._name)
+        return mark is not None and mark.shape == SHAPE and mark.at == await store.position()
+
     async def _read(self, index: str, *, ask: bool = False) -> Mark | None:
         asking = self._line.ask if ask else self._line.do
         try:

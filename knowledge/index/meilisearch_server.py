@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,6 +37,7 @@ LONGEST_PAUSE_S = 10.0
 REST_S = 5.0
 """After a failure searches fail at once for so long, instead of each waiting for a server that is away."""
 THREADS = 8
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 LOOK_S = (0.005, 0.25)
 """How often a task is looked at: soon at first, then more seldom."""
 TASK_S = 1_800.0
@@ -76,6 +78,7 @@ class MeilisearchLine:
 
     def __init__(self, address: MeilisearchAddress) -> None:
         self._address = address
+        self._opening = threading.Lock()
         self._session: requests.Session | None = None
         self._threads = anyio.CapacityLimiter(THREADS)
         self._resting_until = float("-inf")
@@ -183,10 +186,10 @@ class MeilisearchLine:
         except ImportError as error:
             problem = "its client is not installed (pip install 'knowledge-forge[meilisearch]')"
             raise EngineUnavailable(ENGINE, problem) from error
-        if self._session is None:
-            self._session = _session(self._address)
+        with self._opening:
+            session = self._session = self._session or _session(self._address)
         try:
-            return request(Line(_client(self._address, self._session, limit_s)))
+            return request(Line(_client(self._address, session, limit_s)))
         except MeilisearchApiError as error:
             if error.code in ("index_not_found", "document_not_found"):
                 raise NoIndex from error
@@ -247,7 +250,8 @@ def _session(address: MeilisearchAddress) -> requests.Session:
     import requests
     from requests.adapters import HTTPAdapter
 
-    if address.key and urlsplit(address.url).scheme == "http":
+    parts = urlsplit(address.url)
+    if address.key and parts.scheme == "http" and parts.hostname not in LOOPBACK:
         log.warning("the key for %s travels unencrypted: its address begins with http:", address.shown)
     session = requests.Session()
     # Neither proxies nor a netrc, whose password would take the place of the key.

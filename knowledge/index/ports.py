@@ -6,7 +6,7 @@ fails a write. Searching never waits for indexing: it answers from what is there
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -133,3 +133,11 @@ class HybridIndex(KeywordIndex, Protocol):
     ) -> Both:
         """Return at most `limit` chunks of each list; joined by reciprocal rank, k = 60."""
         ...
+
+
+class Noted(list[Scored]):
+    """What an index found, with what a reader should hear about who found it."""
+
+    def __init__(self, found: Iterable[Scored], note: str) -> None:
+        super().__init__(found)
+        self.note = note
