@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 ENGINE = "Qdrant"
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 READ_S = 5.0
 WRITE_S = 60.0
 TRIES = 4
@@ -99,7 +100,8 @@ class QdrantLine:
     @classmethod
     def to(cls, address: QdrantAddress) -> QdrantLine:
         """Return the line to the server at this address."""
-        plain = address.key is not None and urlsplit(address.url).scheme == "http"
+        parts = urlsplit(address.url)
+        plain = address.key is not None and parts.scheme == "http" and parts.hostname not in LOOPBACK
         return cls(lambda: connect(address), address.shown, plain_key=plain)
 
     async def ask(self, request: Callable[[AsyncQdrantClient], Awaitable[T]]) -> T:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
+import anyio
 import pytest
 
 from knowledge.errors import EngineUnavailable
@@ -13,9 +14,15 @@ from knowledge.find.ranking import Engines
 from knowledge.index.memory import MemoryVectorIndex
 from knowledge.index.qdrant import QdrantEngine
 from knowledge.index.qdrant_server import QdrantLine
-from mcp_server.app import indexed_terms
+from knowledge.storage.memory import MemoryIndexStore
+from mcp_server import engines
+from mcp_server.app import indexed_terms, open_base
+from mcp_server.engines import keep_up
+from mcp_server.settings import Settings
+from tests.contract.test_index_store import IDENTITY
+from tests.contract.test_vector_index import embedded, some
 from tests.knowledge_bases import PAGES, write
-from tests.qdrant_places import PLACES, engine_at
+from tests.qdrant_places import PLACES, engine_at, server
 from tests.unit.test_search import Base
 
 T = TypeVar("T")
@@ -34,6 +41,11 @@ class Counting(QdrantLine):
         if self.cut:
             raise EngineUnavailable("Qdrant", "somebody cut the line")
         return await super().ask(request)
+
+    async def do(self, request: Callable[..., Awaitable[T]]) -> T:
+        if self.cut:
+            raise EngineUnavailable("Qdrant", "somebody cut the line")
+        return await super().do(request)
 
 
 class HybridBase(Base):
@@ -74,3 +86,68 @@ async def test_a_search_asks_once_and_goes_on_without_the_server(place: str, tmp
     assert "somebody cut the line" in without.note
     assert there.hits[0].path == without.hits[0].path == "guides/deploy.md"
     await base.qdrant.close()
+
+
+async def test_a_server_that_was_away_is_brought_up_when_it_is_back(
+    place: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(engines, "LOOK_S", 0.01)
+    monkeypatch.setattr(engines, "FIRST_PAUSE_S", 0.01)
+    store = MemoryIndexStore()
+    await store.begin(IDENTITY)
+    lines: list[Counting] = []
+
+    def counting(line: QdrantLine) -> QdrantLine:
+        lines.append(Counting(line))
+        return lines[-1]
+
+    engine = engine_at(place, None, through=counting)
+    (line,) = lines
+
+    async def caught_up() -> None:
+        with anyio.fail_after(10):
+            while not await engine.caught_up(store):  # noqa: ASYNC110 - a server rings no bell
+                await anyio.sleep(0.01)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(keep_up, engine, store)
+        await store.apply([embedded("a.md", some(5))], fence=1)
+        await caught_up()
+        line.cut = True
+        await store.apply([embedded("b.md", some(5))], fence=1)
+        with anyio.fail_after(10):
+            while "caught up when it answers again" not in caplog.text:  # noqa: ASYNC110 - nor does a log
+                await anyio.sleep(0.01)
+        line.cut = False
+        await caught_up()
+        tasks.cancel_scope.cancel()
+    assert len(await engine.vectors.search(store, some(1)[0], limit=20)) == 10
+    await engine.close()
+
+
+async def test_settings_are_all_that_it_takes(tmp_path: Path) -> None:
+    """A command line or server with FORGE_QDRANT_URL fills a collection of its own and searches there."""
+    async with PLACES["qdrant-server"](tmp_path) as _:
+        address = server()
+        settings = Settings(
+            kb=write(tmp_path / "kb", PAGES),
+            state_dir=tmp_path / "state",
+            qdrant_url=address.url,
+            qdrant_key=address.key,
+            qdrant_quantization="scalar",
+        )
+        async with open_base(settings) as base:
+            await base.index.begin(base.embedding.wanted)
+            await base.indexer.reconcile(1)
+            (follower,) = await base.followers()
+            assert await follower.catch_up(base.index) > 0
+            hybrid = (await base.engines()).hybrid
+            assert hybrid is not None
+            assert (await hybrid.position()).generation
+            answer = await base.finder.search("how do we roll back a payment release")
+            assert answer.hits[0].path == "guides/deploy.md"
+            assert answer.note is None
+            name = follower._name  # type: ignore[attr-defined]  # to clear up what the settings made
+            for collection in (await follower._line.do(lambda client: client.get_collections())).collections:  # type: ignore[attr-defined]  # likewise
+                if collection.name.startswith(name):
+                    await follower._line.do(lambda client, one=collection.name: client.delete_collection(one))  # type: ignore[attr-defined]  # likewise
