@@ -26,13 +26,15 @@ class Signs:
     """What is known of an answer. `coverage`: the share of asked words on the best shown page, weighed by rarity.
 
     `agreement`: how high both engines have the first chunk, 1 for first in both. `nearness`: how far the nearest passage
-    stands out from the tenth to twentieth. `exact`: something bears the very name that was asked. `missing`: asked words
+    stands out from the tenth to twentieth. `substance`: how much the first chunk says, 1 for an ordinary one; a stub rarely
+    answers. `exact`: something bears the very name that was asked. `missing`: asked words
     that no shown chunk has, rarest first. `asked`: the words of the question that mean something. All shares are 0..1.
     """
 
     coverage: float
     agreement: float
     nearness: float
+    substance: float
     exact: bool
     missing: tuple[str, ...] = ()
     asked: tuple[str, ...] = ()
@@ -47,9 +49,9 @@ class Place:
     short: bool = False
 
 
-BIAS, COVERAGE, AGREEMENT, NEARNESS = -5.1, 4.7, 2.3, 2.5
-SUFFICIENT_FROM = 0.83
-LOST_BELOW = 0.2
+BIAS, COVERAGE, AGREEMENT, NEARNESS, SUBSTANCE = -6.4, 4.6, 2.5, 3.3, 1.5
+SUFFICIENT_FROM = 0.84
+LOST_BELOW = 0.19
 """Weights of a logistic model and the chances at which the level changes; `python -m tests.benchmarks.scent` fits them."""
 
 FULL, HALF = 0.95, 0.5
@@ -62,7 +64,8 @@ _WORD = re.compile(rf"[^\W\d_]{{{SHORTEST_WORD},}}")
 
 def chance(signs: Signs) -> float:
     """Return how likely it is that the shown chunks hold the answer, 0..1, as far as these signs tell."""
-    weighed = BIAS + COVERAGE * signs.coverage + AGREEMENT * signs.agreement + NEARNESS * signs.nearness
+    weighed = BIAS + COVERAGE * signs.coverage + AGREEMENT * signs.agreement
+    weighed += NEARNESS * signs.nearness + SUBSTANCE * signs.substance
     return 1 / (1 + math.exp(-weighed))
 
 

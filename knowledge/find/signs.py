@@ -21,6 +21,8 @@ LOOKED_AT = 8
 """Shown chunks that are looked into."""
 LOOKED_CHARACTERS = 4_000
 """Of one chunk; only an uncut table or fence has more."""
+ORDINARY_CHARACTERS = 1_200
+"""Of a chunk: about where a long section is cut."""
 MOST_ALIKE = 6
 """Words of a chunk that are stemmed for one asked word; ordinary beginnings such as `con` are everywhere."""
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
@@ -32,7 +34,7 @@ REST = slice(9, 20)
 async def signs_of(index: IndexStore, question: Question, ranking: Ranking, shown: Sequence[int]) -> Signs:
     """Return the signs of the answer that shows the chunks `shown`, best first."""
     if not shown:
-        return Signs(0.0, 0.0, 0.0, exact=False)
+        return Signs(0.0, 0.0, 0.0, 0.0, exact=False)
     best = shown[0]
     known = await index.frequencies(question.content)
     # Rare words tell pages apart; one that is nowhere tells most of all: that there may be no answer.
@@ -43,6 +45,7 @@ async def signs_of(index: IndexStore, question: Question, ranking: Ranking, show
         coverage,
         agreement=_agreement(best, ranking),
         nearness=_nearness(ranking.vectors),
+        substance=min(1.0, len(ranking.rows[best].text) / ORDINARY_CHARACTERS),
         exact=best in ranking.exact,
         missing=missing,
         asked=question.content,

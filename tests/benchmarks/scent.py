@@ -47,6 +47,7 @@ COLUMNS = (
     "without answer",
     "of them judged lost or partial",
 )
+CONSTANTS = ("BIAS", "COVERAGE", "AGREEMENT", "NEARNESS", "SUBSTANCE")
 Numbers = NDArray[np.float64]
 
 
@@ -106,7 +107,7 @@ def level(judged: Judged) -> Level:
 
 def fit(judged: Sequence[Judged]) -> list[str]:
     """Return the constants that suit `judged` best, as lines of Python."""
-    signs = np.array([(j.signs.coverage, j.signs.agreement, j.signs.nearness) for j in judged])
+    signs = np.array([_numbers(j.signs) for j in judged])
     right = np.array([j.right for j in judged], dtype=float)
     bias, *weights = _logistic(signs, right)
     chances = _held_out(signs, right)
@@ -115,10 +116,14 @@ def fit(judged: Sequence[Judged]) -> list[str]:
     enough = chances[order][int(np.flatnonzero(mean >= WANTED_RIGHT).max(initial=0))]
     lost = np.quantile(chances[right > 0], MOST_LOST)
     return [
-        f"BIAS, COVERAGE, AGREEMENT, NEARNESS = {bias:.1f}, " + ", ".join(f"{weight:.1f}" for weight in weights),
+        f"{', '.join(CONSTANTS)} = {bias:.1f}, " + ", ".join(f"{weight:.1f}" for weight in weights),
         f"SUFFICIENT_FROM = {enough:.2f}",
         f"LOST_BELOW = {lost:.2f}",
     ]
+
+
+def _numbers(signs: Signs) -> tuple[float, ...]:
+    return signs.coverage, signs.agreement, signs.nearness, signs.substance
 
 
 def _logistic(signs: Numbers, right: Numbers) -> Numbers:

@@ -21,13 +21,13 @@ from tests.benchmarks.processes import ROOT
 from tests.benchmarks.question_set import load, wrong
 from tests.benchmarks.scent import collect, level
 
-GOOD = Signs(1.0, 1.0, 0.5, exact=False)
-POOR = Signs(0.1, 0.0, 0.0, exact=False, missing=("undelete",))
-MIDDLING = Signs(0.7, 0.3, 0.2, exact=False, asked=("rotate", "keys"))
+GOOD = Signs(1.0, 1.0, 0.5, 1.0, exact=False)
+POOR = Signs(0.1, 0.0, 0.0, 0.1, exact=False, missing=("undelete",))
+MIDDLING = Signs(0.7, 0.3, 0.2, 0.5, exact=False, asked=("rotate", "keys"))
 PLACES = [Place("ops/keys.md", "Keys > Rotate them"), Place("ops/vault.md", "Vault"), Place("team.md", "")]
 LEVELS = ("lost", "partial", "sufficient")
 shares = st.floats(0, 1)
-signs = st.builds(Signs, shares, shares, shares, exact=st.booleans(), asked=st.tuples(st.text()))
+signs = st.builds(Signs, shares, shares, shares, shares, exact=st.booleans(), asked=st.tuples(st.text()))
 names = st.text("ab é'\"-_.;)", min_size=1, max_size=40)
 places = st.builds(
     Place,
@@ -51,7 +51,7 @@ def test_nothing_found_while_indexing_goes_on_says_to_ask_again() -> None:
 
 
 def test_an_exact_name_suffices_whatever_else_is_known() -> None:
-    assert told(Signs(0.0, 0.0, 0.0, exact=True), PLACES)[0] == "sufficient"
+    assert told(Signs(0.0, 0.0, 0.0, 0.0, exact=True), PLACES)[0] == "sufficient"
 
 
 def test_a_good_answer_names_the_section_to_read() -> None:
@@ -94,6 +94,7 @@ def test_better_signs_never_lower_the_level(one: Signs, other: Signs) -> None:
         max(one.coverage, other.coverage),
         max(one.agreement, other.agreement),
         max(one.nearness, other.nearness),
+        max(one.substance, other.substance),
         exact=one.exact or other.exact,
     )
     assert LEVELS.index(told(better, PLACES)[0]) >= LEVELS.index(told(one, PLACES)[0])
