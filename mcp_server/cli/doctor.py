@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import anyio
 import anyio.to_thread
 
-from knowledge.errors import KnowledgeError
+from knowledge.errors import EmbedderUnavailable, KnowledgeError
 from mcp_server.cli.indexing import stale
 from mcp_server.cli.pages import PageProblem, Pages, look_through
 from mcp_server.cli.terminal import output, print_json
@@ -224,8 +224,11 @@ async def _vectors(base: KnowledgeBase) -> Finding | None:
     done, total = (progress.done, progress.total) if progress else (0, 0)
     found = f"{done} of {total} passages have vectors of {space.wanted.embedder}"
     found += f"; searches use those of {space.identity.embedder} until then" if space.coming else ""
-    embedder = await base.embedding.passages(wanted)
-    await embedder.embed(["knowledge"])
+    try:
+        embedder = await base.embedding.questions(wanted)
+        await embedder.embed(["knowledge"])
+    except EmbedderUnavailable as error:
+        return Finding("vectors", "bad", f"{found}; {error.asked}: {error.reason}", error.mend)
     return Finding("vectors", "note", found, mend)
 
 

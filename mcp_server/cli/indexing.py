@@ -37,15 +37,20 @@ class Done:
 async def bring_up_to_date(base: KnowledgeBase, lease: Lease, *, anew: bool = False, vectors: bool = False) -> Done:
     """Make the index say what the files say; with `anew` nothing that was in it is used again.
 
-    With `vectors` all passages get vectors of the embedder that is set, if they have those of another one.
+    With `vectors` all passages get vectors of the embedder that is set, if they have those of another one; without, an
+    index that is in use keeps the embedder it has or is getting: looking something up changes nothing for others.
     """
     from knowledge.index.renewal import begin
 
     if anew:
         await _forget(base)
-    await begin(base.index, base.embedding.wanted, base.embedding.at_once)
+    wanted, space = base.embedding.wanted, await base.index.space()
+    in_use = space.identity.recipe == wanted.recipe and (await base.index.progress()).done > 0
+    if in_use and not vectors:
+        wanted = space.wanted
+    await begin(base.index, wanted, base.embedding.at_once)
     outcomes = await base.indexer.reconcile(lease.fence)
-    await base.index.begin(base.embedding.wanted)
+    await base.index.begin(wanted)
     waiting = await _renewed(base, lease) if vectors else ""
     await base.indexer.catch_up()
     await _servers_up(base)

@@ -125,6 +125,14 @@ async def test_an_endpoint_that_is_down_holds_up_neither_index_nor_search(plain:
         assert (await ask(base)).note is None, "an empty index begins with the embedder that is always there"
         space = await base.index.space()
         assert (space.identity, space.coming) == (STATIC, wanted_identity(down))
+    found = {finding.what: finding for finding in await doctor.examine(down)}
+    assert found["vectors"].health == "bad"
+    assert "searches use those of static" in found["vectors"].found
+    assert "no answer (ConnectError)" in found["vectors"].found
+    async with open_base(plain) as base, held_lease(base) as lease:
+        assert lease is not None
+        await bring_up_to_date(base, lease)  # as `search` does it
+        assert await base.index.space() == space, "a look from a host with other settings takes nothing back"
 
 
 async def test_another_model_behind_the_same_address_is_noticed_and_not_compared(plain: Settings) -> None:
