@@ -37,6 +37,11 @@ _MARK = re.compile(
     r"^(?:\[([^\]]{1,30})\]|\(([^)]{1,30})\)|([a-z]{2,14})(?:\([\w-]{1,20}\))?!?:(?=\s)|([a-z]{2,10}) \|)\s*"
 )
 _QUOTED = re.compile(r""""[^"]+"|“[^”]+”|„[^“”]+[“”]|«[^»]+»|(?<!\w)'[^']+'(?!\w)""")
+_UNLISTED = re.compile(
+    r"(?:\b(?:not|is not)|n't) (?:listed|linked|indexed|in the (?:sidebar|menu|index|toc))\b"
+    r"|\bnicht (?:verlinkt|aufgeführt|gelistet)\b"
+    r"|\bno (?:está )?(?:enlazad|listad)[oa]s?\b|\bpas (?:lié|listé)e?s?\b"
+)
 _SYMPTOM = re.compile(r"n[o']t\b|exception\b|error\b|fehler")
 _LIST_OF = re.compile(
     r"\b(?:lists?|listings?|overview|inventory|catalog(?:ue)?|table|contents|collection|liste|listen|übersicht"
@@ -61,7 +66,7 @@ _WHAT_IS_INSIDE = re.compile(
 )
 _WHICH_ARE_THERE = re.compile(
     r"\b(?:gibt es|haben wir|are there|is there|do we have|we have|exist|hay|tenemos|existen|y a-t-il|avons-nous|há"
-    r"|temos|existem|ci sono|abbiamo|zijn er|hebben we)\b"
+    r"|temos|existem|ci sono|abbiamo|zijn er|hebben we|belongs? to|gehör(?:t|en) zu[rm]?|pertenecen? a|appartien(?:t|nent) [àa]u?)\b"
 )
 _DOCUMENTATION = frozenset({"docs", "doc", "documentation", "doku", "readme", "wiki", "website", "site", "manual"})
 _ASKS = ("?", "\uff1f")
@@ -147,6 +152,8 @@ def signs(query: str) -> Signs:
     bare = text[marked.end() :] if marked else text
     # What stands in quotation marks is a name, whatever its words mean.
     said = bare if _QUOTED.fullmatch(bare) else _QUOTED.sub(" ", bare)
+    if _UNLISTED.search(said):
+        said = _UNLISTED.sub(" missing", said)  # a page that nothing leads to is gone, and no program is at fault
     words = _WORD.findall(said)
     kinds = [WORDS[word] if word in WORDS else _ending(word) for word in words]
     groups = _unspaced(text) if not text.isascii() else 0

@@ -112,7 +112,7 @@ _GROUPS = {
         can't doesn't doesnt don't dont isn't aren't won't wont not never unable wrong wrongly duplicated slow
         slower slowly exception exceptions timeout timeouts stuck leak leaks freeze freezes hang hangs problem
         problems regression incorrect invalid unexpected duplicate duplicates ineffective inaccessible corrupt
-        corrupted lost loses disappears stops stopped refused denied warning warnings poor impossible conflict
+        corrupted lost lose loses losing disappears stops stopped refused denied warning warnings poor impossible conflict
         conflicts fehler fehlermeldung fehlermeldungen fehlerhaft nicht kein keine keinen probleme absturz
         abstürze stürzt hängt friert falsch doppelt langsam ausnahme verzögerung scheint ständig verschwindet
         verloren verschwunden speicherleck unerwartet warnung falla fallo fallos errores no nunca problema

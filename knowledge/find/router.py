@@ -183,11 +183,10 @@ class Router:
         )
         if known and known.similarity >= VERY_NEAR:
             return Route(known.example.mode, 0.95, f"it is close to your team's example `{known.example.query}`")
-        ruled = by_rules(seen)
-        if not (ruled and ruled.mode == "discovery") and (place := await self._place_in(query, seen)):
-            return Route("navigation", MOST_SURE, f"`{place}` is a place here")
-        if ruled:
+        if ruled := by_rules(seen):
             return ruled
+        if place := await self._place_in(query, seen):
+            return Route("navigation", MOST_SURE, f"`{place}` is a place here")
         return weighed(seen, self._neighbours.leaning(vector) if self._neighbours and vector is not None else 0.0)
 
     async def _look_for_team_examples(self) -> None:
