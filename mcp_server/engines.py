@@ -110,4 +110,7 @@ async def keep_up(follower: Follower, index: IndexStore) -> None:
             if not pause_s:
                 logger.warning("%s; it is caught up when it answers again", error)
             pause_s = min(max(2 * pause_s, FIRST_PAUSE_S), LONGEST_PAUSE_S)
+        except Exception:  # the outermost loop: no answer of a server may end this process
+            logger.exception("a search server could not be brought up; it is tried again")
+            pause_s = min(max(2 * pause_s, FIRST_PAUSE_S), LONGEST_PAUSE_S)
         await anyio.sleep(max(pause_s, LOOK_S))

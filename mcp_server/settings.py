@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Literal
 
 TOOLSETS = ("knowledge", "trust", "journeys", "runs", "plane", "zulip")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -68,7 +69,7 @@ class Settings:
     qdrant_replicas: int = 1
     qdrant_write_consistency: int = 1
     qdrant_on_disk: bool = False
-    qdrant_quantization: str = "none"
+    qdrant_quantization: Literal["none", "scalar", "binary"] = "none"
     json: bool = False
     notes: tuple[str, ...] = ()
     """What a person should hear about their settings: variables that look like ours but are not."""

@@ -97,12 +97,18 @@ class QdrantEngine:
         with try_lock(self._lock) as mine:
             if not mine:
                 return 0
-            taken, complete = await self._fill(store, anew=False)
-            for _ in range(STARTS_OVER):
+            taken, complete = 0, False
+            for attempt in range(STARTS_OVER):
+                try:
+                    rows, complete = await self._fill(store, anew=attempt > 0)
+                except Gone as error:
+                    # Somebody deleted what was being filled. Once may happen.
+                    if attempt == STARTS_OVER - 1:
+                        raise EngineUnavailable(ENGINE, f"{self._name} is deleted while it is filled") from error
+                    rows = 0
+                taken += rows
                 if complete:
                     break
-                rows, complete = await self._fill(store, anew=True)
-                taken += rows
             return taken
 
     async def _fill(self, store: IndexStore, *, anew: bool) -> tuple[int, bool]:

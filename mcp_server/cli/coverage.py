@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from knowledge.errors import KnowledgeError
 from knowledge.index.report import EngineReport
+from knowledge.index.standby import StandbyKeyword, StandbyVectors
 from knowledge.storage.ports import IndexStore, Position
 
 if TYPE_CHECKING:
@@ -58,15 +59,29 @@ async def coverage(index: IndexStore) -> Coverage:
 
 async def engine_reports(index: IndexStore, engines: Engines) -> list[EngineReport]:
     """Return how the engines are that answer searches here; one that cannot be asked says why."""
-    now = await index.position()
-    keyword = await _report(engines.keyword, "keywords", now)
-    if id(engines.vectors) == id(engines.keyword):  # one engine that holds both; their ports have no common root
+    now, vectors_now = await index.position(), (await index.space()).position
+    servers: list[EngineReport] = []
+    if engines.hybrid is not None:
+        servers.append(await _report(engines.hybrid, "keywords and vectors", now))
+    if isinstance(engines.keyword, StandbyKeyword):
+        servers.append(await _report(engines.keyword.primary, "keywords", now))
+    if isinstance(engines.vectors, StandbyVectors):
+        servers.append(await _report(engines.vectors.primary, "vectors", vectors_now))
+    return [*servers, *await _embedded(engines, now, vectors_now)]
+
+
+async def _embedded(engines: Engines, now: Position, vectors_now: Position) -> list[EngineReport]:
+    """Return how the engines of this machine are, which stand in for those of servers."""
+    keyword_engine = engines.keyword.spare if isinstance(engines.keyword, StandbyKeyword) else engines.keyword
+    vector_engine = engines.vectors.spare if isinstance(engines.vectors, StandbyVectors) else engines.vectors
+    keyword = await _report(keyword_engine, "keywords", now)
+    if id(vector_engine) == id(keyword_engine):  # one engine that holds both; their ports have no common root
         return [
             EngineReport(
                 keyword.name, "keywords and vectors", keyword.where, keyword.reachable, keyword.behind, keyword.problem
             )
         ]
-    return [keyword, await _report(engines.vectors, "vectors", now)]
+    return [keyword, await _report(vector_engine, "vectors", vectors_now)]
 
 
 def ago(seconds: float) -> str:
@@ -79,7 +94,9 @@ def ago(seconds: float) -> str:
 
 
 async def _report(
-    engine: KeywordIndex | VectorIndex, kind: Literal["keywords", "vectors"], now: Position
+    engine: KeywordIndex | VectorIndex,
+    kind: Literal["keywords", "vectors", "keywords and vectors"],
+    now: Position,
 ) -> EngineReport:
     name = type(engine).__name__
     where = HERE if name in _PACKAGES else "on a server"

@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from typing import TypeVar
 
@@ -384,6 +385,36 @@ async def test_an_index_that_was_deleted_comes_back(place: str, store: MemoryInd
     assert len(await engine.vectors.search(store, some(1)[0], limit=9)) == 5
     await line.close()
     await engine.close()
+
+
+class Robbed(QdrantLine):
+    """A line behind whose back somebody deletes every collection, before its n-th writing request."""
+
+    def __init__(self, line: QdrantLine, at: int, name: str) -> None:
+        super().__init__(line._make, line.shown)
+        self._left, self._name = at, name
+
+    async def do(self, request: Callable[[AsyncQdrantClient], Awaitable[T]]) -> T:
+        self._left -= 1
+        if self._left == 0:
+            for collection in (await super().do(lambda client: client.get_collections())).collections:
+                if collection.name.startswith(self._name):
+                    await super().do(methodcaller("delete_collection", collection.name))
+        return await super().do(request)
+
+
+async def test_a_collection_that_is_deleted_while_it_is_filled_is_made_anew(
+    place: str, store: MemoryIndexStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(qdrant_fill, "ROWS", 4)
+    for at in range(3, 16, 4):
+        await store.begin(replace(IDENTITY, recipe=100 + at))
+        await store.apply([embedded("a.md", some(20))], fence=1)
+        engine = engine_at(place, terms_of, through=partial(Robbed, at=at, name=place.partition("|")[2] or NAME))
+        await engine.catch_up(store)
+        assert await engine.caught_up(store)
+        assert len(await engine.vectors.search(store, some(1)[0], limit=99)) == 20
+        await engine.close()
 
 
 async def test_while_one_fills_the_others_return_at_once(place: str, store: MemoryIndexStore) -> None:
