@@ -1,6 +1,6 @@
 """Fit and measure scent on labelled questions.
 
-    python -m tests.benchmarks.scent kb=kb docs=FOLDER [--fit]
+    python -m tests.benchmarks.scent kb=kb docs=FOLDER [--fit] [--write-doc]
 
 An answer is right if a shown chunk holds the quote. With `--fit` the weights are fitted on the calibrating half, and the
 constants for `knowledge/find/scent.py` are printed; without it the constants that are there are measured. The other half
@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from knowledge.find import search
 from knowledge.find.scent import LOST_BELOW, SUFFICIENT_FROM, Level, Scent, Signs, chance
+from tests.benchmarks.handbook import write_section
 from tests.benchmarks.question_set import Half, Labelled, load
 from tests.benchmarks.served import Served, served
 
@@ -47,6 +48,14 @@ COLUMNS = (
     "without answer",
     "of them judged lost or partial",
 )
+INTRODUCTION = """## Scent
+
+How often the level of an answer is right (`python -m tests.benchmarks.scent kb=kb docs=FOLDER --write-doc`;
+corpora and questions as under [Tokens](#tokens), and as many questions without an answer: from another world,
+from the same trade, and near misses). An answer is right if a shown passage holds the phrase. The constants
+were fitted on the calibrating half (`--fit`), which a hash of the question's id chooses; the other half was
+only measured.
+""".splitlines()
 CONSTANTS = ("BIAS", "COVERAGE", "AGREEMENT", "NEARNESS", "SUBSTANCE")
 Numbers = NDArray[np.float64]
 
@@ -195,12 +204,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.scent", description=__doc__)
     parser.add_argument("corpora", nargs="+", metavar="CORPUS=FOLDER")
     parser.add_argument("--fit", action="store_true", help="print the constants that suit the calibrating half")
+    parser.add_argument("--write-doc", action="store_true", help="write the section of the handbook")
     args = parser.parse_args()
     corpora = {name: Path(folder).absolute() for name, _, folder in (given.partition("=") for given in args.corpora)}
     judged = anyio.run(collect, corpora)
     if args.fit:
         print("\n".join(fit([j for j in judged if j.asked.half == "calibrate"])))
-    print("\n".join(table(judged)))
+    lines = table(judged)
+    print("\n".join(lines))
+    if args.write_doc:
+        write_section("scent", [*INTRODUCTION, "", *lines])
     kept_apart = [j for j in judged if j.asked.half == "test"]
     enough = [j for j in kept_apart if level(j) == "sufficient"]
     without = [j for j in kept_apart if not j.asked.answerable]

@@ -1,6 +1,6 @@
 """How many tokens a model reads until it has seen the answer, by three ways of looking for it.
 
-    python -m tests.benchmarks.tokens kb=kb docs=FOLDER [--json FILE]
+    python -m tests.benchmarks.tokens kb=kb docs=FOLDER [--json FILE] [--write-doc]
 
 - *whole files*: search, then read the whole file of hit 1, 2, ... until the quote was seen;
 - *sections*: search, then read the section of hit 1, 2, ...;
@@ -25,6 +25,7 @@ from typing import Any
 import anyio
 
 from tests.benchmarks.docs_corpus import quantiles, sizes
+from tests.benchmarks.handbook import write_section
 from tests.benchmarks.question_set import Labelled, load
 from tests.benchmarks.served import Seen, Served, served
 
@@ -37,6 +38,24 @@ MORE = 6
 LONG_TOKENS = 1500
 """A page of more is searched and not read."""
 AT = (0.25, 0.5, 0.75, 0.95)
+SIZES_AT = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
+MOST_OF_WHOLE_FILES = 0.4
+INTRODUCTION = """## Tokens
+
+What a model reads until it has seen the answer (`python -m tests.benchmarks.tokens kb=kb docs=FOLDER
+--write-doc`): characters of the answers' JSON / 4, through the real tools, at most six calls a question. `docs`
+is public documentation, laid out by `python -m tests.benchmarks.docs_corpus FOLDER MIRROR...`;
+`tests/benchmarks/questions/docs_corpus.json` states repositories, commits and folders. Questions, and the
+phrase on a page that answers each, lie beside it.
+
+- *whole files*: search (limit 8), then read the whole page of hit 1, 2, ...; *sections*: then read the section
+  of hit 1, 2, ...
+- *circles*: search (limit 4) and stop if a snippet has the answer; else what `scent.next` says; then the next
+  six hits; then page by page, in their order: one of up to 1,500 tokens is read, in a longer one is searched
+  with `path`.
+- *or a snippet*: the same two ways by a model that also stops when a snippet of its first search has the
+  answer.
+""".splitlines()
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,33 +217,63 @@ def table(found: Sequence[Found]) -> list[str]:
     return lines
 
 
+def page_sizes(corpora: dict[str, Path]) -> list[str]:
+    """Return a Markdown table of how long the pages of each corpus are."""
+    lines = [
+        "| corpus | pages | " + " | ".join(f"tokens of a page, {q:.0%}" for q in SIZES_AT) + " |",
+        "| --- |" + " ---: |" * (len(SIZES_AT) + 1),
+    ]
+    for name, folder in corpora.items():
+        pages = sizes(folder)
+        lines.append(
+            f"| {name} | {len(pages):,} | " + " | ".join(f"{q:,.0f}" for q in quantiles(pages, SIZES_AT)) + " |"
+        )
+    return lines
+
+
+def kept(found: Sequence[Found]) -> bool:
+    """Return whether the circles keep what was promised: tokens against both other ways, at no fewer answers seen."""
+    spent, seen = _sums(found)
+    return (
+        spent["circles"] <= MOST_OF_WHOLE_FILES * spent["whole files"]
+        and spent["circles"] <= spent["sections"]
+        and seen["circles"] >= max(seen["whole files"], seen["sections"])
+    )
+
+
+def verdict(found: Sequence[Found]) -> str:
+    """Return the sentence that compares the circles with the other ways."""
+    spent, seen = _sums(found)
+    said = [
+        f"{spent['circles'] / spent[way]:.0%} of the tokens of {way} ({seen[way]} seen)"
+        for way in WAYS
+        if way != "circles"
+    ]
+    return f"The circles see {seen['circles']} answers with " + ", ".join(said) + "."
+
+
+def _sums(found: Sequence[Found]) -> tuple[dict[str, int], dict[str, int]]:
+    spent = {way: sum(one.tokens for one in found if one.way == way) for way in WAYS}
+    return spent, {way: sum(one.hit for one in found if one.way == way) for way in WAYS}
+
+
 def main() -> int:
     """Measure and print the table; 1 if the circles cost more than was promised."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.tokens", description=__doc__)
     parser.add_argument("corpora", nargs="+", metavar="CORPUS=FOLDER")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what each question needed there")
+    parser.add_argument("--write-doc", action="store_true", help="write the section of the handbook")
     args = parser.parse_args()
     corpora = {name: Path(folder).absolute() for name, _, folder in (given.partition("=") for given in args.corpora)}
-    for name, folder in corpora.items():
-        pages = sizes(folder)
-        shown = ", ".join(f"{size:,.0f}" for size in quantiles(pages, AT))
-        print(f"{name}: {len(pages):,} pages; tokens of a page, quarter, half, three quarters, 95%: {shown}")
     found = anyio.run(measure, corpora)
-    print("\n".join(table(found)))
+    lines = [*page_sizes(corpora), "", *table(found), "", verdict(found)]
+    print("\n".join(lines))
     if args.json:
         rows = [{"id": o.id, "way": o.way, "hit": o.hit, "tokens": o.tokens, "calls": o.calls} for o in found]
         args.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-    spent = {way: sum(one.tokens for one in found if one.way == way) for way in WAYS}
-    hits = {way: sum(one.hit for one in found if one.way == way) for way in WAYS}
-    kept = (
-        spent["circles"] <= 0.4 * spent["whole files"]
-        and spent["circles"] <= spent["sections"]
-        and hits["circles"] >= max(hits["whole files"], hits["sections"])
-    )
-    print(
-        f"circles / whole files: {spent['circles'] / spent['whole files']:.2f}; promised: {'kept' if kept else 'NOT kept'}"
-    )
-    return 0 if kept else 1
+    if args.write_doc:
+        write_section("tokens", [*INTRODUCTION, "", *lines])
+    return 0 if kept(found) else 1
 
 
 if __name__ == "__main__":
