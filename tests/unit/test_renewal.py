@@ -231,10 +231,24 @@ async def test_an_embedder_is_loaded_once_and_again_only_after_a_failure() -> No
             raise EmbedderUnavailable(identity.embedder, "not yet", "wait")
         return MemoryEmbedder()
 
-    known = KnownEmbedders(load)
+    known = KnownEmbedders(load, rest_s=0)
     with pytest.raises(EmbedderUnavailable):
         await known.of(OLD)
     async with anyio.create_task_group() as tasks:
         for _ in range(5):
             tasks.start_soon(known.of, OLD)
     assert loads == [OLD.embedder] * 2
+
+
+async def test_one_that_could_not_be_loaded_is_left_alone_for_a_moment() -> None:
+    loads: list[str] = []
+
+    def load(identity: IndexIdentity) -> Embedder:
+        loads.append(identity.embedder)
+        raise EmbedderUnavailable(identity.embedder, "down", "wait")
+
+    known = KnownEmbedders(load, rest_s=60)
+    for identity in (OLD, OLD, NEW, OLD):
+        with pytest.raises(EmbedderUnavailable, match="down"):
+            await known.of(identity)
+    assert loads == [OLD.embedder, NEW.embedder]
