@@ -7,7 +7,7 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,8 +19,9 @@ import anyio
 from mcp.server.context import ServerRequestContext
 from mcp.server.subscriptions import InMemorySubscriptionBus
 
-from knowledge.errors import DatabaseRefused, StorageError
+from knowledge.errors import DatabaseRefused, KnowledgeError, StorageError
 from knowledge.find.ledger import ReadingLedger
+from knowledge.paths import INDEX_NAME
 from knowledge.storage.places import INDEXING_LEASE, default_schema, indexing_lease, state_dir_for
 from knowledge.storage.ports import Progress, StateStore, TextRow
 from knowledge.storage.sqlite_index import SqliteIndexStore
@@ -227,12 +228,20 @@ async def open_base(
 
         @cache
         def finder() -> Finder:
+            from knowledge.find.router import Router
             from knowledge.find.search import Finder
+
+            async def front_matter() -> Mapping[str, object]:
+                try:
+                    return (await circles().read(INDEX_NAME)).metadata
+                except KnowledgeError:
+                    return {}  # it went while the index still names it
 
             return Finder(
                 index,
                 engines,
                 Vocabularies().near,
+                router=Router(index, front_matter),
                 answer_tokens=settings.answer_tokens,
                 patience_s=FIRST_PAGES_S if indexing else 0.0,
             )

@@ -5,15 +5,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import anyio
 
-from knowledge.embed.ports import EmbedderOf
+from knowledge.embed.ports import Embedder, EmbedderOf
 from knowledge.errors import EmbedderUnavailable, EngineUnavailable, KnowledgeError
 from knowledge.find.question import Question
 from knowledge.find.rank import Fused, collapse, fuse
 from knowledge.index.ports import Both, HybridIndex, KeywordIndex, Noted, Scored, VectorIndex
-from knowledge.storage.ports import ChunkRow, Filters, IndexStore, NameMatch
+from knowledge.storage.ports import ChunkRow, Filters, IndexIdentity, IndexStore, NameMatch
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 log = logging.getLogger(__name__)
 
@@ -39,8 +44,19 @@ class Engines:
 
 
 @dataclass(frozen=True, slots=True)
+class Embedded:
+    """A question's vector, and who made it."""
+
+    embedder: Embedder
+    vector: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
 class Ranking:
-    """Chunks best first, their rows and scores (0..1), what each engine found, which were named, and what was missing."""
+    """Chunks best first, their rows and scores (0..1), what each engine found, which were named, and what was missing.
+
+    `embedded` is the question as vectors were searched for it; None if they were not.
+    """
 
     ranked: Sequence[int]
     rows: Mapping[int, ChunkRow]
@@ -49,6 +65,7 @@ class Ranking:
     vectors: Sequence[Scored]
     exact: frozenset[int]
     notes: tuple[str, ...]
+    embedded: Embedded | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +84,7 @@ class _Found:
     vectors: Sequence[Scored]
     fused: Sequence[Fused]
     notes: tuple[str, ...] = ()
+    embedded: Embedded | None = None
 
 
 class Ranker:
@@ -87,7 +105,8 @@ class Ranker:
         ordered = exact + [hit.seq for hit in fused if hit.seq not in first]
         rows = await self._index.chunks(ordered[: room + SPARE])
         ranked = collapse([(seq, rows[seq].doc, rows[seq].text) for seq in ordered if seq in rows])
-        return Ranking(ranked, rows, _scores(fused, exact), found.keyword, found.vectors, first, found.notes)
+        scores = _scores(fused, exact)
+        return Ranking(ranked, rows, scores, found.keyword, found.vectors, first, found.notes, found.embedded)
 
     async def _at_once(self, question: Question, within: Within) -> _Found:
         """Return what the one engine that holds both finds and joins; when it is away, what the others find, and say so."""
@@ -100,13 +119,12 @@ class Ranker:
             filled = (await engines.hybrid.position()).generation
             for _ in range(TRIES if filled else 0):
                 space = await self._index.space()
-                embedder = await engines.embedder(space.identity)
-                vector = (await embedder.embed([question.to_embed]))[0]
+                embedded = await _embedded(engines, space.identity, question)
                 both = await engines.hybrid.search_both(
-                    question.terms, vector, limit=DEPTH, docs=within.docs, filters=within.filters
+                    question.terms, embedded.vector, limit=DEPTH, docs=within.docs, filters=within.filters
                 )
                 if (await self._index.space()).position.generation == space.position.generation:
-                    return _Found(both.keyword, both.vectors, _as_joined(both))
+                    return _Found(both.keyword, both.vectors, _as_joined(both), embedded=embedded)
         except (EmbedderUnavailable, EngineUnavailable) as error:
             note = f"searched by the engines of this machine: {error}"
         found = await self._by_both(question, within)
@@ -118,6 +136,7 @@ class Ranker:
         found: dict[str, Sequence[Scored]] = {"keyword": (), "vectors": ()}
         failures: list[KnowledgeError] = []
         notes: list[str] = []
+        embedded: Embedded | None = None
 
         async def by_words() -> None:
             try:
@@ -130,8 +149,9 @@ class Ranker:
                 failures.append(error)
 
         async def by_meaning() -> None:
+            nonlocal embedded
             try:
-                found["vectors"] = await self._by_meaning(engines, question, within)
+                found["vectors"], embedded = await self._by_meaning(engines, question, within)
             except (EmbedderUnavailable, EngineUnavailable) as error:
                 notes.append(f"searched by words only: {error}")
             except KnowledgeError as error:
@@ -146,21 +166,22 @@ class Ranker:
         notes += [by.note for by in (keyword, vectors) if isinstance(by, Noted)]
         for note in notes:
             log.warning("%s", note)
-        return _Found(keyword, vectors, fuse([keyword, vectors]), tuple(notes))
+        return _Found(keyword, vectors, fuse([keyword, vectors]), tuple(notes), embedded)
 
-    async def _by_meaning(self, engines: Engines, question: Question, within: Within) -> Sequence[Scored]:
+    async def _by_meaning(
+        self, engines: Engines, question: Question, within: Within
+    ) -> tuple[Sequence[Scored], Embedded]:
         """Return what is near the question, both embedded alike: if vectors were exchanged meanwhile, it is asked anew."""
         for _ in range(TRIES):
             space = await self._index.space()
-            embedder = await engines.embedder(space.identity)
-            vector = (await embedder.embed([question.to_embed]))[0]
-            if not vector.any():
-                return ()
+            embedded = await _embedded(engines, space.identity, question)
+            if not embedded.vector.any():
+                return (), embedded
             found = await engines.vectors.search(
-                self._index, vector, limit=DEPTH, docs=within.docs, filters=within.filters
+                self._index, embedded.vector, limit=DEPTH, docs=within.docs, filters=within.filters
             )
             if (await self._index.space()).position.generation == space.position.generation:
-                return found
+                return found, embedded
         raise EngineUnavailable("the vector index", "its vectors are being exchanged again and again")
 
     async def _exact(self, names: Sequence[NameMatch]) -> list[int]:
@@ -174,6 +195,11 @@ class Ranker:
                 ]
             )
         )
+
+
+async def _embedded(engines: Engines, identity: IndexIdentity, question: Question) -> Embedded:
+    embedder = await engines.embedder(identity)
+    return Embedded(embedder, (await embedder.embed([question.to_embed]))[0])
 
 
 def _as_joined(both: Both) -> list[Fused]:

@@ -15,7 +15,8 @@ from knowledge.find.entries import document_entry, when
 from knowledge.find.places import Places
 from knowledge.find.question import Correct, Question, Questions
 from knowledge.find.ranking import Engines, Ranker, Ranking, Within
-from knowledge.find.route import Mode, route
+from knowledge.find.route import Mode, Route
+from knowledge.find.router import Router
 from knowledge.find.scent import Place, judge
 from knowledge.find.shape import (
     ANSWER_CHARACTERS,
@@ -51,12 +52,13 @@ class Finder:
         engines: Callable[[], Awaitable[Engines]],
         correct: Correct,
         *,
+        router: Router | None = None,
         answer_tokens: int,
         patience_s: float = 0.0,
     ) -> None:
         self._index, self._engines = index, engines
         self._questions, self._ranker = Questions(index, correct), Ranker(index, engines)
-        self._places = Places(index)
+        self._places, self._router = Places(index), router or Router(index)
         self._room, self._patience_s = answer_tokens * 4, patience_s
 
     async def search(
@@ -86,7 +88,7 @@ class Finder:
         question = await self._questions.ask(query)
         names = await self._named(query, docs)
         ranking = await self._ranker.rank(question, names, Within(docs, chosen), room=len(seen) + limit)
-        way = route(query, mode, named=bool(names))
+        way = await self._routed(query, mode, names, ranking)
         fresh = _fresh(ranking, frozenset(seen))
         wanted = fresh[: min(limit, MOST_WITH_PLACES) if way.mode == "navigation" else limit]
         if way.mode == "discovery":
@@ -116,6 +118,12 @@ class Finder:
             note="; ".join(ranking.notes) or None,
         )
         return self._with_snippets(answer, [ranking.rows[seq].text for seq in shown], question)
+
+    async def _routed(self, query: str, mode: Mode, names: Sequence[NameMatch], ranking: Ranking) -> Route:
+        if ranking.embedded is None:
+            return await self._router.route(query, mode, named=names, vector=None)
+        await self._router.prepare(ranking.embedded.embedder)
+        return await self._router.route(query, mode, named=names, vector=ranking.embedded.vector)
 
     async def _asked_for(self, query: str, names: Sequence[NameMatch], ranking: Ranking, place: str) -> Sequence[Entry]:
         near = list(dict.fromkeys(ranking.rows[seq].path for seq in ranking.ranked))

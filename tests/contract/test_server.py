@@ -240,6 +240,32 @@ async def test_the_ledger_is_shared_by_processes_and_kept(settings: Settings) ->
         assert (await call(later, "kb_search", query="queue", path="decisions"))["nudge"] is not None
 
 
+async def test_a_team_teaches_the_router_in_its_front_page_without_a_restart(settings: Settings) -> None:
+    """Issue: the examples are data that a team can extend in `_index.md` front matter."""
+    question = "the usual monday thing"
+    async with in_memory(settings, "auto") as client:
+        assert (await call(client, "kb_search", query=question))["route"]["mode"] == "discovery"
+        front = f"---\ntitle: Team notes\nrouter:\n  navigation: ['{question}']\n---\n# Team notes\n"
+        (settings.kb / "_index.md").write_text(front, encoding="utf-8")
+        with anyio.fail_after(20):
+            while (route := (await call(client, "kb_search", query=question))["route"])["mode"] == "discovery":
+                await anyio.sleep(0.05)
+    assert "your team" in route["reason"]
+
+
+async def test_a_question_is_routed_and_the_mode_overrules_it(settings: Settings) -> None:
+    async with in_memory(settings, "auto") as client:
+        place = await call(client, "kb_search", query="what's in guides?")
+        assert place["route"]["mode"] == "navigation"
+        assert place["pages"][0]["path"] == "guides"
+        idea = await call(client, "kb_search", query="how do we roll back a release?")
+        assert idea["route"]["mode"] == "discovery"
+        assert idea["pages"][0]["path"] == idea["hits"][0]["path"]
+        told = await call(client, "kb_search", query="how do we roll back a release?", mode="navigation")
+        assert (told["route"]["mode"], told["route"]["reason"]) == ("navigation", "asked for")
+        assert len(told["hits"]) <= 3
+
+
 async def test_a_long_page_is_shown_by_its_outline_and_read_by_section_or_page(connect: Connect) -> None:
     async with connect() as client:
         page = await call(client, "kb_read", path="long.md")
