@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -15,11 +17,12 @@ from knowledge.embed.known import KnownEmbedders
 from knowledge.embed.memory import MemoryEmbedder
 from knowledge.embed.ports import Embedder
 from knowledge.errors import EmbedderUnavailable
-from knowledge.index import renewal
+from knowledge.index import renewal, watch
 from knowledge.index.indexer import Indexer
 from knowledge.index.memory import MemoryKeywordIndex
 from knowledge.index.renewal import begin
-from knowledge.storage.memory import MemoryIndexStore
+from knowledge.index.watch import IndexingService
+from knowledge.storage.memory import MemoryIndexStore, MemoryStateStore
 from knowledge.storage.ports import IndexIdentity, Position, Progress
 from knowledge.vault import Vault
 
@@ -252,3 +255,44 @@ async def test_one_that_could_not_be_loaded_is_left_alone_for_a_moment() -> None
         with pytest.raises(EmbedderUnavailable, match="down"):
             await known.of(identity)
     assert loads == [OLD.embedder, NEW.embedder]
+
+
+async def test_whoever_indexes_takes_the_embedder_up_when_it_is_back_and_says_what_it_waits_for(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, seconds in (("RETRY_S", 0.02), ("LONGEST_RETRY_S", 0.05), ("RENEW_LOOK_S", 0.02), ("HEARTBEAT_S", 0.05)):
+        monkeypatch.setattr(watch, name, seconds)
+    lab.broken.add("hashed-words-96/1")
+    service = IndexingService(
+        MemoryStateStore(), lab.indexer, identity=NEW, at_once=OLD, holder="one", now=partial(datetime.now, UTC)
+    )
+
+    async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+        with anyio.fail_after(20):
+            while not await holds():  # noqa: ASYNC110  what is waited for happens in a store, which tells nobody
+                await anyio.sleep(0.01)
+
+    async def waits() -> bool:
+        return any("wait for their vectors" in problem.reason for problem in service.problems)
+
+    async def lengths_are(length: int) -> bool:
+        return set((await lab.lengths()).values()) == {length}
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(service.run)
+        await until(waits)
+        lab.put("late.md", "late text")
+
+        async def late_serves() -> bool:
+            return (await lab.lengths()).get("late text") == 64
+
+        await until(late_serves)
+        lab.broken.clear()
+        await until(partial(lengths_are, 96))
+
+        async def content() -> bool:
+            return not service.problems
+
+        await until(content)
+        tasks.cancel_scope.cancel()
+    assert (await lab.index.space()).identity.same_vectors(NEW)
