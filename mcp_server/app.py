@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -231,17 +231,11 @@ async def open_base(
             from knowledge.find.router import Router
             from knowledge.find.search import Finder
 
-            async def front_matter() -> Mapping[str, object]:
-                try:
-                    return (await circles().read(INDEX_NAME)).metadata
-                except KnowledgeError:
-                    return {}  # it went while the index still names it
-
             return Finder(
                 index,
                 engines,
                 Vocabularies().near,
-                router=Router(index, front_matter),
+                router=Router(index, partial(_front_matter, circles)),
                 answer_tokens=settings.answer_tokens,
                 patience_s=FIRST_PAGES_S if indexing else 0.0,
             )
@@ -292,6 +286,14 @@ def indexed_terms(row: TextRow) -> Sequence[str]:
 
     # The very text that was embedded: during a run its words are still known.
     return analyzer(row.language).terms(Chunk(0, row.section, 0, 0, row.text).indexed_text)
+
+
+async def _front_matter(circles: Callable[[], Circles]) -> Mapping[str, object]:
+    """Return what the front matter of the root page says; nothing if it went while the index still names it."""
+    try:
+        return (await circles().read(INDEX_NAME)).metadata
+    except KnowledgeError:
+        return {}
 
 
 class Vocabularies:

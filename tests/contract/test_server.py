@@ -248,7 +248,7 @@ async def test_a_team_teaches_the_router_in_its_front_page_without_a_restart(set
         front = f"---\ntitle: Team notes\nrouter:\n  navigation: ['{question}']\n---\n# Team notes\n"
         (settings.kb / "_index.md").write_text(front, encoding="utf-8")
         with anyio.fail_after(20):
-            while (route := (await call(client, "kb_search", query=question))["route"])["mode"] == "discovery":
+            while (route := (await call(client, "kb_search", query=question))["route"])["mode"] == "discovery":  # noqa: ASYNC110 - a client cannot be told of this
                 await anyio.sleep(0.05)
     assert "your team" in route["reason"]
 
