@@ -1,10 +1,13 @@
 """Words: how text becomes the terms that are indexed and asked for. Pure; the same in every engine.
 
-`words(text)` -> the words as written, normalised (NFKC, case-folded), in order, CJK cut to single characters and pairs.
+`words(text)` -> the words as written, normalised (NFKC, case-folded), in order; scripts without blanks are cut to short runs
+of letters, each script to those that found most (kb/decisions/0015): CJK and Hangul to characters and pairs, Khmer and
+Burmese to syllables and pairs, Thai and Lao to pairs and triples of letters with their marks.
 `Analyzer(language).terms(text)` -> the words without stop words, stemmed: what a keyword index stores.
 
 Accents stay in words, so that the vocabulary reads as people write, and go from terms after stemming (stemmers need
-them): `cafe` finds `café`. An apostrophe parts words; what it leaves (`s`, `l`) are stop words.
+them): `cafe` finds `café`. Vowel points of Hebrew and Arabic, which few write, go from terms before it. An apostrophe
+parts words; what it leaves (`s`, `l`) are stop words.
 """
 
 from __future__ import annotations
@@ -42,6 +45,14 @@ _TOKEN = re.compile(
 )
 _SPACED_TOKEN = re.compile(_ASCII_TOKEN.pattern)
 _RARE = re.compile(f"[{_UNSPACED}{_MARKS}]")
+_STACKED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
+"""Scripts that write marks around a letter: a mark alone is no more a letter than a dot is without its i."""
+_CLUSTER = re.compile(
+    "\u17d2?[\u1780-\u17b3][\u17b4-\u17d1\u17d3\u17dd]*(?:\u17d2[\u1780-\u17b3][\u17b4-\u17d1\u17d3\u17dd]*)*"
+    "|[\u1000-\u102a\u103f](?:[\u102b-\u103e\u1056-\u1059\u105e-\u1060\u1071-\u1074\u1082-\u108d]|(?<=\u1039)[\u1000-\u102a])*"
+    "|.[\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ece]*",
+    re.DOTALL,
+)
 _IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 _PUNCTUATION = ".,;:!?()[]{}\"'*`"
 """What stands around words; nothing that can be a part of one, as `_`, `+` and `#` can."""
@@ -50,18 +61,39 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _PLAIN_LETTERS = str.maketrans(
     {"ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d", "ð": "d", "\u0131": "i", "þ": "th", "ß": "ss"}
 )
+_POINTS = dict.fromkeys(chain(range(0x0591, 0x05BE), range(0x0610, 0x061B), range(0x064B, 0x0660))) | dict.fromkeys(
+    (0x05BF, 0x05C1, 0x05C2, 0x05C4, 0x05C5, 0x05C7, 0x0640, 0x0670, 0x093C)
+)
+"""Vowel points and signs for reciting, the stroke that stretches Arabic words, and the dot of borrowed Hindi letters."""
+_POINTED = re.compile("[\u0590-\u06ff\u093c]")
+_ONE_LETTER = str.maketrans(
+    {
+        "\u06cc": "\u064a",
+        "\u0649": "\u064a",
+        "\u06a9": "\u0643",
+        "\u0622": "\u0627",
+        "\u0623": "\u0627",
+        "\u0625": "\u0627",
+    }
+)
+"""Letters of Arabic and Persian that keyboards and people write for each other."""
+_INVISIBLE = ("\u00ad", "\u200d")
+"""Soft hyphen and joiner: they say how a word is drawn."""
 _ALL_STOP_WORDS = frozenset().union(*STOP_WORDS.values())
 
 _ALGORITHMS = {
     "ar": "arabic",
     "ca": "catalan",
+    "cs": "czech",
     "da": "danish",
     "de": "german",
     "el": "greek",
     "en": "english",
+    "eo": "esperanto",
     "es": "spanish",
     "et": "estonian",
     "eu": "basque",
+    "fa": "persian",
     "fi": "finnish",
     "fr": "french",
     "ga": "irish",
@@ -74,10 +106,12 @@ _ALGORITHMS = {
     "ne": "nepali",
     "nl": "dutch",
     "no": "norwegian",
+    "pl": "polish",
     "pt": "portuguese",
     "ro": "romanian",
     "ru": "russian",
     "sr": "serbian",
+    "st": "sesotho",
     "sv": "swedish",
     "ta": "tamil",
     "tr": "turkish",
@@ -88,6 +122,8 @@ _ALGORITHMS = {
 def words(text: str) -> list[str]:
     """Return the words of `text` in order, case-folded; `foo_bar`, `v1.2` and `camelCase` are followed by their parts."""
     if not text.isascii():
+        for sign in _INVISIBLE:
+            text = text.replace(sign, "")
         text = unicodedata.normalize("NFKC", text)
     # No word has a blank in it, and the runs between blanks come again and again.
     return list(chain.from_iterable(map(_words_of_runs.__getitem__, text.split())))
@@ -176,7 +212,9 @@ def _words_of_run(run: str) -> tuple[str, ...]:
 
 
 def _of_rare_script(token: str) -> tuple[str, ...]:
-    return _characters_and_pairs(token) if _IS_UNSPACED.match(token) else _expanded(token)
+    if not _IS_UNSPACED.match(token):
+        return _expanded(token)
+    return _clusters_together(token) if _STACKED.search(token) else _characters_and_pairs(token)
 
 
 class Analyzer:
@@ -239,6 +277,23 @@ def _characters_and_pairs(run: str) -> tuple[str, ...]:
     return (*found, run[-1])
 
 
+def _clusters_together(run: str) -> tuple[str, ...]:
+    """Return neighbouring letters with their marks, two and three together; in Khmer and Burmese one and two.
+
+    A letter of Thai is as little of a word as a Latin one. One of Khmer and Burmese, with its marks, is a syllable.
+    """
+    found = _CLUSTER.findall(run)
+    lengths = (2, 3) if run[0] < "\u1000" else (1, 2)
+    if len(found) < lengths[0]:
+        return tuple(found)
+    return tuple(
+        together
+        for at in range(len(found))
+        for length in lengths
+        if at + length <= len(found) and len(together := "".join(found[at : at + length])) <= LONGEST_WORD
+    )
+
+
 _words_of_runs = _Memory(_words_of_run, CACHED_RUNS, LONGEST_CACHED_RUN)
 
 
@@ -261,6 +316,8 @@ def _stemmer(language: str) -> Callable[[str], str]:
     of_thread = threading.local()
 
     def term(word: str) -> str:
+        if not word.isascii():
+            word = word.translate(_POINTS) or word
         if not word.isalpha():
             return _without_accents(word)
         if not hasattr(of_thread, "stemmer"):
@@ -270,10 +327,16 @@ def _stemmer(language: str) -> Callable[[str], str]:
     return term
 
 
+def _unpointed(word: str) -> str:
+    """Return `word` as people type it: without vowel points, and with one letter for those that stand for each other."""
+    return word.translate(_POINTS).translate(_ONE_LETTER) or word if _POINTED.search(word) else word
+
+
 def _without_accents(word: str) -> str:
     """Return `word` with Latin and Greek letters bare; other scripts keep their marks, which tell letters apart."""
     if word.isascii():
         return word
+    word = _unpointed(word)
     bare: list[str] = []
     base = ""
     for character in unicodedata.normalize("NFD", word.translate(_PLAIN_LETTERS)):
