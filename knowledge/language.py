@@ -18,8 +18,8 @@ _LISTS = {
     "m ma mais me mes moi n ne nos notre nous on ont ou par pas plus pour qu que qui s sa sans se ses si son sont sur t ta te "
     "tu un une vos votre vous y à été être",
     "es": "a al algo cada como con cuando de del desde durante donde el ella ellos en entre era es esta este esto están está fue ha "
-    "hay la las le les lo los más me mi muy no nos o para pero por porque que quien se sea ser si sin sobre son su sus también te tiene "
-    "todo tu un una uno y ya yo",
+    "hay la las le les lo los más me mi muy no nos o para pero por porque quien se sea ser si sin sobre son su sus también te "
+    "tiene todo tu un una uno y ya yo",
     "it": "a ad ai al alla alle anche che chi ci come con cui d da dal dalla degli dei del della delle di e ed era essere gli ha "
     "hanno i il in io l la le lo loro ma mi ne nei nel nella no noi non o per perché più quando quella quello questa questo se "
     "si sia sono su sua sue suo tra tu un una uno vi è",

@@ -249,6 +249,11 @@ def is_stop_word(word: str, languages: Iterable[str] = ()) -> bool:
     return any(word in STOP_WORDS.get(language, ()) for language in asked)
 
 
+def is_part_of_a_run(word: str) -> bool:
+    """Return whether `word` (as from `words`) was cut out of a script without blanks: neither misspelled nor unfinished."""
+    return _IS_UNSPACED.match(word) is not None
+
+
 def _expanded(token: str) -> tuple[str, ...]:
     """Return the word itself, then the parts of an identifier, none of them longer than `LONGEST_WORD`."""
     if token.isalpha() and (token.islower() or token.istitle()) and token.isascii():

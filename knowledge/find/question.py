@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from knowledge.find.analysis import is_stop_word, stem, words
+from knowledge.find.analysis import is_part_of_a_run, is_stop_word, stem, words
 from knowledge.index.ports import QueryTerm
 from knowledge.storage.ports import IndexStore, Position
 
@@ -69,7 +69,8 @@ class Questions:
         return self._known_languages
 
     async def _corrections(self, content: Sequence[str], known: Mapping[str, int]) -> dict[str, Sequence[str]]:
-        unknown = [word for word in content if word not in known and len(word) >= SHORTEST_TYPO]
+        long = (word for word in content if len(word) >= SHORTEST_TYPO and not is_part_of_a_run(word))
+        unknown = [word for word in long if word not in known]
         return {
             word: await self._correct(self._index, word)
             for word in unknown[:MOST_CORRECTED]
@@ -86,7 +87,7 @@ class Questions:
         return False
 
     async def _completions(self, prefix: str) -> Sequence[str]:
-        if len(prefix) < SHORTEST_PREFIX:
+        if len(prefix) < SHORTEST_PREFIX or is_part_of_a_run(prefix):
             return ()
         found = await self._index.completions(prefix, limit=MOST_COMPLETIONS + 1)
         return [word for word in found if word != prefix][:MOST_COMPLETIONS]

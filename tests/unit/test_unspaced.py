@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from knowledge.language import detect
 from tests.benchmarks.unspaced import LANGUAGES, code_points, load, long, ours, short
+from tests.unit.test_search import Base
 
 FLOORS = {"zh": 0.97, "ja": 0.94, "ko": 0.91, "th": 0.98}
 
@@ -25,3 +28,14 @@ def test_every_judged_question_names_a_page_of_its_language(language: str) -> No
     assert len(asked) >= 15
     assert set(asked.values()) <= pages.keys()
     assert {detect(text) for text in pages.values()} == {language}
+
+
+async def test_a_thai_question_is_answered_and_its_letters_are_not_taken_for_typing_errors(tmp_path: Path) -> None:
+    pages, _ = load("th")
+    for number, text in enumerate(pages.values()):
+        (tmp_path / f"{number}.md").write_text(f"{text}\n", encoding="utf-8")
+    base = Base(tmp_path)
+    await base.index_all()
+    answer = await base.finder.search("ที่จอดรถใต้ดิก")
+    assert answer.corrected is None
+    assert answer.hits[0].path == f"{list(pages).index('ที่จอดรถ')}.md"
