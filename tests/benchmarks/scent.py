@@ -33,7 +33,7 @@ from tests.benchmarks.served import Served, served
 SEED = 1
 FOLDS, REPEATS = 5, 20
 PENALTY = 2.0
-WANTED_RIGHT = 0.92
+WANTED_RIGHT = 0.93
 """Of the answers judged sufficient; above the promised 0.9, because other corpora will differ."""
 MOST_LOST = 0.08
 """Of the answers that are right, so many may be called lost."""
