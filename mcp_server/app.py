@@ -203,7 +203,7 @@ async def open_base(
         keyword, vectors = Once(lambda: _keyword(folder / KEYWORD_FOLDER)), Once(_vectors)
         words = None if settings.meili_url else indexed_terms
         qdrant = Once(lambda: qdrant_engine(settings, folder, index, words))
-        meilisearch = Once(lambda: meilisearch_index(settings, folder))
+        meilisearch = Once(lambda: meilisearch_index(settings, folder, index))
         # Models are large, and the same for all knowledge bases.
         shared = folder.parent if settings.state_dir is None else folder
         embed = embedding(settings, index, shared / MODELS_FOLDER)

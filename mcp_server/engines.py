@@ -74,13 +74,15 @@ def qdrant_engine(settings: Settings, folder: Path, index: IndexStore, terms: Te
     )
 
 
-def meilisearch_index(settings: Settings, folder: Path) -> MeilisearchKeywordIndex:
+def meilisearch_index(settings: Settings, folder: Path, index: IndexStore) -> MeilisearchKeywordIndex:
     """Return the index at FORGE_MEILI_URL; nothing is sent or loaded before it is asked. Runs in a worker thread."""
     from knowledge.index.meilisearch import MeilisearchKeywordIndex
     from knowledge.index.meilisearch_server import MeilisearchAddress, MeilisearchLine
 
     address = MeilisearchAddress(settings.meili_url or "", settings.meili_key, settings.meili_ca)
-    return MeilisearchKeywordIndex(MeilisearchLine(address), server_index_name(folder), lock=folder / MEILISEARCH_LOCK)
+    return MeilisearchKeywordIndex(
+        MeilisearchLine(address), server_index_name(folder), lock=folder / MEILISEARCH_LOCK, store=index
+    )
 
 
 def beside(own: Engines, words: MeilisearchKeywordIndex, meaning: QdrantEngine | None, index: IndexStore) -> Engines:
@@ -89,7 +91,7 @@ def beside(own: Engines, words: MeilisearchKeywordIndex, meaning: QdrantEngine |
 
     vectors = StandbyVectors("Qdrant", meaning.vectors, own.vectors) if meaning else own.vectors
     keyword = StandbyKeyword("Meilisearch", words, own.keyword, index)
-    return replace(own, keyword=keyword, vectors=vectors, hybrid=None)
+    return replace(own, keyword=keyword, vectors=vectors, hybrid=None, ours=False)
 
 
 async def keep_up(follower: Follower, index: IndexStore) -> None:

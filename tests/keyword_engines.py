@@ -12,6 +12,8 @@ from knowledge.index.memory import MemoryKeywordIndex
 from knowledge.index.ports import KeywordIndex
 from knowledge.index.tantivy_engine import TantivyKeywordIndex
 from knowledge.storage.ports import TextRow
+from tests.meilisearch_places import double_place, index_at
+from tests.meilisearch_places import server_place as meilisearch_place
 from tests.qdrant_places import engine_at, local_place, server_place
 
 
@@ -51,6 +53,8 @@ ENGINES = {
     "fts5": KeywordEngine(
         lambda place: Fts5KeywordIndex(Path(place) / "keyword.db", terms_of), exact=True, on_disk=True
     ),
+    "meilisearch-double": KeywordEngine(index_at, double_place),
+    "meilisearch-server": KeywordEngine(index_at, meilisearch_place),
     "qdrant-local": KeywordEngine(lambda place: engine_at(place, terms_of).keyword, local_place, shared=False),
     "qdrant-server": KeywordEngine(lambda place: engine_at(place, terms_of).keyword, server_place),
 }

@@ -34,11 +34,12 @@ class MeilisearchKeywordIndex:
 
     `name` is the name of the index and the beginning of those that are being filled; no two stores may share it. `lock`
     is a file beside the store: one process fills at a time. How far an index is, is a document in it, written by the
-    same task as the last rows, so neither is there without the other.
+    same task as the last rows, so neither is there without the other. `store` says which documents a filter by time
+    admits; without it, the one that was caught up last.
     """
 
-    def __init__(self, line: MeilisearchLine, name: str, *, lock: Path) -> None:
-        self._line, self._name, self._lock = line, name, lock
+    def __init__(self, line: MeilisearchLine, name: str, *, lock: Path, store: IndexStore | None = None) -> None:
+        self._line, self._name, self._lock, self._store = line, name, lock, store
         self._looking = anyio.Lock()
         self._mark: Mark | None = None
         self._looked_at = float("-inf")
@@ -58,6 +59,7 @@ class MeilisearchKeywordIndex:
 
         Returns 0 at once while another process does it.
         """
+        self._store = store
         with try_lock(self._lock) as mine:
             taken = 0
             for _ in range(STARTS_OVER if mine else 0):
@@ -101,8 +103,7 @@ class MeilisearchKeywordIndex:
             await self._line.done([await self._line.do(lambda line: line.drop(index))], missing_ok=True)
             await self._line.done([await self._line.do(lambda line: line.configure(index, wire.SETTINGS))])
             return Mark(NOWHERE, SHAPE)
-        beyond = f"seq > {mark.at.seq}"
-        await self._line.done([await self._line.do(lambda line: line.forget(index, beyond))])
+        await self._line.done([await self._line.do(lambda line: line.forget(index, wire.unmarked(mark)))])
         return mark
 
     async def _take(self, store: IndexStore, index: str, mark: Mark, generation: str) -> tuple[Mark, int]:
@@ -113,22 +114,22 @@ class MeilisearchKeywordIndex:
             delta = await store.delta(mark.at, limit=BATCH, texts=True)
             if delta.upto.generation != generation or delta.upto == mark.at:
                 break
-            mark = Mark(delta.upto, SHAPE)
-            await self._store(store, index, delta, mark)
+            after, mark, self._left = mark.at, Mark(delta.upto, SHAPE), None
+            await self._put(store, index, delta, after, mark)
             self._left = (index, mark)
             taken += len(delta.texts) + len(delta.removed)
             if delta.upto.seq >= target.seq:
                 break
         return mark, taken
 
-    async def _store(self, store: IndexStore, index: str, delta: Delta, mark: Mark) -> None:
+    async def _put(self, store: IndexStore, index: str, delta: Delta, after: Position, mark: Mark) -> None:
         """Make `delta` part of `index`, and `mark` with the very last of it, when all else has succeeded."""
         records = await store.records({row.doc for row in delta.texts})
-        documents = [wire.document(row, records.get(row.doc)) for row in delta.texts]
+        documents = [wire.document(row, records.get(row.doc), after) for row in delta.texts]
         tasks: list[int] = []
-        for start in range(0, len(delta.removed), wire.FEW):
-            gone = f"seq IN [{', '.join(map(str, delta.removed[start : start + wire.FEW]))}]"
-            tasks.append(await self._line.do(partial(Line.forget, index=index, filter_=gone)))
+        for start in range(0, len(delta.removed), wire.PAYLOAD_ROWS):
+            gone = delta.removed[start : start + wire.PAYLOAD_ROWS]
+            tasks.append(await self._line.do(partial(Line.remove, index=index, keys=gone)))
         *pieces, last = [*wire.payloads([*documents, mark.document()])]
         for piece in pieces:
             tasks.append(await self._line.do(partial(Line.add, index=index, documents=piece)))
@@ -184,6 +185,8 @@ class MeilisearchKeywordIndex:
         filters: Filters | None = None,
     ) -> Sequence[Scored]:
         """Return at most `limit` chunks that have any of the terms, best first, equal ones by `seq`."""
+        if docs is None and wire.timed(filters) and filters and self._store:
+            docs = await self._store.select(filters)
         queries = wire.asked(terms)
         if not queries or limit <= 0 or (docs is not None and not docs):
             return []

@@ -27,13 +27,20 @@ DEEP = 100
 FEW = 1_000
 PAYLOAD_BYTES = 8_000_000
 PAYLOAD_ROWS = 10_000
+SHORTEST_STEM = 4
 FORGIVEN = (5, 9)
 """From so many letters on Meilisearch forgives one typing error, and two; its defaults, and our own rule."""
 
 SETTINGS: Mapping[str, Any] = {
     # Where a word stands says more than how often: the engine counts no frequencies.
     "searchableAttributes": ["title", "heading", "text"],
-    "filterableAttributes": ["seq", "doc", "places", "tags", "kind", "sources", "modified_us"],
+    # All of them texts, compared for equality: numbers would each be kept in a tree of ranges that nobody asks for.
+    "filterableAttributes": [
+        {
+            "attributePatterns": ["role", "after", "page", "places", "tags", "kind", "sources"],
+            "features": {"facetSearch": False, "filter": {"equality": True, "comparison": False}},
+        }
+    ],
     # Each word is a query of its own (see `questions`), so there is no proximity to rank by, nor to index.
     "rankingRules": ["words", "typo", "attribute", "exactness"],
     "proximityPrecision": "byAttribute",
@@ -57,7 +64,7 @@ class Mark:
 
     def document(self) -> dict[str, Any]:
         """Return it as it is kept among the documents, where no word finds it."""
-        return {"seq": MARK, "generation": self.at.generation, "at": self.at.seq, "shape": self.shape}
+        return {"seq": MARK, "role": "mark", "generation": self.at.generation, "at": self.at.seq, "shape": self.shape}
 
 
 def mark_of(document: Mapping[str, Any]) -> Mark:
@@ -71,11 +78,15 @@ def mark_of(document: Mapping[str, Any]) -> Mark:
 # --- documents --------------------------------------------------------------------------------------------------------
 
 
-def document(row: TextRow, record: DocumentRecord | None) -> dict[str, Any]:
-    """Return a chunk as it is stored. Without its record (it is gone by now) it lies nowhere, so no filter admits it."""
+def document(row: TextRow, record: DocumentRecord | None, after: Position) -> dict[str, Any]:
+    """Return a chunk as it is stored by the step that goes on from `after`.
+
+    Without its record (it is gone by now) it lies nowhere, so no filter admits it.
+    """
     # Folded as our words of a question are (straße is strasse): nobody reads the text here, it is only searched.
     heading, text = " > ".join(row.section).casefold(), row.text.casefold()
     found: dict[str, Any] = {"seq": row.seq, "doc": row.doc, "heading": heading, "text": text}
+    found |= {"page": _page(row.doc), "after": _step(after)}
     if record is None:
         return found
     return found | {
@@ -86,7 +97,6 @@ def document(row: TextRow, record: DocumentRecord | None) -> dict[str, Any]:
         "tags": [_key(tag) for tag in sorted(set(record.tags))],
         "kind": _key(record.kind),
         "sources": [_key(source) for source in _sources(record.source)],
-        "modified_us": record.stamp.mtime_ns // 1_000,
     }
 
 
@@ -105,6 +115,19 @@ def payloads(documents: Sequence[Mapping[str, Any]]) -> Iterator[bytes]:
         yield b"\n".join(lines)
 
 
+def unmarked(mark: Mark) -> str:
+    """Return the filter for what a step wrote that went on from `mark` and never came to its end."""
+    return f"after = {_step(mark.at)}"
+
+
+def _page(doc: int) -> str:
+    return f"d{doc}"
+
+
+def _step(after: Position) -> str:
+    return f"s{after.seq}"
+
+
 def _key(name: str) -> str:
     """Return what stands for `name` in a filter: the engine ignores case there and cuts long values, paths may not."""
     return blake2b(name.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
@@ -119,18 +142,19 @@ def _sources(source: str) -> Sequence[str]:
 # --- questions --------------------------------------------------------------------------------------------------------
 
 
+def timed(filters: Filters | None) -> bool:
+    """Return whether a filter looks at times, which nobody tells the engine when a file is touched without a change."""
+    return filters is not None and (filters.modified_after_ns, filters.modified_before_ns) != (None, None)
+
+
 def restriction(docs: Collection[int] | None, filters: Filters | None) -> str | None:
     """Return the filter expression, in words or in document numbers; None if everything may be found.
 
-    Nobody tells the engine when a file is touched without a change of its text. So where a filter looks at times,
-    the numbers are sent, however many they are.
+    Where a filter looks at times the numbers are sent, however many they are.
     """
     words = _in_words(filters) if filters else []
-    timed = filters is not None and (filters.modified_after_ns, filters.modified_before_ns) != (None, None)
-    if docs is not None and (timed or not words or len(docs) <= FEW):
-        return f"doc IN [{', '.join(map(str, sorted(docs)))}]"
-    if docs is None and filters is not None:
-        words += _times(filters)
+    if docs is not None and (timed(filters) or not words or len(docs) <= FEW):
+        return f"page IN [{', '.join(map(_page, sorted(docs)))}]"
     return " AND ".join(words) or None
 
 
@@ -138,16 +162,6 @@ def _in_words(filters: Filters) -> list[str]:
     wanted = [("places", filters.path or None), ("kind", filters.kind), ("sources", filters.source)]
     wanted += [("tags", tag) for tag in filters.tags]
     return [f"{field} = {_key(value)}" for field, value in wanted if value is not None]
-
-
-def _times(filters: Filters) -> list[str]:
-    """Return the bounds to the microsecond, rather too wide: the engine keeps numbers as doubles."""
-    bounds = []
-    if filters.modified_after_ns is not None:
-        bounds.append(f"modified_us >= {filters.modified_after_ns // 1_000}")
-    if filters.modified_before_ns is not None:
-        bounds.append(f"modified_us < {-(-filters.modified_before_ns // 1_000)}")
-    return bounds
 
 
 def asked(terms: Sequence[QueryTerm]) -> list[str]:
@@ -159,19 +173,15 @@ def asked(terms: Sequence[QueryTerm]) -> list[str]:
 def _query(term: QueryTerm, *, last: bool) -> str:
     """Return the query for one word: its stem as a prefix, for the engine knows no stems, else the word itself.
 
-    Not a stem so short that fewer typing errors would be forgiven.
+    Not a stem so short that no typing error would be forgiven, where one in the word would be.
     """
     word = " ".join(re.findall(r"\w+", term.word))
     stems = [text for text, weight in term.alternatives if weight == 1.0 and text != word and word.startswith(text)]
     for stem in sorted(stems, key=len, reverse=True):
-        if len(stem) >= 4 and _forgiven(stem) == _forgiven(word):
+        if len(stem) >= FORGIVEN[0] or SHORTEST_STEM <= len(stem) <= len(word) < FORGIVEN[0]:
             return stem
     # A query that does not end in a blank ends in a prefix.
     return word if last or not word else f"{word} "
-
-
-def _forgiven(word: str) -> int:
-    return sum(len(word) >= letters for letters in FORGIVEN)
 
 
 def searches(index: str, queries: Sequence[str], *, limit: int, filter_: str | None) -> list[dict[str, Any]]:
@@ -185,7 +195,7 @@ def searches(index: str, queries: Sequence[str], *, limit: int, filter_: str | N
     keys = ["seq", "doc"]
     word = {"limit": max(limit, DEEP), "attributesToRetrieve": keys, "showRankingScore": True} | within
     return [
-        plain | {"limit": 1, "filter": f"seq = {MARK}"},
+        plain | {"limit": 1, "filter": "role = mark"},
         plain | within,
         # All parts of a word that the engine cuts in several must be there.
         *(plain | word | {"q": query, "matchingStrategy": "all"} for query in queries),

@@ -133,7 +133,9 @@ async def test_only_admitted_documents_are_ranked(bench: Bench, store: MemoryInd
     everything = await index.search(ask("apple", "sky"), limit=50)
     for doc in {hit.doc for hit in everything}:
         some = await index.search(ask("apple", "sky"), limit=1, docs=frozenset({doc, 999_999}))
-        assert some == [hit for hit in everything if hit.doc == doc][:1]
+        assert [hit.doc for hit in some] == [doc]
+        if bench.engine in EXACT:
+            assert some == [hit for hit in everything if hit.doc == doc][:1]
     assert await found(index, "apple", docs=frozenset()) == []
     await index.close()
 

@@ -1,0 +1,43 @@
+"""Where the Meilisearch index of one test lives: on the server that the environment names, or on the double."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from knowledge.index.meilisearch import MeilisearchKeywordIndex
+from knowledge.index.meilisearch_server import MeilisearchAddress, MeilisearchLine
+from tests.doubles.meilisearch import serving
+
+
+def index_at(place: str) -> MeilisearchKeywordIndex:
+    """Open the index at a place that one of these gave."""
+    url, key, name, lock = json.loads(place)
+    return MeilisearchKeywordIndex(MeilisearchLine(MeilisearchAddress(url, key)), name, lock=Path(lock))
+
+
+@asynccontextmanager
+async def double_place(folder: Path) -> AsyncIterator[str]:
+    """Yield a place on a double of its own, which runs as long as the test."""
+    with serving(key="a key of the double") as double:
+        yield json.dumps([double.url, "a key of the double", "kf-test", str(folder / "meilisearch.lock")])
+
+
+@asynccontextmanager
+async def server_place(folder: Path) -> AsyncIterator[str]:
+    """Yield a place on the real server; whatever is there afterwards is deleted."""
+    url = os.environ.get("FORGE_TEST_MEILI_URL")
+    if not url:
+        pytest.skip("FORGE_TEST_MEILI_URL names no Meilisearch server")
+    lock = str(folder / "meilisearch.lock")
+    place = json.dumps([url, os.environ.get("FORGE_TEST_MEILI_KEY"), f"kf-test{secrets.token_hex(6)}", lock])
+    yield place
+    index = index_at(place)
+    await index.forget()
+    await index.close()
