@@ -14,7 +14,8 @@ from knowledge.find.answers import Hit, Reading, SearchAnswer
 from knowledge.tokens import count_tokens
 
 DEPTH = 50
-"""Hits asked for to measure the ranking: enough for recall@20 of places, of which each may have several chunks."""
+"""Hits looked at to measure the ranking: enough for recall@20 of places, of which each may have several chunks."""
+MOST_CALLS = 50
 SHOWN_PLACES = 10
 LEVELS = ("sufficient", "partial", "lost")
 
@@ -26,12 +27,12 @@ def as_json(result: SearchAnswer | Reading) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is measured: a search for a query with a limit, a read of page, section and offset, and a page's whole text.
+    """What is measured: a search for a query with limit and cursor, a read of page, section and offset, a page's whole text.
 
     `clock` returns seconds, growing; `sent` returns a result as the text that a model receives.
     """
 
-    search: Callable[[Query, int], Awaitable[SearchAnswer]]
+    search: Callable[[Query, int, str | None], Awaitable[SearchAnswer]]
     read: Callable[[str, str | None, int], Awaitable[Reading]]
     whole: Callable[[str], Awaitable[str]]
     clock: Callable[[], float]
@@ -97,9 +98,8 @@ async def run(
 ) -> list[Measured]:
     """Return what each query measured, in the order of the set, with `limit` hits shown to the reader."""
     runner = _Runner(subject, limit)
-    await subject.search(
-        queries[0], limit
-    )  # the first question of a process loads the engines; that is not its latency
+    # The first question of a process loads the engines; that is not its latency.
+    await subject.search(queries[0], limit, None)
     found = []
     for done, query in enumerate(queries, 1):
         found.append(await runner.measure(query))
@@ -170,9 +170,9 @@ class _Runner:
 
     async def measure(self, query: Query) -> Measured:
         began = self._subject.clock()
-        answer = await self._subject.search(query, self._limit)
+        answer = await self._subject.search(query, self._limit, None)
         latency_ms = (self._subject.clock() - began) * 1000
-        found = (await self._subject.search(query, DEPTH)).hits
+        found = await self._ranked(query, answer)
         good = quality(query, found)
         in_snippets = any(_shows(query, hit) for hit in answer.hits)
         tokens, calls, reached = await self._read_on(query, answer, seen=in_snippets)
@@ -191,15 +191,31 @@ class _Runner:
             latency_ms=latency_ms,
             scent=answer.scent.level,
             route=answer.route.mode,
-            top=tuple(_place(query, hit) for hit in found[:SHOWN_PLACES]),
+            top=tuple(_place(query, place) for place in found[:SHOWN_PLACES]),
         )
+
+    async def _ranked(self, query: Query, answer: SearchAnswer) -> list[_At]:
+        """Return what the answer names, then its hits and those that its cursor leads to, best first.
+
+        The pages that it names before its hits are found places where whole pages are judged; a section is not found
+        by them.
+        """
+        named = [] if any(place.section for place in query.relevant) else _documents(answer)
+        found = [*named, *(_At(hit.path, hit.section) for hit in answer.hits)]
+        calls = 1
+        while answer.next_cursor and len(found) < DEPTH and calls < MOST_CALLS:
+            answer = await self._subject.search(query, self._limit, answer.next_cursor)
+            found += [_At(hit.path, hit.section) for hit in answer.hits]
+            calls += 1
+        return found
 
     async def _read_on(self, query: Query, answer: SearchAnswer, *, seen: bool) -> tuple[int, int, bool]:
         """Return tokens, calls and whether the answer was seen: the search first, then the section of hit 1, 2, ..."""
         tokens, calls = self._tokens(answer), 1
         if seen or not query.relevant:
             return tokens, calls, seen
-        for path, section in dict.fromkeys((hit.path, hit.section) for hit in answer.hits):
+        places = [*(_At(hit.path, hit.section) for hit in answer.hits), *_documents(answer)]
+        for path, section in dict.fromkeys((place.path, place.section) for place in places):
             offset: int | None = 0
             while offset is not None:
                 try:
@@ -218,7 +234,10 @@ class _Runner:
     async def _chunk(self, hit: Hit) -> str:
         """Return the lines of the page that the hit stands for, with the answer or not in its snippet."""
         if hit.path not in self._pages:
-            self._pages[hit.path] = (await self._subject.whole(hit.path)).split("\n")
+            try:
+                self._pages[hit.path] = (await self._subject.whole(hit.path)).split("\n")
+            except KnowledgeError:
+                return ""  # it went away since it was indexed
         return "\n".join(self._pages[hit.path][hit.line_start - 1 : hit.line_end])
 
 
@@ -233,6 +252,13 @@ def _shows(query: Query, hit: Hit) -> bool:
     return any(place.quote for place in query.relevant) and holds_answer(query, hit, hit.snippet)
 
 
-def _place(query: Query, hit: Hit) -> str:
+def _documents(answer: SearchAnswer) -> list[_At]:
+    """Return the pages that an answer to a question about a place begins with."""
+    if answer.route.mode != "navigation":
+        return []  # there the lines only say what the hits' pages are
+    return [_At(line.path, "") for line in answer.pages if line.kind == "document"]
+
+
+def _place(query: Query, hit: _At) -> str:
     mark = "* " if judged_as(query, hit) else ""
     return f"{mark}{hit.path} > {hit.section}" if hit.section else f"{mark}{hit.path}"

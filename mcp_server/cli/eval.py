@@ -157,9 +157,14 @@ def _subject(base: KnowledgeBase) -> Subject:
     from knowledge.evaluate.run import Subject
     from knowledge.find.answers import Reading, SearchAnswer
 
-    async def search(query: Query, limit: int) -> SearchAnswer:
+    async def search(query: Query, limit: int, cursor: str | None) -> SearchAnswer:
         return await base.finder.search(
-            query.query, path=query.path, mode=query.mode, limit=limit, filters=replace(query.filters, path="")
+            query.query,
+            path=query.path,
+            mode=query.mode,
+            limit=limit,
+            cursor=cursor,
+            filters=replace(query.filters, path=""),
         )
 
     async def read(path: str, section: str | None, offset: int) -> Reading:

@@ -10,7 +10,7 @@ from knowledge.errors import NoSuchPath
 from knowledge.evaluate.compare import compare, measured_from
 from knowledge.evaluate.queries import Query, Relevant
 from knowledge.evaluate.run import Measured, Subject, run, summarise, unresolved
-from knowledge.find.answers import Hit, Indexed, Reading, SearchAnswer
+from knowledge.find.answers import Hit, Indexed, PageLine, Reading, SearchAnswer
 from knowledge.find.route import Route
 from knowledge.find.scent import Scent
 
@@ -20,7 +20,21 @@ NOTHING = Query("q2", "moon", ())
 
 
 def hit(section: str, snippet: str, lines: tuple[int, int], path: str = "deploy.md") -> Hit:
-    return Hit(path, section, "Deploy", snippet, 1.0, *lines, "r", "user", 0.8, tainted=False)
+    first, last = lines
+    return Hit(
+        path=path,
+        section=section,
+        title="Deploy",
+        snippet=snippet,
+        score=1.0,
+        line_start=first,
+        line_end=last,
+        revision="r",
+        modified="2026-03-02T09:14:00Z",
+        source="user",
+        authority=0.8,
+        tainted=False,
+    )
 
 
 STORY = hit("Deploy", "A long story.", (1, 3))
@@ -28,13 +42,22 @@ BACK = hit("Deploy > Rolling back", "...", (5, 7))
 SHOWN = replace(BACK, snippet="Switch the router to the previous colour.")
 
 
-def finding(hits: Sequence[Hit], level: str = "partial") -> Subject:
+def finding(hits: Sequence[Hit], level: str = "partial", pages: Sequence[PageLine] = ()) -> Subject:
     """A knowledge base that finds `hits` for everything; each answer is 40 characters long, each reading 400."""
     ticks = count()
 
-    async def search(_query: Query, limit: int) -> SearchAnswer:
-        scent = Scent(level, "", "")  # type: ignore[arg-type]  # the levels are given as text here
-        return SearchAnswer(hits[:limit], Route("discovery", 1.0, ""), scent, None, None, Indexed(1, 1), None)
+    async def search(_query: Query, limit: int, cursor: str | None) -> SearchAnswer:
+        at = int(cursor or 0)
+        return SearchAnswer(
+            pages=pages if not at else (),
+            hits=hits[at : at + limit],
+            route=Route("navigation" if pages else "discovery", 1.0, ""),
+            scent=Scent(level, "", ""),  # type: ignore[arg-type]  # the levels are given as text here
+            nudge=None,
+            next_cursor=str(at + limit) if at + limit < len(hits) else None,
+            indexed=Indexed(1, 1),
+            corrected=None,
+        )
 
     async def read(path: str, section: str | None, offset: int) -> Reading:
         if path != "deploy.md":
@@ -69,6 +92,15 @@ async def test_the_ranking_is_measured_deeper_than_what_is_shown() -> None:
     assert measured.recall == 1
     assert measured.top == ("deploy.md > Deploy", "* deploy.md > Deploy > Rolling back")
     assert measured.latency_ms == pytest.approx(10)
+
+
+async def test_pages_that_an_answer_names_first_are_found_where_whole_pages_are_judged() -> None:
+    named = [PageLine("deploy.md", "document", "Deploy: how we do it"), PageLine("notes", "directory", "Notes")]
+    other = hit("Other", "...", (1, 1), path="other.md")
+    [by_page] = await run([replace(ANSWER, relevant=(Relevant("deploy.md"),))], finding([other], pages=named), limit=8)
+    assert by_page.reciprocal_rank == 1
+    [by_section] = await run([ANSWER], finding([other, BACK], pages=named), limit=8)
+    assert by_section.reciprocal_rank == 1 / 2
 
 
 async def test_a_place_without_a_quote_is_reached_when_it_is_read() -> None:
