@@ -13,8 +13,8 @@ from knowledge.storage.ports import DocumentRecord, Filters
 
 K1 = 1.2
 B = 0.75
-FEW = 1_000
-"""So many document numbers go with a question without a second thought."""
+FEW = 5_000
+"""So many document numbers go with a question; beyond, fetching more and dropping what is not admitted is quicker."""
 
 Condition = Mapping[str, object]
 """One condition on the payload, in the words of Qdrant's REST interface."""
