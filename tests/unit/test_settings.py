@@ -128,3 +128,26 @@ def test_ipv6_loopback_is_understood(tmp_path: Path) -> None:
 
 def test_every_variable_says_what_it_is_for() -> None:
     assert all(v.says.endswith(".") and v.default for v in VARIABLES)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("FORGE_QDRANT_URL", "http://me:hidden@host:6333", "FORGE_QDRANT_KEY"),
+        ("FORGE_QDRANT_URL", "qdrant.example", "http://localhost:6333"),
+        ("FORGE_QDRANT_KEY", "two words", "no key has"),
+        ("FORGE_QDRANT_SHARDS", "0", "from 1 to 1000"),
+        ("FORGE_QDRANT_GRPC_PORT", "99999", "1 to 65535"),
+        ("FORGE_QDRANT_QUANTIZATION", "half", "none, scalar, binary"),
+    ],
+)
+def test_a_qdrant_that_cannot_be_is_refused_without_its_secrets(name: str, value: str, said: str) -> None:
+    with pytest.raises(BadSetting, match=said) as raised:
+        load({}, {name: value})
+    assert "hidden" not in str(raised.value)
+
+
+def test_the_key_for_qdrant_is_not_shown() -> None:
+    settings = load({}, {"FORGE_QDRANT_URL": "https://host:6333/", "FORGE_QDRANT_KEY": "k3y-of-somebody"})
+    assert settings.qdrant_url == "https://host:6333"
+    assert "k3y-of-somebody" not in repr(settings)
