@@ -49,10 +49,12 @@ class Place:
     short: bool = False
 
 
-BIAS, COVERAGE, AGREEMENT, NEARNESS, SUBSTANCE = -6.4, 4.6, 2.5, 3.3, 1.5
-SUFFICIENT_FROM = 0.84
-LOST_BELOW = 0.19
-"""Weights of a logistic model and the chances at which the level changes; `python -m tests.benchmarks.scent` fits them."""
+BIAS, COVERAGE, AGREEMENT, NEARNESS, SUBSTANCE = -5.7, 4.6, 1.9, 3.3, 1.1
+SUFFICIENT_FROM = 0.7
+LOST_BELOW = 0.18
+"""Weights of a logistic model and where the level changes; `python -m tests.benchmarks.scent --fit` fits them."""
+ENOUGH_COVERAGE = 0.87
+"""A page that lacks so much of what was asked does not suffice: one rare word of five or six, or two ordinary ones."""
 
 FULL, HALF = 0.95, 0.5
 LONGEST_STEP = 150
@@ -69,19 +71,30 @@ def chance(signs: Signs) -> float:
     return 1 / (1 + math.exp(-weighed))
 
 
+def level_of(signs: Signs) -> Level:
+    """Return the level that `signs` speak for.
+
+    Likely is not enough for `sufficient`: a page without one of the rare words is about something else, however near.
+    """
+    if signs.exact:
+        return "sufficient"
+    likely = chance(signs)
+    if likely >= SUFFICIENT_FROM and signs.coverage >= ENOUGH_COVERAGE:
+        return "sufficient"
+    return "partial" if likely >= LOST_BELOW else "lost"
+
+
 def judge(signs: Signs, places: Sequence[Place], *, indexed: bool, directory: str) -> Scent:
     """Return the scent of an answer whose chunks lie at `places`, best first, searched for in `directory`."""
     if not places:
         waiting = "" if indexed else "; indexing is still under way, so ask again soon"
         return Scent("lost", f"nothing matches{waiting}", f"kb_map({_directory_of(directory)!r}) shows what there is")
-    if signs.exact:
-        return Scent("sufficient", "a page or section bears this name", _read(places[0]))
-    likely = chance(signs)
-    if likely >= SUFFICIENT_FROM:
-        return Scent("sufficient", _reason(signs), _read(places[0]))
-    if likely >= LOST_BELOW:
-        return Scent("partial", _reason(signs), _look_inside(places[0], signs.asked, directory))
-    return Scent("lost", _reason(signs), _look_around(places))
+    level = level_of(signs)
+    if level == "sufficient":
+        return Scent(level, "a page or section bears this name" if signs.exact else _reason(signs), _read(places[0]))
+    if level == "partial":
+        return Scent(level, _reason(signs), _look_inside(places[0], signs.asked, directory))
+    return Scent(level, _reason(signs), _look_around(places))
 
 
 def _reason(signs: Signs) -> str:

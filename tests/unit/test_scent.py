@@ -88,6 +88,11 @@ def test_a_long_heading_path_is_cut_from_the_front_so_that_the_call_stays_short(
     assert deep.section.endswith(ast.literal_eval(step.partition("section=")[2].rstrip(")")))
 
 
+def test_a_page_that_lacks_a_rare_word_does_not_suffice_however_near_it_lies() -> None:
+    """A terraform module for a network that nobody here wrote about is near all pages on terraform modules."""
+    assert told(Signs(0.86, 1.0, 1.0, 1.0, exact=False), PLACES)[0] == "partial"
+
+
 @given(signs, signs)
 def test_better_signs_never_lower_the_level(one: Signs, other: Signs) -> None:
     better = Signs(
@@ -191,5 +196,5 @@ async def test_scent_is_right_about_the_handbook(tmp_path: Path) -> None:
     found = [one for one in judged if one.right]
     assert sum(one.right for one in enough) >= 0.85 * len(enough)
     assert sum(level(one) != "sufficient" for one in without) >= 0.9 * len(without)
-    assert sum(level(one) == "sufficient" for one in found) >= 0.2 * len(found)
+    assert sum(level(one) == "sufficient" for one in found) >= 0.15 * len(found)
     assert len(found) >= 0.65 * sum(one.asked.answerable for one in judged)
