@@ -16,7 +16,7 @@ import anyio
 from knowledge.index import meilisearch_wire as wire
 from knowledge.index.file_lock import try_lock
 from knowledge.index.meilisearch_server import Line, MeilisearchLine, NoIndex
-from knowledge.index.meilisearch_wire import SHAPE, Mark
+from knowledge.index.meilisearch_wire import SHAPE, Answer, Mark
 from knowledge.index.ports import QueryTerm, Scored
 from knowledge.storage.ports import Delta, Filters, IndexStore, Position
 
@@ -190,15 +190,26 @@ class MeilisearchKeywordIndex:
         queries = wire.asked(terms)
         if not queries or limit <= 0 or (docs is not None and not docs):
             return []
-        searches = wire.searches(self._name, queries, limit=limit, filter_=wire.restriction(docs, filters))
+        within = wire.restriction(docs, filters)
+        deep = max(limit, wire.DEEP) * (wire.WIDER if within.wider else 1)
+        while True:
+            answer = await self._answered(queries, within.expression, deep, limit, docs)
+            if not within.wider or len(answer.found) >= limit or answer.all:
+                return answer.found
+            deep *= wire.WIDER
+
+    async def _answered(
+        self, queries: Sequence[str], expression: str | None, deep: int, limit: int, docs: frozenset[int] | None
+    ) -> Answer:
+        searches = wire.searches(self._name, queries, deep=deep, filter_=expression)
         try:
             results = await self._line.ask(lambda line: line.search(searches))
         except NoIndex:
-            self._serves(None)
-            return []
-        answer = wire.answer(results, limit=limit, docs=docs)
+            answer = Answer(Mark(NOWHERE, 0), [], all=True)
+        else:
+            answer = wire.answer(results, limit=limit, docs=docs)
         self._serves(answer.mark)
-        return answer.found
+        return answer
 
     async def forget(self) -> None:
         """Delete everything that the server has of this name."""

@@ -101,7 +101,6 @@ FILTERS = [
 async def test_every_filter_admits_what_the_store_says(
     place: str, few: int, store: MemoryIndexStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(meilisearch_wire, "FEW", few)
     stamps = [Stamp(1, 1_000_000, 1), Stamp(1, 1_999_999, 1), Stamp(1, 2_000_000, 1), Stamp(1, 3_000_000, 1)]
     pages = [
         page("guides/a.md", "apple", tags=("a", "c d"), stamp=stamps[0]),
@@ -111,9 +110,9 @@ async def test_every_filter_admits_what_the_store_says(
     ]
     await store.apply(pages, fence=1)
     index = index_at(place)
-    monkeypatch.setattr(meilisearch_wire, "FEW", 1_000)
     await index.catch_up(store)
     monkeypatch.setattr(meilisearch_wire, "FEW", few)
+    monkeypatch.setattr(meilisearch_wire, "DEEP", 1 if few == 0 else 100)
     for filters, expected in FILTERS:
         docs = await store.select(filters)
         assert set(docs or ()) == expected
@@ -123,6 +122,23 @@ async def test_every_filter_admits_what_the_store_says(
     assert await index.catch_up(store) == 0, "nobody tells the engine of a touched file"
     early = Filters(modified_before_ns=1_000_000)
     assert docs_of(await index.search(ask("apple"), limit=9, docs=await store.select(early), filters=early)) == {4}
+    await index.close()
+
+
+async def test_a_few_pages_among_many_are_found_however_deep_they_lie(
+    place: str, store: MemoryIndexStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(meilisearch_wire, "FEW", 1)
+    monkeypatch.setattr(meilisearch_wire, "DEEP", 1)
+    late = Stamp(1, 9_000_000, 1)
+    pages = [page(f"{i}.md", "common", **({"stamp": late} if i >= 117 else {})) for i in range(120)]
+    await store.apply(pages, fence=1)
+    index = index_at(place)
+    await index.catch_up(store)
+    filters = Filters(modified_after_ns=9_000_000)
+    docs = await store.select(filters)
+    assert docs_of(await index.search(ask("common"), limit=4, docs=docs, filters=filters)) == docs
+    assert docs_of(await index.search(ask("common"), limit=4, filters=filters)) == docs
     await index.close()
 
 
