@@ -116,7 +116,7 @@ def _watch_servers(engine: str, moment: Moment) -> None:
     if engine.startswith("meilisearch"):
         from knowledge.index.meilisearch import MeilisearchKeywordIndex
 
-        _around_async(MeilisearchKeywordIndex, "_store", KEYWORD, moment)
+        _around_async(MeilisearchKeywordIndex, "_put", KEYWORD, moment)
         _around_async(MeilisearchKeywordIndex, "_serve", SWAP, moment)
 
 
