@@ -136,8 +136,11 @@ def _place(seq: int, found: Sequence[Scored]) -> int | None:
 
 
 def _nearness(vectors: Sequence[Scored]) -> float:
-    """Return how far the nearest passage stands out from those that lie about as near to any question, 0..1."""
-    if not vectors or vectors[0].score <= 0:
+    """Return how far the nearest passage stands out from those that lie about as near to any question, 0..1.
+
+    0 where there are too few passages to stand out from.
+    """
+    rest = vectors[REST]
+    if not rest or vectors[0].score <= 0:
         return 0.0
-    rest = vectors[REST] or vectors[len(vectors) // 2 :]
-    return max(0.0, 1 - fmean(hit.score for hit in rest) / vectors[0].score)
+    return min(1.0, max(0.0, 1 - fmean(hit.score for hit in rest) / vectors[0].score))
