@@ -137,8 +137,8 @@ async def test_a_few_pages_among_many_are_found_however_deep_they_lie(
     await index.catch_up(store)
     filters = Filters(modified_after_ns=9_000_000)
     docs = await store.select(filters)
-    assert docs_of(await index.search(ask("common"), limit=4, docs=docs, filters=filters)) == docs
-    assert docs_of(await index.search(ask("common"), limit=4, filters=filters)) == docs
+    assert docs_of(await index.search(ask("common"), limit=4, docs=docs, filters=filters)) == set(docs or ())
+    assert docs_of(await index.search(ask("common"), limit=4, filters=filters)) == set(docs or ())
     await index.close()
 
 
