@@ -86,7 +86,7 @@ class Finder:
         seen = unseal(cursor, key) if cursor else []
         docs = await self._index.select(chosen)
         question = await self._questions.ask(query)
-        names = await self._named(query, docs)
+        names = await self._named(query, docs) or await self._named(question.corrected or "", docs)
         ranking = await self._ranker.rank(question, names, Within(docs, chosen), room=len(seen) + limit)
         way = await self._routed(query, mode, names, ranking)
         fresh = _fresh(ranking, frozenset(seen))

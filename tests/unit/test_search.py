@@ -106,6 +106,11 @@ async def test_typing_errors_are_forgiven_and_said(base: Base, typed: str, meant
     assert answer.corrected
 
 
+async def test_a_misspelt_name_is_a_name(base: Base) -> None:
+    answer = await base.finder.search("Deploying the paymnet service")
+    assert (answer.hits[0].path, answer.hits[0].score) == ("guides/deploy.md", 1.0)
+
+
 async def test_another_form_of_a_known_word_is_no_typing_error(base: Base) -> None:
     answer = await base.finder.search("deployments of payments")
     assert answer.corrected is None
