@@ -30,6 +30,9 @@ _LETTERS = re.compile(r"[^\W_]*")
 REST = slice(9, 20)
 """The tenth to the twentieth nearest passage: what lies about as near to any question."""
 
+LEAST_COSINE = 0.3
+"""Nothing near lies below; what stands out there stands out from noise."""
+
 
 async def signs_of(index: IndexStore, question: Question, ranking: Ranking, shown: Sequence[int]) -> Signs:
     """Return the signs of the answer that shows the chunks `shown`, best first."""
@@ -143,4 +146,5 @@ def _nearness(vectors: Sequence[Scored]) -> float:
     rest = vectors[REST]
     if not rest or vectors[0].score <= 0:
         return 0.0
-    return min(1.0, max(0.0, 1 - fmean(hit.score for hit in rest) / vectors[0].score))
+    nearest = vectors[0].score
+    return min(1.0, max(0.0, nearest - fmean(hit.score for hit in rest)) / max(nearest, LEAST_COSINE))
