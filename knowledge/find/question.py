@@ -16,6 +16,8 @@ MOST_TERMS = 48
 """Distinct words of a question that are searched for; of a longer one (a pasted log) the rarest."""
 TYPO_WEIGHT = 0.8
 PREFIX_WEIGHT = 0.6
+OTHER_LANGUAGE_WEIGHT = 0.5
+"""Of a stem in any language but the commonest here: in the few pages of another language it is rare and would count for more."""
 MOST_COMPLETIONS = 8
 MOST_FORMS = 20
 SHORTEST_PREFIX = 3
@@ -103,7 +105,8 @@ def _term(word: str, languages: Sequence[str], near: Sequence[str], completions:
     """Return all indexed terms that count as `word`: its stem in every language here, its corrections, its completions."""
     weights: dict[str, float] = {}
     for form, weight in [(word, 1.0), *((n, TYPO_WEIGHT) for n in near), *((c, PREFIX_WEIGHT) for c in completions)]:
-        for language in languages or ("",):
+        for place, language in enumerate(languages or ("",)):
             term = stem(form, language)
-            weights[term] = max(weight, weights.get(term, 0.0))
+            of_language = weight * OTHER_LANGUAGE_WEIGHT if place else weight
+            weights[term] = max(of_language, weights.get(term, 0.0))
     return QueryTerm(word, tuple(weights.items()))

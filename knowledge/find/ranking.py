@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from knowledge.chunk import Chunk
 from knowledge.embed.ports import Embedder, EmbedderOf
 from knowledge.errors import EmbedderUnavailable, EngineUnavailable, KnowledgeError
+from knowledge.find.feedback import CHUNKS, Feedback, weigh
 from knowledge.find.question import Question
 from knowledge.find.rank import Fused, collapse, fuse
-from knowledge.index.ports import Both, HybridIndex, KeywordIndex, Noted, Scored, VectorIndex
+from knowledge.index.ports import Both, HybridIndex, KeywordIndex, Noted, QueryTerm, Scored, VectorIndex
 from knowledge.storage.ports import ChunkRow, Filters, IndexIdentity, IndexStore, NameMatch
 
 if TYPE_CHECKING:
@@ -27,6 +29,9 @@ DEPTH = 64
 SPARE = 12
 """Chunks looked at beyond those that are shown, to fill the places of near-duplicates."""
 MOST_NAMED = 5
+FEWEST_TERMS = 2
+MOST_READ = 6_000
+"""Characters of a chunk that feedback reads; only an uncut table or fence has more."""
 TRIES = 3
 """Vectors are exchanged as a whole, when the embedder changes: twice during one question is hardly possible."""
 
@@ -41,6 +46,8 @@ class Engines:
     """Gives the embedder for questions to whatever the index's vectors are made with now."""
     hybrid: HybridIndex | None = None
     """The engine that holds words and vectors, if there is one: it is asked once, and the two above when it is away."""
+    ours: bool = True
+    """Whether `keyword` ranks by BM25 over our terms: only then can its scores be weighed, and terms be fed back to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +173,11 @@ class Ranker:
         notes += [by.note for by in (keyword, vectors) if isinstance(by, Noted)]
         for note in notes:
             log.warning("%s", note)
-        return _Found(keyword, vectors, fuse([keyword, vectors]), tuple(notes), embedded)
+        if engines.ours:
+            fused = await _Twice(self._index, engines, within, question, embedded).weighed(keyword, vectors)
+        else:
+            fused = fuse([keyword, vectors])
+        return _Found(keyword, vectors, fused, tuple(notes), embedded)
 
     async def _by_meaning(
         self, engines: Engines, question: Question, within: Within
@@ -200,6 +211,65 @@ class Ranker:
 async def _embedded(engines: Engines, identity: IndexIdentity, question: Question) -> Embedded:
     embedder = await engines.embedder(identity)
     return Embedded(embedder, (await embedder.embed([question.to_embed]))[0])
+
+
+@dataclass(frozen=True, slots=True)
+class _Twice:
+    """A second look: with the words that the first chunks share, and the cosine of every chunk that has the words."""
+
+    index: IndexStore
+    engines: Engines
+    within: Within
+    question: Question
+    embedded: Embedded | None
+
+    async def weighed(self, keyword: Sequence[Scored], vectors: Sequence[Scored]) -> list[Fused]:
+        """Return both lists joined, `keyword` asked again with what its first chunks and those of `vectors` say together."""
+        cosines = {hit.seq: hit.score for hit in vectors}
+        await self._add_cosines(keyword, cosines)
+        fed_back = await self._fed_back(weigh(keyword, vectors, cosines)[:CHUNKS])
+        if fed_back:
+            keyword = await self._again(fed_back) or keyword
+            await self._add_cosines(keyword, cosines)
+        return weigh(keyword, vectors, cosines)
+
+    async def _fed_back(self, first: Sequence[Fused]) -> tuple[QueryTerm, ...]:
+        if len(self.question.terms) < FEWEST_TERMS:
+            return ()  # the one word is what is looked for; what stands around it would drown it
+        rows = await self.index.chunks([hit.seq for hit in first])
+        # In their order, for sums to be the same each time.
+        texts = [
+            (Chunk(0, row.section, 0, 0, row.text).indexed_text[:MOST_READ], row.language)
+            for hit in first
+            if (row := rows.get(hit.seq))
+        ]
+        feedback = Feedback(texts, self.question.terms)
+        return feedback.terms(await self.index.frequencies(feedback.shared)) if feedback.shared else ()
+
+    async def _again(self, fed_back: Sequence[QueryTerm]) -> Sequence[Scored]:
+        within = self.within
+        try:
+            return await self.engines.keyword.search(
+                (*self.question.terms, *fed_back), limit=DEPTH, docs=within.docs, filters=within.filters
+            )
+        except EngineUnavailable:
+            return ()  # the first answer stands
+
+    async def _add_cosines(self, keyword: Sequence[Scored], cosines: dict[int, float]) -> None:
+        """Add the cosine of each chunk that has a vector of the question's kind."""
+        if self.embedded is None or not (missing := [hit.seq for hit in keyword if hit.seq not in cosines]):
+            return
+        import numpy as np
+
+        vector = self.embedded.vector
+        halves = await self.index.halves(missing)
+        # While vectors are exchanged a chunk may have one of another length.
+        there = [place for place, half in enumerate(halves) if len(half) == 2 * len(vector)]
+        stored = np.frombuffer(b"".join(halves[i] for i in there), "<f2").reshape(len(there), -1).astype(np.float32)
+        lengths = np.sqrt(np.einsum("ij,ij->i", stored, stored)) * float(np.linalg.norm(vector))
+        products = np.einsum("ij,j->i", stored, vector)
+        found = np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0)
+        cosines.update(zip((missing[i] for i in there), found.tolist(), strict=True))
 
 
 def _as_joined(both: Both) -> list[Fused]:

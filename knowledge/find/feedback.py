@@ -1,0 +1,73 @@
+"""What the best chunks of a first search say together, to search a second time with it, and how two searches are weighed. Pure.
+
+Source: the feedback is in the manner of Rocchio, "Relevance feedback in information retrieval", 1971, with the first
+chunks taken for relevant; the sum of normalised scores: Bruch, Gai, Ingber, "An analysis of fusion functions for hybrid
+retrieval", TOIS 42(1), 2023. Why these, and what each number says: decision record 14.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+
+from knowledge.find.analysis import is_stop_word, remembered_words, stem
+from knowledge.find.rank import Fused
+from knowledge.index.ports import QueryTerm, Scored
+
+CHUNKS = 5
+"""Chunks that are believed."""
+MOST_TERMS = 20
+WEIGHT = 0.5
+"""Of the heaviest word that was fed back, where a word of the question has 1."""
+SHARED = 2
+"""Chunks that must have a word: what only one says is its own subject."""
+SATURATION = 1.2
+"""k1 of BM25: how soon saying a word again counts no more."""
+MEANING = 1.0
+"""What the best cosine there could be weighs, where the best chunk by words has 1."""
+
+
+class Feedback:
+    """The words that at least `SHARED` of `chunks` (text and language of each) share and that were not asked for."""
+
+    def __init__(self, chunks: Sequence[tuple[str, str]], asked: Collection[QueryTerm]) -> None:
+        known = {term for word in asked for term, _ in word.alternatives}
+        counts = [(Counter(remembered_words(text)), language) for text, language in chunks]
+        having = Counter(word for said, _ in counts for word in said)
+        self.shared = tuple(word for word, chunks_with in having.items() if chunks_with >= SHARED)
+        """All of them, for their frequencies to be asked; those that say nothing tell how many chunks there are."""
+        self._said = [
+            (term, word, count)
+            for said, language in counts
+            for word in self.shared
+            if (count := said[word]) and len(word) > 1 and not is_stop_word(word, (language,))
+            if (term := stem(word, language)) not in known
+        ]
+
+    def terms(self, frequencies: Mapping[str, int]) -> tuple[QueryTerm, ...]:
+        """Return the heaviest words, heaviest first; `frequencies` says in how many chunks each of `shared` occurs."""
+        # The commonest word of all stands in nearly every chunk.
+        every = max(frequencies.values(), default=1)
+        weights: dict[str, float] = {}
+        for term, word, count in self._said:
+            rarity = math.log(1 + every / frequencies.get(word, 1))
+            weights[term] = weights.get(term, 0.0) + rarity * count / (count + SATURATION)
+        heaviest = sorted(weights.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_TERMS]
+        return tuple(QueryTerm(term, ((term, WEIGHT * weight / heaviest[0][1]),)) for term, weight in heaviest)
+
+
+def weigh(keyword: Sequence[Scored], vectors: Sequence[Scored], cosines: Mapping[int, float]) -> list[Fused]:
+    """Return every chunk of both lists once, best first: its share of the best score by words, and its cosine.
+
+    `cosines` has those of chunks that only `keyword` names. Equal sums are in the order of `seq`.
+    """
+    by_words = {hit.seq: (place, hit.score) for place, hit in enumerate(keyword, 1)}
+    by_meaning = {hit.seq: (place, hit.score) for place, hit in enumerate(vectors, 1)}
+    best = max((hit.score for hit in keyword), default=0.0) or 1.0
+    fused = []
+    for seq, doc in {hit.seq: hit.doc for hit in (*keyword, *vectors)}.items():
+        word_place, score = by_words.get(seq, (None, 0.0))
+        place, cosine = by_meaning.get(seq, (None, cosines.get(seq, 0.0)))
+        fused.append(Fused(seq, doc, score / best + MEANING * max(cosine, 0.0), (word_place, place)))
+    return sorted(fused, key=lambda hit: (-hit.score, hit.seq))
