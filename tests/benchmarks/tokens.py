@@ -107,7 +107,7 @@ class Reader:
 
     async def follow(self, step: str) -> str | None:
         """Take the step that an answer suggests, written as a call; return the page that is done with, if one is."""
-        tool, arguments = _parsed(step) or ("", {})
+        tool, arguments = parsed(step) or ("", {})
         if not self.may_go_on:
             return None
         if tool == "kb_read":
@@ -169,7 +169,7 @@ WAYS: dict[str, tuple[Callable[[Reader], Awaitable[None]], bool]] = {
 """Each way, and whether an answer that stands in a snippet ends the search; the first two read on to be sure."""
 
 
-def _parsed(step: str) -> tuple[str, dict[str, Any]] | None:
+def parsed(step: str) -> tuple[str, dict[str, Any]] | None:
     """Return the tool and arguments of a step that begins as a call, `kb_read('a.md', section='B')`."""
     for end in range(len(step), 0, -1):
         if step[end - 1] != ")":
