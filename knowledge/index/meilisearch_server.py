@@ -235,7 +235,9 @@ class Line:
     def remove(self, index: str, keys: Sequence[int]) -> int:
         """Delete the documents with these numbers; return the task."""
         # Not through the client's method, which warns of its own future.
-        return int(self._client.http.post(f"indexes/{index}/documents/delete-batch", list(keys))["taskUid"])
+        return int(
+            self._client.http.post(f"indexes/{index}/documents/delete-batch", [str(key) for key in keys])["taskUid"]
+        )
 
     def forget(self, index: str, filter_: str) -> int:
         """Delete all documents that the filter admits; return the task."""
@@ -293,7 +295,8 @@ def _failure(error: Exception, address: MeilisearchAddress, limit_s: float) -> _
     if isinstance(error, MeilisearchApiError):
         return _refusal(error.status_code, error.code, shown, key=address.key is not None)
     if isinstance(error, MeilisearchTimeoutError):
-        return _Failure(f"{shown} does not answer within {limit_s:.0f} s", again=True)
+        # A search has waited long enough.
+        return _Failure(f"{shown} does not answer within {limit_s:.0f} s", again=limit_s == WRITE_S)
     if isinstance(error.__cause__, requests.exceptions.SSLError):
         return _Failure(
             f"{shown} has a certificate that is not trusted here (FORGE_MEILI_CA names others)", again=False

@@ -21,6 +21,9 @@ from knowledge.index.standby import StandbyKeyword
 from knowledge.storage.memory import MemoryIndexStore
 from knowledge.storage.ports import Filters, IndexIdentity, Remove, Stamp, Touch
 from mcp_server import engines
+from mcp_server.app import open_base
+from mcp_server.cli.indexing import bring_up_to_date, held_lease
+from mcp_server.settings import Settings
 from tests.contract.test_index_store import IDENTITY, page
 from tests.doubles.meilisearch import MeilisearchDouble, serving
 from tests.keyword_engines import ENGINES, terms_of
@@ -337,6 +340,34 @@ async def test_an_address_that_is_no_meilisearch_is_told(tmp_path: Path) -> None
     with pytest.raises(EngineUnavailable, match="cannot be"):
         await missing.ask(lambda server: server.get("version"))
     await missing.close()
+
+
+async def test_a_search_goes_on_without_the_server_that_the_settings_name(
+    double: MeilisearchDouble, tmp_path: Path
+) -> None:
+    (tmp_path / "kb").mkdir()
+    (tmp_path / "kb" / "a.md").write_text("# Gateway\n\nThe gateway turns packets round.\n", encoding="utf-8")
+    url, key = double.url, "the right key"
+    chosen = Settings(kb=tmp_path / "kb", state_dir=tmp_path / "state", meili_url=url, meili_key=key)
+    assert key not in repr(chosen)
+    async with open_base(chosen) as base:
+        async with held_lease(base) as lease:
+            assert lease is not None
+            await bring_up_to_date(base, lease)
+        answer = await base.finder.search("gatewey packets")
+        assert [hit.path for hit in answer.hits] == ["a.md"]
+        assert answer.note is None
+        assert any("multi-search" in request for request in double.requests)
+        double.stop()
+        answer = await base.finder.search("gateway packets")
+        assert [hit.path for hit in answer.hits] == ["a.md"]
+        assert "words were searched by the embedded index" in (answer.note or "")
+        (tmp_path / "kb" / "b.md").write_text("# Valve\n\nIt opens.\n", encoding="utf-8")
+        async with held_lease(base) as lease:
+            assert lease is not None
+            await bring_up_to_date(base, lease)
+        assert [hit.path for hit in (await base.finder.search("valve opens")).hits][:1] == ["b.md"]
+        double.start()
 
 
 def test_the_double_is_as_new_as_what_was_tested() -> None:
