@@ -11,9 +11,10 @@ import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-from knowledge.find.analysis import is_stop_word, remembered_words, stem
+from knowledge.find.analysis import remembered_words, stem
 from knowledge.find.rank import Fused
 from knowledge.index.ports import QueryTerm, Scored
+from knowledge.language import STOP_WORDS
 
 CHUNKS = 5
 """Chunks that are believed."""
@@ -34,16 +35,19 @@ class Feedback:
     def __init__(self, chunks: Sequence[tuple[str, str]], asked: Collection[QueryTerm]) -> None:
         known = {term for word in asked for term, _ in word.alternatives}
         counts = [(Counter(remembered_words(text)), language) for text, language in chunks]
-        having = Counter(word for said, _ in counts for word in said)
+        having: Counter[str] = Counter()
+        for said, _ in counts:
+            having.update(said.keys())
         self.shared = tuple(word for word, chunks_with in having.items() if chunks_with >= SHARED)
         """All of them, for their frequencies to be asked; those that say nothing tell how many chunks there are."""
-        self._said = [
-            (term, word, count)
-            for said, language in counts
-            for word in self.shared
-            if (count := said[word]) and len(word) > 1 and not is_stop_word(word, (language,))
-            if (term := stem(word, language)) not in known
-        ]
+        self._said: list[tuple[str, str, int]] = []
+        telling: dict[str, dict[str, str]] = {}
+        for said, language in counts:
+            if language not in telling:
+                stop = STOP_WORDS.get(language, ())
+                stems = {w: stem(w, language) for w in self.shared if len(w) > 1 and w not in stop}
+                telling[language] = {word: term for word, term in stems.items() if term not in known}
+            self._said += [(term, word, said[word]) for word, term in telling[language].items() if word in said]
 
     def terms(self, frequencies: Mapping[str, int]) -> tuple[QueryTerm, ...]:
         """Return the heaviest words, heaviest first; `frequencies` says in how many chunks each of `shared` occurs."""

@@ -30,8 +30,8 @@ SPARE = 12
 """Chunks looked at beyond those that are shown, to fill the places of near-duplicates."""
 MOST_NAMED = 5
 FEWEST_TERMS = 2
-MOST_READ = 6_000
-"""Characters of a chunk that feedback reads; only an uncut table or fence has more."""
+MOST_READ = 2_000
+"""Characters of a chunk that feedback reads; few have more, and their beginning says what they are about."""
 TRIES = 3
 """Vectors are exchanged as a whole, when the embedder changes: twice during one question is hardly possible."""
 
@@ -227,7 +227,8 @@ class _Twice:
         """Return both lists joined, `keyword` asked again with what its first chunks and those of `vectors` say together."""
         cosines = {hit.seq: hit.score for hit in vectors}
         await self._add_cosines(keyword, cosines)
-        fed_back = await self._fed_back(weigh(keyword, vectors, cosines)[:CHUNKS])
+        # Where no word of the question is found, what is near in meaning is too far off to be believed.
+        fed_back = await self._fed_back(weigh(keyword, vectors, cosines)[:CHUNKS]) if keyword else ()
         if fed_back:
             keyword = await self._again(fed_back) or keyword
             await self._add_cosines(keyword, cosines)
