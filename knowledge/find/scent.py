@@ -49,8 +49,8 @@ class Place:
     short: bool = False
 
 
-BIAS, COVERAGE, AGREEMENT, NEARNESS, SUBSTANCE = -5.7, 4.6, 1.9, 3.3, 1.1
-SUFFICIENT_FROM = 0.7
+BIAS, COVERAGE, AGREEMENT, NEARNESS, SUBSTANCE = -5.1, 3.5, 2.1, 3.2, 1.1
+SUFFICIENT_FROM = 0.73
 LOST_BELOW = 0.18
 """Weights of a logistic model and where the level changes; `python -m tests.benchmarks.scent --fit` fits them."""
 ENOUGH_COVERAGE = 0.87
@@ -74,14 +74,15 @@ def chance(signs: Signs) -> float:
 def level_of(signs: Signs) -> Level:
     """Return the level that `signs` speak for.
 
-    Likely is not enough for `sufficient`: a page without one of the rare words is about something else, however near.
+    Likely is not enough for `sufficient`: a page without one of the rare words is about something else, however near. A page
+    with none of the words may be near by its meaning, but nothing speaks for it.
     """
     if signs.exact:
         return "sufficient"
     likely = chance(signs)
     if likely >= SUFFICIENT_FROM and signs.coverage >= ENOUGH_COVERAGE:
         return "sufficient"
-    return "partial" if likely >= LOST_BELOW else "lost"
+    return "partial" if likely >= LOST_BELOW and signs.coverage else "lost"
 
 
 def judge(signs: Signs, places: Sequence[Place], *, indexed: bool, directory: str) -> Scent:
@@ -107,7 +108,8 @@ def _reason(signs: Signs) -> str:
 def _coverage_in_words(signs: Signs) -> str:
     if signs.coverage >= FULL:
         return "one page has all asked words"
-    return f"the best page has {'most' if signs.coverage >= HALF else 'few'} of the asked words"
+    share = "most" if signs.coverage >= HALF else "few" if signs.coverage else "none"
+    return f"the best page has {share} of the asked words"
 
 
 def _agreement_in_words(signs: Signs) -> str:

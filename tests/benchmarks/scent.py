@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import random
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,12 +29,10 @@ from tests.benchmarks.handbook import write_section
 from tests.benchmarks.question_set import Half, Labelled, load
 from tests.benchmarks.served import Served, served
 
-SEED = 1
-FOLDS, REPEATS = 5, 20
 PENALTY = 2.0
 WRONG_COSTS = 9
 """One wrong answer among those judged sufficient needs nine right ones to keep the promise."""
-CHANCES = tuple(n / 100 for n in range(60, 96, 5))
+CHANCES = tuple(n / 100 for n in range(60, 96))
 MOST_LOST = 0.08
 """Of the answers that are right, so many may be called lost."""
 COLUMNS = (
@@ -117,7 +114,7 @@ def fit(judged: Sequence[Judged]) -> list[str]:
     signs = np.array([_numbers(j.signs) for j in judged])
     right = np.array([j.right for j in judged], dtype=float)
     bias, *weights = _logistic(signs, right)
-    chances = _held_out(signs, right)
+    chances: Numbers = 1 / (1 + np.exp(-(bias + signs @ np.array(weights))))
     covered = signs[:, 0] >= ENOUGH_COVERAGE
     enough = max(CHANCES, key=lambda least: (_worth(right[covered & (chances >= least)]), -least))
     lost = np.quantile(chances[right > 0], MOST_LOST)
@@ -149,21 +146,6 @@ def _logistic(signs: Numbers, right: Numbers) -> Numbers:
         weights = weights + np.linalg.solve((x.T * (likely * (1 - likely))) @ x + ridge, slope)
     plain = weights[1:] / spread
     return np.concatenate([[weights[0] - plain @ middle], plain])
-
-
-def _held_out(signs: Numbers, right: Numbers) -> Numbers:
-    """Return for each answer the mean chance by models that were fitted without it."""
-    order, logits = list(range(len(right))), np.zeros(len(right))
-    shuffled = random.Random(SEED)
-    for _ in range(REPEATS):
-        shuffled.shuffle(order)
-        for fold in range(FOLDS):
-            out = order[fold::FOLDS]
-            kept = [i for i in order if i not in set(out)]
-            bias, *weights = _logistic(signs[kept], right[kept])
-            logits[out] += (bias + signs[out] @ np.array(weights)) / REPEATS
-    chances: Numbers = 1 / (1 + np.exp(-logits))
-    return chances
 
 
 def table(judged: Sequence[Judged]) -> list[str]:

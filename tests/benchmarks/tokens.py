@@ -31,9 +31,9 @@ from tests.benchmarks.served import Seen, Served, served
 
 CALLS = 6
 """Tool calls that each way may make for one question: a search and five more."""
-FEW = 3
+FEW = 4
 """Hits of the first search of the circles."""
-MORE = 5
+MORE = 6
 """Hits of the next searches, which are narrower or go on."""
 LONG_TOKENS = 1500
 """A page of more is searched and not read."""
