@@ -20,6 +20,11 @@ from knowledge.find.router import Router
 from knowledge.find.scent import Place, judge
 from knowledge.find.shape import (
     ANSWER_CHARACTERS,
+    LONGEST_LINE,
+    MANY_LINES,
+    SHORT_LINE,
+    SHORTEST_SNIPPET,
+    TELLING_SNIPPET,
     grouped,
     hit_cost,
     line_cost,
@@ -36,11 +41,14 @@ from knowledge.provenance import authority_of
 from knowledge.storage.ports import ChunkRow, DocumentRecord, Filters, IndexStore, NameMatch, Progress
 
 LOOK_S = 0.02
+USUAL = 8
+SURE = 10
+"""So many hits are shown to who asks for them, with snippets as short as need be."""
 MOST_WITH_PLACES = 3
 """Chunks shown beside the places that were asked for."""
 NUDGE_CHARACTERS = 110
-REST_CHARACTERS = 450
-"""What scent, nudge and cursor take at most, as a rule; needed before they are known."""
+REST_CHARACTERS = 520
+"""What reasons, next step, nudge and cursor take at most, as a rule; needed before they are known."""
 
 
 class Finder:
@@ -67,13 +75,14 @@ class Finder:
         *,
         path: str = "",
         mode: Mode = "auto",
-        limit: int = 8,
+        limit: int | None = None,
         cursor: str | None = None,
         filters: Filters | None = None,
     ) -> SearchAnswer:
         """Return the chunks that answer `query` best, restricted to `path` and `filters`.
 
-        At most `limit`, fewer where a place was asked for or where the answer's tokens allow no more; `next_cursor` goes on.
+        At most `limit`, fewer where a place was asked for or where the answer's tokens allow no more; without a limit as
+        many as have room for snippets that tell something, at most `USUAL`. `next_cursor` goes on.
 
         Raises:
             InvalidPath, NoSuchPath: `path` is nothing in this knowledge base.
@@ -87,16 +96,17 @@ class Finder:
         docs = await self._index.select(chosen)
         question = await self._questions.ask(query)
         names = await self._named(query, docs) or await self._named(question.corrected or "", docs)
-        ranking = await self._ranker.rank(question, names, Within(docs, chosen), room=len(seen) + limit)
+        most = USUAL if limit is None else limit
+        ranking = await self._ranker.rank(question, names, Within(docs, chosen), room=len(seen) + most)
         way = await self._routed(query, mode, names, ranking)
         fresh = _fresh(ranking, frozenset(seen))
-        wanted = fresh[: min(limit, MOST_WITH_PLACES) if way.mode == "navigation" else limit]
+        wanted = fresh[: min(most, MOST_WITH_PLACES) if way.mode == "navigation" else most]
         if way.mode == "discovery":
             wanted = grouped(wanted, [ranking.rows[seq].doc for seq in wanted])
         records = await self._index.records({ranking.rows[seq].doc for seq in wanted})
         places = await self._asked_for(query, names, ranking, place) if way.mode == "navigation" and not seen else []
-        pages = [page_line(entry) for entry in places] or _lines([ranking.rows[seq].doc for seq in wanted], records)
-        shown = self._as_many_as_fit(wanted, ranking, pages)
+        sure = 0 if limit is None else min(limit, SURE)
+        pages, shown = self._laid_out([page_line(e) for e in places], wanted, ranking, records, sure=sure)
         progress = await self._searchable()
         scent = judge(
             await signs_of(self._index, question, ranking, shown),
@@ -117,7 +127,8 @@ class Finder:
             corrected=question.corrected,
             note="; ".join(ranking.notes) or None,
         )
-        return self._with_snippets(answer, [ranking.rows[seq].text for seq in shown], question)
+        least = SHORTEST_SNIPPET if sure else TELLING_SNIPPET
+        return self._with_snippets(answer, [ranking.rows[seq].text for seq in shown], question, least=least)
 
     async def _routed(self, query: str, mode: Mode, names: Sequence[NameMatch], ranking: Ranking) -> Route:
         if ranking.embedded is None:
@@ -130,14 +141,31 @@ class Finder:
         languages = await self._questions.languages()
         return await self._places.asked_for(query, names, near, directory=place, languages=languages)
 
-    def _as_many_as_fit(self, wanted: Sequence[int], ranking: Ranking, pages: Sequence[PageLine]) -> list[int]:
-        room = self._room - ANSWER_CHARACTERS - REST_CHARACTERS - sum(map(line_cost, pages))
-        costs = [hit_cost(_bare_hit(ranking.rows[seq], 0.0)) for seq in wanted]
-        return list(wanted[: most_that_fit(costs, room)])
+    def _laid_out(
+        self,
+        places: Sequence[PageLine],
+        wanted: Sequence[int],
+        ranking: Ranking,
+        records: Mapping[int, DocumentRecord],
+        *,
+        sure: int,
+    ) -> tuple[Sequence[PageLine], Sequence[int]]:
+        """Return the map lines, those of `places` or else of the hits' pages, and as many of `wanted` as fit with them."""
+        docs = [ranking.rows[seq].doc for seq in wanted]
+        lines = {} if places else _lines(docs, records)
+        first = {doc: place for place, doc in reversed(list(enumerate(docs)))}
+        costs = [line_cost(lines[doc]) if first[doc] == at and doc in lines else 0 for at, doc in enumerate(docs)]
+        room = self._room - ANSWER_CHARACTERS - REST_CHARACTERS - sum(map(line_cost, places))
+        hits = [hit_cost(_bare_hit(ranking.rows[seq], 0.0)) for seq in wanted]
+        count = most_that_fit(hits, costs, room, sure=sure)
+        return places or [lines[doc] for doc in dict.fromkeys(docs[:count]) if doc in lines], wanted[:count]
 
-    def _with_snippets(self, answer: SearchAnswer, texts: Sequence[str], question: Question) -> SearchAnswer:
+    def _with_snippets(
+        self, answer: SearchAnswer, texts: Sequence[str], question: Question, *, least: int
+    ) -> SearchAnswer:
         """Return `answer` with as much of each text as there is room for, most of the first."""
         said = (
+            answer.route.reason,
             answer.scent.reason,
             answer.scent.next,
             answer.next_cursor or "",
@@ -148,7 +176,7 @@ class Finder:
         room -= sum(map(line_cost, answer.pages)) + sum(map(hit_cost, answer.hits))
         hits = []
         for place, (hit, text) in enumerate(zip(answer.hits, texts, strict=True)):
-            limit = share(place, len(texts), room)
+            limit = share(place, len(texts), room, least=least)
             shown = snippet(_below_heading(text), question.content, limit_chars=limit)
             room -= snippet_cost(shown)
             hits.append(replace(hit, snippet=shown))
@@ -203,10 +231,11 @@ def _fresh(ranking: Ranking, seen: frozenset[str]) -> list[int]:
     return [seq for seq in ranking.ranked if mark(ranking.rows[seq]) not in seen]
 
 
-def _lines(docs: Iterable[int], records: Mapping[int, DocumentRecord]) -> list[PageLine]:
-    """Return the map line of each page, once."""
-    found = [records[doc] for doc in dict.fromkeys(docs) if doc in records]
-    return [page_line(document_entry(record), record.tokens) for record in found]
+def _lines(docs: Iterable[int], records: Mapping[int, DocumentRecord]) -> dict[int, PageLine]:
+    """Return the map line of each page; of many, short ones."""
+    known = [doc for doc in dict.fromkeys(docs) if doc in records]
+    longest = LONGEST_LINE if len(known) <= MANY_LINES else SHORT_LINE
+    return {doc: page_line(document_entry(records[doc]), records[doc].tokens, longest=longest) for doc in known}
 
 
 def _as_place(row: ChunkRow, records: Mapping[int, DocumentRecord]) -> Place:

@@ -11,13 +11,16 @@ from knowledge.map import Entry
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 
-ANSWER_CHARACTERS = 420
-"""Characters of an answer around its hits and pages, beside its scent, nudge, note and cursor: the fields' names, the route."""
-HIT_CHARACTERS = 245
+ANSWER_CHARACTERS = 290
+"""Characters of an answer without its hits and pages, beside its reasons, nudge, note and cursor: the fields' names."""
+HIT_CHARACTERS = 210
 """Characters of a hit beside its path, section, title, source and snippet."""
-LINE_CHARACTERS = 60
-LONGEST_LINE = 110
-SHORTEST_SNIPPET = 250
+LINE_CHARACTERS = 56
+LONGEST_LINE, SHORT_LINE = 110, 50
+MANY_LINES = 5
+"""So many pages or fewer have long lines."""
+TELLING_SNIPPET, SHORTEST_SNIPPET = 250, 60
+"""What a snippet needs to hold the sentence that answers, and to show at least what a chunk is about."""
 MOST_SNIPPET = 900
 """Characters of a snippet: more is rarely needed to hold the sentence that answers and its neighbours."""
 FADING = 0.7
@@ -32,11 +35,11 @@ def grouped(ranked: Sequence[T], key: Iterable[K]) -> list[T]:
     return [item for group in groups.values() for item in group]
 
 
-def page_line(entry: Entry, tokens: int | None = None) -> PageLine:
+def page_line(entry: Entry, tokens: int | None = None, *, longest: int = LONGEST_LINE) -> PageLine:
     """Return the map line of `entry`, cut after a word; `tokens` is the size of its page, if known."""
     said = f"{entry.title}: {entry.summary}" if entry.summary else entry.title
-    if len(said) > LONGEST_LINE:
-        head = said[: LONGEST_LINE - 3]
+    if len(said) > longest:
+        head = said[: longest - 3]
         said = head[: head.rfind(" ") if " " in head else len(head)].rstrip(" ,;:-") + "..."
     return PageLine(entry.path, entry.kind, said, tokens)
 
@@ -56,20 +59,29 @@ def snippet_cost(text: str) -> int:
     return _written(text)
 
 
-def most_that_fit(costs: Sequence[int], room: int) -> int:
-    """Return how many hits fit with the shortest snippet each; at least one."""
+def most_that_fit(hits: Sequence[int], lines: Sequence[int], room: int, *, sure: int) -> int:
+    """Return how many hits fit; at least one. `lines` is what the map line costs that comes with each, 0 if there already.
+
+    The first `sure` hits are content with the shortest snippet; one more must have room for a telling one each.
+    """
     taken = 0
-    for count, cost in enumerate(costs):
-        taken += cost + SHORTEST_SNIPPET
-        if taken > room and count:
+    for count, (hit, line) in enumerate(zip(hits, lines, strict=True)):
+        taken += hit + line
+        each = SHORTEST_SNIPPET if count < sure else TELLING_SNIPPET
+        if count and taken + (count + 1) * each > room:
             return count
-    return len(costs)
+    return len(hits)
 
 
-def share(place: int, count: int, room: int) -> int:
-    """Return the room for the snippet at `place` (from 0) when `room` is left for those from there up to `count`."""
+def share(place: int, count: int, room: int, *, least: int = SHORTEST_SNIPPET) -> int:
+    """Return the room for the snippet at `place` (from 0) when `room` is left for those from there up to `count`.
+
+    Each gets `least` or more, as long as there is so much for all.
+    """
     weights = [1 / (1 + FADING * at) for at in range(place, count)]
-    return max(SHORTEST_SNIPPET, min(MOST_SNIPPET, int(room * weights[0] / sum(weights))))
+    faded = int(room * weights[0] / sum(weights))
+    left = room - (count - place - 1) * least
+    return max(SHORTEST_SNIPPET, min(MOST_SNIPPET, max(faded, least), left))
 
 
 def _written(text: str) -> int:

@@ -24,7 +24,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add what only this verb takes."""
     parser.add_argument("query", nargs="+", metavar="QUESTION", help="the question or key words")
     parser.add_argument("--path", default="", help="only in this directory or page")
-    parser.add_argument("--limit", type=whole(1, 50), default=8, metavar="N", help="at most so many hits (default: 8)")
+    parser.add_argument(
+        "--limit",
+        type=whole(1, 50),
+        metavar="N",
+        help="so many hits (default: up to 8, as they fit)",
+    )
     parser.add_argument(
         "--mode",
         choices=("auto", "navigation", "discovery"),

@@ -137,7 +137,8 @@ async def search(services: Services, call: Call, asked: SearchArguments) -> Sear
         asked.query,
         path=asked.path or "",
         mode=asked.mode,
-        limit=asked.limit,
+        # Who names no number gets as many as have something to tell.
+        limit=asked.limit if "limit" in asked.model_fields_set else None,
         cursor=asked.cursor,
         filters=_filters(asked.filters),
     )

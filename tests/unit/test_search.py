@@ -174,6 +174,22 @@ async def test_a_whole_answer_keeps_to_its_tokens(base: Base, query: str, limit:
     assert all(hit.snippet for hit in answer.hits)
 
 
+async def test_who_asks_for_ten_hits_gets_ten(tmp_path: Path) -> None:
+    """Each from a page of its own, which costs a map line as well; more are behind the cursor."""
+    long = "Gardening needs patience, water and a shed, as everybody knows who ever tried. " * 30
+    base = Base(write(tmp_path, {f"areas/gardening/page-{i:02}.md": f"# Gardening {i}\n\n{long}\n" for i in range(30)}))
+    await base.index_all()
+    for limit, shown in ((10, 10), (50, 10), (4, 4)):
+        answer = await base.finder.search("how does gardening need patience", mode="discovery", limit=limit)
+        assert len(answer.hits) >= shown
+        told = json.dumps(asdict(answer), ensure_ascii=False, separators=(",", ":"))
+        assert len(told) / 4 <= 1500
+        assert answer.next_cursor
+    usual = await base.finder.search("how does gardening need patience", mode="discovery")
+    assert 4 <= len(usual.hits) <= 8
+    assert min(len(hit.snippet) for hit in usual.hits) >= 200
+
+
 async def test_what_does_not_fit_is_on_the_next_page(base: Base) -> None:
     everything: list[str] = []
     cursor = None
