@@ -60,14 +60,15 @@ def measure(sizes: Sequence[int]) -> dict[str, Any]:
     return results
 
 
-def prepared(size: int) -> Base:
-    """Return a knowledge base of about `size` chunks without any index; its pages are kept between runs."""
+def prepared(size: int, *, keep_index: bool = False) -> Base:
+    """Return a knowledge base of about `size` chunks, without any index unless it is kept; pages are kept between runs."""
     generator = hashlib.sha256()
     for module in (corpus, shapes, vocabulary):
         generator.update(Path(str(module.__file__)).read_bytes())
     folder = WORK / f"{size}-{SEED}-{generator.hexdigest()[:8]}"
     state_dir = WORK / f"{folder.name}-state"
-    shutil.rmtree(state_dir, ignore_errors=True)
+    if not keep_index:
+        shutil.rmtree(state_dir, ignore_errors=True)
     if not (folder / corpus.BOOK).exists():
         shutil.rmtree(folder, ignore_errors=True)
         say(f"{size:,} chunks: writing pages")

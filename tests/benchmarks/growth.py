@@ -50,16 +50,21 @@ class Point:
     disk_mb: float
 
 
-def measured(base: Base, engine: str, environment: Mapping[str, str]) -> Point:
-    """Index `base` with these engines and ask it, each in a process of its own."""
-    surroundings = {**os.environ, **environment}
+def indexed(base: Base, engine: str, environment: Mapping[str, str]) -> float:
+    """Index `base` with these engines in a process of its own, and return the seconds that took."""
     say(f"{base.corpus.estimated_chunks:,} chunks, {engine}: indexing")
     began = time.perf_counter()
     command = ["index", "--kb", str(base.kb), "--state-dir", str(base.state_dir), "--json"]
+    surroundings = {**os.environ, **environment}
     subprocess.run(
         [sys.executable, "-m", "mcp_server", *command], cwd=ROOT, env=surroundings, check=True, capture_output=True
     )
-    indexing_s = time.perf_counter() - began
+    return time.perf_counter() - began
+
+
+def measured(base: Base, engine: str, environment: Mapping[str, str], indexing_s: float) -> Point:
+    """Ask the indexed `base` with these engines, in a process of its own."""
+    surroundings = {**os.environ, **environment}
     say(f"{base.corpus.estimated_chunks:,} chunks, {engine}: searching")
     asked = [sys.executable, "-m", "tests.benchmarks.growth", "--ask", str(base.kb), str(base.state_dir)]
     said = subprocess.run(asked, cwd=ROOT, env=surroundings, check=True, capture_output=True, text=True)
@@ -106,6 +111,11 @@ def _resident_mb() -> float:
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024
     return 0.0
+
+
+def _about(chunks: int) -> int:
+    """Return the size that was asked for: what comes out of the generator is near it."""
+    return int(float(f"{chunks:.0e}"))
 
 
 def drawn(points: Sequence[Point], picture: Path) -> None:
@@ -171,6 +181,7 @@ def main() -> int:
     parser.add_argument("--sizes", default=SIZES)
     parser.add_argument("--qdrant", metavar="URL")
     parser.add_argument("--meili", metavar="URL")
+    parser.add_argument("--no-index", action="store_true", help="ask what an earlier run has indexed")
     parser.add_argument("--json", type=Path, default=WORK / "growth.json", metavar="FILE")
     parser.add_argument("--write-doc", action="store_true", help=f"write {PAGE.relative_to(ROOT)} and its picture")
     parser.add_argument("--ask", nargs=2, type=Path, metavar=("KB", "STATE"), help=argparse.SUPPRESS)
@@ -186,11 +197,14 @@ def main() -> int:
     WORK.mkdir(exist_ok=True)
     kept = KEPT if KEPT.exists() else args.json
     known = [Point(**point) for point in json.loads(kept.read_text(encoding="utf-8"))] if kept.exists() else []
-    points = {(point.engine, round(point.chunks, -4)): point for point in known}
+    points = {(point.engine, _about(point.chunks)): point for point in known}
     for size in sorted(int(size) for size in args.sizes.split(",")):
         for engine, environment in engines.items():
-            point = measured(prepared(size), engine, environment)
-            points[engine, round(point.chunks, -4)] = point
+            before = points.get((engine, _about(size)))
+            base = prepared(size, keep_index=args.no_index)
+            seconds = before.indexing_s if args.no_index and before else indexed(base, engine, environment)
+            point = measured(base, engine, environment, seconds)
+            points[engine, _about(point.chunks)] = point
             print(json.dumps(asdict(point)), flush=True)
     ordered = [points[key] for key in sorted(points)]
     (KEPT if args.write_doc else args.json).write_text(
