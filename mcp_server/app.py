@@ -347,6 +347,7 @@ async def open_app(
             extend(server)
         sessions = SessionSubscribers()
         sessions.serve(server)
+        tasks.start_soon(ledger.run)
         tasks.start_soon(follow_changes, base.state, bus, sessions)
         if indexing:
             tasks.start_soon(_index_in_turn, base)

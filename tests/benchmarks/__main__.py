@@ -20,6 +20,7 @@ from typing import Any
 import anyio
 
 from tests.benchmarks import corpus, shapes, vocabulary
+from tests.benchmarks.additions import additions
 from tests.benchmarks.measures import Base, freshness, index, map_cost, plain, searches, start_up
 from tests.benchmarks.processes import ROOT
 from tests.benchmarks.report import page, promises
@@ -55,6 +56,8 @@ def measure(sizes: Sequence[int]) -> dict[str, Any]:
         raise ValueError("no sizes given")
     say("starting and stopping")
     results["start_up"] = plain(start_up(base))
+    say("adding up")
+    results["additions"] = plain(anyio.run(additions, base))
     say("mapping")
     results["map"] = plain(anyio.run(map_cost, base, WORK))
     return results

@@ -54,6 +54,12 @@ def promises(results: Results) -> list[Line]:
         ),
         Line(f"`kb_search` over stdio{size}, p50 above a no-op call", search["p50_above_ms"], 10, " ms"),
         Line(f"`kb_search` over stdio{size}, p95 above a no-op call", search["p95_above_ms"], 20, " ms"),
+        Line(
+            f"Router, reading ledger, scent and typo expansion together in one search{size}, p50",
+            results["additions"]["together_p50_ms"],
+            1.5,
+            " ms",
+        ),
         Line(f"First search after start{size}", search["first_s"], 1.5, " s"),
         Line(f"Indexing, end to end{size}", at["indexing"]["chunks_per_s"], 2_500, " chunks/s", least=True),
         Line(f"Saved file to searchable{size}, p50", fresh["p50_ms"], 200, " ms"),

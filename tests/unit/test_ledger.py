@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from knowledge.errors import DatabaseUnavailable
@@ -113,6 +115,40 @@ async def test_looking_again_within_a_minute_writes_nothing(clock: Clock) -> Non
         clock.pass_by(minutes)
         await ledger.saw_map(ADA, view("guides"))
     assert written == [Looked("guides", "map")] * 2
+
+
+async def test_what_searches_showed_is_written_a_moment_later_and_at_the_end(
+    ledger: ReadingLedger, state: MemoryStateStore
+) -> None:
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(ledger.run)
+        await anyio.lowlevel.checkpoint()
+        await ledger.searched(ADA, None, answer("a.md"))
+        assert not await state.looks("ada@desktop", "", ["a.md"])
+        with anyio.fail_after(5):
+            while not await state.looks("ada@desktop", "", ["a.md"]):  # noqa: ASYNC110 - a ledger tells nobody
+                await anyio.sleep(0.01)
+        await ledger.searched(ADA, None, answer("b.md"))
+        tasks.cancel_scope.cancel()
+    assert await state.looks("ada@desktop", "", ["b.md"])
+
+
+async def test_a_settled_nudge_asks_the_database_no_more(clock: Clock) -> None:
+    asked = 0
+
+    class Counting(MemoryStateStore):
+        async def give_nudge(self, principal: str, journey: str, path: str, *, now: datetime, quiet_s: float) -> bool:
+            nonlocal asked
+            asked += 1
+            return await super().give_nudge(principal, journey, path, now=now, quiet_s=quiet_s)
+
+    ledger = ReadingLedger(Counting(), clock)
+    given = []
+    for minutes in (0, 1, 58, 1):
+        clock.pass_by(minutes)
+        given.append(await ledger.searched(ADA, "guides", answer()) is not None)
+    assert given == [True, False, False, True]
+    assert asked == 2
 
 
 async def test_a_database_that_is_away_costs_the_nudge_and_not_the_answer(clock: Clock) -> None:
