@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import statistics
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from knowledge.find import search
@@ -38,47 +41,51 @@ class _Watch:
     def __init__(self) -> None:
         self.spent: dict[str, float] = {}
 
-    def around(self, part: str, work: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-        async def timed(*args: Any, **other: Any) -> Any:
-            began = time.perf_counter()
-            try:
-                return await work(*args, **other)
-            finally:
-                self.spent[part] = self.spent.get(part, 0.0) + time.perf_counter() - began
+    def put_around(self, owner: object, name: str, part: str) -> Callable[[], None]:
+        """Time what `owner` calls `name`, and return what takes the watch off again."""
+        original = getattr(owner, name)
 
-        return timed
+        async def awaited(*args: Any, **other: Any) -> Any:
+            with self._running(part):
+                return await original(*args, **other)
 
-    def around_plain(self, part: str, work: Callable[..., Any]) -> Callable[..., Any]:
-        def timed(*args: Any, **other: Any) -> Any:
-            began = time.perf_counter()
-            try:
-                return work(*args, **other)
-            finally:
-                self.spent[part] = self.spent.get(part, 0.0) + time.perf_counter() - began
+        def called(*args: Any, **other: Any) -> Any:
+            with self._running(part):
+                return original(*args, **other)
 
-        return timed
+        setattr(owner, name, awaited if inspect.iscoroutinefunction(original) else called)
+        return partial(setattr, owner, name, original)
+
+    @contextmanager
+    def _running(self, part: str) -> Iterator[None]:
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.spent[part] = self.spent.get(part, 0.0) + time.perf_counter() - began
 
 
 async def additions(base: Base) -> Additions:
     """Ask the labelled questions of an indexed knowledge base and return what the parts took."""
     async with open_app(load({"kb": str(base.kb), "state_dir": str(base.state_dir)}), indexing=False) as app:
         watch = _Watch()
-        originals = (search.signs_of, search.judge)
-        search.signs_of = watch.around("scent", search.signs_of)
-        search.judge = watch.around_plain("scent", search.judge)
+        # The parts have no other seams than these names, and a measurement must not make them.
+        seams = (
+            (search, "signs_of", "scent"),
+            (search, "judge", "scent"),
+            (app.services.finder, "_routed", "router"),
+            (vars(app.services.finder)["_questions"], "_corrections", "typos"),
+            (app.services.ledger, "searched", "ledger"),
+        )
+        undo = [watch.put_around(*seam) for seam in seams]
         try:
             return _summed(await _asked(app, base.corpus.queries, watch))
         finally:
-            search.signs_of, search.judge = originals
+            for take_off in undo:
+                take_off()
 
 
 async def _asked(app: App, queries: Sequence[Query], watch: _Watch) -> list[dict[str, float]]:
-    finder, ledger = app.services.finder, app.services.ledger
-    # The parts have no other seams, and a measurement must not make them.
-    finder._routed = watch.around("router", finder._routed)  # type: ignore[method-assign]
-    asking = finder._questions
-    asking._corrections = watch.around("typos", asking._corrections)  # type: ignore[method-assign]
-    ledger.searched = watch.around("ledger", ledger.searched)  # type: ignore[method-assign, assignment]
     call = Call(Principal("benchmark", "benchmark"))
     taken: list[dict[str, float]] = []
     for _ in range(ROUNDS):

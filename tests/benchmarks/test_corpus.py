@@ -10,7 +10,7 @@ import pytest
 from knowledge.chunk import cut
 from knowledge.document import parse
 from tests.benchmarks.corpus import TWENTY, load, write
-from tests.benchmarks.report import Line, page, promises
+from tests.benchmarks.report import BEGIN, END, Line, page, promises
 
 CHUNKS = 600
 
@@ -78,8 +78,10 @@ def test_the_page_of_the_handbook_shows_every_promise_and_size() -> None:
             ("seconds", "bare_seconds", "seconds_ratio", "peak_mb", "bare_peak_mb", "peak_ratio"), 1.0
         ),
         "map": {"children": 20, "cpu_ms": 1.0, "bare_cpu_ms": 1.0, "above_ms": 0.0},
+        "additions": {"together_p50_ms": 0.5},
     }
-    written = page(results)
-    assert written.startswith("---\ntitle: Benchmarks\n")
+    written = page(results, f"# Benchmarks\n{BEGIN}\nold\n{END}\n## Kept\n")
+    assert written.startswith(f"# Benchmarks\n{BEGIN}\nWritten by")
+    assert written.endswith(f"{END}\n## Kept\n")
     assert all(line.row() in written for line in promises(results))
     assert "| 1,000 | 100,000 |" in written
