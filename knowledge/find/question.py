@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,18 +11,18 @@ from knowledge.index.ports import QueryTerm
 from knowledge.storage.ports import IndexStore, Position
 
 Correct = Callable[[IndexStore, str], Awaitable[Sequence[str]]]
-"""Returns the known words that an unknown one may have been meant to be, most frequent first."""
+"""Returns the known words that an unknown one may have been meant to be, likeliest first."""
 
 MOST_TERMS = 48
 """Distinct words of a question that are searched for; of a longer one (a pasted log) the rarest."""
-TYPO_WEIGHT = 0.8
+TYPO_WEIGHT = 0.9
 PREFIX_WEIGHT = 0.6
 OTHER_LANGUAGE_WEIGHT = 0.5
 """Of a stem in any language but the commonest here: in the few pages of another language it is rare and would count for more."""
 MOST_COMPLETIONS = 8
 MOST_FORMS = 20
 SHORTEST_PREFIX = 3
-SHORTEST_TYPO = 5
+SHORTEST_TYPO = 4
 MOST_CORRECTED = 10
 MOST_EMBEDDED = 4000
 
@@ -54,13 +55,16 @@ class Questions:
         if len(content) > MOST_TERMS:
             content = _rarest(content, known)
         corrections = await self._corrections(content, known)
+        # A misspelt stop word is one: as a word that no page has it would say that the answer is not here.
+        stopped = {word for word, near in corrections.items() if near and is_stop_word(near[0], languages)}
+        content = [word for word in content if word not in stopped] or content
         last = asked[-1] if asked and query[-1:].isalnum() else ""
         completions = await self._completions(last)
         terms = tuple(
             _term(word, languages, corrections.get(word, ()), completions if word == last else ()) for word in content
         )
         best = {word: near[0] for word, near in corrections.items() if near}
-        corrected = " ".join(best.get(word, word) for word in asked) if best else None
+        corrected = _corrected(query[:MOST_EMBEDDED], best) if best else None
         return Question(len(asked), tuple(content), terms, corrected or query[:MOST_EMBEDDED], corrected)
 
     async def languages(self) -> Sequence[str]:
@@ -99,6 +103,24 @@ def _rarest(content: Sequence[str], known: Mapping[str, int]) -> list[str]:
     """Return the words that tell most: the rarest known ones, in the order they were asked."""
     order = sorted(range(len(content)), key=lambda i: (known.get(content[i], 1 << 30), i))
     return [content[i] for i in sorted(order[:MOST_TERMS])]
+
+
+def _corrected(query: str, best: Mapping[str, str]) -> str:
+    """Return `query` with `best` in place of its misspelt words, all else as it was: order and repetition mean something.
+
+    A word that `query` spells in another way than `words` does (composed letters, a part of an identifier) has its
+    correction at the end.
+    """
+    missed = dict(best)
+
+    def put(found: re.Match[str]) -> str:
+        word = found[0].casefold()
+        missed.pop(word, None)
+        return best.get(word, found[0])
+
+    asked = "|".join(map(re.escape, best))
+    text = re.sub(rf"(?<![^\W_])(?:{asked})(?![^\W_])", put, query, flags=re.IGNORECASE)
+    return " ".join([text, *missed.values()])
 
 
 def _term(word: str, languages: Sequence[str], near: Sequence[str], completions: Sequence[str]) -> QueryTerm:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-SHORTEST = 5
+SHORTEST = 4
 TWO_EDITS_FROM = 9
 
 
@@ -24,6 +24,14 @@ class _Group(NamedTuple):
     counts: NDArray[np.int64]
     codes: NDArray[np.uint32]
     letters: NDArray[np.uint64]
+
+
+class _Close(NamedTuple):
+    """A known word, how many chunks have it, and how many edits lie between."""
+
+    word: str
+    chunks: int
+    edits: int
 
 
 class Vocabulary:
@@ -50,9 +58,9 @@ class Vocabulary:
 
 
 def near(word: str, vocabulary: Vocabulary, limit: int = 3) -> list[str]:
-    """Return the known words that `word` may be a mistyping of, most frequent first, then by word.
+    """Return the known words that `word` may be a mistyping of: fewest edits first, then most frequent, then by word.
 
-    One edit (a character put in, left out, replaced, or two neighbours swapped) for 5 to 8 letters, two from 9 on; none
+    One edit (a character put in, left out, replaced, or two neighbours swapped) for 4 to 8 letters, two from 9 on; none
     for shorter words and for words with a digit, where one edit makes another thing. `word` itself is not among them.
     """
     if len(word) < SHORTEST or not word.isalpha():
@@ -60,11 +68,12 @@ def near(word: str, vocabulary: Vocabulary, limit: int = 3) -> list[str]:
     edits = 2 if len(word) >= TWO_EDITS_FROM else 1
     lengths = range(len(word) - edits, len(word) + edits + 1)
     found = _within(word, [group for length in lengths if (group := vocabulary.of_length(length))], edits)
-    found.sort(key=lambda pair: (-pair[0], pair[1]))
-    return [known for _, known in found if known != word][:limit]
+    # Two errors in one word are so much rarer than one that no frequency makes up for it.
+    found.sort(key=lambda close: (close.edits, -close.chunks, close.word))
+    return [close.word for close in found if close.edits][:limit]
 
 
-def _within(word: str, groups: Sequence[_Group], edits: int) -> list[tuple[int, str]]:
+def _within(word: str, groups: Sequence[_Group], edits: int) -> list[_Close]:
     import numpy as np
 
     asked = np.frombuffer(word.encode("utf-32-le"), dtype=np.uint32)
@@ -78,12 +87,15 @@ def _within(word: str, groups: Sequence[_Group], edits: int) -> list[tuple[int, 
     if not sum(map(len, filled)):
         return []
     last = _last_row(asked, np.concatenate(filled), edits)
-    found: list[tuple[int, str]] = []
+    found: list[_Close] = []
     start = 0
     for group, rows in zip(groups, close, strict=True):
         distances = last[group.codes.shape[1]][start : start + len(rows)]
         start += len(rows)
-        found += [(int(group.counts[index]), group.words[index]) for index in rows[distances <= edits]]
+        found += [
+            _Close(group.words[rows[at]], int(group.counts[rows[at]]), int(distances[at]))
+            for at in np.flatnonzero(distances <= edits)
+        ]
     return found
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from knowledge.embed.memory import MemoryEmbedder
 from knowledge.errors import BadCursor, EmbedderUnavailable, NoSuchPath
 from knowledge.find import RECIPE
+from knowledge.find.question import Questions
 from knowledge.find.ranking import Engines
 from knowledge.find.search import Finder
 from knowledge.find.typos import Vocabulary, near
@@ -104,6 +105,17 @@ async def test_typing_errors_are_forgiven_and_said(base: Base, typed: str, meant
     answer = await base.finder.search(typed)
     assert answer.hits[0].path == meant
     assert answer.corrected
+
+
+async def test_a_correction_leaves_the_rest_of_the_question_as_it_was(base: Base) -> None:
+    answer = await base.finder.search("Where is the Backpresure (of the queue)?")
+    assert answer.corrected == "Where is the backpressure (of the queue)?"
+
+
+async def test_a_misspelt_word_that_says_nothing_is_not_searched_for(base: Base) -> None:
+    """As an unknown word it would say that the answer is not here."""
+    question = await Questions(base.index, correct).ask("backpressure wiht payments")
+    assert question.content == ("backpressure", "payments")
 
 
 async def test_a_misspelt_name_is_a_name(base: Base) -> None:

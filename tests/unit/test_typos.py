@@ -26,13 +26,14 @@ _WORD = st.text("abcé", min_size=3, max_size=13)
 @settings(max_examples=400, deadline=None)
 @given(_WORD, st.dictionaries(_WORD, st.integers(1, 5), max_size=60))
 def test_near_words_are_those_within_the_edits(word: str, counts: dict[str, int]) -> None:
-    edits = 0 if len(word) < 5 else 1 if len(word) < 9 else 2
-    expected = sorted((w for w in counts if w != word and distance(word, w) <= edits), key=lambda w: (-counts[w], w))
+    edits = 0 if len(word) < 4 else 1 if len(word) < 9 else 2
+    close = [w for w in counts if w != word and distance(word, w) <= edits]
+    expected = sorted(close, key=lambda w: (distance(word, w), -counts[w], w))
     assert near(word, Vocabulary(list(counts.items())), limit=100) == (expected if edits else [])
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.text("abcdefgh", min_size=5, max_size=14), st.data())
+@given(st.text("abcdefgh", min_size=4, max_size=14), st.data())
 def test_every_single_edit_is_found_back(word: str, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(word) - 2))
     kind = data.draw(st.sampled_from(["insert", "delete", "replace", "swap"]))
@@ -43,7 +44,7 @@ def test_every_single_edit_is_found_back(word: str, data: st.DataObject) -> None
         "swap": word[at + 1] + word[at] + word[at + 2 :],
     }[kind]
     typed = word[:at] + rest
-    if len(typed) >= 5 and typed != word:
+    if len(typed) >= 4 and typed != word:
         assert near(typed, Vocabulary([(word, 1)])) == [word]
 
 
@@ -52,9 +53,18 @@ def test_the_most_frequent_come_first_and_no_more_than_asked() -> None:
     assert near("ourney", known) == ["journey", "bourney", "kourney"]
 
 
+def test_one_edit_comes_before_two_however_frequent_the_other_is() -> None:
+    assert near("relaation", Vocabulary([("relation", 900), ("relaxation", 2), ("delation", 5000)])) == [
+        "relation",
+        "relaxation",
+        "delation",
+    ]
+
+
 def test_short_words_and_words_with_digits_have_no_neighbours() -> None:
-    known = Vocabulary([("word", 1), ("version2", 1), ("abcde1", 1)])
-    assert near("wrod", known) == []
+    known = Vocabulary([("the", 1), ("word", 1), ("version2", 1), ("abcde1", 1)])
+    assert near("teh", known) == []
+    assert near("wrod", known) == ["word"]
     assert near("version1", known) == []
     assert near("words", Vocabulary([])) == []
 
