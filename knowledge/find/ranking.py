@@ -15,7 +15,7 @@ from knowledge.errors import EmbedderUnavailable, EngineUnavailable, KnowledgeEr
 from knowledge.find.feedback import CHUNKS, Feedback, weigh
 from knowledge.find.question import Question
 from knowledge.find.rank import Fused, collapse, fuse
-from knowledge.index.ports import Both, HybridIndex, KeywordIndex, Noted, QueryTerm, Scored, VectorIndex
+from knowledge.index.ports import Both, HoldsVectors, HybridIndex, KeywordIndex, Noted, QueryTerm, Scored, VectorIndex
 from knowledge.storage.ports import ChunkRow, Filters, IndexIdentity, IndexStore, NameMatch
 
 if TYPE_CHECKING:
@@ -260,9 +260,13 @@ class _Twice:
         """Add the cosine of each chunk that has a vector of the question's kind."""
         if self.embedded is None or not (missing := [hit.seq for hit in keyword if hit.seq not in cosines]):
             return
+        vector = self.embedded.vector
+        if isinstance(self.engines.vectors, HoldsVectors):
+            cosines.update(self.engines.vectors.cosines(vector, missing))
+            if not (missing := [seq for seq in missing if seq not in cosines]):
+                return
         import numpy as np
 
-        vector = self.embedded.vector
         halves = await self.index.halves(missing)
         # While vectors are exchanged a chunk may have one of another length.
         there = [place for place, half in enumerate(halves) if len(half) == 2 * len(vector)]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,10 @@ CANDIDATES = 4_000
 RESCORED = 500
 """Chunks whose real vector is read, the costliest step. Where there are fewer, the search is exact."""
 BATCH = 50_000
+HELD_BYTES = 64 << 20
+"""Of half-precision vectors kept in memory, 131,072 chunks of 256 numbers; where there are more, they stay in the store."""
+READ_AT_ONCE = 5_000
+"""Vectors read before others have their turn: some 6 ms."""
 AT_ONCE_ROWS = 200_000
 """So many rows take some 3 ms. Handing them to a thread and back would take half as long again."""
 BLOCK = 16_384
@@ -65,9 +70,16 @@ class _Table:
     docs: NDArray[np.int64]
     lanes: NDArray[np.uint64]
     alive: NDArray[np.bool_]
+    vectors: NDArray[np.float16]
+    """Of the first `held` rows; zeros where a chunk has none."""
+    held: int = 0
+
+    def holds(self, dimensions: int) -> bool:
+        """Return whether every row's vector is here."""
+        return self.held == self.size and self.vectors.shape[1] == dimensions
 
 
-def _empty(at: Position, capacity: int = 1024) -> _Table:
+def _empty(at: Position, capacity: int = 1024, dimensions: int = 0) -> _Table:
     return _Table(
         at,
         0,
@@ -76,11 +88,12 @@ def _empty(at: Position, capacity: int = 1024) -> _Table:
         np.zeros(capacity, np.int64),
         np.zeros((LANES, capacity), np.uint64),
         np.zeros(capacity, np.bool_),
+        np.zeros((capacity, dimensions), np.float16),
     )
 
 
 class CodesVectorIndex:
-    """Keeps 49 bytes a chunk in memory, read at the first search and then as the store moves on."""
+    """Keeps 49 bytes a chunk in memory, and the vectors up to `HELD_BYTES`, read at the first search and as the store moves on."""
 
     def __init__(self) -> None:
         self._lock = anyio.Lock()
@@ -99,14 +112,27 @@ class CodesVectorIndex:
         length = float(np.linalg.norm(vector))
         if not length or limit <= 0:
             return []
-        table = await self._current(store)
+        table = await self._current(store, len(vector))
         asked = (vector / length).astype(np.float32)
         if table.size <= AT_ONCE_ROWS:
             rows = _candidates(table, asked, limit, docs)
-            return _ranked(table, rows, await store.halves(table.seqs[rows].tolist()), asked, limit)
+            return _ranked(table, rows, await _stored(store, table, rows, len(vector)), asked, limit)
         rows = await anyio.to_thread.run_sync(_candidates, table, asked, limit, docs)
-        halves = await store.halves(table.seqs[rows].tolist())
-        return await anyio.to_thread.run_sync(_ranked, table, rows, halves, asked, limit)
+        stored = await _stored(store, table, rows, len(vector))
+        return await anyio.to_thread.run_sync(_ranked, table, rows, stored, asked, limit)
+
+    def cosines(self, vector: NDArray[np.float32], seqs: Sequence[int]) -> Mapping[int, float]:
+        """Return the cosine of those of these chunks whose vector is in memory."""
+        table = self._table
+        length = float(np.linalg.norm(vector))
+        if not table.size or not table.holds(len(vector)) or not length:
+            return {}
+        asked = np.asarray(seqs, np.int64)
+        places = np.minimum(np.searchsorted(table.seqs[: table.size], asked), table.size - 1)
+        there = table.seqs[places] == asked
+        stored = table.vectors[places[there]].astype(np.float32)
+        found, _ = _measured(stored, (vector / length).astype(np.float32))
+        return dict(zip(asked[there].tolist(), found.tolist(), strict=True))
 
     async def catch_up(self, store: IndexStore) -> int:  # noqa: ARG002 - the port's shape
         """Return 0: searching takes in what is new."""
@@ -120,10 +146,10 @@ class CodesVectorIndex:
         """Give the memory back."""
         self._table = _empty(Position("", 0))
 
-    async def _current(self, store: IndexStore) -> _Table:
+    async def _current(self, store: IndexStore, dimensions: int) -> _Table:
         """Return the table as it is at the store's position; searches that come meanwhile wait for one loading."""
         target = (await store.space()).position
-        if self._table.at == target:
+        if self._table.at == target and (self._table.holds(dimensions) or not _few_enough(self._table, dimensions)):
             return self._table
         async with self._lock:
             while self._table.at.generation != target.generation or self._table.at.seq < target.seq:
@@ -133,7 +159,44 @@ class CodesVectorIndex:
                     break
                 self._table = await anyio.to_thread.run_sync(_moved, table, delta.codes, delta.removed, delta.upto)
                 target = Position(delta.upto.generation, target.seq) if _restarted(delta.upto, target) else target
+            self._table = await _holding(store, self._table, dimensions)
         return self._table
+
+
+def _few_enough(table: _Table, dimensions: int) -> bool:
+    return table.size * dimensions * 2 <= HELD_BYTES
+
+
+async def _holding(store: IndexStore, table: _Table, dimensions: int) -> _Table:
+    """Return `table` with the vectors of all its rows; without any where they are too many."""
+    if table.holds(dimensions):
+        return table
+    if not _few_enough(table, dimensions):
+        return replace(table, vectors=np.zeros((0, 0), np.float16), held=0)
+    fits = table.vectors.shape == (len(table.seqs), dimensions)
+    vectors = table.vectors if fits else np.zeros((len(table.seqs), dimensions), np.float16)
+    for start in range(table.held if fits else 0, table.size, READ_AT_ONCE):
+        rows = slice(start, min(start + READ_AT_ONCE, table.size))
+        vectors[rows] = _unpacked(await store.halves(table.seqs[rows].tolist()), dimensions)
+        await anyio.lowlevel.checkpoint()
+    # Exchanged while they were read, they are of two kinds: the next search reads them anew.
+    if (await store.space()).position.generation != table.at.generation:
+        return table
+    return replace(table, vectors=vectors, held=table.size)
+
+
+async def _stored(store: IndexStore, table: _Table, rows: NDArray[np.intp], dimensions: int) -> NDArray[np.float32]:
+    """Return the vectors of `rows`; zeros for a chunk that has none, or vanished meanwhile."""
+    if table.holds(dimensions):
+        return table.vectors[rows].astype(np.float32)
+    return _unpacked(await store.halves(table.seqs[rows].tolist()), dimensions).astype(np.float32)
+
+
+def _unpacked(halves: Sequence[bytes], dimensions: int) -> NDArray[np.float16]:
+    """Return a row for each. One of another length is another embedder's: exchanged this moment, the asker will notice."""
+    width = 2 * dimensions
+    whole = b"".join([half if len(half) == width else bytes(width) for half in halves])
+    return np.frombuffer(whole, "<f2").reshape(len(halves), dimensions)
 
 
 def _restarted(upto: Position, target: Position) -> bool:
@@ -157,20 +220,20 @@ def _moved(table: _Table, codes: Sequence[CodeRow], removed: Sequence[int], at: 
     places = places[inside][grown.seqs[places[inside]] == gone[inside]]
     grown.alive[places] = False
     dead = size - int(np.count_nonzero(grown.alive[:size]))
-    moved = _Table(at, size, dead, grown.seqs, grown.docs, grown.lanes, grown.alive)
+    moved = replace(grown, at=at, size=size, dead=dead)
     return _compacted(moved) if dead > MOST_DEAD * size else moved
 
 
 def _grown(table: _Table, needed: int) -> _Table:
     if needed <= len(table.seqs):
         return table
-    bigger = _empty(table.at, max(needed, len(table.seqs) * 3 // 2))
+    bigger = _empty(table.at, max(needed, len(table.seqs) * 3 // 2), table.vectors.shape[1])
     return _copied(table, np.arange(table.size), bigger)
 
 
 def _compacted(table: _Table) -> _Table:
     rows = np.flatnonzero(table.alive[: table.size])
-    return _copied(table, rows, _empty(table.at, max(1024, len(rows) * 5 // 4)))
+    return _copied(table, rows, _empty(table.at, max(1024, len(rows) * 5 // 4), table.vectors.shape[1]))
 
 
 def _copied(table: _Table, rows: NDArray[np.intp], into: _Table) -> _Table:
@@ -180,7 +243,9 @@ def _copied(table: _Table, rows: NDArray[np.intp], into: _Table) -> _Table:
     into.lanes[:, :size] = table.lanes[:, rows]
     into.alive[:size] = table.alive[rows]
     dead = size - int(np.count_nonzero(into.alive[:size]))
-    return _Table(table.at, size, dead, into.seqs, into.docs, into.lanes, into.alive)
+    held = rows[: np.searchsorted(rows, table.held)]
+    np.take(table.vectors, held, axis=0, out=into.vectors[: len(held)], mode="clip")  # without a copy in between
+    return replace(into, at=table.at, size=size, dead=dead, held=len(held))
 
 
 def _candidates(
@@ -246,20 +311,23 @@ def _distances(lanes: NDArray[np.uint64], asked: NDArray[np.uint64]) -> NDArray[
 
 
 def _ranked(
-    table: _Table, rows: NDArray[np.intp], halves: Sequence[bytes], vector: NDArray[np.float32], limit: int
+    table: _Table, rows: NDArray[np.intp], stored: NDArray[np.float32], vector: NDArray[np.float32], limit: int
 ) -> list[Scored]:
-    """Return the best of `rows` by cosine; rows whose chunk vanished meanwhile are left out."""
-    # Of another length they are another embedder's: exchanged this moment, and the asker will notice.
-    there = [i for i, half in enumerate(halves) if len(half) == 2 * len(vector)]
-    if len(there) < len(halves):
-        rows, halves = rows[there], [halves[i] for i in there]
-    if not len(rows):
-        return []
-    stored = np.frombuffer(b"".join(halves), dtype="<f2").reshape(len(rows), -1).astype(np.float32)
-    lengths = np.sqrt(np.einsum("ij,ij->i", stored, stored))
-    meant = lengths > 0
-    # Not `@`: the linear algebra library wakes all cores for this and keeps them spinning.
-    scores = np.einsum("ij,j->i", stored, vector)[meant] / lengths[meant]
-    seqs, docs = table.seqs[rows[meant]], table.docs[rows[meant]]
+    """Return the best of `rows` by cosine; those without a vector are left out."""
+    scores, lengths = _measured(stored, vector)
+    meant = np.flatnonzero(lengths)
+    scores, seqs, docs = scores[meant], table.seqs[rows[meant]], table.docs[rows[meant]]
     best = np.lexsort((seqs, -scores))[:limit]
-    return [Scored(int(seqs[i]), int(docs[i]), float(scores[i])) for i in best]
+    found = zip(seqs[best].tolist(), docs[best].tolist(), scores[best].tolist(), strict=True)
+    return [Scored(seq, doc, score) for seq, doc, score in found]
+
+
+def _measured(
+    stored: NDArray[np.float32], vector: NDArray[np.float32]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return the cosine of each row with `vector`, which is 1 long (0 for zeros), and how long each row is."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", stored, stored))
+    # Not `@`: the linear algebra library wakes all cores for this and keeps them spinning.
+    cosines = np.einsum("ij,j->i", stored, vector)
+    np.divide(cosines, lengths, out=cosines, where=lengths > 0)
+    return cosines, lengths

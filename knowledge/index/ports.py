@@ -6,9 +6,9 @@ fails a write. Searching never waits for indexing: it answers from what is there
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from knowledge.storage.ports import Filters, IndexStore, Position
 
@@ -107,6 +107,15 @@ class VectorIndex(Protocol):
 
     async def close(self) -> None:
         """Give everything back."""
+        ...
+
+
+@runtime_checkable
+class HoldsVectors(Protocol):
+    """A vector index that may have vectors at hand, so that they need not be read from the store."""
+
+    def cosines(self, vector: NDArray[np.float32], seqs: Sequence[int]) -> Mapping[int, float]:
+        """Return the cosine, 0 for zeros, of those of these chunks whose vector, as of the last search, is at hand."""
         ...
 
 
