@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import anyio
@@ -15,6 +15,7 @@ from knowledge.errors import EmbedderUnavailable, EngineUnavailable, KnowledgeEr
 from knowledge.find.feedback import CHUNKS, Feedback, weigh
 from knowledge.find.question import Question
 from knowledge.find.rank import Fused, collapse, fuse
+from knowledge.find.said import AskedWords
 from knowledge.index.ports import Both, HoldsVectors, HybridIndex, KeywordIndex, Noted, QueryTerm, Scored, VectorIndex
 from knowledge.storage.ports import ChunkRow, Filters, IndexIdentity, IndexStore, NameMatch
 
@@ -29,6 +30,10 @@ DEPTH = 64
 SPARE = 12
 """Chunks looked at beyond those that are shown, to fill the places of near-duplicates."""
 MOST_NAMED = 5
+RECONSIDERED = 10
+"""Of the best chunks, about what is shown; each costs what looking for the words in it does."""
+SAID = 0.2
+"""What saying every word of the question adds, where the best chunk has 1."""
 FEWEST_TERMS = 2
 MOST_READ = 2_000
 """Characters of a chunk that feedback reads; few have more, and their beginning says what they are about."""
@@ -73,6 +78,8 @@ class Ranking:
     exact: frozenset[int]
     notes: tuple[str, ...]
     embedded: Embedded | None = None
+    said: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+    """For the first chunks, as far as they were looked into, which asked words they have, with the weight of their form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +99,8 @@ class _Found:
     fused: Sequence[Fused]
     notes: tuple[str, ...] = ()
     embedded: Embedded | None = None
+    summed: bool = False
+    """Whether scores were joined, and so say by how much one chunk is better than another."""
 
 
 class Ranker:
@@ -112,8 +121,10 @@ class Ranker:
         ordered = exact + [hit.seq for hit in fused if hit.seq not in first]
         rows = await self._index.chunks(ordered[: room + SPARE])
         ranked = collapse([(seq, rows[seq].doc, rows[seq].text) for seq in ordered if seq in rows])
-        scores = _scores(fused, exact)
-        return Ranking(ranked, rows, scores, found.keyword, found.vectors, first, found.notes, found.embedded)
+        ranking = Ranking(
+            ranked, rows, _scores(fused, exact), found.keyword, found.vectors, first, found.notes, found.embedded
+        )
+        return _reconsidered(ranking, question) if found.summed else ranking
 
     async def _at_once(self, question: Question, within: Within) -> _Found:
         """Return what the one engine that holds both finds and joins; when it is away, what the others find, and say so."""
@@ -177,7 +188,7 @@ class Ranker:
             fused = await _Twice(self._index, engines, within, question, embedded).weighed(keyword, vectors)
         else:
             fused = fuse([keyword, vectors])
-        return _Found(keyword, vectors, fused, tuple(notes), embedded)
+        return _Found(keyword, vectors, fused, tuple(notes), embedded, summed=engines.ours)
 
     async def _by_meaning(
         self, engines: Engines, question: Question, within: Within
@@ -270,6 +281,8 @@ class _Twice:
         halves = await self.index.halves(missing)
         # While vectors are exchanged a chunk may have one of another length.
         there = [place for place, half in enumerate(halves) if len(half) == 2 * len(vector)]
+        if not there:
+            return
         stored = np.frombuffer(b"".join(halves[i] for i in there), "<f2").reshape(len(there), -1).astype(np.float32)
         lengths = np.sqrt(np.einsum("ij,ij->i", stored, stored)) * float(np.linalg.norm(vector))
         products = np.einsum("ij,j->i", stored, vector)
@@ -286,5 +299,22 @@ def _as_joined(both: Both) -> list[Fused]:
 
 def _scores(fused: Sequence[Fused], exact: Sequence[int]) -> dict[int, float]:
     """Return 0..1 for every chunk: its share of the best possible fused score; an exact name has 1."""
-    best = max((hit.score for hit in fused), default=1.0)
+    # A question of words that are nowhere may have nothing but chunks at a right angle to it.
+    best = max((hit.score for hit in fused), default=0.0) or 1.0
     return {hit.seq: hit.score / best * 0.99 for hit in fused} | dict.fromkeys(exact, 1.0)
+
+
+def _reconsidered(ranking: Ranking, question: Question) -> Ranking:
+    """Return `ranking` with those of the best chunks further up that say more of the question.
+
+    BM25 lets one rare word outweigh several, and words that were fed back were not asked for.
+    """
+    asked = AskedWords(question.terms)
+    best = ranking.ranked[:RECONSIDERED]
+    said = {seq: asked.said_in(ranking.rows[seq]) for seq in best}
+    share = {seq: sum(said[seq].values()) / max(len(question.terms), 1) for seq in best}
+    gained = {seq: score + SAID * share.get(seq, 0.0) for seq, score in ranking.scores.items()}
+    most = max((gained[seq] for seq in gained.keys() - ranking.exact), default=0.0) or 1.0
+    scores = {seq: 1.0 if seq in ranking.exact else gain / most * 0.99 for seq, gain in gained.items()}
+    ordered = sorted(best, key=lambda seq: -scores[seq])
+    return replace(ranking, ranked=(*ordered, *ranking.ranked[RECONSIDERED:]), scores=scores, said=said)
