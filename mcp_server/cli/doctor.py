@@ -21,7 +21,7 @@ from mcp_server.cli.terminal import output, print_json
 from mcp_server.settings import Settings
 
 if TYPE_CHECKING:
-    from mcp_server.app import KnowledgeBase
+    from mcp_server.base import KnowledgeBase
 
 WATCH_LIMIT = Path("/proc/sys/fs/inotify/max_user_watches")
 FEW_WATCHES = 16_384
@@ -93,7 +93,7 @@ def _pages(root: Path, pages: Pages) -> Finding:
 
 
 async def _opened(settings: Settings, pages: Pages) -> list[Finding]:
-    from mcp_server.app import open_base
+    from mcp_server.base import open_base
 
     async with open_base(settings) as base:
         looks: dict[str, Callable[[], Awaitable[Finding | None]]] = {

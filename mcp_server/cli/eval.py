@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from knowledge.evaluate.queries import Query
     from knowledge.evaluate.run import Measured, Subject, Summary
     from knowledge.storage.ports import Progress
-    from mcp_server.app import KnowledgeBase
+    from mcp_server.base import KnowledgeBase
 
 MOST_SHOWN = 10
 _SHARES = {
@@ -129,7 +129,7 @@ def _earlier(file: Path) -> list[Measured]:
 async def _evaluate(queries: Sequence[Query], limit: int, settings: Settings) -> Report:
     from knowledge.evaluate.run import run as measure
     from knowledge.evaluate.run import summarise, unresolved
-    from mcp_server.app import open_base
+    from mcp_server.base import open_base
 
     with bar(shown=not settings.json) as on_indexed:
         async with open_base(settings, on_progress=on_indexed) as base:

@@ -75,7 +75,7 @@ async def _index(
     on_progress: Callable[[Progress], None],
     on_renewal: Callable[[Progress], None],
 ) -> Report:
-    from mcp_server.app import open_base
+    from mcp_server.base import open_base
 
     async with (
         open_base(settings, on_progress=on_progress, on_renewal=on_renewal) as base,

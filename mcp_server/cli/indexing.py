@@ -14,7 +14,7 @@ import anyio.to_thread
 
 if TYPE_CHECKING:
     from knowledge.storage.ports import Lease, Progress
-    from mcp_server.app import KnowledgeBase
+    from mcp_server.base import KnowledgeBase
 
 logger = logging.getLogger("knowledge_forge")
 

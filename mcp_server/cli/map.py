@@ -33,7 +33,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _map(args: argparse.Namespace, settings: Settings) -> MapView:
-    from mcp_server.app import open_base
+    from mcp_server.base import open_base
 
     async with open_base(settings) as base:
         return await base.circles.map(args.path, args.depth)

@@ -41,7 +41,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _read(args: argparse.Namespace, settings: Settings) -> Reading:
-    from mcp_server.app import open_base
+    from mcp_server.base import open_base
 
     async with open_base(settings) as base:
         return await base.circles.read(args.path, section=args.section, view="outline" if args.outline else "full")

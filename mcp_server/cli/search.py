@@ -17,7 +17,7 @@ from mcp_server.settings import Settings
 if TYPE_CHECKING:
     from knowledge.find.answers import SearchAnswer
     from knowledge.storage.ports import Progress
-    from mcp_server.app import KnowledgeBase
+    from mcp_server.base import KnowledgeBase
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _search(args: argparse.Namespace, settings: Settings) -> SearchAnswer:
-    from mcp_server.app import open_base
+    from mcp_server.base import open_base
 
     with bar(shown=not settings.json) as on_progress:
         async with open_base(settings, on_progress=on_progress) as base:

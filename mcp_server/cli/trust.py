@@ -52,7 +52,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _with_state(settings: Settings, action: object, args: argparse.Namespace) -> list[dict[str, object]]:
-    from mcp_server.app import open_state
+    from mcp_server.base import open_state
 
     async with open_state(settings) as state:
         return await action(state, args)  # type: ignore[operator, no-any-return]  # one of the three below

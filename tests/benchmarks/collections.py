@@ -25,7 +25,7 @@ from knowledge.find.question import Questions
 from knowledge.find.ranking import Ranker, Within
 from knowledge.index.ports import QueryTerm
 from knowledge.storage.ports import Filters
-from mcp_server.app import KnowledgeBase, Vocabularies, open_base
+from mcp_server.base import KnowledgeBase, Vocabularies, open_base
 from mcp_server.cli.indexing import bring_up_to_date, held_lease
 from mcp_server.settings import Settings
 from tests.benchmarks.collections_read import Collection, read

@@ -22,7 +22,7 @@ from typing import Any
 
 import anyio
 
-from mcp_server.app import open_base
+from mcp_server.base import open_base
 from mcp_server.settings import load
 from tests.benchmarks.__main__ import WORK, prepared, say
 from tests.benchmarks.measures import Base

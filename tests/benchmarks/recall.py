@@ -15,7 +15,7 @@ import numpy as np
 
 from knowledge.index import codes
 from knowledge.storage.ports import Position
-from mcp_server.app import KnowledgeBase, open_base
+from mcp_server.base import KnowledgeBase, open_base
 from mcp_server.settings import Settings
 
 QUESTIONS = 150

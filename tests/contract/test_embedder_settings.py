@@ -14,7 +14,8 @@ import pytest
 from knowledge.errors import EmbedderUnavailable
 from knowledge.find.answers import SearchAnswer
 from knowledge.storage.ports import IndexIdentity, Space
-from mcp_server.app import App, KnowledgeBase, open_app, open_base
+from mcp_server.app import App, open_app
+from mcp_server.base import KnowledgeBase, open_base
 from mcp_server.cli import doctor
 from mcp_server.cli.indexing import bring_up_to_date, held_lease
 from mcp_server.embedding import STATIC, wanted_identity

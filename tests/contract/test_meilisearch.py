@@ -21,7 +21,7 @@ from knowledge.index.standby import StandbyKeyword
 from knowledge.storage.memory import MemoryIndexStore
 from knowledge.storage.ports import Filters, IndexIdentity, Remove, Stamp, Touch
 from mcp_server import engines
-from mcp_server.app import open_base
+from mcp_server.base import open_base
 from mcp_server.cli.indexing import bring_up_to_date, held_lease
 from mcp_server.settings import Settings
 from tests.contract.test_index_store import IDENTITY, page

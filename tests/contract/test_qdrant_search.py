@@ -16,7 +16,7 @@ from knowledge.index.qdrant import QdrantEngine
 from knowledge.index.qdrant_server import QdrantLine
 from knowledge.storage.memory import MemoryIndexStore
 from mcp_server import engines
-from mcp_server.app import indexed_terms, open_base
+from mcp_server.base import indexed_terms, open_base
 from mcp_server.engines import keep_up
 from mcp_server.settings import Settings
 from tests.contract.test_index_store import IDENTITY

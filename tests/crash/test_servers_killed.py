@@ -23,14 +23,14 @@ from knowledge.find.analysis import analyzer
 from knowledge.index.ports import QueryTerm
 from knowledge.index.watch import LEASE
 from knowledge.storage.sqlite_state import SqliteStateStore
-from mcp_server.app import STATE_FILE, open_base
+from mcp_server.base import STATE_FILE, open_base
 from mcp_server.settings import Settings
 from tests.crash.test_indexing_kills import contents
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from mcp_server.app import KnowledgeBase
+    from mcp_server.base import KnowledgeBase
 
 ROOT = Path(__file__).parents[2]
 SERVERS = 4

@@ -28,7 +28,7 @@ ADAPTERS = {
     "knowledge.embed.endpoint",
     "knowledge.embed.fastembed",
 }
-COMPOSITION = {"mcp_server.app", "mcp_server.embedding", "mcp_server.engines"}
+COMPOSITION = {"mcp_server.app", "mcp_server.base", "mcp_server.embedding", "mcp_server.engines"}
 IMPURE = {
     "time",
     "os",

@@ -1,0 +1,280 @@
+"""One knowledge base, opened: its files, its databases and engines, as the settings choose them. Part of the composition root."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import anyio
+
+from knowledge.errors import DatabaseRefused, KnowledgeError
+from knowledge.paths import INDEX_NAME
+from knowledge.storage.places import INDEXING_LEASE, default_schema, indexing_lease, state_dir_for
+from knowledge.storage.ports import Progress, StateStore, TextRow
+from knowledge.storage.sqlite_index import SqliteIndexStore
+from knowledge.storage.sqlite_state import SqliteStateStore
+from knowledge.vault import Vault
+from mcp_server.embedding import Embedding, embedding
+from mcp_server.engines import Follower, beside, meilisearch_index, qdrant_engine
+from mcp_server.settings import Settings
+
+if TYPE_CHECKING:
+    from knowledge.find.circles import Circles
+    from knowledge.find.ranking import Engines
+    from knowledge.find.search import Finder
+    from knowledge.find.typos import Vocabulary
+    from knowledge.index.indexer import Indexer
+    from knowledge.index.ports import KeywordIndex, VectorIndex
+    from knowledge.storage.ports import IndexIdentity, IndexStore
+
+logger = logging.getLogger("knowledge_forge")
+
+T = TypeVar("T")
+
+STATE_FILE = "state.db"
+INDEX_FILE = "index.db"
+KEYWORD_FOLDER = "keyword"
+MODELS_FOLDER = "models"
+FIRST_PAGES_S = 1.5
+"""How long the first search of a server may wait for the first pages of a knowledge base that was never indexed."""
+VOCABULARY_S = 10.0
+"""Loading all words of a large knowledge base takes a tenth of a second: at most so often while files keep changing."""
+
+
+class Once(Generic[T]):
+    """A costly part that is built at first use, once, off the event loop."""
+
+    def __init__(self, build: Callable[[], T]) -> None:
+        self._build = build
+        self._lock = anyio.Lock()
+        self.built: T | None = None
+
+    async def get(self) -> T:
+        """Return the part, building it if nobody has."""
+        if self.built is None:
+            async with self._lock:
+                if self.built is None:
+                    self.built = await anyio.to_thread.run_sync(self._build)
+        return self.built
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeBase:
+    """One knowledge base, opened: its files, its two databases, and what is loaded at first use, because it takes time."""
+
+    vault: Vault
+    state_dir: Path
+    state: StateStore
+    index: SqliteIndexStore
+    load_circles: Callable[[], Circles]
+    load_finder: Callable[[], Finder]
+    load_indexer: Callable[[], Indexer]
+    engines: Callable[[], Awaitable[Engines]]
+    embedding: Embedding
+    lease: str
+    """The name of the lease on this index, among all indexes that share the state database."""
+    followers: Callable[[], Awaitable[Sequence[Follower]]]
+    """The engines on search servers, which have to be brought up with the index."""
+
+    @property
+    def identity(self) -> IndexIdentity:
+        """Return what an index says of itself that is as these settings want it."""
+        return self.embedding.wanted
+
+    @property
+    def circles(self) -> Circles:
+        """Return the first two circles."""
+        return self.load_circles()
+
+    @property
+    def finder(self) -> Finder:
+        """Return the third circle."""
+        return self.load_finder()
+
+    @property
+    def indexer(self) -> Indexer:
+        """Return what keeps the index equal to the files."""
+        return self.load_indexer()
+
+
+@asynccontextmanager
+async def open_state(settings: Settings) -> AsyncIterator[StateStore]:
+    """Open only the state database of the knowledge base: trust and enrolment need no more.
+
+    Raises:
+        VaultUnavailable, StorageError: as `open_base`.
+    """
+    vault = Vault.open(settings.kb)
+    state = await _state(settings, vault.root, state_dir_for(vault.root, settings.state_dir))
+    try:
+        yield state
+    finally:
+        await state.close()
+
+
+async def _state(settings: Settings, root: Path, folder: Path) -> StateStore:
+    """Return the state store: a file of its own, or a schema of the PostgreSQL database that the settings name."""
+    if settings.database_url is None:
+        return await SqliteStateStore.open(folder / STATE_FILE)
+    try:
+        from knowledge.storage.postgres_state import PostgresStateStore
+    except ImportError as error:
+        way_out = "pip install 'knowledge-forge[postgres]'"
+        raise DatabaseRefused("PostgreSQL", f"psycopg cannot be loaded ({error})", way_out) from error
+    schema = settings.database_schema or default_schema(root)
+    return await PostgresStateStore.open(settings.database_url, schema)
+
+
+def _lease(settings: Settings, folder: Path) -> str:
+    """Return the name of the indexing lease: with a state of its own an index needs no name."""
+    return INDEXING_LEASE if settings.database_url is None else indexing_lease(folder)
+
+
+@asynccontextmanager
+async def open_base(
+    settings: Settings,
+    *,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+    on_renewal: Callable[[Progress], None] = lambda _: None,
+    indexing: bool = False,
+) -> AsyncIterator[KnowledgeBase]:
+    """Open the knowledge base that `settings` name; everything is given back afterwards.
+
+    `on_progress` hears how many documents are indexed, `on_renewal` how many passages have vectors of another embedder.
+    `indexing` says that somebody here will index it, so that a first search may wait a moment for that.
+
+    Raises:
+        VaultUnavailable, StorageError: the folder or a database cannot be used; the message says what to do.
+    """
+    vault = Vault.open(settings.kb)
+    folder = state_dir_for(vault.root, settings.state_dir)
+    async with AsyncExitStack() as stack:
+        state = await _state(settings, vault.root, folder)
+        stack.push_async_callback(state.close)
+        index = await SqliteIndexStore.open(folder / INDEX_FILE)
+        stack.push_async_callback(index.close)
+        if index.rebuilt:
+            logger.warning("the index was damaged (%s); it is built anew", index.rebuilt)
+        keyword, vectors = Once(lambda: _keyword(folder / KEYWORD_FOLDER)), Once(_vectors)
+        words = None if settings.meili_url else indexed_terms
+        qdrant = Once(lambda: qdrant_engine(settings, folder, index, words))
+        meilisearch = Once(lambda: meilisearch_index(settings, folder, index))
+        # Models are large, and the same for all knowledge bases.
+        shared = folder.parent if settings.state_dir is None else folder
+        embed = embedding(settings, index, shared / MODELS_FOLDER)
+        stack.push_async_callback(embed.close)
+
+        async def engines() -> Engines:
+            from knowledge.find.ranking import Engines
+
+            both = await qdrant.get() if settings.qdrant_url else None
+            own = Engines(await keyword.get(), await vectors.get(), embed.questions, both.keyword if both else None)
+            return beside(own, await meilisearch.get(), both, index) if settings.meili_url else own
+
+        async def followers() -> Sequence[Follower]:
+            servers: list[Follower] = [await meilisearch.get()] if settings.meili_url else []
+            return [*servers, await qdrant.get()] if settings.qdrant_url else servers
+
+        @cache
+        def circles() -> Circles:
+            from knowledge.find.circles import Circles
+
+            return Circles(vault, index)
+
+        @cache
+        def finder() -> Finder:
+            from knowledge.find.router import Router
+            from knowledge.find.search import Finder
+
+            return Finder(
+                index,
+                engines,
+                Vocabularies().near,
+                router=Router(index, partial(_front_matter, circles)),
+                answer_tokens=settings.answer_tokens,
+                patience_s=FIRST_PAGES_S if indexing else 0.0,
+            )
+
+        @cache
+        def indexer() -> Indexer:
+            from knowledge.index.indexer import Indexer
+
+            return Indexer(
+                vault,
+                index,
+                keyword=keyword.get,
+                embedder=embed.passages,
+                now_ns=time.time_ns,
+                on_progress=on_progress,
+                on_renewal=on_renewal,
+            )
+
+        lease = _lease(settings, folder)
+        yield KnowledgeBase(vault, folder, state, index, circles, finder, indexer, engines, embed, lease, followers)
+        for engine in (keyword, vectors, qdrant, meilisearch):
+            if engine.built is not None:
+                await engine.built.close()
+
+
+def _vectors() -> VectorIndex:
+    from knowledge.index.codes import CodesVectorIndex
+
+    return CodesVectorIndex()
+
+
+def _keyword(folder: Path) -> KeywordIndex:
+    """Return tantivy, or SQLite's own full-text search where tantivy has no build for this machine."""
+    try:
+        from knowledge.index.tantivy_engine import TantivyKeywordIndex
+    except ImportError as error:
+        from knowledge.index.fts5 import Fts5KeywordIndex
+
+        logger.warning("tantivy cannot be loaded (%s); keyword search runs on SQLite FTS5", error)
+        return Fts5KeywordIndex(folder.with_suffix(".fts5.db"), indexed_terms)
+    return TantivyKeywordIndex(folder, indexed_terms)
+
+
+def indexed_terms(row: TextRow) -> Sequence[str]:
+    """Return what a keyword index stores of a chunk: the terms of its heading path and text alike."""
+    from knowledge.chunk import Chunk
+    from knowledge.find.analysis import analyzer
+
+    # The very text that was embedded: during a run its words are still known.
+    return analyzer(row.language).terms(Chunk(0, row.section, 0, 0, row.text).indexed_text)
+
+
+async def _front_matter(circles: Callable[[], Circles]) -> Mapping[str, object]:
+    """Return what the front matter of the root page says; nothing if it went while the index still names it."""
+    try:
+        return (await circles().read(INDEX_NAME)).metadata
+    except KnowledgeError:
+        return {}
+
+
+class Vocabularies:
+    """Corrections of typing errors from the words of the index, reloaded when it has moved on, but not at every change."""
+
+    def __init__(self) -> None:
+        self._at: object = None
+        self._stale_from = 0.0
+        self._known: Vocabulary | None = None
+        self._found: dict[str, Sequence[str]] = {}
+
+    async def near(self, index: IndexStore, word: str) -> Sequence[str]:
+        """Return the known words that `word` may have been meant to be, most frequent first."""
+        from knowledge.find.typos import Vocabulary, near
+
+        position = await index.position()
+        if self._known is None or (self._at != position and anyio.current_time() >= self._stale_from):
+            self._known = await anyio.to_thread.run_sync(Vocabulary, await index.vocabulary())
+            self._at, self._found = position, {}
+            self._stale_from = anyio.current_time() + VOCABULARY_S
+        if word not in self._found:
+            self._found[word] = near(word, self._known)
+        return self._found[word]
