@@ -89,6 +89,8 @@ class Finder:
             BadCursor: `cursor` belongs to another question.
         """
         await self._wait_for_first_pages()
+        # Half a character (a terminal that does not speak UTF-8) can neither be stored nor sent, so it is nowhere either.
+        query = query.encode(errors="replace").decode()
         place = await self._place(path)
         chosen = replace(filters or Filters(), path=place)
         key = fingerprint(query, mode, chosen)

@@ -145,7 +145,7 @@ class TantivyKeywordIndex:
         return sorted(hits, key=lambda hit: (-hit.score, hit.seq))
 
     def _query(self, terms: Sequence[QueryTerm], docs: frozenset[int] | None) -> Query:
-        asked = Query.boolean_query([(Occur.Should, self._best_of(term)) for term in terms if term.alternatives])
+        asked = Query.boolean_query([(Occur.Should, self._best_of(term)) for term in terms])
         if docs is None:
             return asked
         admitted = Query.term_set_query(self._schema, "doc", sorted(docs))
@@ -156,6 +156,7 @@ class TantivyKeywordIndex:
             [
                 Query.boost_query(Query.term_query(self._schema, "terms", text, "freq"), weight)
                 for text, weight in term.alternatives
+                if text.isascii() or _is_spoken(text)
             ]
         )
 
@@ -289,6 +290,15 @@ def _damage() -> Iterator[None]:
         if type(error).__name__ == "PanicException":
             raise _Damaged from error
         raise
+
+
+def _is_spoken(text: str) -> bool:
+    """Return whether `text` is without lone surrogates: no chunk has one, and tantivy's refusal would be taken for damage."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _open(data: Path, schema: tantivy.Schema, *, create: bool = False) -> tantivy.Index:

@@ -71,6 +71,17 @@ PAGES = [
 
 
 @exact
+async def test_half_a_character_is_found_nowhere_and_harms_nothing(bench: Bench, store: MemoryIndexStore) -> None:
+    """What a broken encoder upstream leaves in a question: tantivy cannot be asked for it, which is no damage to its index."""
+    await store.apply(PAGES, fence=1)
+    index = bench.open()
+    await index.catch_up(store)
+    assert await found(index, "\ud800") == await found(index, "sk\udcffy") == []
+    assert await found(index, "\ud800", "sky") == await found(index, "sky") != []
+    assert await index.position() == await store.position()
+
+
+@exact
 async def test_scores_are_those_of_the_specification(bench: Bench, store: MemoryIndexStore) -> None:
     await store.apply(PAGES, fence=1)
     index, specification = bench.open(), MemoryKeywordIndex(terms_of)
