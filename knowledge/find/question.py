@@ -54,7 +54,7 @@ class Questions:
         known = await self._index.frequencies(content)
         if len(content) > MOST_TERMS:
             content = _rarest(content, known)
-        corrections = await self._corrections(content, known)
+        corrections = await self._corrections(content, known, _spoken(asked, languages))
         # A misspelt stop word is one: as a word that no page has it would say that the answer is not here.
         stopped = {word for word, near in corrections.items() if near and is_stop_word(near[0], languages)}
         content = [word for word in content if word not in stopped] or content
@@ -74,18 +74,20 @@ class Questions:
             self._known_languages, self._languages_at = await self._index.languages(), position
         return self._known_languages
 
-    async def _corrections(self, content: Sequence[str], known: Mapping[str, int]) -> dict[str, Sequence[str]]:
+    async def _corrections(
+        self, content: Sequence[str], known: Mapping[str, int], spoken: Sequence[str]
+    ) -> dict[str, Sequence[str]]:
         long = (word for word in content if len(word) >= SHORTEST_TYPO and not is_part_of_a_run(word))
         unknown = [word for word in long if word not in known]
         return {
             word: await self._correct(self._index, word)
             for word in unknown[:MOST_CORRECTED]
-            if not await self._is_inflected(word)
+            if not await self._is_inflected(word, spoken)
         }
 
-    async def _is_inflected(self, word: str) -> bool:
+    async def _is_inflected(self, word: str, languages: Sequence[str]) -> bool:
         """Return whether another form of `word` is known, so that it is rightly spelled and found by its stem."""
-        for language in await self.languages():
+        for language in languages:
             term = stem(word, language)
             near = await self._index.completions(term, limit=MOST_FORMS)
             if any(stem(other, language) == term for other in near):
@@ -97,6 +99,16 @@ class Questions:
             return ()
         found = await self._index.completions(prefix, limit=MOST_COMPLETIONS + 1)
         return [word for word in found if word != prefix][:MOST_COMPLETIONS]
+
+
+def _spoken(asked: Sequence[str], languages: Sequence[str]) -> Sequence[str]:
+    """Return those of `languages` that the question may be in: the commonest here, and those whose little words it has.
+
+    By the rules of any language at all nearly every misspelt word is a form of some word: *lattie* one of *latte*.
+    """
+    commonest = languages[:1]
+    telling = [word for word in asked if not is_stop_word(word, commonest or ("",))]
+    return [*commonest, *(other for other in languages[1:] if any(is_stop_word(word, (other,)) for word in telling))]
 
 
 def _rarest(content: Sequence[str], known: Mapping[str, int]) -> list[str]:

@@ -129,6 +129,19 @@ async def test_another_form_of_a_known_word_is_no_typing_error(base: Base) -> No
     assert answer.hits[0].path == "guides/deploy.md"
 
 
+async def test_forms_are_those_of_the_language_that_is_asked_in(base: Base) -> None:
+    """A stray page in Italian makes no English typing error a rightly spelled word."""
+    write(base.folder, {f"{n}.md": "# Filters\n\nThe lattice filters of the other part are here.\n" for n in "pqr"})
+    write(
+        base.folder, {"it.md": "# Il latte\n\nIl latte che non è della casa ma di questo paese si beve con il pane.\n"}
+    )
+    await base.index_all()
+    questions = Questions(base.index, correct)
+    assert {"en", "it"} <= set(await questions.languages())
+    assert (await questions.ask("low pass lattie filters")).corrected == "low pass lattice filters"
+    assert (await questions.ask("quando si beve questo latti")).corrected is None
+
+
 async def test_the_last_word_is_found_while_it_is_typed(base: Base) -> None:
     assert (await paths(base, "message backpr"))[0] == "decisions/0001-queue.md"
 
