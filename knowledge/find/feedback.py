@@ -66,12 +66,28 @@ def weigh(keyword: Sequence[Scored], vectors: Sequence[Scored], cosines: Mapping
 
     `cosines` has those of chunks that only `keyword` names. Equal sums are in the order of `seq`.
     """
-    by_words = {hit.seq: (place, hit.score) for place, hit in enumerate(keyword, 1)}
-    by_meaning = {hit.seq: (place, hit.score) for place, hit in enumerate(vectors, 1)}
+    places = [{hit.seq: place for place, hit in enumerate(hits, 1)} for hits in (keyword, vectors)]
+    docs = {hit.seq: hit.doc for hits in (keyword, vectors) for hit in hits}
+    return [
+        Fused(seq, docs[seq], -less, (places[0].get(seq), places[1].get(seq)))
+        for less, seq in _sums(keyword, vectors, cosines)
+    ]
+
+
+def believed(keyword: Sequence[Scored], vectors: Sequence[Scored], cosines: Mapping[int, float]) -> list[int]:
+    """Return the first `CHUNKS` of what `weigh` returns, as their `seq`: asked first, when nothing else is needed yet."""
+    return [seq for _, seq in _sums(keyword, vectors, cosines)[:CHUNKS]]
+
+
+def _sums(
+    keyword: Sequence[Scored], vectors: Sequence[Scored], cosines: Mapping[int, float]
+) -> list[tuple[float, int]]:
+    """Return what each chunk weighs, below zero, and its `seq`: so they sort as they are, which is quicker than by a key."""
     best = max((hit.score for hit in keyword), default=0.0) or 1.0
-    fused = []
-    for seq, doc in {hit.seq: hit.doc for hit in (*keyword, *vectors)}.items():
-        word_place, score = by_words.get(seq, (None, 0.0))
-        place, cosine = by_meaning.get(seq, (None, cosines.get(seq, 0.0)))
-        fused.append(Fused(seq, doc, score / best + MEANING * max(cosine, 0.0), (word_place, place)))
-    return sorted(fused, key=lambda hit: (-hit.score, hit.seq))
+    sums = {hit.seq: hit.score / best for hit in keyword}
+    near = {hit.seq: hit.score for hit in vectors}
+    for seq in near.keys() | sums.keys():
+        cosine = near[seq] if seq in near else cosines.get(seq, 0.0)
+        if cosine > 0:
+            sums[seq] = sums.get(seq, 0.0) + MEANING * cosine
+    return sorted((-sums.get(seq, 0.0), seq) for seq in near.keys() | sums.keys())

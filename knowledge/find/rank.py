@@ -78,5 +78,5 @@ def collapse(ranked: Sequence[tuple[int, int, str]], *, alike: float = ALIKE) ->
 def _same(one: frozenset[str], other: frozenset[str], alike: float) -> bool:
     if min(len(one), len(other)) < alike * max(len(one), len(other)):
         return False  # too different in size to be alike; saves most intersections
-    union = len(one | other)
-    return not union or len(one & other) >= alike * union
+    common = len(one & other)
+    return common >= alike * (len(one) + len(other) - common)

@@ -12,7 +12,7 @@ import anyio
 from knowledge.chunk import Chunk
 from knowledge.embed.ports import Embedder, EmbedderOf
 from knowledge.errors import EmbedderUnavailable, EngineUnavailable, KnowledgeError
-from knowledge.find.feedback import CHUNKS, Feedback, weigh
+from knowledge.find.feedback import Feedback, believed, weigh
 from knowledge.find.question import Question
 from knowledge.find.rank import Fused, collapse, fuse
 from knowledge.find.said import AskedWords
@@ -239,21 +239,21 @@ class _Twice:
         cosines = {hit.seq: hit.score for hit in vectors}
         await self._add_cosines(keyword, cosines)
         # Where no word of the question is found, what is near in meaning is too far off to be believed.
-        fed_back = await self._fed_back(weigh(keyword, vectors, cosines)[:CHUNKS]) if keyword else ()
+        fed_back = await self._fed_back(believed(keyword, vectors, cosines)) if keyword else ()
         if fed_back:
             keyword = await self._again(fed_back) or keyword
             await self._add_cosines(keyword, cosines)
         return weigh(keyword, vectors, cosines)
 
-    async def _fed_back(self, first: Sequence[Fused]) -> tuple[QueryTerm, ...]:
+    async def _fed_back(self, first: Sequence[int]) -> tuple[QueryTerm, ...]:
         if len(self.question.terms) < FEWEST_TERMS:
             return ()  # the one word is what is looked for; what stands around it would drown it
-        rows = await self.index.chunks([hit.seq for hit in first])
+        rows = await self.index.chunks(first)
         # In their order, for sums to be the same each time.
         texts = [
             (Chunk(0, row.section, 0, 0, row.text).indexed_text[:MOST_READ], row.language)
-            for hit in first
-            if (row := rows.get(hit.seq))
+            for seq in first
+            if (row := rows.get(seq))
         ]
         feedback = Feedback(texts, self.question.terms)
         return feedback.terms(await self.index.frequencies(feedback.shared)) if feedback.shared else ()
