@@ -18,7 +18,7 @@ from knowledge.language import STOP_WORDS
 
 CHUNKS = 5
 """Chunks that are believed."""
-MOST_TERMS = 20
+MOST_TERMS = 16
 WEIGHT = 0.5
 """Of the heaviest word that was fed back, where a word of the question has 1."""
 SHARED = 2

@@ -18,7 +18,7 @@ from knowledge.storage.ports import CodeRow, Filters, IndexStore, Position
 BITS = 256
 CODE_BYTES = BITS // 8
 LANES = BITS // 64
-CANDIDATES = 4_000
+CANDIDATES = 2_500
 """Chunks whose signs are compared with the question itself, after comparing signs with signs chose them."""
 RESCORED = 500
 """Chunks whose real vector is read, the costliest step. Where there are fewer, the search is exact."""
