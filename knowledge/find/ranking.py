@@ -124,7 +124,7 @@ class Ranker:
         ranking = Ranking(
             ranked, rows, _scores(fused, exact), found.keyword, found.vectors, first, found.notes, found.embedded
         )
-        return _reconsidered(ranking, question) if found.summed else ranking
+        return reconsidered(ranking, question) if found.summed else ranking
 
     async def _at_once(self, question: Question, within: Within) -> _Found:
         """Return what the one engine that holds both finds and joins; when it is away, what the others find, and say so."""
@@ -304,7 +304,7 @@ def _scores(fused: Sequence[Fused], exact: Sequence[int]) -> dict[int, float]:
     return {hit.seq: hit.score / best * 0.99 for hit in fused} | dict.fromkeys(exact, 1.0)
 
 
-def _reconsidered(ranking: Ranking, question: Question) -> Ranking:
+def reconsidered(ranking: Ranking, question: Question) -> Ranking:
     """Return `ranking` with those of the best chunks further up that say more of the question.
 
     BM25 lets one rare word outweigh several, and words that were fed back were not asked for.
