@@ -49,9 +49,9 @@ class Place:
     short: bool = False
 
 
-BIAS, COVERAGE, AGREEMENT, NEARNESS, SUBSTANCE = -5.3, 4.0, 2.2, 2.5, 1.0
-SUFFICIENT_FROM = 0.62
-LOST_BELOW = 0.23
+BIAS, COVERAGE, AGREEMENT, NEARNESS, SUBSTANCE = -5.5, 3.9, 2.0, 3.0, 1.1
+SUFFICIENT_FROM = 0.84
+LOST_BELOW = 0.24
 """Weights of a logistic model and where the level changes; `python -m tests.benchmarks.scent --fit` fits them."""
 ENOUGH_COVERAGE = 0.87
 """A page that lacks so much of what was asked does not suffice: one rare word of five or six, or two ordinary ones."""
