@@ -169,7 +169,7 @@ async def test_going_back_to_static_needs_no_endpoint(plain: Settings) -> None:
 
 async def test_fastembed_that_is_not_installed_is_said_with_the_extra(plain: Settings) -> None:
     try:
-        import fastembed  # noqa: F401
+        import fastembed  # noqa: F401 - only whether it can be had is asked
     except ImportError:
         pass
     else:
