@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
 
@@ -62,6 +62,12 @@ class Once(Generic[T]):
                 if self.built is None:
                     self.built = await anyio.to_thread.run_sync(self._build)
         return self.built
+
+
+async def _close(engine: Once[Any]) -> None:
+    """Give back what was built."""
+    if engine.built is not None:
+        await engine.built.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +171,8 @@ async def open_base(
         words = None if settings.meili_url else indexed_terms
         qdrant = Once(lambda: qdrant_engine(settings, folder, index, words))
         meilisearch = Once(lambda: meilisearch_index(settings, folder, index))
+        for engine in (keyword, vectors, qdrant, meilisearch):
+            stack.push_async_callback(_close, engine)
         # Models are large, and the same for all knowledge bases.
         shared = folder.parent if settings.state_dir is None else folder
         embed = embedding(settings, index, shared / MODELS_FOLDER)
@@ -217,9 +225,6 @@ async def open_base(
 
         lease = _lease(settings, folder)
         yield KnowledgeBase(vault, folder, state, index, circles, finder, indexer, engines, embed, lease, followers)
-        for engine in (keyword, vectors, qdrant, meilisearch):
-            if engine.built is not None:
-                await engine.built.close()
 
 
 def _vectors() -> VectorIndex:
