@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from knowledge.find.route_signs import Signs, signs
+from knowledge.find.route_signs import Signs
 from knowledge.find.route_words import CHANGE, CONDITION, GONE, HOW, LIST, PLACE, PROBLEM, THING, WHERE, WHETHER
 
 Taken = Literal["navigation", "discovery"]
@@ -24,15 +24,6 @@ class Route:
     mode: Taken
     confidence: float
     reason: str
-
-
-def route(query: str, mode: Mode, *, named: bool) -> Route:
-    """Return the route of `query` by rules alone; `named` says that something here bears exactly this name."""
-    if mode != "auto":
-        return Route(mode, 1.0, "asked for")
-    if named:
-        return NAMED
-    return by_rules(signs(query)) or Route("discovery", 0.6, "no place is named")
 
 
 NAMED: Final = Route("navigation", 0.95, "a page or section bears this name")

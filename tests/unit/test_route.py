@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.find.route import MODES, by_rules, route
+from knowledge.find.route import by_rules
 from knowledge.find.route_signs import NAMES, signs, values
 from knowledge.find.router import place_phrase, weighed
 
@@ -70,12 +70,6 @@ def test_a_question_for_an_explanation_is_settled_by_a_rule(query: str) -> None:
     ruled = by_rules(signs(query))
     assert ruled is not None
     assert ruled.mode == "discovery", ruled.reason
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_what_the_caller_asks_for_is_what_it_gets(mode: str) -> None:
-    taken = route("where is it", "discovery" if mode == "discovery" else "navigation", named=True)
-    assert (taken.mode, taken.confidence, taken.reason) == (mode, 1.0, "asked for")
 
 
 def test_words_in_quotation_marks_are_a_name_and_not_a_complaint() -> None:

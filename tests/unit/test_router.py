@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from knowledge.embed.memory import MemoryEmbedder
 from knowledge.embed.static import StaticEmbedder
 from knowledge.errors import EmbedderUnavailable
+from knowledge.find.route import MODES, Taken
 from knowledge.find.route_examples import LONGEST_EXAMPLE, MOST_TEAM_EXAMPLES, plain, shipped_examples, team_examples
 from knowledge.find.router import Router
 from knowledge.storage.memory import MemoryIndexStore
@@ -187,3 +189,9 @@ async def test_without_an_embedder_or_with_the_vector_of_another_one_the_wording
     foreign = await router.route("Docs List", "auto", named=(), vector=np.ones(3, np.float32))
     assert by_wording == foreign
     assert by_wording.mode == "navigation"
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_what_the_caller_asks_for_is_what_it_gets(mode: Taken) -> None:
+    taken = await Router(MemoryIndexStore()).route("where is it", mode, named=(), vector=None)
+    assert (taken.mode, taken.confidence, taken.reason) == (mode, 1.0, "asked for")
