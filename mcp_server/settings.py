@@ -11,6 +11,7 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -144,29 +145,6 @@ def _embedder(text: str) -> str:
     raise ValueError(f"{text!r} is not available; this version has: static, fastembed:MODEL, endpoint:MODEL")
 
 
-def _embedder_url(text: str) -> str:
-    """Return `text` if it is an address without a secret in it; none of it is repeated if there is."""
-    from urllib.parse import urlsplit
-
-    shape = "it is not like https://HOST/v1 or http://localhost:11434/v1"
-    try:
-        url = urlsplit(text.strip())
-        usable = url.scheme in ("http", "https") and bool(url.hostname) and (url.port is None or url.port > 0)
-    except ValueError:
-        raise ValueError(shape) from None
-    if "@" in url.netloc:
-        raise ValueError("it holds a user or password; put the key into FORGE_EMBEDDER_KEY instead")
-    if not usable or url.fragment or re.search(r"\s", text.strip()):
-        raise ValueError(shape)
-    return text.strip()
-
-
-def _embedder_key(text: str) -> str:
-    if not re.fullmatch(r"[!-~]+", text.strip()):
-        raise ValueError("it is empty, or has characters that no key has")
-    return text.strip()
-
-
 def _dimensions(text: str) -> int:
     if not text.isdigit() or not 8 <= int(text) <= 8192:
         raise ValueError(f"{text!r} is not a whole number from 8 to 8192")
@@ -217,47 +195,31 @@ def _schema(text: str) -> str:
     return text
 
 
-def _meili_url(text: str) -> str:
+def _server_url(text: str, *, example: str, key: str, query: bool = False) -> str:
     """Return `text` if it is an address without a secret in it; none of it is repeated if there is."""
     from urllib.parse import urlsplit
 
-    shape = "it is not like http://localhost:7700 or https://HOST"
+    shape = f"it is not like {example}"
     try:
         url = urlsplit(text.strip())
         usable = url.scheme in ("http", "https") and bool(url.hostname) and (url.port is None or url.port > 0)
     except ValueError:
         raise ValueError(shape) from None
     if "@" in url.netloc:
-        raise ValueError("it holds a user or password; put the key into FORGE_MEILI_KEY instead")
-    if not usable or url.query or url.fragment or re.search(r"\s", text.strip()):
+        raise ValueError(f"it holds a user or password; put the key into {key} instead")
+    if not usable or (url.query and not query) or url.fragment or re.search(r"\s", text.strip()):
         raise ValueError(shape)
     return text.strip().rstrip("/")
 
 
-def _meili_key(text: str) -> str:
-    if not re.fullmatch(r"[!-~]+", text.strip()):
-        raise ValueError("it is empty, or has characters that no key has")
-    return text.strip()
+_embedder_url = partial(
+    _server_url, example="https://HOST/v1 or http://localhost:11434/v1", key="FORGE_EMBEDDER_KEY", query=True
+)
+_meili_url = partial(_server_url, example="http://localhost:7700 or https://HOST", key="FORGE_MEILI_KEY")
+_qdrant_url = partial(_server_url, example="http://localhost:6333 or https://HOST:6333", key="FORGE_QDRANT_KEY")
 
 
-def _qdrant_url(text: str) -> str:
-    """Return `text` if it is an address without a secret in it; none of it is repeated if there is."""
-    from urllib.parse import urlsplit
-
-    shape = "it is not like http://localhost:6333 or https://HOST:6333"
-    try:
-        url = urlsplit(text.strip())
-        usable = url.scheme in ("http", "https") and bool(url.hostname) and (url.port is None or url.port > 0)
-    except ValueError:
-        raise ValueError(shape) from None
-    if "@" in url.netloc:
-        raise ValueError("it holds a user or password; put the key into FORGE_QDRANT_KEY instead")
-    if not usable or url.query or url.fragment or re.search(r"\s", text.strip()):
-        raise ValueError(shape)
-    return text.strip().rstrip("/")
-
-
-def _qdrant_key(text: str) -> str:
+def _server_key(text: str) -> str:
     if not re.fullmatch(r"[!-~]+", text.strip()):
         raise ValueError("it is empty, or has characters that no key has")
     return text.strip()
@@ -340,7 +302,7 @@ VARIABLES = (
         "Where an OpenAI-compatible endpoint is, for example `http://localhost:11434/v1`; `/embeddings` is added.",
         "none",
     ),
-    Variable("FORGE_EMBEDDER_KEY", "embedder_key", _embedder_key, "The key for that endpoint.", "none"),
+    Variable("FORGE_EMBEDDER_KEY", "embedder_key", _server_key, "The key for that endpoint.", "none"),
     Variable(
         "FORGE_EMBEDDER_KEY_FILE",
         "embedder_key_file",
@@ -387,7 +349,7 @@ VARIABLES = (
     Variable(
         "FORGE_MEILI_KEY",
         "meili_key",
-        _meili_key,
+        _server_key,
         "A key for that server, which may search, and manage indexes, documents, settings and tasks.",
         "none",
     ),
@@ -406,7 +368,7 @@ VARIABLES = (
         "needs the extra `qdrant`.",
         "none: embedded engines",
     ),
-    Variable("FORGE_QDRANT_KEY", "qdrant_key", _qdrant_key, "The key for that server.", "none"),
+    Variable("FORGE_QDRANT_KEY", "qdrant_key", _server_key, "The key for that server.", "none"),
     Variable(
         "FORGE_QDRANT_GRPC_PORT", "qdrant_grpc_port", _port, "Speak gRPC with it, at this port, usually 6334.", "REST"
     ),
@@ -476,7 +438,7 @@ def _complete_embedder(values: dict[str, object]) -> None:
     file = values.get("embedder_key_file")
     if isinstance(file, Path) and "embedder_key" not in values:
         try:
-            values["embedder_key"] = _embedder_key(file.read_text(encoding="utf-8"))
+            values["embedder_key"] = _server_key(file.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             problem = error.strerror if isinstance(error, OSError) else "it holds no key"
             raise BadSetting("FORGE_EMBEDDER_KEY_FILE", str(file), f"cannot be read as a key: {problem}") from None
