@@ -1,0 +1,210 @@
+"""What the ledger must promise. `memory.py` is the specification; every engine passes the same contract suite.
+
+A ledger lies in the state database of its knowledge base, beside trust and leases. Every method is one transaction.
+Times come in as arguments (aware UTC). A revision is the first 16 hexadecimal digits of the SHA-256 of a page's bytes;
+contents are kept once, compressed, by their whole digest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, Protocol
+
+from knowledge.merge.model import Contradiction, Origin
+
+How = Literal["seen", "written", "outside"]
+"""How a state of a page came to be kept: shown to a caller, written by us, or found there and made by somebody else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A state of a page whose bytes are kept. `at` is when it was last seen or written."""
+
+    revision: str
+    at: datetime
+    how: How
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """One file of an act: revisions before and after, None where there is no file. `moved_from` is the page's path before.
+
+    `staged` is the name of the temporary file, in the same directory, that holds the new bytes before they are exchanged and
+    the displaced ones afterwards; "" when there is none.
+    """
+
+    path: str
+    before: str | None
+    after: str | None
+    staged: str = ""
+    moved_from: str | None = None
+    lines_added: int = 0
+    lines_removed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who acts, with what: the principal, the tool, and the SHA-256 of its canonical arguments, hexadecimal."""
+
+    principal: str
+    tool: str
+    arguments_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """An act that was begun. Until it is committed or dropped, whoever holds its files' locks may have to finish it.
+
+    `entry` is what is to be committed if it turns out to have happened.
+    """
+
+    id: str
+    at: datetime
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What an act puts on record, all of it or nothing."""
+
+    at: datetime
+    actor: Actor
+    changes: tuple[FileChange, ...] = ()
+    source: str = "user"
+    confidence: float | None = None
+    proposal: str | None = None
+    decision: str | None = None
+    intent: str = ""
+    outcome: str = "done"
+    """`done`, `partial`, `flagged` (nothing written), `undone` (written, found wrong, taken back) or `restored`."""
+    origins: Mapping[str, Sequence[Origin]] = field(default_factory=dict)
+    """By path, of every unit of the page as it is afterwards."""
+    contradictions: Sequence[Contradiction] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One link of the audit chain. `digest = SHA-256(previous digest + body)`; `body` is the canonical JSON of the entry.
+
+    `seq` counts from 1 without gaps.
+    """
+
+    seq: int
+    body: str
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """One line of a page's history. `seq` is that of its audit record, None for a state that somebody else made."""
+
+    id: int
+    path: str
+    revision: str | None
+    before: str | None
+    at: datetime
+    how: How
+    principal: str
+    tool: str
+    source: str
+    confidence: float | None
+    proposal: str | None
+    intent: str
+    lines_added: int
+    lines_removed: int
+    moved_from: str | None
+    seq: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tracked:
+    """Where the units of a page came from when it was at `revision`."""
+
+    revision: str
+    origins: Sequence[Origin]
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """A contradiction on record, open until it is settled."""
+
+    id: int
+    at: datetime
+    principal: str
+    contradiction: Contradiction
+    settled_at: datetime | None = None
+
+
+class Ledger(Protocol):
+    """Revisions, provenance, contradictions and the audit chain of one knowledge base."""
+
+    async def keep(self, path: str, raw: bytes, *, how: How, at: datetime) -> str:
+        """Keep these bytes as a state of the page and return their revision.
+
+        What is kept already only gets the newer time. `seen` survives a killed process, not necessarily a power cut;
+        `outside` is durable and adds a line to the page's history, unless its newest line is this very revision.
+        """
+        ...
+
+    async def content(self, path: str, revision: str) -> bytes | None:
+        """Return the bytes of that state of the page, or None if it never was one, or is not kept any more."""
+        ...
+
+    async def recent(self, path: str, *, limit: int) -> Sequence[Kept]:
+        """Return the states of the page that were `written` or `outside`, newest first."""
+        ...
+
+    async def intend(self, intent: Intent, contents: Sequence[bytes]) -> None:
+        """Record that an act begins, and keep the bytes before and after. Survives a killed process."""
+        ...
+
+    async def intents(self) -> Sequence[Intent]:
+        """Return every act that was begun and neither committed nor dropped, oldest first."""
+        ...
+
+    async def drop(self, intent_id: str) -> None:
+        """Forget an act that did not happen."""
+        ...
+
+    async def commit(self, entry: Entry, *, intent_id: str | None = None) -> Record:
+        """Put the act on record and end its intent, durably: audit record, history, origins, contradictions, change events.
+
+        Of a page that moved, origins and history are found under the new path. Events: `doc` with each path.
+
+        Raises:
+            UnknownIntent: there is no such intent (any more): somebody else has finished or dropped it. Nothing is recorded.
+        """
+        ...
+
+    async def history(self, path: str, *, limit: int, before: int | None = None) -> Sequence[Revision]:
+        """Return the page's history, newest first, from the line after `before`; where it was moved, also from before that."""
+        ...
+
+    async def tracked(self, path: str) -> Tracked | None:
+        """Return what is known of the page's units; None when nothing was ever written to it through us."""
+        ...
+
+    async def flags(self, path: str | None, *, limit: int, after: int | None = None) -> Sequence[Flag]:
+        """Return open contradictions, newest first, of which a side lies at or below `path`."""
+        ...
+
+    async def settle(self, flag_ids: Sequence[int], *, at: datetime) -> None:
+        """Close these contradictions: a side of them does not say so any more, or a person decided."""
+        ...
+
+    async def records(self, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
+        """Return audit records, oldest first."""
+        ...
+
+    async def chain_end(self) -> tuple[int, bytes]:
+        """Return `seq` and digest of the newest record as kept beside the chain, so that a cut tail is noticed; (0, b"") at first."""
+        ...
+
+    async def forget(self, *, seen_before: datetime) -> int:
+        """Drop the bytes of states that were only `seen`, last before then, and return how many.
+
+        A state that is part of a page's history, or of an act that was begun, is never dropped.
+        """
+        ...

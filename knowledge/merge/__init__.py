@@ -1,0 +1,1 @@
+"""Joining knowledge without losing any: blocks, three-way merge, confidence, contradictions. Pure."""
