@@ -70,22 +70,36 @@ class Gate:
             raise UnknownTool(name, list(self._specs))
         try:
             asked = spec.parse(arguments)
-            decision = await self.decide(name, spec.needs, call.principal)
-            if isinstance(decision, Refuse):
-                return Failed(decision.why)
-            return Answered(spec.as_json(await self._run(spec, call, asked)))
+            return await (self._answer(spec, call, asked) if spec.answer else self._act(spec, call, asked))
         except (BadArguments, KnowledgeError) as error:
             return Failed(short(str(error) if isinstance(error, BadArguments) else f"{name}: {error}"))
         except Exception:
             logger.exception("tool %s failed", name)
             return Failed(f"{name} {CRASHED}")
 
-    async def _run(self, spec: AnySpec, call: Call, asked: Any) -> Any:
-        if spec.answer is not None:
-            return await spec.answer(self._services, call, asked)
-        if spec.plan is None or spec.apply is None:  # `check` saw to it when the server started
-            raise TypeError(f"{spec.name} can neither answer nor act")
-        return await spec.apply(self._services, call, await spec.plan(self._services, call, asked))
+    async def _answer(self, spec: AnySpec, call: Call, asked: Any) -> Outcome:
+        decision = await self.decide(spec.name, spec.needs, call.principal)
+        if isinstance(decision, Refuse):
+            return Failed(decision.why)
+        if spec.answer is None:  # `check` saw to it when the server started
+            raise TypeError(f"{spec.name} cannot answer")
+        return Answered(spec.as_json(await spec.answer(self._services, call, asked)))
+
+    async def _act(self, spec: AnySpec, call: Call, asked: Any) -> Outcome:
+        """Plan, decide on that plan, and only then act."""
+        if spec.plan is None or spec.apply is None:
+            raise TypeError(f"{spec.name} cannot act")
+        decision = await self.decide(spec.name, Trust.READ, call.principal)  # a plan shows what is written there
+        if isinstance(decision, Refuse):
+            return Failed(decision.why)
+        plan = await spec.plan(self._services, call, asked)
+        shown = spec.rehearsed(plan) if spec.rehearsed else None
+        if shown is not None:
+            return Answered(spec.as_json(shown))
+        decision = await self.decide(spec.name, spec.level_for(plan), call.principal)
+        if isinstance(decision, Refuse):
+            return Failed(decision.why)
+        return Answered(spec.as_json(await spec.apply(self._services, call, plan)))
 
     async def decide(self, what: str, needed: Trust, principal: Principal) -> Allow | Refuse:
         """Return whether `principal` may do `what` now. Whatever goes wrong while deciding is a refusal."""

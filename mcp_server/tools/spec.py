@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -42,6 +44,9 @@ class ToolSpec(Generic[A, P, R]):
     A tool that changes nothing (level 0 and 1) has `answer`. One of level 2 and up has `plan`, which computes what would
     happen and changes nothing, and `apply`, which does exactly that; the gate stands between them. `result` is the type
     (a dataclass) of what is answered.
+
+    `rehearsed` returns the answer of a plan that needs no act (a rehearsal, or nothing that could be done): whoever may read
+    gets it. `plan_needs` returns the level of a plan that needs more than its tool usually does.
     """
 
     name: str
@@ -54,6 +59,8 @@ class ToolSpec(Generic[A, P, R]):
     answer: Callable[[Services, Call, A], Awaitable[R]] | None = None
     plan: Callable[[Services, Call, A], Awaitable[P]] | None = None
     apply: Callable[[Services, Call, P], Awaitable[R]] | None = None
+    rehearsed: Callable[[P], R | None] | None = None
+    plan_needs: Callable[[P], Trust] | None = None
     read_only: bool = False
     destructive: bool = False
     idempotent: bool = False
@@ -83,6 +90,10 @@ class ToolSpec(Generic[A, P, R]):
         if self.level is None:
             raise BadDeclaration(f"tool {self.name} declares no trust level")
         return self.level
+
+    def level_for(self, plan: P) -> Trust:
+        """Return the level that this very plan needs: the tool's, or more."""
+        return max(self.needs, self.plan_needs(plan)) if self.plan_needs else self.needs
 
     @cached_property
     def input_schema(self) -> dict[str, Any]:
@@ -119,6 +130,12 @@ class ToolSpec(Generic[A, P, R]):
             return self.arguments.model_validate(loosen(arguments, self.input_schema))
         except ValidationError as error:
             raise BadArguments(explain(self.name, error, self.input_schema)) from None
+
+    @staticmethod
+    def hash_of(asked: Arguments) -> str:
+        """Return the SHA-256, hexadecimal, of the arguments in canonical form: sorted, compact, defaults filled in."""
+        canonical = json.dumps(asked.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
 
     def as_json(self, result: R) -> dict[str, Any]:
         """Return `result` as plain JSON, nulls kept."""
