@@ -75,6 +75,47 @@ class UnreadableDocument(KnowledgeError):
         super().__init__(f"{_ends(path)} cannot be read: {reason}")
 
 
+class NotUtf8(KnowledgeError):
+    """The document's bytes are no UTF-8 text, so nothing can be merged into it without harming it."""
+
+    def __init__(self, path: str, byte: int) -> None:
+        self.path, self.byte = path, byte
+        super().__init__(
+            f"{_ends(path)} is not UTF-8 (first at byte {byte}), so nothing was written; save it as UTF-8 in an editor first"
+        )
+
+
+class PageExists(KnowledgeError):
+    """Something is there already, where a page was to be put."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__(
+            f"there is a page at {_ends(path)} already; choose another path, or merge into it with kb_merge"
+        )
+
+
+class PageGone(KnowledgeError):
+    """The page that a write was based on is not there any more."""
+
+    def __init__(self, path: str, asked: str) -> None:
+        self.path, self.asked = path, asked
+        super().__init__(
+            f"{_ends(path)} is gone, so a change to its revision {_short(asked)} has nowhere to go; "
+            "kb_history shows where it went, and without base_revision a new page is made"
+        )
+
+
+class WriteUndone(KnowledgeError):
+    """What was written was found wrong when it was read back, and was taken back. `problems` say why, one sentence each."""
+
+    def __init__(self, path: str, problems: Sequence[str]) -> None:
+        self.path, self.problems = path, tuple(problems)
+        super().__init__(
+            f"the change to {_ends(path)} was taken back, the page is as before: {_listed(problems, '; ')}"
+        )
+
+
 class EmbedderUnavailable(KnowledgeError):
     """The model that turns text into vectors cannot be loaded or asked; `mend` says what to do about it."""
 

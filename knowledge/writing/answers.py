@@ -1,0 +1,115 @@
+"""What writing answers: frozen values, cheap to import, for they are part of every tool list. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from knowledge.merge.model import Conflict, Side, Verdict
+
+Status = Literal["done", "partial", "unchanged", "conflict", "analysis", "proposed"]
+"""`partial`: some blocks are written, the others flagged or in conflict. `conflict`: nothing is written. `analysis`: nothing
+was asked to be written, or it is not known what the caller had read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What became of a merge. `revision` is the page's now, the base of the next merge; None while there is no page.
+
+    `blocks` leaves out what nobody touched. `verified`: read back and found as planned; None when nothing was written.
+    """
+
+    status: Status
+    proposal: Mapping[str, Any] | None
+    path: str
+    revision: str | None
+    blocks: Sequence[Verdict]
+    diff: str
+    conflicts: Sequence[Conflict]
+    verified: bool | None
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What became of a move, a deletion or a return to an earlier state.
+
+    `path` is where the page is now, or was; `revision` is None when it is gone. `changed` are all pages that were written.
+    """
+
+    status: Status
+    proposal: Mapping[str, Any] | None
+    path: str
+    revision: str | None
+    changed: Sequence[str]
+    diff: str
+    conflicts: Sequence[Conflict]
+    verified: bool | None
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryLine:
+    """One state of a page, newest first. `by` is the principal, "" when it was made outside, by an editor for example.
+
+    `revision` is None for a page that was removed; `added` and `removed` count lines.
+    """
+
+    revision: str | None
+    at: str
+    by: str
+    tool: str
+    source: str
+    confidence: float | None
+    proposal: str | None
+    intent: str
+    added: int
+    removed: int
+    moved_from: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class OriginLine:
+    """Where lines of the page come from. `source` is `unknown` for what nobody told us of."""
+
+    lines: str
+    section: str
+    source: str
+    authority: float
+    observed_at: str | None
+    by: str
+    revision: str | None
+    corroborated_by: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The states of a page, and where each line of the present one comes from (on the first page of the list only)."""
+
+    path: str
+    revision: str | None
+    revisions: Sequence[HistoryLine]
+    origins: Sequence[OriginLine]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """Two claims that cannot both hold, each with where it comes from. `kind`: what differs, such as `number` or `date`."""
+
+    id: int
+    kind: str
+    subject: str
+    reason: str
+    flagged_at: str
+    existing: Side
+    new: Side
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreements:
+    """Open contradictions, newest first."""
+
+    contradictions: Sequence[Disagreement]
+    next_cursor: str | None
