@@ -1,0 +1,95 @@
+"""A document in pieces is the document, character for character, and its units are what a person would name."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowledge.document import parse
+from knowledge.merge.cut import cut, units
+
+_PARTS = (
+    *("# a\n", "## b\r\n", "text\n", "a b\r", "\n", "\r\n", "\r", " \t\n", "- x\n", "  - y\n", "1. z\n", "> q\n"),
+    *("```\n", "~~~~\n", "| a | b |\n", "|---|---|\n", "| 1 | 2 |\n", "---\n", "===\n", "k: v\n", "- t\n", "# c\n"),
+    *(
+        "<div>\n",
+        "</div>\n",
+        "<!-- \n",
+        "-->\n",
+        "%%\n",
+        "\t",
+        "    ",
+        "\ufeff",
+        "\x0b",
+        "\x0c",
+        "\u2028",
+        "\x85",
+        "é",
+        "x",
+    ),
+)
+_TEXTS = st.one_of(st.text(), st.lists(st.sampled_from(_PARTS), max_size=14).map("".join))
+
+
+@settings(max_examples=400, deadline=None)
+@given(_TEXTS, st.sampled_from(["", "---\ntitle: x\n---\n", "\ufeff---\r\n# why\r\nk: [a]\r\n---\r\n"]))
+def test_the_pieces_of_any_text_are_the_text(text: str, head: str) -> None:
+    document = cut(head + text)
+    assert "".join(piece.text for piece in document.pieces) == head + text
+    lines = 0
+    for piece in document.pieces:
+        assert piece.text
+        assert piece.line == lines + 1
+        lines += piece.text.count("\n") + piece.text.replace("\r\n", "").count("\r")
+
+
+@settings(max_examples=200, deadline=None)
+@given(_TEXTS)
+def test_every_unit_stands_in_its_piece_where_it_says(text: str) -> None:
+    document = cut(text)
+    for unit in units(document):
+        piece = document.pieces[unit.piece]
+        assert unit.text in piece.text
+        assert unit.section == piece.section
+        assert unit.line >= piece.line
+
+
+@settings(max_examples=200, deadline=None)
+@given(_TEXTS.map(lambda text: text.replace("\r", "").replace("\x00", "")))
+def test_sections_are_those_that_reading_shows(text: str) -> None:
+    """What a caller read under a heading is merged under that heading."""
+    seen = [(h.line, h.path) for h in parse("a.md", text.encode("utf-8", "replace")).headings]
+    shown = text.encode("utf-8", "replace").decode()
+    assert [(p.line, p.section) for p in cut(shown).pieces if p.kind == "heading"] == seen
+
+
+def test_units_are_items_rows_keys_and_blocks() -> None:
+    text = (
+        "---\n# why\ntitle: x\ntags:\n- a\n- b\n---\n# H\npara\nmore\n\n- a\n  - b\n\n- c\n\n"
+        "| k | v |\n|---|---|\n| 1 | 2 |\n\n---\n\n> [!note]\n> hi\n\n```\n\n# no\n```\n"
+    )
+    assert [(unit.kind, unit.text, unit.line) for unit in units(cut(text))] == [
+        ("front", "# why\ntitle: x\n", 2),
+        ("front", "tags:\n- a\n- b\n", 4),
+        ("heading", "# H\n", 8),
+        ("paragraph", "para\nmore\n", 9),
+        ("item", "- a\n  - b\n", 12),
+        ("item", "- c\n", 15),
+        ("row", "| k | v |\n", 17),
+        ("row", "| 1 | 2 |\n", 19),
+        ("quote", "> [!note]\n> hi\n", 23),
+        ("fence", "```\n\n# no\n```\n", 26),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["a\x0bb", "a\x0cb", "a\x1cb", "a\x85b", "a\u2028b", "a\u2029b"], ids=lambda text: f"{ord(text[1]):x}"
+)
+def test_odd_separators_end_no_line(text: str) -> None:
+    (piece,) = cut(text + "\n\nz").pieces[:1]
+    assert piece.text == text + "\n"
+
+
+def test_front_matter_that_is_no_plain_keys_is_one_unit() -> None:
+    assert [u.text for u in units(cut("+++\na = 1\nb = 2\n+++\n"))] == ["+++\na = 1\nb = 2\n+++\n"]
