@@ -407,6 +407,15 @@ class MemoryIndexStore:
         keys = {path: path.casefold() for path in sorted(self._entries)}
         return [path for path, key in keys.items() if key.startswith(head) and part in key][:limit]
 
+    async def mentioning(self, words: Collection[str]) -> Sequence[str]:
+        """Return the paths of documents whose text has one of these strings (case ignored), by path."""
+        keys = [word.casefold() for word in words]
+        return sorted(
+            path
+            for path, entry in self._entries.items()
+            if any(key in chunk.text.casefold() for chunk in entry.chunks.values() for key in keys)
+        )
+
     def _counts(self) -> Counter[str]:
         return Counter(w for entry in self._entries.values() for chunk in entry.chunks.values() for w in chunk.words)
 

@@ -522,6 +522,10 @@ class IndexStore(Protocol):
         """Return document paths that begin with `prefix` and contain `contains` (case ignored), by path."""
         ...
 
+    async def mentioning(self, words: Collection[str]) -> Sequence[str]:
+        """Return the paths of documents whose text has one of these strings (case ignored), by path. Reads all texts."""
+        ...
+
     async def frequencies(self, words: Sequence[str]) -> Mapping[str, int]:
         """Return in how many chunks each known word occurs."""
         ...

@@ -243,6 +243,20 @@ class SqliteIndexStore:
         rows: Any = self._database.query(sql, (*args, limit))
         return [path for (path,) in rows]
 
+    async def mentioning(self, words: Collection[str]) -> Sequence[str]:
+        """Return the paths of documents whose text has one of these strings (case ignored), by path."""
+        keys = [word.casefold() for word in words]
+
+        def find(c: apsw.Connection) -> list[str]:
+            # SQLite folds the case of ASCII only.
+            rows: Any = c.execute("SELECT doc, text FROM chunk")
+            docs = {doc for doc, text in rows if any(key in text.casefold() for key in keys)}
+            sql = "SELECT path FROM document WHERE doc IN (SELECT value FROM json_each(?))"
+            named: Any = c.execute(sql, (json.dumps(sorted(docs)),))
+            return sorted(path for (path,) in named)
+
+        return await self._database.bulk(find) if keys else []
+
     async def frequencies(self, words: Sequence[str]) -> Mapping[str, int]:
         """Return in how many chunks each known word occurs."""
         asked = [(word,) for word in words]

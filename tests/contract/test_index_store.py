@@ -321,6 +321,19 @@ async def test_a_name_finds_paths_then_titles_then_aliases_then_headings(store: 
     assert [m.path for m in await store.named("trust", limit=9)] == ["zoo/Trust.md", "b.md"]
 
 
+async def test_documents_are_found_by_any_text_in_them_whatever_the_case(store: IndexStore) -> None:
+    await store.apply(
+        [page("b.md", "see [[Ünïcode Page]]", "nothing"), page("a.md", "x", "to ünïcode page.md%20")], fence=1
+    )
+    await store.apply([page("c.md", "neither")], fence=1)
+    assert list(await store.mentioning(["ÜNÏCODE page"])) == ["a.md", "b.md"]
+    assert list(await store.mentioning(["%20", "[[ünï"])) == ["a.md", "b.md"]
+    assert list(await store.mentioning(["nowhere"])) == []
+    assert list(await store.mentioning([])) == []
+    await store.apply([Remove("a.md")], fence=1)
+    assert list(await store.mentioning(["ünïcode"])) == ["b.md"]
+
+
 async def test_paths_are_found_by_beginning_and_part_whatever_the_case(store: IndexStore) -> None:
     await store.apply([page(p) for p in ("Guides/Trust.md", "guides/merge.md", "other/GUIDES.md", "ü%_.md")], fence=1)
     assert list(await store.paths(limit=9)) == ["Guides/Trust.md", "guides/merge.md", "other/GUIDES.md", "ü%_.md"]
