@@ -13,6 +13,7 @@ from knowledge.document import Document, find_section, parse, section_text, sect
 from knowledge.errors import AmbiguousName, InvalidPath, NoSuchPath, UnknownRevision, UnreadableDocument
 from knowledge.find.answers import MapView, OutlineLine, Reading
 from knowledge.find.entries import Entries, derived_summary, document_entry, join, plain_entry, when
+from knowledge.ledger.past import Past
 from knowledge.map import NOTHING_KNOWN, Entry, entry_tokens, readable, within_tokens
 from knowledge.paths import INDEX_NAME, MARKDOWN_SUFFIXES, clean_path, is_markdown, parent
 from knowledge.provenance import FETCHED_KINDS, authority_of, source_kind
@@ -39,8 +40,10 @@ PARSE_ASIDE_BYTES = 100_000
 class Circles:
     """Looks at the files (the truth) with what the index knows of them (titles, summaries, counts)."""
 
-    def __init__(self, vault: Vault, index: IndexStore, *, map_tokens: int = MAP_TOKENS) -> None:
-        self._vault, self._index, self._map_tokens = vault, index, map_tokens
+    def __init__(
+        self, vault: Vault, index: IndexStore, *, map_tokens: int = MAP_TOKENS, past: Past | None = None
+    ) -> None:
+        self._vault, self._index, self._map_tokens, self._past = vault, index, map_tokens, past
         self._entries = Entries(index)
 
     async def map(self, path: str = "", depth: int = 1) -> MapView:
@@ -143,24 +146,22 @@ class Circles:
         revision: str | None = None,
         offset: int = 0,
     ) -> Reading:
-        """Return the document at `path` as it is on disk now.
+        """Return the document at `path` as it is on disk now, or as it was at `revision`.
 
         `path` may leave out the suffix, or be a title, alias or file name that only one document bears.
 
         Raises:
             InvalidPath, NoSuchPath, AmbiguousName, NoSuchSection, UnknownRevision: with what there is instead.
         """
-        found, file = await self._open(path)
-        if revision is not None and revision != file.revision:
-            raise UnknownRevision(found, revision, file.revision)
-        document = await _parsed(found, file.raw)
+        found, raw, shown = await self._at(path, revision)
+        document = await _parsed(found, raw)
         known = await self._index.document(found)
         within, body, note = _asked_text(document, section, view)
         text, next_offset = _page(body, offset)
         return Reading(
             path=found,
             title=document.title,
-            revision=file.revision,
+            revision=shown,
             metadata=document.metadata,
             # Who goes on reading has seen the outline; who asks for a section needs what lies in it.
             outline=[] if offset else _outline(document, within),
@@ -171,6 +172,25 @@ class Circles:
             tainted=is_tainted(document.source, untrusted=document.untrusted or bool(known and known.untrusted)),
             note=note,
         )
+
+    async def _at(self, asked: str, revision: str | None) -> tuple[str, bytes, str]:
+        """Return path, bytes and revision of what is to be read; what is shown of today is kept as a base for writes."""
+        try:
+            found, file = await self._open(asked)
+        except NoSuchPath:
+            path = clean_path(asked)
+            raw = await self._past.content(path, revision) if self._past and revision else None
+            if raw is None or revision is None:
+                raise
+            return path, raw, revision
+        if revision in (None, file.revision):
+            if self._past is not None:
+                await self._past.shown(found, file.raw, file.revision)
+            return found, file.raw, file.revision
+        raw = await self._past.content(found, revision) if self._past else None
+        if raw is None:
+            raise UnknownRevision(found, revision, file.revision)
+        return found, raw, revision
 
     async def whole(self, path: str) -> str:
         """Return the text of the document at exactly `path`, cut at `LONGEST_RESOURCE` characters, which is then said.
@@ -197,6 +217,14 @@ class Circles:
                 continue
         found = await self._by_name(path)
         return found, await anyio.to_thread.run_sync(self._vault.read, found)
+
+    async def locate(self, asked: str) -> str:
+        """Return the path of the page that `asked` names: its path, with or without suffix, its title, alias or file name.
+
+        Raises:
+            InvalidPath, NoSuchPath, AmbiguousName: with what there is instead.
+        """
+        return (await self._open(asked))[0]
 
     async def _by_name(self, asked: str) -> str:
         matches = [m for m in await self._index.named(asked.partition("#")[0], limit=20) if m.by != "heading"]

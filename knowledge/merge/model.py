@@ -17,6 +17,9 @@ Form = Literal["document", "section", "snippet", "append"]
 
 SECTION_SEPARATOR = " > "
 DIGEST_BYTES = 16
+CUT_MARK = "..."
+"""Ends a text that was cut."""
+LONGEST_SIDE = 1_000
 
 
 class Piece(NamedTuple):
@@ -165,6 +168,12 @@ class MergePlan:
 def unit_digest(text: str) -> bytes:
     """Return the name of a unit: 16 bytes over its text, white space folded, so that wrapping and indenting keep it."""
     return hashlib.blake2b(" ".join(text.split()).encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
+
+
+def cut_short(text: str) -> str:
+    """Return what is put on record of one side of a disagreement: its text, white space at the ends off, cut where it is long."""
+    text = text.strip()
+    return text if len(text) <= LONGEST_SIDE else text[: LONGEST_SIDE - len(CUT_MARK)] + CUT_MARK
 
 
 def section_name(path: Sequence[str]) -> str:

@@ -31,6 +31,8 @@ class Work(Generic[T]):
     origins: Mapping[str, Sequence[Origin]] = field(default_factory=dict)
     contradictions: Sequence[Contradiction] = ()
     moved: Mapping[str, str] = field(default_factory=dict)
+    record: bool = False
+    """Put `origins` on record although no file changes: a unit has found support."""
 
 
 @dataclass(frozen=True, slots=True)

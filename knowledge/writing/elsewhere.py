@@ -1,0 +1,190 @@
+"""Contradictions with other pages: found after a write, because a person's edit is never held back for them."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import anyio
+import anyio.to_thread
+
+from knowledge.errors import EngineUnavailable, KnowledgeError, StorageError
+from knowledge.find.analysis import analyzer
+from knowledge.index.ports import KeywordIndex, QueryTerm
+from knowledge.language import detect
+from knowledge.ledger.ports import Actor, Entry, Ledger
+from knowledge.merge.confidence import Rules, confidence, same_lineage
+from knowledge.merge.contradiction import contradictions
+from knowledge.merge.cut import cut, units
+from knowledge.merge.model import Contradiction, Origin, Side, Unit, cut_short, section_name
+from knowledge.merge.provenance import PageFacts, presumed, trace
+from knowledge.storage.ports import IndexStore
+from knowledge.vault import FileRead, Vault
+from knowledge.writing.pages import Pages, front_matter_of
+
+log = logging.getLogger(__name__)
+
+MOST_UNITS = 12
+"""Units of one write that are compared with other pages."""
+MOST_PAGES = 5
+MOST_WAITING = 200
+LEAST_WORDS = 3
+MOST_TERMS = 24
+LONGEST_ASKED = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Units that a write brought into a page, each with its origin."""
+
+    actor: Actor
+    path: str
+    revision: str
+    units: Sequence[tuple[Unit, Origin]]
+
+
+class Elsewhere:
+    """Looks for stronger claims on other pages that say otherwise, one write after the other, while nothing waits for it.
+
+    It only adds to what `kb_contradictions` lists: when an engine or the database is away, nothing is found.
+    """
+
+    def __init__(
+        self,
+        vault: Vault,
+        index: IndexStore,
+        keyword: Callable[[], Awaitable[KeywordIndex]],
+        ledger: Ledger,
+        pages: Pages,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._vault, self._index, self._keyword = vault, index, keyword
+        self._ledger, self._pages, self._now = ledger, pages, now
+        self._waiting: deque[Written] = deque(maxlen=MOST_WAITING)
+        self._arrived, self._idle = anyio.Event(), anyio.Event()
+        self._idle.set()
+        self._running = False
+
+    def look(self, written: Written) -> None:
+        """Remember to look, as soon as there is time."""
+        if not written.units or not self._running:
+            return
+        self._waiting.append(written)
+        self._idle = anyio.Event() if self._idle.is_set() else self._idle
+        self._arrived.set()
+
+    async def settled(self) -> None:
+        """Return when everything that was written so far has been looked at."""
+        await self._idle.wait()
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        self._running = True
+        try:
+            while True:
+                await self._arrived.wait()
+                self._arrived = anyio.Event()
+                while self._waiting:
+                    await self._look_once(self._waiting.popleft())
+                self._idle.set()
+        finally:
+            self._running = False
+            self._idle.set()
+
+    async def _look_once(self, written: Written) -> None:
+        try:
+            found = await self._found(written)
+            if found:
+                entry = Entry(self._now(), written.actor, outcome="flagged", contradictions=found)
+                await self._ledger.commit(entry)
+        except (EngineUnavailable, StorageError):
+            log.warning("cannot look for contradictions with %s on other pages", written.path, exc_info=True)
+
+    async def _found(self, written: Written) -> list[Contradiction]:
+        found: list[Contradiction] = []
+        wanted = list(written.units)[:MOST_UNITS]
+        for path in await self._related(written.path, [unit for unit, _ in wanted]):
+            found += await self._against(path, written, wanted)
+        return found
+
+    async def _related(self, own: str, wanted: Sequence[Unit]) -> list[str]:
+        """Return the pages that speak of the same things, best first."""
+        engine = await self._keyword()
+        pages: dict[str, float] = {}
+        for unit in wanted:
+            asked = _terms(unit.text)
+            if len(asked) < LEAST_WORDS:
+                continue
+            scored = await engine.search(asked, limit=MOST_PAGES * 2)
+            rows = await self._index.chunks([one.seq for one in scored])
+            for one in scored:
+                row = rows.get(one.seq)
+                if row is not None and row.path != own:
+                    pages[row.path] = max(pages.get(row.path, 0.0), one.score)
+        return sorted(pages, key=lambda path: -pages[path])[:MOST_PAGES]
+
+    async def _against(self, path: str, written: Written, wanted: Sequence[tuple[Unit, Origin]]) -> list[Contradiction]:
+        try:
+            file = await anyio.to_thread.run_sync(self._vault.read, path)
+        except KnowledgeError:
+            return []
+        text = file.raw.decode("utf-8", "replace")
+        there = units(cut(text))
+        pairs = await anyio.to_thread.run_sync(contradictions, there, [unit for unit, _ in wanted])
+        if not pairs:
+            return []
+        own = front_matter_of(text)
+        rules = (await self._pages.surroundings(path, own)).rules
+        origins = await self._origins(path, file, there, str(own.get("source") or "user"))
+        found = []
+        for pair in pairs:
+            unit, origin = wanted[pair.new]
+            other = origins[pair.existing]
+            if same_lineage(origin.source, other.source):
+                continue
+            existing = _side(path, file.revision, there[pair.existing], other, rules, self._now())
+            new = _side(written.path, written.revision, unit, origin, rules, self._now())
+            if (existing.confidence or 0.0) > (new.confidence or 0.0):
+                comparison = pair.comparison
+                found.append(Contradiction(comparison.kind, comparison.subject, comparison.reason, existing, new))
+        return found
+
+    async def _origins(self, path: str, file: FileRead, there: Sequence[Unit], source: str) -> list[Origin]:
+        tracked = await self._ledger.tracked(path)
+        modified = self._pages.modified(path) or self._now()
+        facts = PageFacts(path, source, modified, tracked=tracked is not None)
+        before = await self._ledger.content(path, tracked.revision) if tracked else None
+        then = units(cut(before.decode("utf-8", "replace"))) if before is not None else None
+        known = trace(there, tracked.origins if tracked else (), then)
+        return [origin or presumed(unit, facts) for unit, origin in zip(there, known, strict=True)]
+
+
+def _side(path: str, revision: str, unit: Unit, origin: Origin, rules: Rules, now: datetime) -> Side:
+    weight = confidence(
+        origin.source,
+        origin.observed_at,
+        now=now,
+        rules=rules,
+        authority=origin.authority,
+        corroborated_by=origin.corroborated_by,
+    )
+    return Side(
+        path=path,
+        section=section_name(unit.section),
+        text=cut_short(unit.text),
+        source=origin.source,
+        authority=weight.authority,
+        observed_at=origin.observed_at,
+        confidence=weight.confidence,
+        revision=revision,
+    )
+
+
+def _terms(text: str) -> list[QueryTerm]:
+    """Return the terms of a unit, as a question to the keyword engine."""
+    language = detect(text)
+    terms = analyzer(language).terms(text[:LONGEST_ASKED])
+    return [QueryTerm(term, ((term, 1.0),)) for term in dict.fromkeys(terms)][:MOST_TERMS]

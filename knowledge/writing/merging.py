@@ -1,0 +1,249 @@
+"""Merges as acts: what the files hold when the locks are held decides what is written."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from knowledge.errors import InvalidPath, PageGone, UnreadableDocument
+from knowledge.ledger.ports import Ledger
+from knowledge.merge.confidence import USER
+from knowledge.merge.cut import cut, units
+from knowledge.merge.diff import unified
+from knowledge.merge.form import Taken, as_document
+from knowledge.merge.model import Conflict, Cut, Evidence, MergePlan, Origin, Unit, unit_digest
+from knowledge.merge.place import Similarity
+from knowledge.merge.plan import Setting, made, merge
+from knowledge.merge.provenance import PageFacts, trace
+from knowledge.vault import LARGEST_BYTES, revision_of
+from knowledge.writing.answers import Merged, Status
+from knowledge.writing.model import Act, Contents, Work
+from knowledge.writing.pages import Pages, configures, front_matter_of, text_of
+from knowledge.writing.requests import MergeRequest
+
+MOST_DIFF = 6_000
+MOST_CUTS = 12
+CUT_CHARACTERS = 2_000_000
+"""Documents above this are not remembered cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a merge answers, and what else there is to know of it: whether it configures the server, and what it brought."""
+
+    merged: Merged
+    configures: bool = False
+    brought: Sequence[tuple[Unit, Origin]] = ()
+
+
+class Merging:
+    """Builds the acts of merges."""
+
+    def __init__(self, ledger: Ledger, pages: Pages, now: Callable[[], datetime]) -> None:
+        self._ledger, self._pages, self._now = ledger, pages, now
+        self._cuts: OrderedDict[str, Cut] = OrderedDict()
+
+    def act(
+        self, request: MergeRequest, *, verified: Sequence[str] = (), similarity: Similarity | None = None
+    ) -> Act[Outcome]:
+        """Return the act of merging into the page at `request.path`; `verified` are the lineages that say the same."""
+
+        async def work(contents: Contents) -> Work[Outcome]:
+            raw = contents[request.path]
+            if raw is None:
+                return await self._new(request, verified)
+            return await self._into(request, raw, verified, similarity)
+
+        return Act(request.actor, (request.path,), work, intent=request.intent)
+
+    def _evidence(self, request: MergeRequest, verified: Sequence[str]) -> Evidence:
+        return Evidence(
+            source=request.source,
+            observed_at=request.observed_at or self._now(),
+            authority=request.authority,
+            corroborated_by=tuple(verified),
+            claimed_by=tuple(source for source in request.corroboration if source not in verified),
+        )
+
+    async def _new(self, request: MergeRequest, verified: Sequence[str]) -> Work[Outcome]:
+        path = request.path
+        if request.base_revision is not None:
+            raise PageGone(path, request.base_revision)
+        if request.section is not None:
+            raise InvalidPath(
+                path, f"there is no page yet that has a section {request.section[:80]!r}; send it without"
+            )
+        text = _ended(request.content)
+        setting = await self._setting(path, "", (), None, request.actor.principal, None)
+        plan = made(text, self._evidence(request, verified), setting)
+        return self._work(request, plan, "", setting)
+
+    async def _into(
+        self, request: MergeRequest, raw: bytes, verified: Sequence[str], similarity: Similarity | None
+    ) -> Work[Outcome]:
+        path = request.path
+        if len(raw) > LARGEST_BYTES:
+            raise UnreadableDocument(
+                path, f"it has {len(raw) // 2**20} MiB; at most {LARGEST_BYTES // 2**20} MiB can be merged"
+            )
+        text, revision = text_of(path, raw), revision_of(raw)
+        current = self._cut(text, revision)
+        base = await self._base(request, current, revision)
+        ground = base or current
+        taken = as_document(ground, request.content, path=path, section=request.section)
+        if request.source != USER:
+            taken = Taken("snippet", request.content, request.section)
+        setting = await self._setting(path, text, units(current), revision, request.actor.principal, similarity)
+        plan = merge(ground, current, taken, self._evidence(request, verified), setting)
+        work = self._work(request, plan, text, setting)
+        return work if base is not None else self._analysis(work, request, revision)
+
+    async def _base(self, request: MergeRequest, current: Cut, revision: str) -> Cut | None:
+        asked = request.base_revision
+        if asked is None:
+            return None
+        if asked == revision:
+            return current
+        known = self._cuts.get(asked)
+        raw = await self._ledger.content(request.path, asked)
+        if raw is None:
+            return None
+        return known or self._cut(text_of(request.path, raw), asked)
+
+    def _cut(self, text: str, revision: str) -> Cut:
+        found = self._cuts.get(revision)
+        if found is None or found.text != text:
+            found = cut(text)
+            if len(text) <= CUT_CHARACTERS:
+                self._cuts[revision] = found
+        if revision in self._cuts:
+            self._cuts.move_to_end(revision)
+        while len(self._cuts) > MOST_CUTS:
+            self._cuts.popitem(last=False)
+        return found
+
+    async def _setting(
+        self,
+        path: str,
+        text: str,
+        here: Sequence[Unit],
+        revision: str | None,
+        by: str,
+        similarity: Similarity | None,
+    ) -> Setting:
+        own = front_matter_of(text)
+        around = await self._pages.surroundings(path, own)
+        tracked = await self._ledger.tracked(path) if revision is not None else None
+        origins: Sequence[Origin | None] = [None] * len(here)
+        if tracked is not None:
+            origins = trace(here, tracked.origins, await self._units_at(path, tracked.revision, revision, here))
+        source = str(own.get("source") or USER)
+        facts = PageFacts(path, source, self._pages.modified(path) or self._now(), tracked=tracked is not None)
+        return Setting(facts, origins, around.rules, self._now(), revision, by, around.append, similarity)
+
+    async def _units_at(
+        self, path: str, revision: str, current: str | None, here: Sequence[Unit]
+    ) -> Sequence[Unit] | None:
+        """Return the units that the page had at a revision; None if that is not kept."""
+        if revision == current:
+            return here
+        raw = await self._ledger.content(path, revision)
+        return units(self._cut(raw.decode("utf-8", "replace"), revision)) if raw is not None else None
+
+    def _work(self, request: MergeRequest, plan: MergePlan, before: str, setting: Setting) -> Work[Outcome]:
+        revision = setting.revision
+        written = plan.text != before or revision is None
+        raw = plan.text.encode()
+        after = revision_of(raw) if written else revision
+        flags = [
+            replace(found, new=replace(found.new, path=request.path, revision=None)) for found in plan.contradictions
+        ]
+        conflicts = [
+            *plan.conflicts,
+            *(_both(found.existing.section, found.existing.text, found.new.text) for found in flags),
+        ]
+        status = _status(plan, written=written)
+        origins = [replace(o, revision=o.revision or after or "") for o in plan.origins]
+        merged = Merged(
+            status=status,
+            proposal=None,
+            path=request.path,
+            revision=after,
+            blocks=list(plan.verdicts),
+            diff=unified(before, plan.text, request.path, most_characters=MOST_DIFF) if written else "",
+            conflicts=conflicts,
+            verified=True if written else None,
+            note=plan.note,
+        )
+        return Work(
+            contents={request.path: raw} if written else {},
+            result=Outcome(
+                merged,
+                configures(request.path, before if revision is not None else None, plan.text),
+                _brought(plan, before) if written else (),
+            ),
+            source=request.source,
+            confidence=_highest(plan),
+            outcome="flagged" if flags and not written else "partial" if status == "partial" else "done",
+            origins={request.path: origins},
+            contradictions=flags,
+            record=not written and _support(plan.origins) > _support(setting.origins),
+        )
+
+    def _analysis(self, work: Work[Outcome], request: MergeRequest, revision: str) -> Work[Outcome]:
+        """Return the work that does nothing and says what it would have done, if the caller had read the page as it is."""
+        why = "unknown here" if request.base_revision else "missing"
+        note = (
+            f"nothing is written: base_revision is {why}. The page is at {revision}; read it, see that your change still fits, "
+            "and send it again with that revision"
+        )
+        merged = replace(
+            work.result.merged,
+            status="analysis",
+            revision=revision,
+            verified=None,
+            note=_joined(note, work.result.merged.note),
+        )
+        return Work(contents={}, result=Outcome(merged), source=request.source)
+
+
+def _status(plan: MergePlan, *, written: bool) -> Status:
+    held_back = bool(plan.conflicts or plan.contradictions)
+    if held_back:
+        return "partial" if written else "conflict"
+    return "done" if written else "unchanged"
+
+
+def _both(section: str, ours: str, theirs: str) -> Conflict:
+    return Conflict(section, "", ours, theirs, 0)
+
+
+def _support(origins: Sequence[Origin | None]) -> int:
+    return sum(len(origin.corroborated_by) for origin in origins if origin is not None)
+
+
+def _highest(plan: MergePlan) -> float | None:
+    return max((verdict.new.confidence for verdict in plan.verdicts if verdict.new), default=None)
+
+
+def _brought(plan: MergePlan, before: str) -> list[tuple[Unit, Origin]]:
+    """Return the units of the merged text that were not in it before, each with its origin."""
+    old = {unit_digest(unit.text) for unit in units(cut(before))}
+    origins: Mapping[bytes, Origin] = {origin.digest: origin for origin in plan.origins}
+    found = []
+    for unit in units(cut(plan.text)):
+        digest = unit_digest(unit.text)
+        if digest not in old and digest in origins and unit.kind != "heading":
+            found.append((unit, origins[digest]))
+    return found
+
+
+def _ended(content: str) -> str:
+    """Return the text of a new page: with a line end at its end."""
+    return content if content.endswith(("\n", "\r")) else content + "\n"
+
+
+def _joined(*notes: str | None) -> str:
+    return "; ".join(note for note in notes if note)

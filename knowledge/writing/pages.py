@@ -1,0 +1,176 @@
+"""Which page a write means, and what its directories say of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal, Protocol
+
+import anyio.to_thread
+
+from knowledge.errors import AmbiguousName, InvalidPath, KnowledgeError, NoSuchPath, NotUtf8
+from knowledge.front_matter import read_front_matter
+from knowledge.merge.confidence import Rules, rules_of
+from knowledge.paths import INDEX_NAME, MARKDOWN_SUFFIXES, ancestors, clean_path, is_markdown
+from knowledge.storage.ports import Stamp
+from knowledge.vault import Vault
+
+CONFIGURING_FOLDERS = frozenset({"_agents", "_skills"})
+CONFIGURING_KEYS = ("router", "merge", "untrusted", "append")
+"""Keys of an `_index.md` by which it configures the server for everything below."""
+MOST_REMEMBERED = 500
+
+_YES = frozenset({"true", "yes", "on", "1"})
+_LINE_END = re.compile(r"\r\n|\r|\n")
+
+
+class Names(Protocol):
+    """Finds a page by what it is called."""
+
+    async def locate(self, path: str) -> str:
+        """Return the path of the page that `path` names, raising `NoSuchPath` or `AmbiguousName`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a path means to a write: a page that is there, one that is to be made, or a directory to be placed in."""
+
+    path: str
+    kind: Literal["page", "new", "directory"]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the directories above a page say: how evidence is weighed, and whether the page takes appends."""
+
+    rules: Rules
+    append: bool
+
+
+class Pages:
+    """Reads nothing but names and the front matter of directories; what those say is remembered while they do not change."""
+
+    def __init__(self, vault: Vault, names: Names) -> None:
+        self._vault, self._names = vault, names
+        self._heads: dict[str, tuple[Stamp, Mapping[str, object]]] = {}
+
+    async def existing(self, asked: str) -> str:
+        """Return the path of the page that `asked` names.
+
+        Raises:
+            InvalidPath, NoSuchPath, AmbiguousName: there is no such page, with what there is instead.
+        """
+        return await self._names.locate(asked)
+
+    async def target(self, asked: str) -> Target:
+        """Return what a merge into `asked` is about.
+
+        Raises:
+            InvalidPath, AmbiguousName: it can be no page, or several.
+        """
+        path = clean_path(asked)
+        if path and is_markdown(path):
+            return Target(path, "page" if self._vault.look(path) else await self._linked_or_new(path))
+        beside = [path + suffix for suffix in MARKDOWN_SUFFIXES] if path else []
+        there = next((candidate for candidate in beside if self._vault.look(candidate)), None)
+        if there is not None:
+            return Target(there, "page")
+        if await self._is_directory(path):
+            return Target(path, "directory")
+        try:
+            return Target(await self._names.locate(path), "page")
+        except NoSuchPath:
+            return Target(path + MARKDOWN_SUFFIXES[0], "new")
+        except AmbiguousName as error:
+            raise AmbiguousName(asked, error.candidates) from error
+
+    async def _linked_or_new(self, path: str) -> Literal["page", "new"]:
+        """Tell a page that is reached through a link inside the knowledge base from one that is not there."""
+        try:
+            await anyio.to_thread.run_sync(self._vault.resolve, path)
+        except NoSuchPath:
+            return "new"
+        return "page"
+
+    async def _is_directory(self, path: str) -> bool:
+        try:
+            await anyio.to_thread.run_sync(self._vault.list_dir, path)
+        except (NoSuchPath, KnowledgeError):
+            return False
+        return True
+
+    def modified(self, path: str) -> datetime | None:
+        """Return when the page's file was last written; None if there is none."""
+        found = self._vault.look(path)
+        return datetime.fromtimestamp(found.stamp.mtime_ns / 1e9, tz=UTC) if found else None
+
+    async def surroundings(self, path: str, own: Mapping[str, object]) -> Surroundings:
+        """Return what holds for the page at `path`, whose own front matter is `own`."""
+        heads = [self._head(f"{folder}/{INDEX_NAME}" if folder else INDEX_NAME) for folder in ancestors(path)]
+        rules, _ = rules_of(heads)
+        said = [head["append"] for head in (own, *heads) if "append" in head]
+        return Surroundings(rules, bool(said) and _is_yes(said[0]))
+
+    def _head(self, path: str) -> Mapping[str, object]:
+        found = self._vault.look(path)
+        if found is None:
+            return {}
+        known = self._heads.get(path)
+        if known is None or known[0] != found.stamp:
+            if len(self._heads) >= MOST_REMEMBERED:
+                self._heads.clear()
+            known = self._heads[path] = (found.stamp, self._read_head(path))
+        return known[1]
+
+    def _read_head(self, path: str) -> Mapping[str, object]:
+        try:
+            return front_matter_of(self._vault.read(path).raw.decode("utf-8", "replace"))
+        except KnowledgeError:
+            return {}
+
+
+def text_of(path: str, raw: bytes) -> str:
+    """Return the text of a page exactly as it is, byte order mark and line ends included.
+
+    Raises:
+        NotUtf8: writing it back would harm what cannot be read.
+    """
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise NotUtf8(path, error.start) from None
+
+
+def front_matter_of(text: str) -> Mapping[str, object]:
+    """Return what the front matter of a page says."""
+    head = text[:1].replace("\ufeff", "") + text[1:80_000]
+    return read_front_matter(_LINE_END.split(head)).metadata
+
+
+def configures(path: str, before: str | None, after: str | None) -> bool:
+    """Return whether the change concerns what configures the server: an agent, a skill, or such a key of an `_index.md`."""
+    if CONFIGURING_FOLDERS & set(path.split("/")[:-1]):
+        return True
+    if path.rpartition("/")[2] != INDEX_NAME:
+        return False
+    heads = [front_matter_of(text) if text is not None else {} for text in (before, after)]
+    return any(heads[0].get(key) != heads[1].get(key) for key in CONFIGURING_KEYS)
+
+
+def new_page_path(asked: str) -> str:
+    """Return `asked` as the path of a page that may be made.
+
+    Raises:
+        InvalidPath: it cannot be one.
+    """
+    path = clean_path(asked)
+    if not path:
+        raise InvalidPath(asked, "it names the root; name a page")
+    return path if is_markdown(path) else path + MARKDOWN_SUFFIXES[0]
+
+
+def _is_yes(value: object) -> bool:
+    return str(value).strip().lower() in _YES

@@ -1,0 +1,247 @@
+"""Changing pages for a caller: what would happen, and doing it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
+
+import anyio.to_thread
+
+from knowledge.errors import InvalidPath, KnowledgeError, WriteUndone
+from knowledge.find.circles import chunk_section
+from knowledge.merge.confidence import lineage_of
+from knowledge.merge.corroboration import says
+from knowledge.merge.cut import cut, units
+from knowledge.merge.model import Cut
+from knowledge.merge.place import PageSketch, Similarity, best_page
+from knowledge.merge.verify import problems
+from knowledge.paths import clean_path, is_markdown
+from knowledge.provenance import source_kind
+from knowledge.vault import Vault
+from knowledge.writing.answers import Changed, Merged
+from knowledge.writing.elsewhere import Elsewhere, Written
+from knowledge.writing.linking import Linking
+from knowledge.writing.merging import Merging, Outcome
+from knowledge.writing.model import Act, Contents, Done
+from knowledge.writing.moving import Moving
+from knowledge.writing.pages import Pages, Target, configures, new_page_path, text_of
+from knowledge.writing.requests import ChangeRequest, DeleteRequest, MergeRequest, MoveRequest, RevertRequest
+
+T = TypeVar("T")
+
+
+class Acts(Protocol):
+    """Does acts to files, atomically and on record."""
+
+    async def run(self, act: Act[T]) -> Done[T]:
+        """Do it."""
+        ...
+
+    async def rehearse(self, act: Act[T]) -> T:
+        """Return what doing it would answer now. Changes nothing."""
+        ...
+
+
+class Sketches(Protocol):
+    """Knows candidates for the page that knowledge without a place belongs to."""
+
+    async def near(self, content: str, directory: str) -> Sequence[PageSketch]:
+        """Return pages under `directory` that speak of something like it, best first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a merge would answer, the request with the page that it means, and whether it changes what configures the server."""
+
+    request: MergeRequest
+    merged: Merged
+    configures: bool
+
+
+class Writer:
+    """Plans and does what callers ask. What it needs of engines is asked for only when something has to be placed."""
+
+    def __init__(
+        self,
+        vault: Vault,
+        acts: Acts,
+        pages: Pages,
+        merging: Merging,
+        moving: Moving,
+        linking: Linking,
+        elsewhere: Elsewhere,
+        sketches: Sketches,
+        similarity: Similarity | None = None,
+    ) -> None:
+        self._vault, self._acts, self._pages = vault, acts, pages
+        self._merging, self._moving, self._linking = merging, moving, linking
+        self._elsewhere, self._sketches, self._similarity = elsewhere, sketches, similarity
+
+    async def preview_merge(self, request: MergeRequest) -> Preview:
+        """Return what merging would do now, and into which page. Changes nothing.
+
+        Raises:
+            KnowledgeError: the request cannot be met; the message says why.
+        """
+        target = await self._pages.target(request.path)
+        note = None
+        if target.kind == "directory":
+            target, note = await self._placed(request, target.path)
+        request = replace(request, path=target.path)
+        outcome = await self._acts.rehearse(await self._merge_act(request))
+        merged = outcome.merged if note is None else replace(outcome.merged, note=_joined(note, outcome.merged.note))
+        return Preview(request, merged, outcome.configures)
+
+    async def merge(self, request: MergeRequest) -> Merged:
+        """Merge into the page at exactly `request.path`, which `preview_merge` has found, with what is there by now.
+
+        Raises:
+            WriteUndone: what was written was found wrong and taken back.
+        """
+        done = await self._run(await self._merge_act(request))
+        outcome = done.result
+        revision = outcome.merged.revision
+        if outcome.brought and revision is not None:
+            self._elsewhere.look(Written(request.actor, request.path, revision, outcome.brought))
+        return outcome.merged
+
+    async def _merge_act(self, request: MergeRequest) -> Act[Outcome]:
+        verified = await self._verified(request)
+        return self._merging.act(request, verified=verified, similarity=self._similarity)
+
+    async def _run(self, act: Act[T]) -> Done[T]:
+        done = await self._acts.run(self._checked(act))
+        if done.undone:
+            raise WriteUndone(act.paths[0], done.undone)
+        return done
+
+    def _checked(self, act: Act[T]) -> Act[T]:
+        """Return the act with a look at what it wrote."""
+        seen: dict[str, bytes | None] = {}
+
+        async def work(contents: Contents) -> object:
+            seen.clear()
+            seen.update(contents)
+            return await act.work(contents)
+
+        async def check(written: Contents) -> Sequence[str]:
+            return await self._problems(seen, written)
+
+        return replace(act, work=work, check=check)  # type: ignore[arg-type]  # what `work` returns is the act's own
+
+    async def _problems(self, before: Contents, written: Contents) -> list[str]:
+        found: list[str] = []
+        for path, raw in written.items():
+            was = before.get(path)
+            if raw is None or was is None:
+                continue
+            old, new = text_of(path, was), text_of(path, raw)
+            names = await self._linking.names([old, new])
+            found += problems(path, old, new, names=names)
+        return found
+
+    async def _placed(self, request: MergeRequest, directory: str) -> tuple[Target, str]:
+        """Return the page under `directory` that the content belongs to, or that is to be made for it, and why."""
+        sketches = await self._sketches.near(request.content, directory)
+        chosen = best_page(request.content, sketches, similarity=self._similarity)
+        if chosen is not None:
+            return Target(
+                chosen.path, "page"
+            ), f"of the pages under {directory or 'the root'}, {chosen.path} fits best: {chosen.reason}"
+        title = next(
+            (" ".join(piece.section[-1:]) for piece in cut(request.content).pieces if piece.kind == "heading"), ""
+        )
+        if not title:
+            raise InvalidPath(
+                request.path,
+                "it is a directory and none of its pages speaks of this; name a page, or begin the text with a heading "
+                "and a new page is made",
+            )
+        path = f"{directory}/{_slug(title)}.md" if directory else f"{_slug(title)}.md"
+        target = await self._pages.target(path)
+        return target, f"no page under {directory or 'the root'} speaks of this, so it is a page of its own"
+
+    async def _verified(self, request: MergeRequest) -> tuple[str, ...]:
+        """Return the lineages, of the source and of those that are said to agree, that this server found to say the same."""
+        sources = [request.source, *request.corroboration]
+        found = [source for source in dict.fromkeys(sources) if await self._says(source, request)]
+        return tuple(dict.fromkeys(map(lineage_of, found)))
+
+    async def _says(self, source: str, request: MergeRequest) -> bool:
+        if source_kind(source) != "kb":
+            return False
+        asked, _, section = source.partition(":")[2].partition("#")
+        try:
+            path = await self._pages.existing(asked)
+            if path == request.path:
+                return False
+            file = await anyio.to_thread.run_sync(self._vault.read, path)
+            page = cut(text_of(path, file.raw))
+        except KnowledgeError:
+            return False
+        if section:
+            page = Cut(page.text, tuple(piece for piece in page.pieces if _lies_in(piece.section, section)))
+        said = [unit.text for unit in units(cut(request.content)) if unit.kind not in ("heading", "front")]
+        return bool(said) and all(says(page, text) for text in said)
+
+    async def preview_change(self, request: ChangeRequest) -> tuple[ChangeRequest, Changed, bool]:
+        """Return the request with real paths, what doing it would answer now, and whether it changes what configures the server."""
+        request = await self._resolved(request)
+        changed = await self._acts.rehearse(await self._act(request))
+        paths = [request.path, *changed.changed]
+        return request, changed, any(configures(path, None, None) or _is_index(path) for path in paths)
+
+    async def change(self, request: ChangeRequest) -> Changed:
+        """Move, delete or bring back the page, whose path `preview_change` has found.
+
+        Raises:
+            WriteUndone: what was written was found wrong and taken back.
+        """
+        return (await self._run(await self._act(request))).result
+
+    async def _resolved(self, request: ChangeRequest) -> ChangeRequest:
+        if isinstance(request, RevertRequest):
+            target = await self._pages.target(request.path)
+            return replace(request, path=target.path if target.kind != "directory" else clean_path(request.path))
+        path = await self._pages.existing(request.path)
+        if isinstance(request, DeleteRequest):
+            return replace(request, path=path)
+        to = clean_path(request.to)
+        if not is_markdown(to) and (await self._pages.target(to)).kind == "directory":
+            to = f"{to}/{path.rpartition('/')[2]}" if to else path.rpartition("/")[2]
+        to = new_page_path(to)
+        if to == path:
+            raise InvalidPath(request.to, "the page is there already")
+        return replace(request, path=path, to=to)
+
+    async def _act(self, request: ChangeRequest) -> Act[Changed]:
+        if isinstance(request, MoveRequest):
+            return self._moving.move(request, await self._linking.to(request.path))
+        if isinstance(request, DeleteRequest):
+            return self._moving.delete(request, await self._linking.to(request.path))
+        return await self._moving.revert(request)
+
+
+def _lies_in(path: Sequence[str], asked: str) -> bool:
+    """Return whether a heading path lies in the section that a source names: by heading, path or anchor."""
+    wanted = asked.strip().casefold()
+    names = [chunk_section(path[: end + 1]).casefold() for end in range(len(path))]
+    return any(
+        name == wanted or name.endswith(" > " + wanted) or _slug(name.rpartition(" > ")[2]) == wanted for name in names
+    )
+
+
+def _slug(title: str) -> str:
+    """Return a file name for a title: lower case, words joined by dashes."""
+    words = "".join(c if c.isalnum() else " " for c in title.casefold()).split()
+    return "-".join(words)[:80].strip("-") or "page"
+
+
+def _is_index(path: str) -> bool:
+    return path.rpartition("/")[2] == "_index.md"
+
+
+def _joined(*notes: str | None) -> str:
+    return "; ".join(note for note in notes if note)

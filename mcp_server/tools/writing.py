@@ -1,0 +1,301 @@
+"""The knowledge toolset's second half: merge, move, delete and revert pages, and look at what happened to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Annotated, Any, Generic, TypeVar
+
+from pydantic import Field, field_validator
+
+from knowledge.ledger.ports import Actor
+from knowledge.writing.answers import Changed, Disagreements, History, Merged
+from mcp_server.gate.policy import Trust
+from mcp_server.services import Call, Services
+from mcp_server.tools.spec import Arguments, ToolSpec
+
+LONGEST_CONTENT = 4_000_000
+LONGEST_INTENT = 500
+MOST_SOURCES = 20
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class WritePlan(Generic[R]):
+    """What a call would do: `preview` is what it would answer; `request` is what `apply` does, None if only a look was asked for."""
+
+    preview: R
+    request: Any
+    act: bool
+    configures: bool = False
+
+
+def shown(plan: WritePlan[R]) -> R | None:
+    """Return the answer of a call that writes nothing."""
+    return None if plan.act else plan.preview
+
+
+def needed(plan: WritePlan[Any]) -> Trust:
+    """Return the level of the plan: what configures the server needs the highest."""
+    return Trust.HIGH_STAKES if plan.configures else Trust.NONE
+
+
+class MergeArguments(Arguments):
+    """Arguments of kb_merge."""
+
+    path: Annotated[str, Field(min_length=1, description="Page, or a directory to be placed in.")]
+    content: Annotated[
+        str, Field(min_length=1, max_length=LONGEST_CONTENT, description="Whole page, section, or snippet.")
+    ]
+    source: Annotated[str, Field(max_length=300, description="'user' or kind:locator, e.g. code:src/a.py.")] = "user"
+    section: Annotated[str | None, Field(description="Heading, or 'A > B'.")] = None
+    base_revision: Annotated[str | None, Field(description="What you last read.")] = None
+    authority: Annotated[float | None, Field(ge=0, le=1, description="Claim less than the source's.")] = None
+    observed_at: Annotated[str | None, Field(description="ISO date.")] = None
+    corroboration: Annotated[list[str], Field(max_length=MOST_SOURCES, description="More sources.")] = Field(
+        default_factory=list
+    )
+    intent: Annotated[str, Field(max_length=LONGEST_INTENT, description="Why.")] = ""
+    dry_run: bool = False
+
+    @field_validator("content")
+    @classmethod
+    def _says_something(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("it is empty; to remove a page use kb_delete")
+        return value
+
+    @field_validator("source")
+    @classmethod
+    def _names_a_source(cls, value: str) -> str:
+        kind, colon, locator = value.partition(":")
+        if value.strip() != value or not value or any(c.isspace() for c in kind) or (colon and not locator):
+            raise ValueError("it must be 'user' or kind:locator, for example plane:PROJ-12 or kb:guides/trust")
+        return value
+
+    @field_validator("observed_at")
+    @classmethod
+    def _is_a_date(cls, value: str | None) -> str | None:
+        if value is not None:
+            moment(value)
+        return value
+
+
+async def plan_merge(services: Services, call: Call, asked: MergeArguments) -> WritePlan[Merged]:
+    """Work out what merging would do. Changes nothing."""
+    from knowledge.writing.writer import MergeRequest
+
+    request = MergeRequest(
+        actor=actor(call, "kb_merge", asked),
+        path=asked.path,
+        content=asked.content,
+        source=asked.source,
+        section=asked.section,
+        base_revision=asked.base_revision,
+        authority=asked.authority,
+        observed_at=moment(asked.observed_at) if asked.observed_at else None,
+        corroboration=tuple(asked.corroboration),
+        intent=asked.intent,
+    )
+    preview = await services.writer.preview_merge(request)
+    return _plan(preview.request, preview.merged, dry_run=asked.dry_run, configures=preview.configures)
+
+
+async def merge(services: Services, _call: Call, plan: WritePlan[Merged]) -> Merged:
+    """Merge, with what is in the file by then."""
+    return await services.writer.merge(plan.request)
+
+
+KB_MERGE = ToolSpec[MergeArguments, WritePlan[Merged], Merged](
+    name="kb_merge",
+    title="Merge knowledge into a page",
+    level=Trust.EDIT,
+    toolset="knowledge",
+    description=(
+        "Writes without losing what is there. Read first and name base_revision; changes made since are joined block by block. "
+        "source='user' edits what you read; another source is evidence: weighed, placed where it belongs, flagged if it "
+        "contradicts. A snippet needs no place. dry_run shows diff and verdicts. Go on from the revision it returns."
+    ),
+    arguments=MergeArguments,
+    result=Merged,
+    plan=plan_merge,
+    apply=merge,
+    rehearsed=shown,
+    plan_needs=needed,
+    idempotent=True,
+)
+
+
+class MoveArguments(Arguments):
+    """Arguments of kb_move."""
+
+    path: Annotated[str, Field(min_length=1)]
+    to: Annotated[str, Field(min_length=1, description="New path.")]
+    dry_run: bool = False
+
+
+async def plan_move(services: Services, call: Call, asked: MoveArguments) -> WritePlan[Changed]:
+    """Work out which links a move would rewrite. Changes nothing."""
+    from knowledge.writing.requests import MoveRequest
+
+    request = MoveRequest(actor(call, "kb_move", asked), asked.path, asked.to)
+    return await _planned(services, request, dry_run=asked.dry_run)
+
+
+KB_MOVE = ToolSpec[MoveArguments, WritePlan[Changed], Changed](
+    name="kb_move",
+    title="Move a page",
+    level=Trust.ROUTINE,
+    toolset="knowledge",
+    description="Moves or renames a page and rewrites every link to it, in one act that kb_revert takes back whole.",
+    arguments=MoveArguments,
+    result=Changed,
+    plan=plan_move,
+    apply=lambda services, _call, plan: services.writer.change(plan.request),
+    rehearsed=shown,
+    plan_needs=needed,
+)
+
+
+class DeleteArguments(Arguments):
+    """Arguments of kb_delete."""
+
+    path: Annotated[str, Field(min_length=1)]
+    base_revision: Annotated[str, Field(min_length=1, description="What you last read.")]
+    dry_run: bool = False
+
+
+async def plan_delete(services: Services, call: Call, asked: DeleteArguments) -> WritePlan[Changed]:
+    """Work out what a deletion would leave behind. Changes nothing."""
+    from knowledge.writing.requests import DeleteRequest
+
+    request = DeleteRequest(actor(call, "kb_delete", asked), asked.path, asked.base_revision)
+    return await _planned(services, request, dry_run=asked.dry_run)
+
+
+KB_DELETE = ToolSpec[DeleteArguments, WritePlan[Changed], Changed](
+    name="kb_delete",
+    title="Delete a page",
+    level=Trust.ROUTINE,
+    toolset="knowledge",
+    description="Deletes a page that is still as you read it. kb_revert brings it back; links to it are named.",
+    arguments=DeleteArguments,
+    result=Changed,
+    plan=plan_delete,
+    apply=lambda services, _call, plan: services.writer.change(plan.request),
+    rehearsed=shown,
+    plan_needs=needed,
+    destructive=True,
+)
+
+
+class RevertArguments(Arguments):
+    """Arguments of kb_revert."""
+
+    path: Annotated[str, Field(min_length=1)]
+    revision: Annotated[str, Field(min_length=1, description="From kb_history.")]
+    dry_run: bool = False
+
+
+async def plan_revert(services: Services, call: Call, asked: RevertArguments) -> WritePlan[Changed]:
+    """Work out what going back would change. Changes nothing."""
+    from knowledge.writing.requests import RevertRequest
+
+    request = RevertRequest(actor(call, "kb_revert", asked), asked.path, asked.revision)
+    return await _planned(services, request, dry_run=asked.dry_run)
+
+
+KB_REVERT = ToolSpec[RevertArguments, WritePlan[Changed], Changed](
+    name="kb_revert",
+    title="Bring back an earlier state of a page",
+    level=Trust.EDIT,
+    toolset="knowledge",
+    description="Makes a page again what it was at a revision of kb_history, also one that was deleted or moved.",
+    arguments=RevertArguments,
+    result=Changed,
+    plan=plan_revert,
+    apply=lambda services, _call, plan: services.writer.change(plan.request),
+    rehearsed=shown,
+    plan_needs=needed,
+    idempotent=True,
+)
+
+
+async def _planned(services: Services, request: Any, *, dry_run: bool) -> WritePlan[Changed]:
+    request, changed, configures = await services.writer.preview_change(request)
+    return _plan(request, changed, dry_run=dry_run, configures=configures)
+
+
+def _plan(request: Any, preview: Any, *, dry_run: bool, configures: bool) -> WritePlan[Any]:
+    if dry_run:
+        preview = replace(preview, status="analysis")
+    return WritePlan(preview, request, act=preview.status != "analysis", configures=configures)
+
+
+class HistoryArguments(Arguments):
+    """Arguments of kb_history."""
+
+    path: Annotated[str, Field(min_length=1)]
+    limit: Annotated[int, Field(ge=1, le=100)] = 20
+    cursor: str | None = None
+
+
+KB_HISTORY = ToolSpec[HistoryArguments, None, History](
+    name="kb_history",
+    title="History of a page",
+    level=Trust.READ,
+    toolset="knowledge",
+    description="Who changed a page, when, why and how much, newest first, and which source each line of it comes from.",
+    arguments=HistoryArguments,
+    result=History,
+    answer=lambda services, _call, asked: services.chronicle.history(
+        asked.path, limit=asked.limit, cursor=asked.cursor
+    ),
+    read_only=True,
+    idempotent=True,
+)
+
+
+class ContradictionsArguments(Arguments):
+    """Arguments of kb_contradictions."""
+
+    path: Annotated[str | None, Field(description="Page or directory.")] = None
+    limit: Annotated[int, Field(ge=1, le=100)] = 20
+    cursor: str | None = None
+
+
+KB_CONTRADICTIONS = ToolSpec[ContradictionsArguments, None, Disagreements](
+    name="kb_contradictions",
+    title="Claims that disagree",
+    level=Trust.READ,
+    toolset="knowledge",
+    description="Claims that cannot both hold, both sides with source and confidence. A person has to settle them.",
+    arguments=ContradictionsArguments,
+    result=Disagreements,
+    answer=lambda services, _call, asked: services.chronicle.contradictions(
+        asked.path, limit=asked.limit, cursor=asked.cursor
+    ),
+    read_only=True,
+    idempotent=True,
+)
+
+TOOLS = (KB_MERGE, KB_MOVE, KB_DELETE, KB_REVERT, KB_HISTORY, KB_CONTRADICTIONS)
+
+
+def actor(call: Call, tool: str, asked: Arguments) -> Actor:
+    """Return who acts, for the record."""
+    return Actor(call.principal.id, tool, ToolSpec.hash_of(asked))
+
+
+def moment(text: str) -> datetime:
+    """Return an ISO date or time, UTC where it names no zone.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError("it is no ISO date, for example 2026-03-31 or 2026-03-31T12:00:00Z") from None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
