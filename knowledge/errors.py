@@ -116,6 +116,36 @@ class WriteUndone(KnowledgeError):
         )
 
 
+class UnwritableDocument(KnowledgeError):
+    """The document cannot be written, moved or removed; whatever was begun is taken back."""
+
+    def __init__(self, path: str, reason: str, mend: str) -> None:
+        self.path, self.reason, self.mend = path, reason, mend
+        super().__init__(f"{_ends(path)} cannot be written: {reason}; nothing was changed; {mend}")
+
+
+class DocumentBusy(KnowledgeError):
+    """Other processes kept the document locked for longer than anybody should."""
+
+    def __init__(self, path: str, waited_s: float) -> None:
+        self.path, self.waited_s = path, waited_s
+        super().__init__(
+            f"{_ends(path)} is being written by another process for more than {waited_s:.0f} s; nothing was changed; "
+            "try again, and if it stays so look for a process that hangs"
+        )
+
+
+class KeepsChanging(KnowledgeError):
+    """Somebody saved the document again and again while it was to be written. Every one of those saves is in its history."""
+
+    def __init__(self, path: str, tries: int) -> None:
+        self.path, self.tries = path, tries
+        super().__init__(
+            f"{_ends(path)} was changed by somebody else {tries} times while it was to be written; nothing was written; "
+            "every change is kept in its history; try again in a moment"
+        )
+
+
 class EmbedderUnavailable(KnowledgeError):
     """The model that turns text into vectors cannot be loaded or asked; `mend` says what to do about it."""
 
@@ -219,6 +249,16 @@ class LeaseLost(StorageError):
     def __init__(self, name: str, fence: int) -> None:
         self.name, self.fence = name, fence
         super().__init__(f"the lease {name} has moved on from fence {fence}")
+
+
+class UnknownIntent(StorageError):
+    """An act that was begun is not under way any more; nothing was recorded."""
+
+    def __init__(self, intent: str) -> None:
+        self.intent = intent
+        super().__init__(
+            f"the act {_short(intent)} is not under way: somebody else has finished or dropped it; look at the page's history"
+        )
 
 
 def _short(asked: str) -> str:

@@ -16,11 +16,13 @@ from knowledge.merge.model import Contradiction, Origin
 
 How = Literal["seen", "written", "outside"]
 """How a state of a page came to be kept: shown to a caller, written by us, or found there and made by somebody else."""
+Found = Literal["seen", "outside"]
+"""How a state comes to be kept without an act of ours: what is `written` is kept by its act."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A state of a page whose bytes are kept. `at` is when it was last seen or written."""
+    """A state of a page's history. `at` is when it was last written or found there, `how` the way of that time."""
 
     revision: str
     at: datetime
@@ -30,6 +32,9 @@ class Kept:
 @dataclass(frozen=True, slots=True)
 class FileChange:
     """One file of an act: revisions before and after, None where there is no file. `moved_from` is the page's path before.
+
+    Equal revisions stand for a page that the act leaves as it is, but knows more about, or has put back as it was. A page
+    that moves has two changes: it goes from where it was (`after` None) and is where `moved_from` says from where it came.
 
     `staged` is the name of the temporary file, in the same directory, that holds the new bytes before they are exchanged and
     the displaced ones afterwards; "" when there is none.
@@ -140,7 +145,7 @@ class Flag:
 class Ledger(Protocol):
     """Revisions, provenance, contradictions and the audit chain of one knowledge base."""
 
-    async def keep(self, path: str, raw: bytes, *, how: How, at: datetime) -> str:
+    async def keep(self, path: str, raw: bytes, *, how: Found, at: datetime) -> str:
         """Keep these bytes as a state of the page and return their revision.
 
         What is kept already only gets the newer time. `seen` survives a killed process, not necessarily a power cut;
@@ -149,15 +154,24 @@ class Ledger(Protocol):
         ...
 
     async def content(self, path: str, revision: str) -> bytes | None:
-        """Return the bytes of that state of the page, or None if it never was one, or is not kept any more."""
+        """Return the bytes of that state of the page, or None if it never was one, or is not kept any more.
+
+        A page that was moved has been what it was at its former paths, until then.
+        """
         ...
 
     async def recent(self, path: str, *, limit: int) -> Sequence[Kept]:
-        """Return the states of the page that were `written` or `outside`, newest first."""
+        """Return the states in the page's history, which were `written` or `outside`, newest first, each once."""
         ...
 
     async def intend(self, intent: Intent, contents: Sequence[bytes]) -> None:
-        """Record that an act begins, and keep the bytes before and after. Survives a killed process."""
+        """Record that an act begins, and keep the bytes before and after. Survives a killed process.
+
+        It takes the place of an earlier one with the same id.
+
+        Raises:
+            ValueError: content that no change of the act names, or origins of a page that the act does not leave behind.
+        """
         ...
 
     async def intents(self) -> Sequence[Intent]:
@@ -171,15 +185,22 @@ class Ledger(Protocol):
     async def commit(self, entry: Entry, *, intent_id: str | None = None) -> Record:
         """Put the act on record and end its intent, durably: audit record, history, origins, contradictions, change events.
 
-        Of a page that moved, origins and history are found under the new path. Events: `doc` with each path.
+        Of a page that moved, origins and history are found under the new path. Where bytes are others now, the page's
+        history gets a line, its states before and after are kept for good, and there is an event `doc` with the path. A
+        contradiction that is on record and open is not put there twice. The new link follows the end of the chain as kept,
+        so that what was cut off before stays missing.
 
         Raises:
             UnknownIntent: there is no such intent (any more): somebody else has finished or dropped it. Nothing is recorded.
+            ValueError: origins of a page that the act does not leave behind.
         """
         ...
 
     async def history(self, path: str, *, limit: int, before: int | None = None) -> Sequence[Revision]:
-        """Return the page's history, newest first, from the line after `before`; where it was moved, also from before that."""
+        """Return the page's history, newest first, from the line after `before`; where it was moved, also from before that.
+
+        What else lay at the path, earlier or since, is part of it too: each line says at which path it was.
+        """
         ...
 
     async def tracked(self, path: str) -> Tracked | None:
@@ -187,7 +208,7 @@ class Ledger(Protocol):
         ...
 
     async def flags(self, path: str | None, *, limit: int, after: int | None = None) -> Sequence[Flag]:
-        """Return open contradictions, newest first, of which a side lies at or below `path`."""
+        """Return open contradictions, newest first, from the one after `after`, of which a side lies at or below `path`."""
         ...
 
     async def settle(self, flag_ids: Sequence[int], *, at: datetime) -> None:
@@ -202,9 +223,10 @@ class Ledger(Protocol):
         """Return `seq` and digest of the newest record as kept beside the chain, so that a cut tail is noticed; (0, b"") at first."""
         ...
 
-    async def forget(self, *, seen_before: datetime) -> int:
-        """Drop the bytes of states that were only `seen`, last before then, and return how many.
+    async def forget(self, *, seen_before: datetime, limit: int = 1000) -> int:
+        """Drop states that were only `seen`, last before then, the oldest first, and return how many; so many at once at most.
 
-        A state that is part of a page's history, or of an act that was begun, is never dropped.
+        Their bytes go with them unless another page has the same. A state that is part of a page's history, or of an act
+        that was begun, is never dropped.
         """
         ...

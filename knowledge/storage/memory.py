@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 import anyio
 
 from knowledge.errors import LeaseLost
+from knowledge.ledger.memory import MemoryLedger
 from knowledge.paths import ancestors, parent, within
 from knowledge.storage.names import BY, begins_in, name_key, names_of
 from knowledge.storage.ports import (
@@ -54,6 +55,12 @@ class MemoryStateStore:
         self._looks: dict[tuple[str, str, Looked], datetime] = {}
         self._nudges: dict[tuple[str, str, str], datetime] = {}
         self._published = anyio.Event()
+        self._ledger = MemoryLedger(self._tell)
+
+    @property
+    def ledger(self) -> MemoryLedger:
+        """Return the ledger, which ends with the process as well."""
+        return self._ledger
 
     @property
     def place(self) -> str:
@@ -128,6 +135,9 @@ class MemoryStateStore:
 
     async def publish(self, topic: str, keys: Iterable[str]) -> int:
         """Add one event a key and return the newest `seq`."""
+        return self._tell(topic, keys)
+
+    def _tell(self, topic: str, keys: Iterable[str]) -> int:
         for key in keys:
             self._events.append(Event(len(self._events) + 1, topic, key))
         self._published.set()

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
+from knowledge.ledger.ports import Ledger
+
 # --- state.db: the truth beside the files -----------------------------------------------------------------------------
 
 
@@ -77,11 +79,16 @@ class Looked:
 
 
 class StateStore(Protocol):
-    """Trust, leases, the change counter and the reading ledger of one knowledge base."""
+    """Trust, leases, the change counter, the reading ledger and the ledger of writes of one knowledge base."""
 
     @property
     def place(self) -> str:
         """Return where the state is and what keeps it, for a person; never with a password."""
+        ...
+
+    @property
+    def ledger(self) -> Ledger:
+        """Return the ledger that lies in the same database: revisions, provenance, contradictions, audit."""
         ...
 
     async def check(self) -> Sequence[str]:

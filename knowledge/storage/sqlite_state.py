@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,16 +14,16 @@ import anyio.to_thread
 import apsw
 
 from knowledge.errors import CorruptDatabase, StorageError
+from knowledge.ledger.moments import micros, moment
+from knowledge.ledger.sqlite import SqliteLedger
 from knowledge.storage.ports import Enrolment, Event, Lease, Looked, Standing, StandingChange
 from knowledge.storage.sqlite import Database, Schema, Value, load_schema
+from knowledge.storage.sqlite_events import publish
 
 APPLICATION_ID = 0x4B464753  # "KFGS"
-EVENTS_KEPT_S = 24 * 3600
-EVENTS_PRUNED_AT_ONCE = 64
 LOOK_S = 0.05
 """How often the change counter is looked at: a file cannot ring."""
 LOOKS_KEPT = timedelta(days=30)
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _TAKE = """
 INSERT INTO lease (name, holder, fence, expires_us) VALUES (:name, :holder, :first_fence, :expires)
@@ -55,6 +55,7 @@ class SqliteStateStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._ledger = SqliteLedger(database)
         self._data_version = -1
         self._last_event = 0
 
@@ -78,9 +79,14 @@ class SqliteStateStore:
         """Return where the state is and what keeps it."""
         return f"{self.path} (SQLite {apsw.sqlite_lib_version()})"
 
+    @property
+    def ledger(self) -> SqliteLedger:
+        """Return the ledger in the same file."""
+        return self._ledger
+
     async def enrol(self, host: str, secret_digest: bytes, *, at: datetime) -> None:
         """Remember the host's secret, replacing an older one."""
-        row = (host, secret_digest, _micros(at))
+        row = (host, secret_digest, micros(at))
         await self._database.write(
             lambda c: c.execute("INSERT OR REPLACE INTO enrolment VALUES (?, ?, ?)", row).fetchall()
         )
@@ -88,7 +94,7 @@ class SqliteStateStore:
     async def enrolments(self) -> Sequence[Enrolment]:
         """Return all of them by host name."""
         rows: Any = self._database.query("SELECT host, secret_digest, created_us FROM enrolment ORDER BY host")
-        return [Enrolment(host, digest, _moment(at)) for host, digest, at in rows]
+        return [Enrolment(host, digest, moment(at)) for host, digest, at in rows]
 
     async def host_of(self, secret_digest: bytes) -> str | None:
         """Return the host whose secret has that digest, or None."""
@@ -108,7 +114,7 @@ class SqliteStateStore:
 
     async def set_standing(self, standing: Standing, *, reason: str, by: str, unseen: float = 0.0) -> None:
         """Replace the principal's standing and add one line to its history; a new principal's score was `unseen`."""
-        s, at = standing, _micros(standing.updated_at)
+        s, at = standing, micros(standing.updated_at)
 
         def change(c: apsw.Connection) -> None:
             c.execute(
@@ -125,7 +131,7 @@ class SqliteStateStore:
         """Return the newest `limit` changes, newest first."""
         sql = "SELECT * FROM standing_change WHERE principal = ? ORDER BY id DESC LIMIT ?"
         rows: Any = self._database.query(sql, (principal, limit))
-        return [StandingChange(i, who, _moment(at), old, new, why, by) for i, who, at, old, new, why, by in rows]
+        return [StandingChange(i, who, moment(at), old, new, why, by) for i, who, at, old, new, why, by in rows]
 
     async def acquire_lease(self, name: str, holder: str, *, now: datetime, ttl_s: float) -> Lease | None:
         """Take or extend the lease, or return None if another holder has it."""
@@ -135,8 +141,8 @@ class SqliteStateStore:
             # The clock keeps fences growing when the state is lost or restored while the index, which remembers the
             # highest fence it met, is not.
             "first_fence": max(1, int(now.timestamp())),
-            "now": _micros(now),
-            "expires": _micros(now + timedelta(seconds=ttl_s)),
+            "now": micros(now),
+            "expires": micros(now + timedelta(seconds=ttl_s)),
         }
         rows: Any = await self._database.write(lambda c: c.execute(_TAKE, values).fetchall())
         return _lease(*rows[0]) if rows else None
@@ -154,7 +160,7 @@ class SqliteStateStore:
     async def publish(self, topic: str, keys: Iterable[str]) -> int:
         """Add one event a key and return the newest `seq`."""
         rows = [(topic, key) for key in keys]
-        return await self._database.write(partial(_publish, rows)) if rows else await self.last_event()
+        return await self._database.write(partial(publish, rows)) if rows else await self.last_event()
 
     async def events_after(self, seq: int, *, limit: int = 1000) -> Sequence[Event]:
         """Return what came after `seq`, oldest first."""
@@ -178,18 +184,18 @@ class SqliteStateStore:
 
     async def note_looks(self, principal: str, journey: str, looks: Collection[Looked], *, at: datetime) -> None:
         """Remember that the caller has just seen these; the newest time is kept."""
-        rows = [(principal, journey, look.path, look.circle, _micros(at)) for look in looks]
+        rows = [(principal, journey, look.path, look.circle, micros(at)) for look in looks]
         if rows:
-            await self._database.write(partial(_note_looks, rows, _micros(at - LOOKS_KEPT)), durable=False)
+            await self._database.write(partial(_note_looks, rows, micros(at - LOOKS_KEPT)), durable=False)
 
     async def looks(self, principal: str, journey: str, paths: Collection[str]) -> Mapping[Looked, datetime]:
         """Return what the caller has seen of these paths, in any circle, and when last."""
         rows: Any = self._database.query(_LOOKS, (principal, journey, json.dumps(list(paths))))
-        return {Looked(path, circle): _moment(at) for path, circle, at in rows}
+        return {Looked(path, circle): moment(at) for path, circle, at in rows}
 
     async def give_nudge(self, principal: str, journey: str, path: str, *, now: datetime, quiet_s: float) -> bool:
         """Return True, and remember it, unless the caller got this nudge less than `quiet_s` ago."""
-        row = (principal, journey, path, _micros(now), _micros(now - timedelta(seconds=quiet_s)))
+        row = (principal, journey, path, micros(now), micros(now - timedelta(seconds=quiet_s)))
         given = await self._database.write(lambda c: c.execute(_NUDGE, row).fetchall(), durable=False)
         return bool(given)
 
@@ -222,30 +228,10 @@ def _note_looks(rows: Sequence[tuple[str, str, str, str, int]], oldest_us: int, 
         c.execute(f"DELETE FROM {table} WHERE at_us < ?", (oldest_us,))  # noqa: S608 - two constants
 
 
-def _publish(rows: list[tuple[str, str]], c: apsw.Connection) -> int:
-    c.executemany("INSERT INTO event (topic, key) VALUES (?, ?)", rows)
-    newest = c.last_insert_rowid()
-    c.execute(
-        "DELETE FROM event WHERE at_s < unixepoch() - ? AND seq IN (SELECT seq FROM event ORDER BY seq LIMIT ?)",
-        (EVENTS_KEPT_S, len(rows) + EVENTS_PRUNED_AT_ONCE),
-    )
-    return newest
-
-
-def _micros(at: datetime) -> int:
-    if at.tzinfo is None:
-        raise ValueError("a time without its zone")
-    return (at - EPOCH) // timedelta(microseconds=1)
-
-
-def _moment(micros: int) -> datetime:
-    return EPOCH + timedelta(microseconds=micros)
-
-
 def _standing(row: Any) -> Standing:
     principal, score, floor, ceiling, frozen, updated_us = row
-    return Standing(principal, score, floor, ceiling, bool(frozen), _moment(updated_us))
+    return Standing(principal, score, floor, ceiling, bool(frozen), moment(updated_us))
 
 
 def _lease(name: str, holder: str, fence: int, expires_us: int) -> Lease:
-    return Lease(name, holder, fence, _moment(expires_us))
+    return Lease(name, holder, fence, moment(expires_us))

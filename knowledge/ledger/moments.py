@@ -1,0 +1,33 @@
+"""Times as they are kept: aware ones only, always told in UTC. Pure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def aware(at: datetime) -> datetime:
+    """Return `at`, which has its zone.
+
+    Raises:
+        ValueError: it has none: a mistake of the caller.
+    """
+    if at.tzinfo is None:
+        raise ValueError("a time without its zone")
+    return at
+
+
+def utc_text(at: datetime) -> str:
+    """Return the time in UTC as ISO 8601 with six decimals, so that texts sort as times do."""
+    return aware(at).astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def micros(at: datetime) -> int:
+    """Return microseconds since the epoch."""
+    return (aware(at) - EPOCH) // timedelta(microseconds=1)
+
+
+def moment(us: int) -> datetime:
+    """Return the time that is so many microseconds after the epoch, in UTC."""
+    return EPOCH + timedelta(microseconds=us)
