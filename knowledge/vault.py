@@ -163,10 +163,10 @@ class Vault:
         asked = clean_path(path)
         try:
             with self._opened(asked) as descriptor:
-                raw, stamp = _read_steadily(descriptor, asked)
+                raw, status = read_steadily(descriptor, asked)
         except OSError as error:
             raise self._refusal(asked, error) from error
-        return FileRead(raw, stamp, revision_of(raw))
+        return FileRead(raw, _stamp(status), revision_of(raw))
 
     def resolve(self, path: str) -> str:
         """Return the real path, relative to the root, of the file or directory that `path` names right now.
@@ -367,7 +367,14 @@ def speakable(path: str) -> str:
     return _UNSPEAKABLE.sub("?", path)
 
 
-def _read_steadily(descriptor: int, asked: str) -> tuple[bytes, Stamp]:
+def read_steadily(descriptor: int, asked: str) -> tuple[bytes, os.stat_result]:
+    """Return the bytes of an open file as they were at one moment, and what the file looked like then.
+
+    Of one that keeps changing: the latest bytes, and what it looked like before they were read.
+
+    Raises:
+        UnreadableDocument: it is larger than `LARGEST_BYTES`.
+    """
     raw, before = b"", os.fstat(descriptor)
     for _ in range(READ_TRIES):
         before = os.fstat(descriptor)
@@ -379,7 +386,7 @@ def _read_steadily(descriptor: int, asked: str) -> tuple[bytes, Stamp]:
         after = os.fstat(descriptor)
         if _stamp(before) == _stamp(after) and len(raw) == after.st_size:
             break
-    return raw, _stamp(before)
+    return raw, before
 
 
 def _read_at_most(descriptor: int, size: int) -> bytes:

@@ -1,0 +1,329 @@
+"""Doing acts: what follows from what is there is written whole, or nothing is, and it is acknowledged when it is on record.
+
+The order of an act: locks; look; intent; stage, exchange, look at what was displaced; check; record. Killed anywhere in
+between, the intent says to whoever comes next what was under way (recovery.py).
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from knowledge.errors import KeepsChanging, OutcomeUnknown
+from knowledge.ledger.ports import Actor, Entry, FileChange, Intent, Ledger
+from knowledge.vault import revision_of
+from knowledge.writing.files import Change, Files, Found, Save, Swap
+from knowledge.writing.guard import NEAR, Lineage, lines_of
+from knowledge.writing.locks import Locks
+from knowledge.writing.model import Act, Contents, Done, Work
+from knowledge.writing.recovery import Recovery, Rejoin
+from knowledge.writing.watch import Watch
+
+T = TypeVar("T")
+
+TRIES = 20
+"""So often somebody may save a page while it is to be written before the caller is told."""
+SERVER = "knowledge-forge"
+RESTORING = "restore"
+
+log = logging.getLogger(__name__)
+
+
+def keep_as_saved(_before: bytes, current: bytes, _after: bytes) -> bytes:
+    """Join nothing: what somebody saved stays as it is."""
+    return current
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun(Generic[T]):
+    """An act about to be written."""
+
+    act: Act[T]
+    work: Work[T]
+    intent: Intent
+    contents: Contents
+
+
+class Acts:
+    """Does acts to the files of one knowledge base, safe against others that do, and against editors that ask nobody.
+
+    `rejoin` puts back what an editor overwrote unknowingly (see recovery.py); run `watch` in the background, so that this is
+    noticed soon. `new_id` names acts.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        ledger: Ledger,
+        locks: Locks,
+        *,
+        now: Callable[[], datetime],
+        rejoin: Rejoin = keep_as_saved,
+        new_id: Callable[[], str] = lambda: secrets.token_hex(8),
+    ) -> None:
+        self._files, self._ledger, self._locks = files, ledger, locks
+        self._now, self._rejoin, self._new_id = now, rejoin, new_id
+        self._lineage = Lineage(ledger)
+        self.recovery = Recovery(files, ledger, locks, rejoin=rejoin, now=now)
+        self._watch = Watch(files, ledger, mend=self.mend, late=self._rejoin_late)
+
+    async def run(self, act: Act[T]) -> Done[T]:
+        """Do the act and return it once it is on record, durably. A caller that goes away meanwhile does not stop it.
+
+        Raises:
+            InvalidPath, UnreadableDocument, UnwritableDocument: nothing was changed.
+            DocumentBusy, KeepsChanging: nothing was changed; what others saved meanwhile is kept.
+            StorageError: the ledger cannot be used; nothing was changed, or (OutcomeUnknown) it is ended later.
+            What `act.work` raises: nothing was changed.
+        """
+        async with self._held(act.paths):
+            with anyio.CancelScope(shield=True):
+                done = await self._done(act)
+        if done.revisions and not done.undone:
+            self._watch.wrote(done.revisions)
+        return done
+
+    async def rehearse(self, act: Act[T]) -> T:
+        """Return the result that the act would have now. Waits for nobody and changes nothing."""
+        seen = await self._look(act.paths)
+        return (await act.work(_contents(seen))).result
+
+    async def mend(self, path: str) -> None:
+        """Look at the page: what somebody saved is in its history, and what they overwrote unknowingly is put back."""
+        async with self._held((path,)):
+            with anyio.CancelScope(shield=True):
+                await self._accounted((path,))
+
+    async def watch(self) -> None:
+        """Look again, for some seconds, at every page that was written here. Runs until it is cancelled."""
+        await self._watch.run()
+
+    @asynccontextmanager
+    async def _held(self, paths: Sequence[str]) -> AsyncIterator[None]:
+        """Hold the pages' locks with no act of a dead process left on them."""
+        names = await anyio.to_thread.run_sync(self.recovery.lock_names, paths)
+        while True:
+            async with self._locks.held(names):
+                left = [intent for intent in await self._ledger.intents() if _touches(intent, paths)]
+                if not left:
+                    yield
+                    return
+            for intent in left:
+                await self.recovery.finish(intent, wait=True)
+
+    async def _done(self, act: Act[T]) -> Done[T]:
+        for _ in range(TRIES):
+            seen = await self._accounted(act.paths)
+            work = await act.work(_contents(seen))
+            done = await self._attempt(act, work, seen)
+            if done is not None:
+                return done
+        raise KeepsChanging(act.paths[0], TRIES)
+
+    async def _look(self, paths: Sequence[str]) -> dict[str, Found]:
+        return await anyio.to_thread.run_sync(lambda: {path: self._files.look(path) for path in paths})
+
+    async def _accounted(self, paths: Sequence[str]) -> Mapping[str, Found]:
+        """Return the pages as they are; what somebody else saved is on record, and what it took away is put back."""
+        for _ in range(TRIES):
+            seen = await self._look(paths)
+            restored = False
+            for path in paths:
+                seen[path], again = await self._account(path, seen[path])
+                restored = restored or again
+            if not restored:
+                return seen
+        raise KeepsChanging(paths[0], TRIES)
+
+    async def _account(self, path: str, found: Found) -> tuple[Found, bool]:
+        """Return the page as it is and on record, and whether something was put back into it."""
+        history = await self._ledger.history(path, limit=NEAR)
+        if not history or found.raw is None or found.revision == history[0].revision:
+            return found, False
+        known = [raw for line in history[:3] if (raw := await self._content(path, line.revision)) is not None]
+        found = await anyio.to_thread.run_sync(self._files.settled, path, found, partial(_half_way, known))
+        if found.raw is None or found.status is None or found.revision == history[0].revision:
+            return found, False
+        saved_at = datetime.fromtimestamp(found.status.st_mtime, UTC)
+        stale = await self._lineage.stale(path, found.raw, saved_at, history)
+        await self._ledger.keep(path, found.raw, how="outside", at=self._now())
+        if stale is None:
+            return found, False
+        joined = self._rejoin(stale.read, found.raw, stale.newest)
+        return found, joined != found.raw and await self._restore(path, found, joined)
+
+    async def _content(self, path: str, revision: str | None) -> bytes | None:
+        return None if revision is None else await self._ledger.content(path, revision)
+
+    async def _restore(self, path: str, found: Found, joined: bytes) -> bool:
+        """Write what an editor overwrote unknowingly, joined with what it saved."""
+        arguments = revision_of(joined)
+
+        async def work(_: Contents) -> Work[None]:
+            return Work({path: joined}, None, source="unknown", outcome="restored")
+
+        act = Act(Actor(SERVER, RESTORING, arguments), (path,), work, intent="put back what a stale save took away")
+        await self._attempt(act, await work({}), {path: found})
+        return True
+
+    async def _attempt(self, act: Act[T], work: Work[T], seen: Mapping[str, Found]) -> Done[T] | None:
+        """Write what `work` says about the pages as seen; None if somebody saved one of them meanwhile."""
+        stray = set(work.contents) - set(seen)
+        if stray:
+            raise ValueError(f"the act changes {min(stray)!r}, which it does not name")
+        changes = [
+            Change(path, seen[path], raw, self._files.staged_name(path), work.moved.get(path))
+            for path, raw in work.contents.items()
+            if raw != seen[path].raw
+        ]
+        if not changes:
+            return await self._noted(act, work, seen)
+        at = self._now()
+        entry = _entry(act, work, changes, at)
+        begun = _Begun(act, work, Intent(self._new_id(), at, entry), {change.path: change.raw for change in changes})
+        states = {raw for change in changes for raw in (change.seen.raw, change.raw) if raw is not None}
+        await self._ledger.intend(begun.intent, list(states))
+        with self._files.begin(changes) as swap:
+            return await self._carry_out(begun, swap)
+
+    async def _noted(self, act: Act[T], work: Work[T], seen: Mapping[str, Found]) -> Done[T]:
+        """Put on record what an act found that writes nothing: contradictions, or support for what the pages say."""
+        record = None
+        if work.contradictions or work.record:
+            entry = _entry(act, work, (), self._now())
+            same = [(path, seen[path].revision) for path in work.origins if work.record and seen[path].revision]
+            changes = tuple(FileChange(path, revision, revision) for path, revision in same)
+            origins = {path: work.origins[path] for path, _ in same}
+            record = await self._ledger.commit(replace(entry, changes=changes, origins=origins))
+        return Done(work.result, {}, record)
+
+    async def _carry_out(self, begun: _Begun[T], swap: Swap) -> Done[T] | None:
+        try:
+            saves = await anyio.to_thread.run_sync(swap.make)
+        except BaseException:
+            await self._give_up(begun, swap)
+            raise
+        if saves is not None:
+            await self._keep(saves, swap)
+            await self._ledger.drop(begun.intent.id)
+            return None
+        try:
+            wrong = await begun.act.check(begun.contents) if begun.act.check else ()
+            if wrong:
+                return await self._undone(begun, swap, wrong)
+            record = await self._ledger.commit(begun.intent.entry, intent_id=begun.intent.id)
+        except OutcomeUnknown:
+            swap.leave()  # whoever comes next sees in the ledger whether it is on record
+            raise
+        except BaseException:
+            await self._keep(await anyio.to_thread.run_sync(swap.undo_what_can_be), swap)
+            await self._give_up(begun, swap)
+            raise
+        self._watch.take(swap.displaced())
+        revisions = {change.path: change.after for change in begun.intent.entry.changes}
+        await anyio.to_thread.run_sync(swap.close)
+        return Done(begun.work.result, revisions, record)
+
+    async def _undone(self, begun: _Begun[T], swap: Swap, wrong: Sequence[str]) -> Done[T]:
+        """Take the act back and put on record that it was."""
+        await self._keep(await anyio.to_thread.run_sync(swap.undo), swap)
+        entry = begun.intent.entry
+        changes = tuple(replace(change, after=change.before, moved_from=None) for change in entry.changes)
+        undone = replace(entry, changes=changes, outcome="undone", origins={}, contradictions=())
+        record = await self._ledger.commit(undone, intent_id=begun.intent.id)
+        revisions = {change.path: change.before for change in entry.changes}
+        return Done(begun.work.result, revisions, record, tuple(wrong))
+
+    async def _keep(self, saves: Sequence[Save], swap: Swap) -> None:
+        """Keep what somebody saved and what now lies beside their newer save only."""
+        try:
+            for save in saves:
+                await self._ledger.keep(save.path, save.raw, how="outside", at=self._now())
+        except BaseException:
+            swap.leave()
+            raise
+
+    async def _give_up(self, begun: _Begun[T], swap: Swap) -> None:
+        """Forget an act that did not happen, unless something of it could not be taken back: then it is mended later."""
+        if swap.taken_back:
+            try:
+                await self._ledger.drop(begun.intent.id)
+            except Exception:  # the reason why the act failed is what the caller has to hear
+                log.warning("cannot drop the act %s; the next to write there does", begun.intent.id, exc_info=True)
+
+    async def _rejoin_late(self, path: str, before: str | None, save: bytes) -> None:
+        """Keep what an editor wrote into a file that was the page until just now, and join it with what the page is."""
+        async with self._held((path,)):
+            with anyio.CancelScope(shield=True):
+                seen = (await self._accounted((path,)))[path]
+                read = await self._read_before(path, before, save)
+                await self._ledger.keep(path, save, how="outside", at=self._now())
+                if seen.raw is not None and read is not None:
+                    joined = self._rejoin(read, save, seen.raw)
+                    if joined != seen.raw:
+                        await self._restore(path, seen, joined)
+
+    async def _read_before(self, path: str, before: str | None, save: bytes) -> bytes | None:
+        """Return the state that a late save was made from."""
+        half = await self._content(path, before)
+        if half is not None and len(half) < len(save) and save.startswith(half):
+            return half  # it had been caught half-way
+        history = await self._ledger.history(path, limit=NEAR)
+        return await self._content(path, await self._lineage.read_before(path, save, history))
+
+
+def _contents(seen: Mapping[str, Found]) -> Contents:
+    return {path: found.raw for path, found in seen.items()}
+
+
+def _touches(intent: Intent, paths: Sequence[str]) -> bool:
+    return not {change.path for change in intent.entry.changes}.isdisjoint(paths)
+
+
+def _half_way(known: Sequence[bytes], raw: bytes) -> bool:
+    """Return whether the bytes could be the beginning of one of these states, or of anything: nothing at all."""
+    return not raw or any(len(raw) < len(state) and state.startswith(raw) for state in known)
+
+
+def _entry(act: Act[T], work: Work[T], changes: Sequence[Change], at: datetime) -> Entry:
+    return Entry(
+        at=at,
+        actor=act.actor,
+        changes=tuple(_file_change(change, work.moved.get(change.path)) for change in changes),
+        source=work.source,
+        confidence=work.confidence,
+        proposal=act.proposal,
+        decision=act.decision,
+        intent=act.intent,
+        outcome=work.outcome,
+        origins=_origins(work, changes),
+        contradictions=work.contradictions,
+    )
+
+
+def _origins(work: Work[T], changes: Sequence[Change]) -> Mapping[str, Any]:
+    left = {change.path for change in changes if change.raw is not None}
+    return {path: origins for path, origins in work.origins.items() if path in left}
+
+
+def _file_change(change: Change, moved_from: str | None) -> FileChange:
+    before, after = Counter(lines_of(change.seen.raw or b"")), Counter(lines_of(change.raw or b""))
+    return FileChange(
+        path=change.path,
+        before=change.seen.revision,
+        after=None if change.raw is None else revision_of(change.raw),
+        staged=change.staged,
+        moved_from=moved_from,
+        lines_added=(after - before).total(),
+        lines_removed=(before - after).total(),
+    )

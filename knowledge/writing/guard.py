@@ -1,0 +1,118 @@
+"""Saves from stale buffers: an editor that read a page before our write and saves it afterwards takes our write away.
+
+Which state a save was made from is read off its lines: of the states that the page had, it is the one that differs least.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from knowledge.ledger.ports import Ledger, Revision
+
+STALE_S = 2.0
+"""A save that comes later than this after our newest write is what somebody wanted, whatever they had read."""
+NEAR = 24
+"""So many states are looked at first; more only while the nearest is among the oldest of them."""
+MOST_STATES = 2000
+MOST_COUNTED = 400
+
+Lines = Mapping[bytes, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """What a save did not know of: it was made from `read`, and our newest write is `newest`."""
+
+    read: bytes
+    newest: bytes
+
+
+def lines_of(raw: bytes) -> Lines:
+    """Return how often each line is there; line ends, blanks at the end of lines and empty lines do not count."""
+    found = Counter(line.rstrip() for line in raw.splitlines())
+    del found[b""]
+    return found
+
+
+def distance(one: Lines, other: Lines) -> int:
+    """Return how many lines are in one of them only."""
+    shared = sum(min(count, other[line]) for line, count in one.items() if line in other)
+    return sum(one.values()) + sum(other.values()) - 2 * shared
+
+
+def nearest(save: Lines, states: Sequence[Lines]) -> int:
+    """Return the index of the state that the save differs least from, the first of equals."""
+    return min(range(len(states)), key=lambda index: distance(save, states[index]))
+
+
+class Lineage:
+    """The states that pages had, as the ledger keeps them; their lines are counted once."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._counted: OrderedDict[tuple[str, str], Lines] = OrderedDict()
+
+    async def stale(self, path: str, raw: bytes, saved_at: datetime, history: Sequence[Revision]) -> Stale | None:
+        """Return what the save `raw` did not know of; None for one that was made from our newest write, or long after it.
+
+        `history` are the newest lines of the page's history, newest first.
+        """
+        ours = next((line for line in history if line.how == "written"), None)
+        if ours is None or ours.revision is None or abs((saved_at - ours.at).total_seconds()) > STALE_S:
+            return None
+        read = await self.read_before(path, raw, history)
+        if read is None or not _is_older(read, ours, history):
+            return None
+        before, newest = await self._ledger.content(path, read), await self._ledger.content(path, ours.revision)
+        return None if before is None or newest is None else Stale(before, newest)
+
+    async def read_before(self, path: str, raw: bytes, history: Sequence[Revision]) -> str | None:
+        """Return the revision of the state that `raw` was most likely made from; None if no state is known."""
+        save, looked_at = lines_of(raw), 0
+        best, least, found_at = None, 0, 0
+        revisions = _states(history)
+        while revisions:
+            for place, revision in enumerate(revisions, looked_at):
+                lines = await self._lines(path, revision)
+                apart = None if lines is None else distance(save, lines)
+                if apart is not None and (best is None or apart < least):
+                    best, least, found_at = revision, apart, place
+            looked_at += len(revisions)
+            if best is None or found_at < looked_at - NEAR // 2 or looked_at >= MOST_STATES:
+                break
+            history = await self._ledger.history(path, limit=NEAR * 4, before=history[-1].id)
+            revisions = _states(history)
+        return best if best is not None and await self._akin(path, save, best) else None
+
+    async def _akin(self, path: str, save: Lines, revision: str) -> bool:
+        """Return whether enough is in common to say that one was made from the other: a page that was emptied comes from none."""
+        state = await self._lines(path, revision) or {}
+        shared = sum(state.values()) + sum(save.values()) - distance(save, state)
+        return shared >= min(sum(state.values()), sum(save.values())) > 0
+
+    async def _lines(self, path: str, revision: str) -> Lines | None:
+        known = self._counted.get((path, revision))
+        if known is None:
+            raw = await self._ledger.content(path, revision)
+            if raw is None:
+                return None
+            known = self._counted[path, revision] = lines_of(raw)
+            if len(self._counted) > MOST_COUNTED:
+                self._counted.popitem(last=False)
+        self._counted.move_to_end((path, revision))
+        return known
+
+
+def _states(history: Sequence[Revision]) -> list[str]:
+    """Return the revisions that a page had, newest first, each once."""
+    both = [revision for line in history for revision in (line.revision, line.before) if revision is not None]
+    return list(dict.fromkeys(both))
+
+
+def _is_older(read: str, ours: Revision, history: Sequence[Revision]) -> bool:
+    """Return whether the state `read` was there only before our newest write."""
+    since = [line.revision for line in history if line.id >= ours.id]
+    return read not in since

@@ -1,0 +1,153 @@
+"""One writer of a page at a time, whichever process it is in; a lock dies with its holder.
+
+A lock is the system's lock on an empty file in the state directory. Pages share a fixed number of such files, so the folder
+does not grow and nothing has to be removed; two pages with one file merely wait for each other for some milliseconds.
+Before each stands a gate: who waits for the lock holds the gate, so who just gave the lock back comes after those who wait.
+Waiting costs no thread: it is asked again every millisecond.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+
+from knowledge.errors import DocumentBusy
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _try(file: int) -> bool:
+        try:
+            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+else:
+    import fcntl
+
+    def _try(file: int) -> bool:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+SLOTS = 1024
+LONGEST_WAIT_S = 15.0
+AT_THE_LOCK_S, AT_THE_GATE_S = 0.001, 0.003
+
+
+class Locks:
+    """The locks of one knowledge base, in `folder` of its state directory."""
+
+    def __init__(self, folder: Path, *, longest_wait_s: float = LONGEST_WAIT_S) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._folder, self._longest_wait_s = folder, longest_wait_s
+        self._queues: dict[int, tuple[anyio.Lock, int]] = {}
+
+    @asynccontextmanager
+    async def held(self, paths: Iterable[str]) -> AsyncIterator[None]:
+        """Hold the locks of these pages, taken in one order everywhere, so that nobody waits for each other.
+
+        Raises:
+            DocumentBusy: others kept one for too long; none is held then.
+        """
+        wanted: dict[int, str] = {}
+        for path in sorted(paths):
+            wanted.setdefault(slot_of(path), path)
+        taken: list[tuple[int, int]] = []
+        try:
+            for slot in sorted(wanted):
+                taken.append((slot, await self._take(slot, wanted[slot], wait=True)))  # noqa: PERF401  those taken are given back
+            yield
+        finally:
+            self._give_back(taken)
+
+    @asynccontextmanager
+    async def held_if_free(self, paths: Iterable[str]) -> AsyncIterator[bool]:
+        """Hold all of these locks if nobody holds any of them; says whether that is so."""
+        taken: list[tuple[int, int]] = []
+        try:
+            for slot in sorted({slot_of(path) for path in paths}):
+                file = await self._take(slot, "", wait=False)
+                if file < 0:
+                    yield False
+                    return
+                taken.append((slot, file))
+            yield True
+        finally:
+            self._give_back(taken)
+
+    async def _take(self, slot: int, path: str, *, wait: bool) -> int:
+        """Return the open file whose lock is ours now; -1 if it is not free and we do not wait."""
+        queue, users = self._queues.get(slot, (anyio.Lock(), 0))
+        self._queues[slot] = queue, users + 1
+        try:
+            if not wait:
+                queue.acquire_nowait()
+                return self._take_now(slot)
+            with anyio.fail_after(self._longest_wait_s):
+                await queue.acquire()
+                return await self._wait_for(slot)
+        except anyio.WouldBlock:
+            return self._left(slot)
+        except TimeoutError:
+            self._left(slot)
+            raise DocumentBusy(path, self._longest_wait_s) from None
+        except BaseException:
+            self._left(slot)
+            raise
+
+    def _left(self, slot: int) -> int:
+        """Forget the queue in this process once nobody uses it."""
+        queue, users = self._queues[slot]
+        if queue.statistics().owner == anyio.get_current_task():
+            queue.release()
+        if users == 1:
+            del self._queues[slot]
+        else:
+            self._queues[slot] = queue, users - 1
+        return -1
+
+    def _take_now(self, slot: int) -> int:
+        lock = self._open(slot, "lock")
+        if _try(lock):
+            return lock
+        os.close(lock)
+        return self._left(slot)
+
+    async def _wait_for(self, slot: int) -> int:
+        gate = self._open(slot, "gate")
+        try:
+            while not _try(gate):  # noqa: ASYNC110  another process gives it back, which sets no event here
+                await anyio.sleep(AT_THE_GATE_S)
+            lock = self._open(slot, "lock")
+            try:
+                while not _try(lock):  # noqa: ASYNC110  likewise
+                    await anyio.sleep(AT_THE_LOCK_S)
+            except BaseException:
+                os.close(lock)
+                raise
+            return lock
+        finally:
+            os.close(gate)
+
+    def _open(self, slot: int, kind: str) -> int:
+        return os.open(self._folder / f"{slot:03x}.{kind}", os.O_RDWR | os.O_CREAT, 0o600)
+
+    def _give_back(self, taken: list[tuple[int, int]]) -> None:
+        for slot, file in reversed(taken):
+            os.close(file)
+            self._left(slot)
+
+
+def slot_of(path: str) -> int:
+    """Return which of the lock files is the page's."""
+    return int.from_bytes(hashlib.blake2b(path.encode("utf-8", "surrogateescape"), digest_size=4).digest()) % SLOTS

@@ -1,0 +1,165 @@
+"""Looking again at pages that were just written: an editor may have had them open."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from time import monotonic
+from typing import NamedTuple
+
+import anyio
+import anyio.to_thread
+
+from knowledge.errors import KnowledgeError
+from knowledge.ledger.ports import Ledger
+from knowledge.writing.files import Displaced, Files
+
+LOOKS_S = (0.05, 0.15, 0.4, 0.9, 1.6, 2.5)
+"""When a page is looked at again after it was last written here."""
+DOUBT_S = 0.02
+"""What nobody knows may be an act of another process that is not on record yet: asked again so much later."""
+LET_GO_S = 2.0
+"""How long a file that was a page stays open: an editor that had it open has written by then."""
+MOST_HELD = 128
+
+log = logging.getLogger(__name__)
+
+LateSave = Callable[[str, str | None, bytes], Awaitable[None]]
+"""Told of a page's path, the revision of a file that it was until just now, and what somebody wrote into that file since."""
+
+
+@dataclass
+class _Page:
+    written_at: float
+    next_at: float
+    known: str | None = None
+    doubted: str | None = None
+
+
+class _Held(NamedTuple):
+    until: float
+    file: Displaced
+
+
+class _Late(NamedTuple):
+    path: str
+    before: str | None
+    save: bytes
+
+
+class Watch:
+    """What one process looks at again: pages that it wrote, and the files that they were before."""
+
+    def __init__(self, files: Files, ledger: Ledger, *, mend: Callable[[str], Awaitable[None]], late: LateSave) -> None:
+        self._files, self._ledger = files, ledger
+        self._mend, self._late = mend, late
+        self._pages: dict[str, _Page] = {}
+        self._held: list[_Held] = []
+        self._more = anyio.Event()
+        self._running = False
+
+    def wrote(self, paths: Iterable[str]) -> None:
+        """Look at these pages for some seconds from now on."""
+        if not self._running:
+            return
+        now = monotonic()
+        for path in paths:
+            page = self._pages.setdefault(path, _Page(now, now + LOOKS_S[0]))
+            page.written_at, page.next_at = now, min(page.next_at, now + LOOKS_S[0])
+        self._more.set()
+
+    def take(self, files: Sequence[Displaced]) -> None:
+        """Look at these files for some seconds, and close them then."""
+        now = monotonic()
+        self._held.extend(_Held(now + LET_GO_S, file) for file in files)
+        if not self._running:
+            self._let_go(self._held)
+        self._more.set()
+
+    async def run(self) -> None:
+        """Look until cancelled; then look a last time."""
+        self._running = True
+        try:
+            while True:
+                await self._until_due()
+                await self._look_at_pages()
+                await self._look_at_held(all_=False)
+        finally:
+            self._running = False
+            with anyio.CancelScope(shield=True):
+                await self._look_at_held(all_=True)
+                await self._look_at_pages(all_=True)
+
+    async def _until_due(self) -> None:
+        """Wait until something is to be looked at."""
+        if not self._pages and not self._held:
+            await self._more.wait()
+        self._more = anyio.Event()
+        now = monotonic()
+        due = min((page.next_at for page in self._pages.values()), default=now + LOOKS_S[0])
+        # Files that are held are cheap to look at, and a person waits for what they have saved.
+        await anyio.sleep(max(0.0, min(due - now, LOOKS_S[0])))
+
+    async def _look_at_pages(self, *, all_: bool = False) -> None:
+        for path, page in list(self._pages.items()):
+            now = monotonic()
+            if all_ or page.next_at <= now:
+                try:
+                    await self._look_at(path, page)
+                except KnowledgeError:
+                    log.warning("cannot look again at %s", path, exc_info=True)
+                page.next_at = _next(page, monotonic())
+                if page.next_at == 0:
+                    self._pages.pop(path, None)
+
+    async def _look_at(self, path: str, page: _Page) -> None:
+        found = await anyio.to_thread.run_sync(self._files.look, path)
+        if found.revision is None or found.revision == page.known:
+            return
+        history = await self._ledger.history(path, limit=1)
+        if history and history[0].revision == found.revision:
+            page.known, page.doubted = found.revision, None
+        elif page.doubted == found.revision or not self._running:
+            page.doubted = None
+            await self._mend(path)
+        else:
+            page.doubted = found.revision
+
+    async def _look_at_held(self, *, all_: bool) -> None:
+        held, now = self._held, monotonic()
+        over = len(held) - MOST_HELD
+        ending = [one for number, one in enumerate(held) if all_ or one.until <= now or number < over]
+        self._held = [one for one in held if one not in ending]
+        late = await anyio.to_thread.run_sync(_written_late, held, ending) if held else []
+        for one in late:
+            try:
+                await self._late(*one)
+            except KnowledgeError:
+                log.warning("cannot join what was saved late at %s", one.path, exc_info=True)
+        self._let_go(ending)
+
+    def _let_go(self, held: Iterable[_Held]) -> None:
+        for one in list(held):
+            one.file.close()
+            if one in self._held:
+                self._held.remove(one)
+
+
+def _next(page: _Page, now: float) -> float:
+    """Return when the page is to be looked at again; 0 when that was the last time."""
+    if page.doubted is not None:
+        return now + DOUBT_S
+    left = [page.written_at + look_s for look_s in LOOKS_S if page.written_at + look_s > now]
+    return max(left[0], now + LOOKS_S[0]) if left else 0
+
+
+def _written_late(held: Sequence[_Held], ending: Sequence[_Held]) -> list[_Late]:
+    found = []
+    for one in held:
+        before = one.file.revision
+        # The clocks of file systems tick slowly: at the end bytes are compared, whatever the time of the last change says.
+        save = one.file.written(thoroughly=one in ending)
+        if save is not None:
+            found.append(_Late(one.file.path, before, save))
+    return found
