@@ -1,0 +1,116 @@
+"""Which parts of a sequence are still which, after somebody edited it. Pure.
+
+Equal parts are matched first, then, between two matches, those that are most alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from knowledge.merge.lines import matches
+
+ALIKE = 0.4
+"""Share of words that two texts must have in common to be taken for two versions of one."""
+MOST_PAIRS = 4_096
+"""Pairs between two matches that are compared one by one."""
+LOOKED_AT = 4_000
+"""Characters at either end of a text that count for its likeness."""
+
+_WORDS = re.compile(r"[\u2e80-\U0003ffff]|[^\W\u2e80-\U0003ffff]+")
+BODY = 7
+"""The level of what is no heading: below all of them."""
+
+
+class Node(NamedTuple):
+    """A part of a sequence: a block of a document, an item of a list, a row of a table.
+
+    `text` ends with a line end. `gap` are the blank lines after it, None at the end of the sequence. `key` is what it is
+    recognised by, its text without what does not count. `level` is a heading's.
+    """
+
+    kind: str
+    text: str
+    gap: str | None
+    key: str
+    line: int = 0
+    section: tuple[str, ...] = ()
+    level: int = BODY
+
+
+Likeness = Callable[[Node, Node], float]
+
+
+def words(text: str) -> frozenset[str]:
+    """Return what `text` is made of, for telling how alike two texts are."""
+    if len(text) > 2 * LOOKED_AT:
+        text = text[:LOOKED_AT] + text[-LOOKED_AT:]
+    return frozenset(_WORDS.findall(text.lower()))
+
+
+def likeness(one: Node, other: Node) -> float:
+    """Return how alike two parts are, 0..1; parts of different kinds are not."""
+    if one.kind != other.kind:
+        return 0.0
+    mine, yours = words(one.key), words(other.key)
+    if not mine or not yours:
+        return 0.0
+    return 2 * len(mine & yours) / (len(mine) + len(yours))
+
+
+def align(base: Sequence[Node], side: Sequence[Node], alike: Likeness = likeness) -> list[int]:
+    """Return for each part of `base` the index of what it is in `side`, -1 for what is gone; increasing."""
+    found = [-1] * len(base)
+    start = first = 0
+    same = matches([(node.kind, node.key) for node in base], [(node.kind, node.key) for node in side])
+    for x, y in [*same, (len(base), len(side))]:
+        if start < x and first < y:
+            for i, j in _most_alike(base[start:x], side[first:y], alike):
+                found[start + i] = first + j
+        if x < len(base):
+            found[x] = y
+        start, first = x + 1, y + 1
+    _renamed(base, side, found)
+    return found
+
+
+def _most_alike(base: Sequence[Node], side: Sequence[Node], alike: Likeness) -> list[tuple[int, int]]:
+    """Return the pairs in order whose likenesses add up to the most."""
+    n, m = len(base), len(side)
+    if n * m > MOST_PAIRS:
+        return _alike_in_place(base, side, alike)
+    score = [[alike(one, other) for other in side] for one in base]
+    best = [[0.0] * (m + 1) for _ in range(n + 1)]
+    for i in range(n - 1, -1, -1):
+        for j in range(m - 1, -1, -1):
+            paired = best[i + 1][j + 1] + score[i][j] if score[i][j] >= ALIKE else 0.0
+            best[i][j] = max(paired, best[i + 1][j], best[i][j + 1])
+    found: list[tuple[int, int]] = []
+    i = j = 0
+    while i < n and j < m:
+        if score[i][j] >= ALIKE and best[i][j] == best[i + 1][j + 1] + score[i][j]:
+            found.append((i, j))
+            i, j = i + 1, j + 1
+        elif best[i][j] == best[i + 1][j]:
+            i += 1
+        else:
+            j += 1
+    return found
+
+
+def _alike_in_place(base: Sequence[Node], side: Sequence[Node], alike: Likeness) -> list[tuple[int, int]]:
+    """Return what is alike at the same distance from the beginning: the rewriting of much, looked at in one pass."""
+    return [(at, at) for at in range(min(len(base), len(side))) if alike(base[at], side[at]) >= ALIKE]
+
+
+def _renamed(base: Sequence[Node], side: Sequence[Node], found: list[int]) -> None:
+    """Match headings that say something else now, but stand over what they stood over."""
+    taken = set(found)
+    for at, node in enumerate(base[:-1]):
+        if found[at] < 0 and node.kind == "heading" and found[at + 1] > 0:
+            before = found[at + 1] - 1
+            other = side[before]
+            if before not in taken and other.kind == "heading" and other.level == node.level:
+                found[at] = before
+                taken.add(before)

@@ -1,0 +1,251 @@
+"""What became of a sequence, and joining what two sides made of it. Pure, and close to linear whatever comes in.
+
+Sequences are of lines, or of anything else that can be compared by a key. Anchors first (keys that stand once on either
+side, in their longest common order), then the shortest edit between two anchors; where that would take long, equal keys in
+order of appearance.
+
+Source: Myers, An O(ND) Difference Algorithm (1986); Bram Cohen's patience diff; Khanna, Kunal, Pierce, A Formal
+Investigation of Diff3 (2007).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from typing import NamedTuple
+
+MOST_STEPS = 60_000
+"""Steps of the exact search between two anchors before the quick way is taken."""
+
+
+class Hunk(NamedTuple):
+    """`base[start:end]` became `side[first:last]`."""
+
+    start: int
+    end: int
+    first: int
+    last: int
+
+
+class Part(NamedTuple):
+    """A stretch of a joined sequence. With a clash `lines` are ours, and the base and the other side are there to see."""
+
+    lines: Sequence[str]
+    clash: bool = False
+    base: Sequence[str] = ()
+    theirs: Sequence[str] = ()
+
+
+def matches(base: Sequence[Hashable], side: Sequence[Hashable]) -> list[tuple[int, int]]:
+    """Return pairs of indexes of equal elements, increasing on both sides."""
+    ids: dict[Hashable, int] = {}
+    a = [ids.setdefault(key, len(ids)) for key in base]
+    b = [ids.setdefault(key, len(ids)) for key in side]
+    found: list[tuple[int, int]] = []
+    work = [Hunk(0, len(a), 0, len(b))]
+    while work:
+        low, high, first, last = work.pop()
+        while low < high and first < last and a[low] == b[first]:
+            found.append((low, first))
+            low, first = low + 1, first + 1
+        while low < high and first < last and a[high - 1] == b[last - 1]:
+            high, last = high - 1, last - 1
+            found.append((high, last))
+        if low == high or first == last:
+            continue
+        left = Hunk(low, high, first, last)
+        anchors = _anchors(a, b, left)
+        if not anchors:
+            found += _between(a, b, left)
+            continue
+        for x, y in [*anchors, (high, last)]:
+            work.append(Hunk(low, x, first, y))
+            low, first = x + 1, y + 1
+        found += anchors
+    found.sort()
+    return found
+
+
+def hunks(base: Sequence[Hashable], side: Sequence[Hashable]) -> list[Hunk]:
+    """Return where `side` differs from `base`, in order."""
+    return hunks_of(matches(base, side), len(base), len(side))
+
+
+def hunks_of(pairs: Sequence[tuple[int, int]], length: int, other: int) -> list[Hunk]:
+    """Return what lies between matched `pairs` of two sequences of these lengths."""
+    found: list[Hunk] = []
+    start = first = 0
+    for x, y in [*pairs, (length, other)]:
+        if x > start or y > first:
+            found.append(Hunk(start, x, first, y))
+        start, first = x + 1, y + 1
+    return found
+
+
+def merge_lines(base: Sequence[str], ours: Sequence[str], theirs: Sequence[str], *, strict: bool = False) -> list[Part]:
+    """Return what both sides made of `base`, in stretches; where they made different things of the same lines, a clash.
+
+    Edits that only touch are joined: what is inserted before or after lines that the other side changed, and changes of
+    neighbouring lines. Of two insertions at one place both stay, ours first, what is in both of them once. `strict` wants
+    an unchanged line between edits of two sides.
+    """
+    mine, other = hunks(base, ours), hunks(base, theirs)
+    parts: list[Part] = []
+    at = x = y = 0
+    while x < len(mine) or y < len(other):
+        left, right = x, y
+        if y == len(other) or (x < len(mine) and mine[x][:2] <= other[y][:2]):
+            low, high, x = mine[x].start, mine[x].end, x + 1
+        else:
+            low, high, y = other[y].start, other[y].end, y + 1
+        while True:
+            if x < len(mine) and _meets(low, high, mine[x], strict=strict):
+                high, x = max(high, mine[x].end), x + 1
+            elif y < len(other) and _meets(low, high, other[y], strict=strict):
+                high, y = max(high, other[y].end), y + 1
+            else:
+                break
+        if low > at:
+            parts.append(Part(base[at:low]))
+        mine_now = _slice(ours, mine[left:x], low, high)
+        other_now = _slice(theirs, other[right:y], low, high)
+        parts.append(_joined(base[low:high], mine_now, other_now, strict=strict))
+        at = high
+    if at < len(base):
+        parts.append(Part(base[at:]))
+    return parts
+
+
+def clean(parts: Iterable[Part]) -> list[str] | None:
+    """Return the joined sequence, None if anything clashes."""
+    lines: list[str] = []
+    for part in parts:
+        if part.clash:
+            return None
+        lines += part.lines
+    return lines
+
+
+def union(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
+    """Return two insertions at one place as one: what both have once, otherwise ours before theirs."""
+    found: list[str] = []
+    start = first = 0
+    for x, y in [*matches(ours, theirs), (len(ours), len(theirs))]:
+        found += ours[start:x]
+        found += theirs[first:y]
+        found += ours[x : x + 1]
+        start, first = x + 1, y + 1
+    return found
+
+
+def _meets(low: int, high: int, hunk: Hunk, *, strict: bool) -> bool:
+    """Return whether `hunk`, which begins no earlier, changes what `base[low:high]` is of; insertions at one place meet."""
+    return hunk.start < high or (hunk.start == high and (strict or low == high == hunk.end))
+
+
+def _slice(side: Sequence[str], changed: Sequence[Hunk], low: int, high: int) -> Sequence[str] | None:
+    """Return what a side has for `base[low:high]`, given its hunks in there; None without any."""
+    if not changed:
+        return None
+    return side[changed[0].first - (changed[0].start - low) : changed[-1].last + (high - changed[-1].end)]
+
+
+def _joined(base: Sequence[str], ours: Sequence[str] | None, theirs: Sequence[str] | None, *, strict: bool) -> Part:
+    """Return what becomes of `base`; None is a side that left it alone."""
+    if ours is None or theirs is None:
+        return Part(ours if ours is not None else theirs or ())
+    if ours == theirs:
+        return Part(ours)
+    if not base and not strict:
+        return Part(union(ours, theirs))
+    return Part(ours, clash=True, base=base, theirs=theirs)
+
+
+def _anchors(a: Sequence[int], b: Sequence[int], within: Hunk) -> list[tuple[int, int]]:
+    """Return the keys that stand once on either side, as index pairs, in their longest common order."""
+    low, high, first, last = within
+    here, there = Counter(a[low:high]), Counter(b[first:last])
+    where = {key: at for at, key in enumerate(b[first:last], first) if there[key] == 1}
+    return _increasing([(x, where[a[x]]) for x in range(low, high) if here[a[x]] == 1 and a[x] in where])
+
+
+def _increasing(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the longest run of `pairs`, sorted by their first, whose seconds increase."""
+    tails: list[int] = []
+    ends: list[int] = []
+    before: list[int] = []
+    for number, (_, y) in enumerate(pairs):
+        at = bisect_left(tails, y)
+        before.append(ends[at - 1] if at else -1)
+        if at == len(tails):
+            tails.append(y)
+            ends.append(number)
+        else:
+            tails[at], ends[at] = y, number
+    found: list[tuple[int, int]] = []
+    number = ends[-1] if ends else -1
+    while number >= 0:
+        found.append(pairs[number])
+        number = before[number]
+    return found[::-1]
+
+
+def _between(a: Sequence[int], b: Sequence[int], within: Hunk) -> list[tuple[int, int]]:
+    """Return matches of two stretches without anchors: those of a shortest edit, or quick ones where that is far."""
+    low, high, first, last = within
+    exact = _shortest(a[low:high], b[first:last])
+    found = exact if exact is not None else _in_order_of_appearance(a[low:high], b[first:last])
+    return [(low + x, first + y) for x, y in found]
+
+
+def _shortest(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]] | None:
+    """Return the matches of a shortest edit from `a` to `b`, None if it takes too many steps to find. Source: Myers, section 4."""
+    n, m = len(a), len(b)
+    best = {1: 0}
+    trace: list[dict[int, int]] = []
+    for d in range(n + m + 1):
+        if d * d > MOST_STEPS:
+            return None
+        trace.append(best)
+        now: dict[int, int] = {}
+        for k in range(-d, d + 1, 2):
+            x = best[k + 1] if k == -d or (k != d and best[k - 1] < best[k + 1]) else best[k - 1] + 1
+            y = x - k
+            while x < n and y < m and a[x] == b[y]:
+                x, y = x + 1, y + 1
+            now[k] = x
+            if x >= n and y >= m:
+                return _walked_back(trace, d, n, m)
+        best = now
+    return None
+
+
+def _walked_back(trace: Sequence[dict[int, int]], d: int, x: int, y: int) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    for depth in range(d, -1, -1):
+        best = trace[depth]
+        k = x - y
+        came = k + 1 if k == -depth or (k != depth and best[k - 1] < best[k + 1]) else k - 1
+        before_x = best[came]
+        before_y = before_x - came
+        while x > before_x and y > before_y and x > 0 and y > 0:
+            x, y = x - 1, y - 1
+            found.append((x, y))
+        x, y = before_x, before_y
+    return found[::-1]
+
+
+def _in_order_of_appearance(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:
+    places: dict[tuple[int, int], int] = {}
+    seen: Counter[int] = Counter()
+    for y, key in enumerate(b):
+        places[key, seen[key]] = y
+        seen[key] += 1
+    seen.clear()
+    pairs: list[tuple[int, int]] = []
+    for x, key in enumerate(a):
+        if (y := places.get((key, seen[key]), -1)) >= 0:
+            pairs.append((x, y))
+        seen[key] += 1
+    return _increasing(pairs)

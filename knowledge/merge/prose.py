@@ -1,0 +1,100 @@
+"""Joining two versions of one block of text: by lines, and within a line by sentences and words. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+from knowledge.merge.cut import bare, blocks_of, split_lines
+from knowledge.merge.lines import clean, hunks, merge_lines
+
+APART = 3
+"""Unchanged words that must lie between edits of two sides within one sentence."""
+
+_SENTENCES = re.compile(
+    r"[^.!?\u3002\uff01\uff1f]*(?:[.!?]+[\"')\]*_]*(?:\s+|$)|[\u3002\uff01\uff1f]+\s*|[.!?]+)|[^.!?\u3002\uff01\uff1f]+$"
+)
+_WORDS = re.compile(r"\s+|[\u2e80-\U0003ffff]|[^\s\u2e80-\U0003ffff]+")
+
+
+def joined_text(base: str, ours: str, theirs: str) -> str | None:
+    """Return what both sides made of a paragraph, None if they changed the same words."""
+    b, o, t = split_lines(base), split_lines(ours), split_lines(theirs)
+    joined: list[str] = []
+    for part in merge_lines(b, o, t):
+        if not part.clash:
+            joined += part.lines
+            continue
+        # Lines that were broken anew cannot be told apart any more.
+        if not len(part.base) == len(part.lines) == len(part.theirs):
+            return None
+        for one, mine, other in zip(part.base, part.lines, part.theirs, strict=True):
+            line = joined_line(one, mine, other)
+            if line is None:
+                return None
+            joined.append(line)
+    return "".join(joined)
+
+
+def joined_line(base: str, ours: str, theirs: str) -> str | None:
+    """Return what both sides made of one line, if they changed different sentences or words well apart; else None."""
+    if ours in (base, theirs):
+        return theirs
+    if theirs == base:
+        return ours
+    sentences = [_SENTENCES.findall(text) for text in (base, ours, theirs)]
+    found: list[str] = []
+    for part in merge_lines(*sentences, strict=False):
+        if not part.clash and (part.base or not _both_added(part.lines, ours, theirs)):
+            found += part.lines
+            continue
+        words = _joined_words("".join(part.base), "".join(part.lines), "".join(part.theirs))
+        if words is None:
+            return None
+        found.append(words)
+    return "".join(found)
+
+
+def _both_added(added: Sequence[str], ours: str, theirs: str) -> bool:
+    """Return whether sentences came from both sides at one place, which leaves their order open."""
+    return any(text not in ours for text in added) and any(text not in theirs for text in added)
+
+
+def _joined_words(base: str, ours: str, theirs: str) -> str | None:
+    b, o, t = (_WORDS.findall(text) for text in (base, ours, theirs))
+    mine, other = hunks(b, o), hunks(b, t)
+    spans = sorted([(h.start, h.end, 0) for h in mine] + [(h.start, h.end, 1) for h in other])
+    for (_, end, side), (start, _, following) in pairwise(spans):
+        if side != following and sum(not word.isspace() for word in b[end:start]) < APART:
+            return None
+    words = clean(merge_lines(b, o, t))
+    return None if words is None else "".join(words)
+
+
+def joined_strictly(base: str, ours: str, theirs: str, kind: str, *, edges: tuple[int, int] = (0, 0)) -> str | None:
+    """Return what both sides made of a block that must stay one, None if that is not plain.
+
+    Its first and last `edges` lines must be as they were, and an unchanged line must lie between edits of two sides.
+    """
+    b, o, t = split_lines(base), split_lines(ours), split_lines(theirs)
+    first, last = edges
+    for side in (o, t):
+        if side[:first] != b[:first] or (last and side[-last:] != b[-last:]):
+            return None
+    lines = clean(merge_lines(b, o, t, strict=True))
+    if lines is None:
+        return None
+    text = "".join(lines)
+    return text if is_one(text, kind) else None
+
+
+def is_one(text: str, kind: str) -> bool:
+    """Return whether `text` is exactly one block of that kind."""
+    pieces = blocks_of(text)
+    return len(pieces) == 1 and pieces[0].kind == kind
+
+
+def ended(line: str) -> bool:
+    """Return whether a line has its end."""
+    return bare(line) != line

@@ -1,0 +1,278 @@
+"""Joining what two sides made of a document. Pure.
+
+Blocks are matched first, then joined one by one, each by what it is. What comes out is cut again: it must be the blocks
+that were planned, or it is not written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from knowledge.merge.align import BODY, Node, likeness
+from knowledge.merge.changes import Change, changes_between
+from knowledge.merge.cut import BOM, bare, blocks_of, cut, item_starts, split_lines
+from knowledge.merge.front import joined_front
+from knowledge.merge.lines import clean, merge_lines
+from knowledge.merge.lists import joined_list
+from knowledge.merge.model import Conflict, Cut, Piece, section_name
+from knowledge.merge.prose import is_one, joined_strictly, joined_text
+from knowledge.merge.sequence import Clash, Inner, Sequences
+from knowledge.merge.tables import joined_table
+
+_BLANK = " \t\r\n"
+_EDGES = {"fence": (1, 1), "html": (1, 1), "quote": (1, 0), "comment": (1, 1), "code": (0, 0)}
+_WHOLE = frozenset({"fence", "html", "quote", "comment", "code", "table"})
+_ATX = re.compile(r"( {0,3}#{1,6})([ \t]+)([^\r\n]*)([\r\n]*)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A joined document. Where there are conflicts it says there what the current one says; `cut` is `text` in pieces."""
+
+    text: str
+    changes: tuple[Change, ...]
+    conflicts: tuple[Conflict, ...]
+    cut: Cut
+
+
+class _Parts(NamedTuple):
+    """A document taken apart; `end` is what follows its last block, `closed` whether that block's last line has its end."""
+
+    bom: str
+    front: str
+    lead: str
+    nodes: list[Node]
+    closed: bool
+    end: str
+
+
+def join(base: Cut, current: Cut, incoming: Cut) -> Joined:
+    """Return `current` with what `incoming` changed since `base`. What both changed differently is a conflict and stays."""
+    if incoming.text in (base.text, current.text):
+        return Joined(current.text, (), (), current)
+    if current.text == base.text:
+        return Joined(incoming.text, changes_between(current, incoming), (), incoming)
+    b, o, t = _taken_apart(base), _taken_apart(current), _taken_apart(incoming)
+    found = _by_blocks(b, o, t) or _by_lines(base, current, incoming)
+    if found is None:
+        whole = Conflict("", base.text, current.text, incoming.text, 1)
+        return Joined(current.text, (), (whole,), current)
+    document, clashes = found
+    conflicts = tuple(
+        Conflict(section_name(clash.section), clash.base, clash.ours, clash.theirs, clash.line) for clash in clashes
+    )
+    return Joined(document.text, changes_between(current, document), conflicts, document)
+
+
+def _taken_apart(document: Cut) -> _Parts:
+    pieces = list(document.pieces)
+    bom = ""
+    if pieces and pieces[0].text.startswith(BOM):
+        bom = BOM
+        pieces[0] = pieces[0]._replace(text=pieces[0].text[1:])
+    front = pieces.pop(0).text if pieces and pieces[0].kind == "front" else ""
+    lead = pieces.pop(0).text if pieces and pieces[0].kind == "blank" else ""
+    end = pieces.pop().text if pieces and pieces[-1].kind == "blank" else ""
+    closed = True
+    if pieces and bare(pieces[-1].text) == pieces[-1].text:
+        closed = False
+        pieces[-1] = pieces[-1]._replace(text=pieces[-1].text + line_end(document.text))
+    return _Parts(bom, front, lead, _nodes(pieces), closed, end)
+
+
+def _nodes(pieces: Sequence[Piece]) -> list[Node]:
+    found: list[Node] = []
+    last = len(pieces) - 1
+    for at, piece in enumerate(pieces):
+        if piece.kind == "blank":
+            continue
+        following = pieces[at + 1] if at < last else None
+        gap = None if following is None else following.text if following.kind == "blank" else ""
+        level = _level(piece) if piece.kind == "heading" else BODY
+        found.append(Node(piece.kind, piece.text, gap, piece.text, piece.line, piece.section, level))
+    return found
+
+
+def _level(piece: Piece) -> int:
+    text = piece.text.lstrip(" \t")
+    if text.startswith("#"):
+        return len(text) - len(text.lstrip("#"))
+    return 1 if split_lines(piece.text)[-1].lstrip(" \t").startswith("=") else 2
+
+
+def line_end(text: str) -> str:
+    """Return the line end that a text uses, of several that of its first line; LF without any."""
+    at = min((i for i in (text.find("\n"), text.find("\r")) if i >= 0), default=-1)
+    if at < 0:
+        return "\n"
+    return "\r\n" if text.startswith("\r\n", at) else text[at]
+
+
+def _of_three(base: object, ours: object, theirs: object) -> bool:
+    """Return whether theirs is to be taken: only they changed it."""
+    return ours == base and theirs != base
+
+
+def _by_blocks(b: _Parts, o: _Parts, t: _Parts) -> tuple[Cut, list[Clash]] | None:
+    front, clashes = _front(b.front, o.front, t.front)
+    bom = t.bom if _of_three(b.bom, o.bom, t.bom) else o.bom
+    lead = t.lead if _of_three(b.lead, o.lead, t.lead) else o.lead
+    theirs_end = _of_three((b.closed, b.end), (o.closed, o.end), (t.closed, t.end))
+    closed, end = (t.closed, t.end) if theirs_end else (o.closed, o.end)
+    eol = line_end(
+        o.front or "".join(node.text for node in o.nodes[:1]) or t.front or "".join(n.text for n in t.nodes[:1])
+    )
+
+    def rescue(base: str, ours: str, theirs: str) -> Sequence[Node] | None:
+        return _rescued(base, ours, theirs)
+
+    merged = Sequences(b.nodes, o.nodes, t.nodes, join=joined_block, gap=eol, alike=_alike, rescue=rescue).merged()
+    parts = list(merged.parts)
+    for _ in range(3):
+        text = _assembled(bom, front, lead, parts, closed=closed, end=end, eol=eol)
+        document = cut(text)
+        wrong = _not_as_planned(document, parts, bool(front))
+        if not wrong:
+            return document, [*clashes, *merged.clashes]
+        loose = [at for at in wrong if at < len(parts) and not parts[at].gap]
+        if not loose:
+            return None
+        for at in loose:
+            parts[at] = parts[at]._replace(gap=eol)
+    return None
+
+
+def _assembled(bom: str, front: str, lead: str, parts: Sequence[Node], *, closed: bool, end: str, eol: str) -> str:
+    texts = [bom, front]
+    if front and parts and bare(front) == front:
+        texts.append(eol)
+    texts.append(lead)
+    for at, node in enumerate(parts):
+        last = at == len(parts) - 1
+        texts.append(bare_last(node.text) if last and not closed and not end else node.text)
+        texts.append(end if last else node.gap or "")
+    if not parts:
+        texts.append(end)
+    return "".join(texts)
+
+
+def bare_last(text: str) -> str:
+    """Return a text without its last line end."""
+    for ending in ("\r\n", "\n", "\r"):
+        if text.endswith(ending):
+            return text[: -len(ending)]
+    return text
+
+
+def _not_as_planned(document: Cut, parts: Sequence[Node], front: bool) -> list[int]:  # noqa: FBT001  (private, one caller)
+    """Return after which of `parts` a blank line may be missing: where the cut document goes another way than planned."""
+    pieces = [piece for piece in document.pieces if piece.kind not in ("blank", "front")]
+    if front != any(piece.kind == "front" for piece in document.pieces):
+        return [0]
+    for at, node in enumerate(parts):
+        if at >= len(pieces):
+            return [at - 1] if at else [at]
+        piece = pieces[at]
+        if piece.kind != node.kind or piece.text.removeprefix(BOM).rstrip("\r\n") != node.text.rstrip("\r\n"):
+            return sorted({max(at - 1, 0), at})
+    return [] if len(pieces) == len(parts) else [len(parts) - 1]
+
+
+def _front(base: str, ours: str, theirs: str) -> tuple[str, list[Clash]]:
+    if theirs in (ours, base):
+        return ours, []
+    if ours == base:
+        return theirs, []
+    inner = joined_front(base, ours, theirs) if ours and theirs else Inner(None)
+    if inner.text is None:
+        return ours, [Clash(base, ours, theirs, 1, ())]
+    return inner.text, list(inner.clashes)
+
+
+def joined_block(base: Node, ours: Node, theirs: Node) -> Inner:
+    """Return what both sides made of one block."""
+    if not base.kind == ours.kind == theirs.kind:
+        return Inner(None)
+    kind = base.kind
+    if kind == "list":
+        return _checked(joined_list(base, ours, theirs), kind)
+    if kind == "table":
+        return _checked(joined_table(base, ours, theirs), kind)
+    if kind == "paragraph":
+        return _checked(Inner(joined_text(base.text, ours.text, theirs.text)), kind)
+    if kind == "heading":
+        return _checked(Inner(_joined_heading(base.text, ours.text, theirs.text)), kind)
+    if kind in _EDGES:
+        return Inner(joined_strictly(base.text, ours.text, theirs.text, kind, edges=_EDGES[kind]))
+    return Inner(None)
+
+
+def _checked(inner: Inner, kind: str) -> Inner:
+    return inner if inner.text is None or is_one(inner.text, kind) else Inner(None)
+
+
+def _joined_heading(base: str, ours: str, theirs: str) -> str | None:
+    """Return a heading whose level one side changed and whose words the other; None if both changed its words."""
+    b, o, t = _ATX.match(base), _ATX.match(ours), _ATX.match(theirs)
+    if not b or not o or not t:
+        return None
+    parts: list[str] = []
+    for one, mine, other in zip(b.groups(), o.groups(), t.groups(), strict=True):
+        if mine not in (one, other) and other != one:
+            return None
+        parts.append(other if mine == one else mine)
+    return "".join(parts)
+
+
+def _alike(one: Node, other: Node) -> float:
+    if one.kind == other.kind == "list":
+        # A list is what it was while some items are.
+        mine, yours = set(_items(one.text)), set(_items(other.text))
+        shared = len(mine & yours) / max(1, min(len(mine), len(yours)))
+        return max(shared, likeness(one, other))
+    return likeness(one, other)
+
+
+def _items(text: str) -> list[str]:
+    lines = split_lines(text)
+    starts = item_starts([bare(line) for line in lines])
+    return ["".join(lines[a:b]).strip(_BLANK) for a, b in zip(starts, [*starts[1:], len(lines)], strict=True)]
+
+
+def _rescued(base: str, ours: str, theirs: str) -> Sequence[Node] | None:
+    """Return blocks joined by plain lines where that is clean and leaves every block whole that must be."""
+    lines = clean(merge_lines(split_lines(base), split_lines(ours), split_lines(theirs), strict=True))
+    if lines is None:
+        return None
+    pieces = blocks_of("".join(lines))
+    known = {p.text for text in (base, ours, theirs) for p in blocks_of(text) if p.kind in _WHOLE}
+    if any(piece.kind in _WHOLE and piece.text not in known for piece in pieces):
+        return None
+    while pieces and pieces[0].kind == "blank":
+        pieces = pieces[1:]
+    return _nodes(pieces)
+
+
+def _by_lines(base: Cut, current: Cut, incoming: Cut) -> tuple[Cut, list[Clash]] | None:
+    """Return the document joined by plain lines, if no block that must be whole is cut by that."""
+    texts = [split_lines(document.text) for document in (base, current, incoming)]
+    parts = merge_lines(*texts, strict=True)
+    clashes: list[Clash] = []
+    found: list[str] = []
+    line = 1
+    for part in parts:
+        if part.clash:
+            clashes.append(Clash("".join(part.base), "".join(part.lines), "".join(part.theirs), line, ()))
+        found += part.lines
+        line = line + len(part.lines) if part.clash else line
+    document = cut("".join(found))
+    known = {p.text for one in (base, current, incoming) for p in one.pieces}
+    if any(piece.kind in (*_WHOLE, "front") and piece.text not in known for piece in document.pieces):
+        return None
+    return document, clashes
+
+
+__all__ = ["Change", "Joined", "changes_between", "join", "joined_block", "line_end"]
