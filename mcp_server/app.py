@@ -10,19 +10,19 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import anyio
 from mcp.server.context import ServerRequestContext
 from mcp.server.subscriptions import InMemorySubscriptionBus
 
-from knowledge.errors import StorageError
+from knowledge.errors import KnowledgeError, StorageError
 from knowledge.find.ledger import ReadingLedger
+from knowledge.ledger.keeping import collect
 from knowledge.storage.ports import Progress, StateStore
 from knowledge.storage.sqlite_index import SqliteIndexStore
 from mcp_server import VERSION
-from mcp_server.base import KnowledgeBase, open_base
+from mcp_server.base import KnowledgeBase, open_base, utc_now
 from mcp_server.changes import SessionSubscribers, follow_changes
 from mcp_server.completions import add_completions
 from mcp_server.engines import keep_up
@@ -38,19 +38,16 @@ from mcp_server.tools.registry import AnySpec, chosen, declared
 
 if TYPE_CHECKING:
     from knowledge.index.watch import IndexingService
+    from mcp_server.writing import Writing
 
 logger = logging.getLogger("knowledge_forge")
 
 DAMAGE_LOOK_S = 1.0
 """How often a process asks itself, for next to nothing, whether a search has met damage in the index."""
 NEW_VECTORS = "%d of %d passages have their new vectors"
+TIDY_S = 3600.0
 START_DELAY_S = 0.3
 """The first moments of a process belong to the host's handshake."""
-
-
-def utc_now() -> datetime:
-    """Return the time, aware."""
-    return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +80,17 @@ async def open_app(
         anyio.create_task_group() as tasks,
     ):
         ledger = ReadingLedger(base.state, utc_now)
-        services = Services(base.load_circles, base.load_finder, base.index, base.state, utc_now, lambda: specs, ledger)
+        loaded = anyio.Event()
+        services = Services(
+            load_circles=base.load_circles,
+            load_finder=base.load_finder,
+            index=base.index,
+            state=base.state,
+            now=utc_now,
+            tools=lambda: specs,
+            ledger=ledger,
+            load_writing=_telling(base.load_writing, loaded),
+        )
         gate = Gate(specs, services)
         bus = InMemorySubscriptionBus()
         server = _server(specs, services, gate, bus, _identifier(settings, base.state))
@@ -93,6 +100,8 @@ async def open_app(
         sessions.serve(server)
         tasks.start_soon(ledger.run)
         tasks.start_soon(follow_changes, base.state, bus, sessions)
+        tasks.start_soon(_look_after_writes, base, loaded)
+        tasks.start_soon(_recover, base)
         if indexing:
             tasks.start_soon(_index_in_turn, base)
             tasks.start_soon(_replace_when_damaged, base.index)
@@ -102,6 +111,39 @@ async def open_app(
             yield App(server, services, gate, base)
         finally:
             tasks.cancel_scope.cancel()
+
+
+def _telling(load: Callable[[], Writing], loaded: anyio.Event) -> Callable[[], Writing]:
+    """Return `load`, which also says that it was called."""
+
+    def load_and_tell() -> Writing:
+        writing = load()
+        loaded.set()
+        return writing
+
+    return load_and_tell
+
+
+async def _look_after_writes(base: KnowledgeBase, loaded: anyio.Event) -> None:
+    """Do what writing has to do in the background, once anybody writes."""
+    await loaded.wait()
+    writing = base.load_writing()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(writing.acts.watch)
+        tasks.start_soon(writing.elsewhere.run)
+
+
+async def _recover(base: KnowledgeBase) -> None:
+    """End what a killed process left half done, and forget what was only seen long ago, again every hour."""
+    await anyio.sleep(START_DELAY_S)
+    while True:
+        try:
+            if await base.state.ledger.intents():
+                await (await anyio.to_thread.run_sync(base.load_writing)).acts.recovery.finish_all()
+            await collect(base.state.ledger, utc_now())
+        except KnowledgeError:
+            logger.warning("cannot tidy up the ledger now", exc_info=True)
+        await anyio.sleep(TIDY_S)
 
 
 async def _replace_when_damaged(index: SqliteIndexStore) -> None:

@@ -7,24 +7,27 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import anyio
 
 from knowledge.errors import DatabaseRefused, KnowledgeError
+from knowledge.ledger.past import Past
 from knowledge.paths import INDEX_NAME
 from knowledge.storage.places import INDEXING_LEASE, default_schema, indexing_lease, state_dir_for
 from knowledge.storage.ports import Progress, StateStore, TextRow
 from knowledge.storage.sqlite_index import SqliteIndexStore
 from knowledge.storage.sqlite_state import SqliteStateStore
 from knowledge.vault import Vault
-from mcp_server.embedding import Embedding, embedding
+from mcp_server.embedding import STATIC, Embedding, embedding
 from mcp_server.engines import Follower, beside, meilisearch_index, qdrant_engine
 from mcp_server.settings import Settings
 
 if TYPE_CHECKING:
+    from knowledge.embed.static import StaticEmbedder
     from knowledge.find.circles import Circles
     from knowledge.find.ranking import Engines
     from knowledge.find.search import Finder
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from knowledge.index.indexer import Indexer
     from knowledge.index.ports import KeywordIndex, VectorIndex
     from knowledge.storage.ports import IndexIdentity, IndexStore
+    from mcp_server.writing import Writing
 
 logger = logging.getLogger("knowledge_forge")
 
@@ -87,6 +91,7 @@ class KnowledgeBase:
     """The name of the lease on this index, among all indexes that share the state database."""
     followers: Callable[[], Awaitable[Sequence[Follower]]]
     """The engines on search servers, which have to be brought up with the index."""
+    load_writing: Callable[[], Writing]
 
     @property
     def identity(self) -> IndexIdentity:
@@ -193,7 +198,7 @@ async def open_base(
         def circles() -> Circles:
             from knowledge.find.circles import Circles
 
-            return Circles(vault, index)
+            return Circles(vault, index, past=Past(state.ledger, utc_now))
 
         @cache
         def finder() -> Finder:
@@ -223,8 +228,45 @@ async def open_base(
                 on_renewal=on_renewal,
             )
 
-        lease = _lease(settings, folder)
-        yield KnowledgeBase(vault, folder, state, index, circles, finder, indexer, engines, embed, lease, followers)
+        async def static() -> StaticEmbedder:
+            return cast("StaticEmbedder", await embed.questions(STATIC))
+
+        @cache
+        def writing() -> Writing:
+            from mcp_server.writing import Ground, writing_on
+
+            return writing_on(
+                Ground(
+                    vault=vault,
+                    ledger=state.ledger,
+                    index=index,
+                    circles=circles(),
+                    keyword=keyword.get,
+                    words=static,
+                    state_dir=folder,
+                    now=utc_now,
+                )
+            )
+
+        yield KnowledgeBase(
+            vault=vault,
+            state_dir=folder,
+            state=state,
+            index=index,
+            load_circles=circles,
+            load_finder=finder,
+            load_indexer=indexer,
+            engines=engines,
+            embedding=embed,
+            lease=_lease(settings, folder),
+            followers=followers,
+            load_writing=writing,
+        )
+
+
+def utc_now() -> datetime:
+    """Return the time, aware."""
+    return datetime.now(UTC)
 
 
 def _vectors() -> VectorIndex:

@@ -14,7 +14,10 @@ from mcp_server.gate.enrolment import Principal
 if TYPE_CHECKING:
     from knowledge.find.circles import Circles
     from knowledge.find.search import Finder
+    from knowledge.writing.chronicle import Chronicle
+    from knowledge.writing.writer import Writer
     from mcp_server.tools.spec import ToolSpec
+    from mcp_server.writing import Writing
 
 Clock = Callable[[], datetime]
 
@@ -43,6 +46,7 @@ class Services:
     now: Clock
     tools: Callable[[], Sequence[ToolSpec[Any, Any, Any]]]
     ledger: ReadingLedger
+    load_writing: Callable[[], Writing]
 
     @property
     def circles(self) -> Circles:
@@ -53,3 +57,13 @@ class Services:
     def finder(self) -> Finder:
         """Return the third circle, likewise."""
         return self.load_finder()
+
+    @property
+    def writer(self) -> Writer:
+        """Return what changes pages, likewise."""
+        return self.load_writing().writer
+
+    @property
+    def chronicle(self) -> Chronicle:
+        """Return what tells of changes, likewise."""
+        return self.load_writing().chronicle

@@ -67,10 +67,11 @@ class StaticEmbedder:
             EmbedderUnavailable: the weights are not installed.
         """
         if self._lexicon is not None and sum(map(len, texts)) <= AT_ONCE_CHARACTERS and not self._lock.locked():
-            return self._embed(texts)
-        return await anyio.to_thread.run_sync(self._embed, texts)
+            return self.embed_now(texts)
+        return await anyio.to_thread.run_sync(self.embed_now, texts)
 
-    def _embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def embed_now(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return what `embed` does, on this thread."""
         rows = np.zeros((len(texts), DIMENSIONS), np.float32)
         cut = self._words or _default_words()
         said = [cut(text) for text in texts]

@@ -66,7 +66,7 @@ def merge(base: Cut, current: Cut, incoming: Taken, evidence: Evidence, setting:
         page=setting.page,
         rules=setting.rules,
         now=setting.now,
-        section=incoming.section,
+        section=incoming.section or None,
         append=setting.append,
         similarity=setting.similarity,
         revision=setting.revision or "",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,18 +12,15 @@ import anyio
 import anyio.to_thread
 
 from knowledge.errors import EngineUnavailable, KnowledgeError, StorageError
-from knowledge.find.analysis import analyzer
-from knowledge.index.ports import KeywordIndex, QueryTerm
-from knowledge.language import detect
 from knowledge.ledger.ports import Actor, Entry, Ledger
 from knowledge.merge.confidence import Rules, confidence, same_lineage
 from knowledge.merge.contradiction import contradictions
 from knowledge.merge.cut import cut, units
 from knowledge.merge.model import Contradiction, Origin, Side, Unit, cut_short, section_name
 from knowledge.merge.provenance import PageFacts, presumed, trace
-from knowledge.storage.ports import IndexStore
-from knowledge.vault import FileRead, Vault
+from knowledge.vault import Vault
 from knowledge.writing.pages import Pages, front_matter_of
+from knowledge.writing.related import Related
 
 log = logging.getLogger(__name__)
 
@@ -32,8 +29,6 @@ MOST_UNITS = 12
 MOST_PAGES = 5
 MOST_WAITING = 200
 LEAST_WORDS = 3
-MOST_TERMS = 24
-LONGEST_ASKED = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +50,12 @@ class Elsewhere:
     def __init__(
         self,
         vault: Vault,
-        index: IndexStore,
-        keyword: Callable[[], Awaitable[KeywordIndex]],
+        related: Related,
         ledger: Ledger,
         pages: Pages,
         now: Callable[[], datetime],
     ) -> None:
-        self._vault, self._index, self._keyword = vault, index, keyword
+        self._vault, self._related = vault, related
         self._ledger, self._pages, self._now = ledger, pages, now
         self._waiting: deque[Written] = deque(maxlen=MOST_WAITING)
         self._arrived, self._idle = anyio.Event(), anyio.Event()
@@ -106,25 +100,10 @@ class Elsewhere:
     async def _found(self, written: Written) -> list[Contradiction]:
         found: list[Contradiction] = []
         wanted = list(written.units)[:MOST_UNITS]
-        for path in await self._related(written.path, [unit for unit, _ in wanted]):
+        texts = [unit.text for unit, _ in wanted if len(unit.text.split()) >= LEAST_WORDS]
+        for path in await self._related.pages(texts, but=written.path, limit=MOST_PAGES):
             found += await self._against(path, written, wanted)
         return found
-
-    async def _related(self, own: str, wanted: Sequence[Unit]) -> list[str]:
-        """Return the pages that speak of the same things, best first."""
-        engine = await self._keyword()
-        pages: dict[str, float] = {}
-        for unit in wanted:
-            asked = _terms(unit.text)
-            if len(asked) < LEAST_WORDS:
-                continue
-            scored = await engine.search(asked, limit=MOST_PAGES * 2)
-            rows = await self._index.chunks([one.seq for one in scored])
-            for one in scored:
-                row = rows.get(one.seq)
-                if row is not None and row.path != own:
-                    pages[row.path] = max(pages.get(row.path, 0.0), one.score)
-        return sorted(pages, key=lambda path: -pages[path])[:MOST_PAGES]
 
     async def _against(self, path: str, written: Written, wanted: Sequence[tuple[Unit, Origin]]) -> list[Contradiction]:
         try:
@@ -138,21 +117,21 @@ class Elsewhere:
             return []
         own = front_matter_of(text)
         rules = (await self._pages.surroundings(path, own)).rules
-        origins = await self._origins(path, file, there, str(own.get("source") or "user"))
+        origins = await self._origins(path, there, str(own.get("source") or "user"))
         found = []
         for pair in pairs:
             unit, origin = wanted[pair.new]
             other = origins[pair.existing]
             if same_lineage(origin.source, other.source):
                 continue
-            existing = _side(path, file.revision, there[pair.existing], other, rules, self._now())
-            new = _side(written.path, written.revision, unit, origin, rules, self._now())
+            existing = _side((path, file.revision), there[pair.existing], other, rules, self._now())
+            new = _side((written.path, written.revision), unit, origin, rules, self._now())
             if (existing.confidence or 0.0) > (new.confidence or 0.0):
                 comparison = pair.comparison
                 found.append(Contradiction(comparison.kind, comparison.subject, comparison.reason, existing, new))
         return found
 
-    async def _origins(self, path: str, file: FileRead, there: Sequence[Unit], source: str) -> list[Origin]:
+    async def _origins(self, path: str, there: Sequence[Unit], source: str) -> list[Origin]:
         tracked = await self._ledger.tracked(path)
         modified = self._pages.modified(path) or self._now()
         facts = PageFacts(path, source, modified, tracked=tracked is not None)
@@ -162,7 +141,7 @@ class Elsewhere:
         return [origin or presumed(unit, facts) for unit, origin in zip(there, known, strict=True)]
 
 
-def _side(path: str, revision: str, unit: Unit, origin: Origin, rules: Rules, now: datetime) -> Side:
+def _side(place: tuple[str, str], unit: Unit, origin: Origin, rules: Rules, now: datetime) -> Side:
     weight = confidence(
         origin.source,
         origin.observed_at,
@@ -172,19 +151,12 @@ def _side(path: str, revision: str, unit: Unit, origin: Origin, rules: Rules, no
         corroborated_by=origin.corroborated_by,
     )
     return Side(
-        path=path,
+        path=place[0],
         section=section_name(unit.section),
         text=cut_short(unit.text),
         source=origin.source,
         authority=weight.authority,
         observed_at=origin.observed_at,
         confidence=weight.confidence,
-        revision=revision,
+        revision=place[1],
     )
-
-
-def _terms(text: str) -> list[QueryTerm]:
-    """Return the terms of a unit, as a question to the keyword engine."""
-    language = detect(text)
-    terms = analyzer(language).terms(text[:LONGEST_ASKED])
-    return [QueryTerm(term, ((term, 1.0),)) for term in dict.fromkeys(terms)][:MOST_TERMS]

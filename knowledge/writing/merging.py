@@ -76,7 +76,7 @@ class Merging:
                 path, f"there is no page yet that has a section {request.section[:80]!r}; send it without"
             )
         text = _ended(request.content)
-        setting = await self._setting(path, "", (), None, request.actor.principal, None)
+        setting = await self._setting(request, "")
         plan = made(text, self._evidence(request, verified), setting)
         return self._work(request, plan, "", setting)
 
@@ -94,8 +94,8 @@ class Merging:
         ground = base or current
         taken = as_document(ground, request.content, path=path, section=request.section)
         if request.source != USER:
-            taken = Taken("snippet", request.content, request.section)
-        setting = await self._setting(path, text, units(current), revision, request.actor.principal, similarity)
+            taken = Taken("snippet", request.content, taken.section)
+        setting = await self._setting(request, text, units(current), revision=revision, similarity=similarity)
         plan = merge(ground, current, taken, self._evidence(request, verified), setting)
         work = self._work(request, plan, text, setting)
         return work if base is not None else self._analysis(work, request, revision)
@@ -126,13 +126,14 @@ class Merging:
 
     async def _setting(
         self,
-        path: str,
+        request: MergeRequest,
         text: str,
-        here: Sequence[Unit],
-        revision: str | None,
-        by: str,
-        similarity: Similarity | None,
+        here: Sequence[Unit] = (),
+        *,
+        revision: str | None = None,
+        similarity: Similarity | None = None,
     ) -> Setting:
+        path, by = request.path, request.actor.principal
         own = front_matter_of(text)
         around = await self._pages.surroundings(path, own)
         tracked = await self._ledger.tracked(path) if revision is not None else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
@@ -14,7 +14,7 @@ from knowledge.merge.confidence import lineage_of
 from knowledge.merge.corroboration import says
 from knowledge.merge.cut import cut, units
 from knowledge.merge.model import Cut
-from knowledge.merge.place import PageSketch, Similarity, best_page
+from knowledge.merge.place import Similarity, best_page
 from knowledge.merge.verify import problems
 from knowledge.paths import clean_path, is_markdown
 from knowledge.provenance import source_kind
@@ -26,6 +26,7 @@ from knowledge.writing.merging import Merging, Outcome
 from knowledge.writing.model import Act, Contents, Done
 from knowledge.writing.moving import Moving
 from knowledge.writing.pages import Pages, Target, configures, new_page_path, text_of
+from knowledge.writing.related import Related
 from knowledge.writing.requests import ChangeRequest, DeleteRequest, MergeRequest, MoveRequest, RevertRequest
 
 T = TypeVar("T")
@@ -43,14 +44,6 @@ class Acts(Protocol):
         ...
 
 
-class Sketches(Protocol):
-    """Knows candidates for the page that knowledge without a place belongs to."""
-
-    async def near(self, content: str, directory: str) -> Sequence[PageSketch]:
-        """Return pages under `directory` that speak of something like it, best first."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Preview:
     """What a merge would answer, the request with the page that it means, and whether it changes what configures the server."""
@@ -65,6 +58,7 @@ class Writer:
 
     def __init__(
         self,
+        *,
         vault: Vault,
         acts: Acts,
         pages: Pages,
@@ -72,12 +66,12 @@ class Writer:
         moving: Moving,
         linking: Linking,
         elsewhere: Elsewhere,
-        sketches: Sketches,
-        similarity: Similarity | None = None,
+        related: Related,
+        similarity: Callable[[], Awaitable[Similarity | None]],
     ) -> None:
         self._vault, self._acts, self._pages = vault, acts, pages
         self._merging, self._moving, self._linking = merging, moving, linking
-        self._elsewhere, self._sketches, self._similarity = elsewhere, sketches, similarity
+        self._elsewhere, self._related, self._similarity = elsewhere, related, similarity
 
     async def preview_merge(self, request: MergeRequest) -> Preview:
         """Return what merging would do now, and into which page. Changes nothing.
@@ -109,7 +103,7 @@ class Writer:
 
     async def _merge_act(self, request: MergeRequest) -> Act[Outcome]:
         verified = await self._verified(request)
-        return self._merging.act(request, verified=verified, similarity=self._similarity)
+        return self._merging.act(request, verified=verified, similarity=await self._similarity())
 
     async def _run(self, act: Act[T]) -> Done[T]:
         done = await self._acts.run(self._checked(act))
@@ -144,12 +138,11 @@ class Writer:
 
     async def _placed(self, request: MergeRequest, directory: str) -> tuple[Target, str]:
         """Return the page under `directory` that the content belongs to, or that is to be made for it, and why."""
-        sketches = await self._sketches.near(request.content, directory)
-        chosen = best_page(request.content, sketches, similarity=self._similarity)
-        if chosen is not None:
-            return Target(
-                chosen.path, "page"
-            ), f"of the pages under {directory or 'the root'}, {chosen.path} fits best: {chosen.reason}"
+        under = f"under {directory or 'the root'}"
+        sketches = await self._related.near(request.content, directory)
+        chosen = best_page(request.content, sketches, await self._similarity())
+        if chosen.path is not None:
+            return Target(chosen.path, "page"), f"of the pages {under}, {chosen.path} fits best ({chosen.score:.2f})"
         title = next(
             (" ".join(piece.section[-1:]) for piece in cut(request.content).pieces if piece.kind == "heading"), ""
         )
@@ -161,7 +154,7 @@ class Writer:
             )
         path = f"{directory}/{_slug(title)}.md" if directory else f"{_slug(title)}.md"
         target = await self._pages.target(path)
-        return target, f"no page under {directory or 'the root'} speaks of this, so it is a page of its own"
+        return target, f"no page {under} speaks of this, so it is a page of its own"
 
     async def _verified(self, request: MergeRequest) -> tuple[str, ...]:
         """Return the lineages, of the source and of those that are said to agree, that this server found to say the same."""

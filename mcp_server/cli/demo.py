@@ -253,8 +253,7 @@ async def _trust(console: Console, client: Client, kb: Path, state: Path) -> dic
 
 async def _refused(client: Client, kb: Path, state: Path) -> str:
     """Take the client's trust away, as the verb `trust` does it, and return what the gate tells it then."""
-    from mcp_server.app import utc_now
-    from mcp_server.base import open_state
+    from mcp_server.base import open_state, utc_now
     from mcp_server.gate.enrolment import UNENROLLED, Principal, os_user
     from mcp_server.gate.scores import grant
 

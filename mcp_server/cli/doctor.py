@@ -171,7 +171,7 @@ async def _index(base: KnowledgeBase, pages: Pages) -> Finding:
 
 
 async def _coverage(base: KnowledgeBase) -> Finding:
-    from mcp_server.app import utc_now
+    from mcp_server.base import utc_now
     from mcp_server.cli.coverage import coverage
 
     found = await coverage(base.index)
@@ -181,7 +181,8 @@ async def _coverage(base: KnowledgeBase) -> Finding:
 
 
 async def _indexing(base: KnowledgeBase) -> Finding:
-    from mcp_server.app import utc_now, version
+    from mcp_server.app import version
+    from mcp_server.base import utc_now
 
     lease = await base.state.lease(base.lease)
     if lease is None or lease.expires_at < utc_now():

@@ -26,8 +26,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _enrol(settings: Settings, name: str) -> str:
-    from mcp_server.app import utc_now
-    from mcp_server.base import open_state
+    from mcp_server.base import open_state, utc_now
     from mcp_server.gate.enrolment import enrol
 
     async with open_state(settings) as state:

@@ -112,7 +112,8 @@ async def held_lease(
     With `or_fresh` it is also None as soon as the other process has brought the index up to date.
     """
     from knowledge.index.watch import TTL_S
-    from mcp_server.app import holder_name, utc_now
+    from mcp_server.app import holder_name
+    from mcp_server.base import utc_now
 
     holder = holder_name()
 
@@ -151,7 +152,7 @@ async def _is_fresh(base: KnowledgeBase) -> bool:
 
 async def other_process(base: KnowledgeBase) -> str:
     """Return the name of the process that has the lease now, for a person: its number; empty if nobody has it."""
-    from mcp_server.app import utc_now
+    from mcp_server.base import utc_now
 
     lease = await base.state.lease(base.lease)
     return "" if lease is None or lease.expires_at < utc_now() else f"process {lease.holder.partition('-')[0]}"

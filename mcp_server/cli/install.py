@@ -89,8 +89,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _enrol(settings: Settings, host: str) -> str:
-    from mcp_server.app import utc_now
-    from mcp_server.base import open_state
+    from mcp_server.base import open_state, utc_now
     from mcp_server.gate.enrolment import enrol
 
     async with open_state(settings) as state:
@@ -98,8 +97,7 @@ async def _enrol(settings: Settings, host: str) -> str:
 
 
 async def _grant(settings: Settings, host: str, level: int) -> None:
-    from mcp_server.app import utc_now
-    from mcp_server.base import open_state
+    from mcp_server.base import open_state, utc_now
     from mcp_server.gate.enrolment import Principal, os_user
     from mcp_server.gate.scores import grant
 

@@ -59,7 +59,7 @@ async def _with_state(settings: Settings, action: object, args: argparse.Namespa
 
 
 async def _list(state: StateStore, _args: argparse.Namespace) -> list[dict[str, object]]:
-    from mcp_server.app import utc_now
+    from mcp_server.base import utc_now
 
     hosts = [enrolment.host for enrolment in await enrolled_hosts(state)]
     known = {standing.principal: standing for standing in await state.standings()}
@@ -70,7 +70,7 @@ async def _list(state: StateStore, _args: argparse.Namespace) -> list[dict[str, 
 
 
 async def _grant(state: StateStore, args: argparse.Namespace) -> list[dict[str, object]]:
-    from mcp_server.app import utc_now
+    from mcp_server.base import utc_now
 
     name = _principal(args.name)
     await _require_host(state, name)

@@ -84,7 +84,7 @@ class MergeArguments(Arguments):
 
 async def plan_merge(services: Services, call: Call, asked: MergeArguments) -> WritePlan[Merged]:
     """Work out what merging would do. Changes nothing."""
-    from knowledge.writing.writer import MergeRequest
+    from knowledge.writing.requests import MergeRequest
 
     request = MergeRequest(
         actor=actor(call, "kb_merge", asked),

@@ -20,8 +20,7 @@ import pytest
 
 from knowledge.index.watch import LEASE
 from mcp_server.__main__ import main
-from mcp_server.app import utc_now
-from mcp_server.base import open_state
+from mcp_server.base import open_state, utc_now
 from mcp_server.settings import Settings
 from tests.knowledge_bases import PAGES, write
 

@@ -14,7 +14,8 @@ from mcp_types import Implementation, TextContent
 
 from knowledge.errors import StorageError
 from knowledge.storage.ports import Standing
-from mcp_server.app import App, open_app, utc_now
+from mcp_server.app import App, open_app
+from mcp_server.base import utc_now
 from mcp_server.gate.dispatch import Answered, Failed, Gate
 from mcp_server.gate.enrolment import UNENROLLED, BadHostName, Principal, enrol, os_user
 from mcp_server.gate.extension import REFUSED

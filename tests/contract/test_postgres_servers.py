@@ -22,8 +22,8 @@ from mcp_types import CallToolResult
 
 from knowledge.storage.places import default_schema, indexing_lease
 from mcp_server.__main__ import main
-from mcp_server.app import open_app, utc_now
-from mcp_server.base import open_state
+from mcp_server.app import open_app
+from mcp_server.base import open_state, utc_now
 from mcp_server.gate.enrolment import REMEMBERED_S, Callers, Principal, enrol, os_user
 from mcp_server.gate.scores import grant
 from mcp_server.settings import Settings

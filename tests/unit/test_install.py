@@ -14,8 +14,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_server.app import utc_now
-from mcp_server.base import open_state
+from mcp_server.base import open_state, utc_now
 from mcp_server.cli import install as verb
 from mcp_server.cli.install import QUESTION, Means, Request, install, launch_of_this_program, with_database
 from mcp_server.cli.terminal import ask_yes_no, console, print_json

@@ -1,0 +1,96 @@
+"""The composition root's part for writing: what changes pages, and what tells of changes. Loaded at the first use."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from knowledge.find.circles import Circles
+from knowledge.index.ports import KeywordIndex
+from knowledge.ledger.ports import Ledger
+from knowledge.merge.place import Similarity
+from knowledge.storage.ports import IndexStore
+from knowledge.vault import Vault
+from knowledge.writing.actor import Acts
+from knowledge.writing.chronicle import Chronicle
+from knowledge.writing.elsewhere import Elsewhere
+from knowledge.writing.files import Files
+from knowledge.writing.linking import Linking
+from knowledge.writing.locks import Locks
+from knowledge.writing.merging import Merging
+from knowledge.writing.moving import Moving, rejoin
+from knowledge.writing.pages import Pages
+from knowledge.writing.related import Related
+from knowledge.writing.writer import Writer
+
+if TYPE_CHECKING:
+    from knowledge.embed.static import StaticEmbedder
+
+LOCKS_FOLDER = "locks"
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """What changes pages and tells of it; `acts` and `elsewhere` have work in the background."""
+
+    writer: Writer
+    chronicle: Chronicle
+    acts: Acts
+    elsewhere: Elsewhere
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What writing stands on."""
+
+    vault: Vault
+    ledger: Ledger
+    index: IndexStore
+    circles: Circles
+    keyword: Callable[[], Awaitable[KeywordIndex]]
+    words: Callable[[], Awaitable[StaticEmbedder]]
+    state_dir: Path
+    now: Callable[[], datetime]
+
+
+def writing_on(ground: Ground) -> Writing:
+    """Return everything that writes, wired."""
+    files, locks = Files(ground.vault), Locks(ground.state_dir / LOCKS_FOLDER)
+    acts = Acts(files, ground.ledger, locks, now=ground.now, rejoin=rejoin)
+    pages = Pages(ground.vault, ground.circles)
+    related = Related(ground.index, ground.keyword)
+    linking = Linking(ground.vault, ground.index)
+    elsewhere = Elsewhere(ground.vault, related, ground.ledger, pages, ground.now)
+    writer = Writer(
+        vault=ground.vault,
+        acts=acts,
+        pages=pages,
+        merging=Merging(ground.ledger, pages, ground.now),
+        moving=Moving(ground.ledger, linking),
+        linking=linking,
+        elsewhere=elsewhere,
+        related=related,
+        similarity=_Meaning(ground.words).similarity,
+    )
+    chronicle = Chronicle(ground.vault, ground.ledger, ground.circles, ground.now)
+    return Writing(writer, chronicle, acts, elsewhere)
+
+
+class _Meaning:
+    """How alike texts are in meaning, by word embeddings that need no network. Nothing is loaded before the first comparison."""
+
+    def __init__(self, words: Callable[[], Awaitable[StaticEmbedder]]) -> None:
+        self._words = words
+
+    async def similarity(self) -> Similarity:
+        """Return the function that compares."""
+        embedder = await self._words()
+
+        def compared(asked: Sequence[str], told: Sequence[str]) -> Sequence[Sequence[float]]:
+            rows = embedder.embed_now([*asked, *told])
+            return [[float(cosine) for cosine in row] for row in rows[: len(asked)] @ rows[len(asked) :].T]
+
+        return compared
