@@ -1,0 +1,66 @@
+"""A client of the real server that a person let write, for tests of what is written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mcp import Client
+from mcp_types import TextContent
+
+from mcp_server.app import App, open_app
+from mcp_server.base import open_state, utc_now
+from mcp_server.gate.enrolment import Principal, enrol, os_user
+from mcp_server.gate.scores import grant
+from mcp_server.settings import Settings
+
+
+class Refused(Exception):
+    """The tool answered with an error; the text is what the caller was told."""
+
+
+@dataclass(frozen=True)
+class Writer:
+    """A connected host."""
+
+    client: Client
+    app: App
+    root: Path
+
+    async def call(self, tool: str, **arguments: object) -> dict[str, Any]:
+        result = await self.client.call_tool(tool, dict(arguments))
+        first = result.content[0]
+        assert isinstance(first, TextContent)
+        if result.is_error:
+            raise Refused(first.text)
+        assert result.structured_content == json.loads(first.text)
+        return dict(result.structured_content or {})
+
+    async def merge(self, path: str, content: str, **more: object) -> dict[str, Any]:
+        return await self.call("kb_merge", path=path, content=content, **more)
+
+    async def revision(self, path: str) -> str:
+        return str((await self.call("kb_read", path=path))["revision"])
+
+    def text(self, path: str) -> str:
+        return (self.root / path).read_bytes().decode()
+
+
+async def let_in(settings: Settings, host: str = "writer", level: float = 5) -> Settings:
+    """Return the settings of a host that a person enrolled and granted `level`."""
+    async with open_state(settings) as state:
+        secret = await enrol(state, host, now=utc_now())
+        await grant(state, Principal(os_user(), host).id, level, by="ann", now=utc_now())
+    return replace(settings, enrolment=secret)
+
+
+@asynccontextmanager
+async def writing(settings: Settings, *, level: float = 5, mode: str = "auto") -> AsyncIterator[Writer]:
+    """Connect as a host that may write."""
+    allowed = await let_in(settings, level=level)
+    async with open_app(allowed) as app, Client(app.server, mode=mode) as client:
+        yield Writer(client, app, settings.kb)
