@@ -1,0 +1,541 @@
+"""Whether two statements say otherwise about the same subject, found without a model. Pure.
+
+Statements are about the same subject when the words that are not figures, negations or antonyms are nearly the same: words
+that both sides have instead of each other weigh against it, words that one side adds hardly do. Then values are laid beside
+each other by the words near them. In doubt two statements are unrelated: what is not flagged is still merged as it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from knowledge.merge.claims import Claim, Polar, cells_of, claim, claims_of, language_of, plain, statements, weight
+from knowledge.merge.model import Unit
+from knowledge.merge.polarity import contrasts, opposite_by_prefix, sets_apart, stands_anywhere
+from knowledge.merge.quantities import Value, relation
+
+RelationWord = Literal["contradict", "agree", "unrelated"]
+
+SAME_SUBJECT = 0.62
+"""How alike the words must be for another figure to be a contradiction."""
+NEARLY_SAME = 0.78
+"""... for a negation or an antonym."""
+ALIKE = 0.5
+"""... for equal figures to be agreement."""
+SUBSTITUTED = 1.5
+"""How much a word that stands for another weighs against the words that both have."""
+ADDED = 0.35
+"""The same for a word that only one side has."""
+PART_OF = 0.7
+"""What words that share a stem as compounds do (`timeout`, `timeouts`; `Frist`, `Kündigungsfrist`) count as shared."""
+LEAST_SHARED = 0.25
+"""Below it statements have nothing in common but figures."""
+NEAR_BEFORE, NEAR_AFTER = 4, 3
+"""Terms on each side of a figure that tell what it counts."""
+ALIGNED = 0.9
+TWO_NOUNS = 1.5
+
+_SAID = frozenset(("paragraph", "item", "row", "quote"))
+_KIND = {"date": "date", "weekday": "date", "clock": "date", "version": "version"}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How two statements stand to each other.
+
+    `kind` says what differs (`number`, `unit`, `date`, `version`, `negation`, `antonym`, `cell`, `value`) and is "" unless they
+    contradict. `reason` is a sentence with both values. `strength` is how sure the verdict is, 0..1.
+    """
+
+    relation: RelationWord
+    kind: str = ""
+    subject: str = ""
+    reason: str = ""
+    strength: float = 0.0
+
+
+class Found(NamedTuple):
+    """A contradiction between units, by their indexes in what was compared; `said` are the two statements."""
+
+    existing: int
+    new: int
+    comparison: Comparison
+    said: tuple[str, str]
+
+
+class _Placed(NamedTuple):
+    """A claim, the unit that it is made in, and for rows the header of their table."""
+
+    claim: Claim
+    unit: int
+    section: tuple[str, ...]
+    header: tuple[str, ...] = ()
+    is_header: bool = False
+
+
+class _Match(NamedTuple):
+    """How far two claims are about the same: `score` 0..1, and the terms that only one side has."""
+
+    score: float
+    shared: float
+    ours: tuple[str, ...]
+    theirs: tuple[str, ...]
+
+
+UNRELATED = Comparison("unrelated")
+
+
+def compare(
+    existing: str, new: str, *, existing_section: Sequence[str] = (), new_section: Sequence[str] = ()
+) -> Comparison:
+    """Return how two statements (sentence, item, row with its header, `key: value` line, paragraph) stand to each other.
+
+    Of paragraphs a contradicting sentence decides. The heading paths, where given, tell subjects apart that the statements
+    leave out.
+    """
+    if plain(existing).casefold() == plain(new).casefold():
+        return Comparison("agree", strength=1.0)
+    if existing.lstrip().startswith("|") and new.lstrip().startswith("|"):
+        return _compare_tables(existing, new)
+    language = language_of(f"{existing} {new}")
+    ours = [claim(statement, language) for statement in statements(existing)]
+    theirs = [claim(statement, language) for statement in statements(new)]
+    apart = _sections_differ(existing_section, new_section, language)
+    found = [compare_claims(a, b) for a in ours for b in theirs]
+    best = max(found, key=_rank, default=UNRELATED)
+    return UNRELATED if apart and best.relation == "contradict" else best
+
+
+def compare_rows(header: Sequence[str], existing_row: Sequence[str], new_row: Sequence[str]) -> Comparison:
+    """Return how two rows of tables with that header stand to each other: with the same first cell, cell by cell."""
+    if not existing_row or not new_row:
+        return UNRELATED
+    language = language_of(" ".join((*header, *existing_row, *new_row)))
+    if not _same_key(existing_row[0], new_row[0], language):
+        return UNRELATED
+    found = []
+    for at, (ours, theirs) in enumerate(zip(existing_row[1:], new_row[1:], strict=False), 1):
+        name = header[at] if at < len(header) else ""
+        found.append(_compare_cells(existing_row[0], name, ours, theirs, language))
+    contradicting = [each for each in found if each.relation == "contradict"]
+    if contradicting:
+        return max(contradicting, key=_rank)
+    agreeing = [each for each in found if each.relation == "agree"]
+    return Comparison("agree", subject=existing_row[0], strength=0.8) if agreeing else UNRELATED
+
+
+def contradictions(existing_units: Sequence[Unit], new_units: Sequence[Unit]) -> list[Found]:
+    """Return the pairs of units that contradict each other, surest first, at most one for each pair of units.
+
+    Units without statements (headings, code, HTML, front matter) are left out. What a new statement finds said already, in
+    so many words, it does not contradict elsewhere. Costs little for what `claims_of` has met before.
+    """
+    new = _placed(new_units)
+    if not new:
+        return []
+    asked = frozenset().union(*(each.claim.bag for each in new))
+    rows_too = any(each.claim.row for each in new)
+    old = _placed(existing_units, asked, rows_too=rows_too)
+    found: dict[tuple[int, int], Found] = {}
+    for theirs in new:
+        for pair in _contradicted(old, theirs):
+            known = found.get((pair.existing, pair.new))
+            if known is None or known.comparison.strength < pair.comparison.strength:
+                found[pair.existing, pair.new] = pair
+    return sorted(found.values(), key=lambda pair: (-pair.comparison.strength, pair.existing, pair.new))
+
+
+def compare_claims(ours: Claim, theirs: Claim) -> Comparison:
+    """Return how two claims stand to each other; both must have been read in the same language."""
+    if ours.row or theirs.row:
+        return compare_rows((), ours.row, theirs.row) if ours.row and theirs.row else UNRELATED
+    if ours.key and theirs.key:
+        return _compare_keyed(ours, theirs)
+    return _compare_sentences(ours, theirs)
+
+
+def _rank(found: Comparison) -> tuple[int, float]:
+    return {"contradict": 2, "agree": 1, "unrelated": 0}[found.relation], found.strength
+
+
+# Units
+
+
+def _placed(units: Sequence[Unit], asked: frozenset[str] | None = None, *, rows_too: bool = True) -> list[_Placed]:
+    """Return the claims of `units`; with `asked` those that have one of these terms."""
+    found: list[_Placed] = []
+    headers: dict[int, tuple[str, ...]] = {}
+    for at, unit in enumerate(units):
+        if unit.kind not in _SAID:
+            continue
+        for each in claims_of(unit.text):
+            if each.row:
+                if rows_too:
+                    first = unit.piece not in headers
+                    found.append(_Placed(each, at, unit.section, headers.setdefault(unit.piece, each.row), first))
+            elif asked is None or not asked.isdisjoint(each.bag):
+                found.append(_Placed(each, at, unit.section))
+    return found
+
+
+def _contradicted(old: Sequence[_Placed], new: _Placed) -> list[Found]:
+    """Return the units that contradict one new statement."""
+    found, most_alike = [], 0.0
+    theirs = new.claim
+    least = max(1, len(theirs.bag) // 3)
+    for placed in old:
+        ours = placed.claim
+        if ours.language != theirs.language or bool(ours.row) != bool(theirs.row):
+            continue
+        if ours.row:
+            held = _compare_placed_rows(placed, new)
+        elif len(ours.bag & theirs.bag) < least:
+            continue
+        else:
+            held = compare_claims(ours, theirs)
+            if held.relation == "contradict" and _sections_differ(placed.section, new.section, ours.language):
+                continue
+        if held.relation == "contradict":
+            found.append(Found(placed.unit, new.unit, held, (ours.text, theirs.text)))
+        elif held.relation == "agree":
+            most_alike = max(most_alike, held.strength)
+    return [pair for pair in found if pair.comparison.strength >= most_alike]
+
+
+def _compare_placed_rows(ours: _Placed, theirs: _Placed) -> Comparison:
+    if ours.is_header or theirs.is_header:
+        return UNRELATED
+    if [cell.casefold() for cell in ours.header] != [cell.casefold() for cell in theirs.header]:
+        return UNRELATED
+    return compare_rows(ours.header, ours.claim.row, theirs.claim.row)
+
+
+def _sections_differ(ours: Sequence[str], theirs: Sequence[str], language: str) -> bool:
+    """Return whether headings name different subjects of one sort: `Linux`, `Windows`."""
+    if not ours or not theirs or tuple(ours) == tuple(theirs):
+        return False
+    left = {term for name in ours for term in claim(name, language).terms}
+    right = {term for name in theirs for term in claim(name, language).terms}
+    return contrasts(left - right, right - left, language) is not None
+
+
+# Tables
+
+
+def _compare_tables(existing: str, new: str) -> Comparison:
+    """Compare rows that may have their header and the line below it before them."""
+    ours, our_header = _rows(existing)
+    theirs, their_header = _rows(new)
+    if our_header and their_header and [c.casefold() for c in our_header] != [c.casefold() for c in their_header]:
+        return UNRELATED
+    header = our_header or their_header
+    found = [compare_rows(header, a, b) for a in ours for b in theirs]
+    return max(found, key=_rank, default=UNRELATED)
+
+
+def _rows(text: str) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
+    rows = [cells_of(line) for line in text.splitlines() if line.strip()]
+    delimiters = [at for at, row in enumerate(rows) if row and all(cell and not cell.strip(":-") for cell in row)]
+    if delimiters and delimiters[0] > 0:
+        at = delimiters[0]
+        return rows[at + 1 :], rows[at - 1]
+    return rows, ()
+
+
+def _same_key(ours: str, theirs: str, language: str) -> bool:
+    if ours.casefold() == theirs.casefold():
+        return bool(ours)
+    left, right = claim(ours, language), claim(theirs, language)
+    return bool(left.bag) and left.bag == right.bag and [v.text for v in left.values] == [v.text for v in right.values]
+
+
+def _compare_cells(row: str, column: str, ours: str, theirs: str, language: str) -> Comparison:
+    if not ours or not theirs or ours.casefold() == theirs.casefold():
+        return Comparison("agree", strength=0.5) if ours and ours.casefold() == theirs.casefold() else UNRELATED
+    subject = f"{row}, {column}" if column else row
+    held = _compare_answers(subject, ours, theirs, language)
+    return replace(held, kind="cell") if held.relation == "contradict" else held
+
+
+# Keys
+
+
+def _compare_keyed(ours: Claim, theirs: Claim) -> Comparison:
+    left, right = frozenset(ours.key), frozenset(theirs.key)
+    extra = left ^ right
+    meaning = [term for term in extra if weight(term, ours.names | theirs.names, ours.language) >= 1]
+    if not left & right or meaning:
+        # Both may still be sentences that hold a colon.
+        together = _compare_sentences(ours, theirs)
+        return together if len(left) > 3 and len(left & right) > len(extra) else UNRELATED
+    return _compare_answers(ours.key_text, ours.answer, theirs.answer, ours.language)
+
+
+def _compare_answers(subject: str, ours: str, theirs: str, language: str) -> Comparison:
+    """Compare what two sides say of one key or cell."""
+    left, right = claim(f"{ours}", language), claim(f"{theirs}", language)
+    if left.values and right.values:
+        pairs = _laid_together(left, right, alone=True)
+        differing = [(v, w) for v, w in pairs if relation(v, w) == "differs"]
+        if differing and _figures_decide(left, right):
+            return _differing(subject, *differing[0], 0.9)
+        if pairs and not differing:
+            return Comparison("agree", subject=subject, strength=0.85)
+        return UNRELATED
+    held = _polarity(left, right, subject, 1.0)
+    if held is not None:
+        return held
+    if _brief(left) and _brief(right) and not left.bag & right.bag and not left.values and not right.values:
+        if left.bag and right.bag:
+            return _contradict("value", subject, ours, theirs, 0.65)
+        return UNRELATED
+    if left.bag and left.bag == right.bag:
+        return Comparison("agree", subject=subject, strength=0.8)
+    return Comparison("agree", subject=subject, strength=0.5) if _match(left, right).score >= NEARLY_SAME else UNRELATED
+
+
+def _figures_decide(ours: Claim, theirs: Claim) -> bool:
+    """Return whether answers are little more than their figures, or alike beside them."""
+    return (len(ours.terms) <= 2 and len(theirs.terms) <= 2) or _match(ours, theirs).score >= SAME_SUBJECT
+
+
+def _brief(said: Claim) -> bool:
+    return len(said.text.split()) <= 3 and "," not in said.text
+
+
+# Sentences
+
+
+def _compare_sentences(ours: Claim, theirs: Claim) -> Comparison:
+    match = _match(ours, theirs)
+    if match.score < ALIKE or match.shared < LEAST_SHARED:
+        return UNRELATED
+    if _other_case(ours, theirs, match):
+        return UNRELATED
+    subject = _subject(ours, theirs)
+    pairs = _laid_together(ours, theirs, alone=match.score >= NEARLY_SAME)
+    relations = [(v, w, relation(v, w)) for v, w in pairs]
+    differing = [(v, w) for v, w, held in relations if held == "differs"]
+    if differing:
+        return _of_figures(ours, theirs, match, subject, differing)
+    held = _polarity(ours, theirs, subject, match.score, match)
+    if held is not None:
+        return held
+    if match.score >= SAME_SUBJECT or (relations and match.score >= ALIKE):
+        return Comparison("agree", subject=subject, strength=min(1.0, match.score))
+    return UNRELATED
+
+
+def _of_figures(
+    ours: Claim, theirs: Claim, match: _Match, subject: str, differing: Sequence[tuple[Value, Value]]
+) -> Comparison:
+    if match.score < SAME_SUBJECT:
+        return UNRELATED
+    if any(v.scope and w.scope for v, w in differing):
+        return UNRELATED
+    plain_values = [(v, w) for v, w in differing if v.dimension not in _KIND]
+    dated = [(v, w) for v, w in differing if v.dimension in _KIND]
+    if plain_values and dated and not _are_revisions(ours, theirs):
+        # Other figures at another time or in another version: both can hold.
+        return UNRELATED
+    chosen = plain_values or dated
+    return _differing(subject, *chosen[0], match.score)
+
+
+def _are_revisions(ours: Claim, theirs: Claim) -> bool:
+    """Return whether both speak of what is newest, so that date and figure change together."""
+    return any("latest" in said.bag or "current" in said.bag or "aktuell" in said.bag for said in (ours, theirs))
+
+
+def _match(ours: Claim, theirs: Claim) -> _Match:
+    names, language = ours.names | theirs.names, ours.language
+    shared = sum(weight(term, names, language) for term in ours.bag & theirs.bag)
+    shared += sum(
+        1.0 for name in {p.axis for p in ours.poles} & {p.axis for p in theirs.poles} if not stands_anywhere(name)
+    )
+    left = [term for term in dict.fromkeys(ours.terms) if term not in theirs.bag]
+    right = [term for term in dict.fromkeys(theirs.terms) if term not in ours.bag]
+    for term in tuple(left):
+        other = next((each for each in right if _part_of(term, each)), None)
+        if other is not None:
+            left.remove(term)
+            right.remove(other)
+            shared += PART_OF
+    lost, gained = (sum(weight(term, names, language) for term in side) for side in (left, right))
+    swapped, added = min(lost, gained), abs(lost - gained)
+    whole = shared + SUBSTITUTED * swapped + ADDED * added
+    return _Match(shared / whole if whole else 0.0, shared, tuple(left), tuple(right))
+
+
+def _part_of(ours: str, theirs: str) -> bool:
+    """Return whether one term is the beginning or the end of the other, or both begin alike for most of their length."""
+    short, long = sorted((ours, theirs), key=len)
+    if len(short) < 4 or opposite_by_prefix(ours, theirs) or any(character.isdigit() for character in short + long):
+        return False
+    if long.startswith(short) or (len(short) > 5 and long.endswith(short)):
+        return len(short) * 2 >= len(long)
+    alike = next((at for at, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))
+    return alike >= 5 and alike * 3 >= len(long) * 2
+
+
+def _other_case(ours: Claim, theirs: Claim, match: _Match) -> bool:
+    """Return whether the statements hold in different cases: other platform, other condition, other name."""
+    if contrasts(match.ours, match.theirs, ours.language) or sets_apart(match.ours, match.theirs, ours.language):
+        return True
+    if ours.conditions != theirs.conditions:
+        return True
+    left, right = ours.names & set(match.ours), theirs.names & set(match.theirs)
+    return bool(left and right) and match.shared < 5 * min(len(left), len(right))
+
+
+# Values
+
+
+def _laid_together(ours: Claim, theirs: Claim, *, alone: bool) -> list[tuple[Value, Value]]:
+    """Return the values of both sides that stand for each other; equal ones first, then by the words near them.
+
+    `alone` says that the only value on each side needs no words near it.
+    """
+    left, right = list(ours.values), list(theirs.values)
+    pairs: list[tuple[Value, Value]] = []
+    scored = sorted(
+        (
+            (_beside(v, w, ours, theirs) + (1.0 if relation(v, w) in ("same", "compatible") else 0.0), -i, -j)
+            for i, v in enumerate(left)
+            for j, w in enumerate(right)
+            if relation(v, w) != "incomparable"
+        ),
+        reverse=True,
+    )
+    only = len(left) == 1 and len(right) == 1
+    used: tuple[set[int], set[int]] = (set(), set())
+    for score, i, j in scored:
+        if -i in used[0] or -j in used[1] or (score < ALIGNED and not (alone and only)):
+            continue
+        used[0].add(-i)
+        used[1].add(-j)
+        pairs.append((left[-i], right[-j]))
+    return pairs
+
+
+def _beside(ours: Value, theirs: Value, left: Claim, right: Claim) -> float:
+    """Return how well two values fit each other by what they measure and the terms near them."""
+    score = 0.0
+    if ours.dimension == theirs.dimension and ours.dimension:
+        score += 0.5
+    if ours.noun and theirs.noun and not ours.dimension:
+        score += 0.8 if ours.noun == theirs.noun or _part_of(ours.noun, theirs.noun) else 0.0
+        if ours.noun != theirs.noun and ours.noun not in right.bag and theirs.noun not in left.bag:
+            score -= TWO_NOUNS
+    here = set(left.terms[max(0, ours.position - NEAR_BEFORE) : ours.position + NEAR_AFTER])
+    there = set(right.terms[max(0, theirs.position - NEAR_BEFORE) : theirs.position + NEAR_AFTER])
+    if here and there:
+        score += 1.2 * len(here & there) / min(len(here), len(there))
+    if len(left.values) == len(right.values) and left.values.index(ours) == right.values.index(theirs):
+        score += 0.4
+    return score
+
+
+def _differing(subject: str, ours: Value, theirs: Value, strength: float) -> Comparison:
+    kind = _KIND.get(ours.dimension) or _KIND.get(theirs.dimension) or "number"
+    if kind == "number" and ours.figure and ours.figure == theirs.figure and ours.unit != theirs.unit:
+        kind = "unit"
+    return _contradict(kind, subject, ours.text, theirs.text, strength)
+
+
+def _contradict(kind: str, subject: str, ours: str, theirs: str, strength: float) -> Comparison:
+    about = f"About {_short(subject)} the" if subject else "The"
+    reason = f"{about} existing text says {_short(ours)}, the new one {_short(theirs)}."
+    return Comparison("contradict", kind, subject, reason, round(max(0.0, min(1.0, strength)), 3))
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:57] + "...")
+
+
+def _subject(ours: Claim, theirs: Claim) -> str:
+    """Return the words of the existing statement that both have, as written."""
+    if ours.key_text:
+        return ours.key_text
+    shared = [word for word, term in zip(ours.words, ours.terms, strict=True) if term in theirs.bag]
+    return " ".join(dict.fromkeys(shared[:6]))
+
+
+# Negation and antonyms
+
+
+def _polarity(ours: Claim, theirs: Claim, subject: str, score: float, match: _Match | None = None) -> Comparison | None:
+    """Return the contradiction that lies in a negation or in a pair of opposites, or None."""
+    if match is not None and (score < NEARLY_SAME or _swaps(match, ours, theirs)):
+        return None
+    turned = _turned(ours, theirs, match)
+    if turned is not None:
+        return _opposed(subject, *turned, score)
+    if match is not None:
+        for ours_only in match.ours:
+            for theirs_only in match.theirs:
+                if opposite_by_prefix(ours_only, theirs_only):
+                    return _contradict("antonym", subject, ours_only, theirs_only, score)
+    denied = _denied(ours, theirs)
+    if denied is None:
+        return None
+    said = (
+        ("not " + denied, denied)
+        if denied in ours.denied or len(ours.denied) > len(theirs.denied)
+        else (denied, "not " + denied)
+    )
+    return _contradict("negation", subject, *said, score)
+
+
+def _opposed(subject: str, ours: Polar, theirs: Polar, score: float) -> Comparison:
+    kind = "negation" if ours.negated != theirs.negated else "antonym"
+    said = [f"not {pole.word}" if pole.negated else pole.word for pole in (ours, theirs)]
+    return _contradict(kind, subject, said[0], said[1], score)
+
+
+def _swaps(match: _Match, ours: Claim, theirs: Claim) -> bool:
+    """Return whether both sides have a telling word instead of each other, that is not the opposite."""
+    left = [term for term in match.ours if weight(term, ours.names, ours.language) >= 1]
+    right = [term for term in match.theirs if weight(term, theirs.names, theirs.language) >= 1]
+    left = [a for a in left if not any(opposite_by_prefix(a, b) for b in right)]
+    return bool(left and right) and match.shared < 6
+
+
+def _turned(ours: Claim, theirs: Claim, match: _Match | None) -> tuple[Polar, Polar] | None:
+    """Return words at opposite ends of one axis where the sides differ in an odd number of axes."""
+    left, right = _ends(ours), _ends(theirs)
+    both = [name for name in left if name in right]
+    turned = [name for name in both if left[name].sign != right[name].sign]
+    if len(turned) % 2 == 0 or len(ours.denied) != len(theirs.denied):
+        return None
+    close = match is None or (match.score >= 0.9 and abs(len(match.ours) - len(match.theirs)) <= 1)
+    for name in turned:
+        if not stands_anywhere(name) or close:
+            return left[name], right[name]
+    return None
+
+
+def _ends(said: Claim) -> dict[str, Polar]:
+    """Return where the statement stands on each axis; axes of which it names both ends are left out."""
+    found: dict[str, Polar] = {}
+    both: set[str] = set()
+    for pole in said.poles:
+        if pole.axis in found and found[pole.axis].sign != pole.sign:
+            both.add(pole.axis)
+        found.setdefault(pole.axis, pole)
+    return {name: pole for name, pole in found.items() if name not in both}
+
+
+def _denied(ours: Claim, theirs: Claim) -> str | None:
+    """Return the term that one side denies and the other affirms, or None."""
+    if len(ours.denied) == len(theirs.denied):
+        return None
+    more, fewer = (ours, theirs) if len(ours.denied) > len(theirs.denied) else (theirs, ours)
+    if (len(more.denied) - len(fewer.denied)) % 2 == 0:
+        return None
+    for term in more.denied:
+        if term not in fewer.denied and term in fewer.bag:
+            return term
+    return None
