@@ -69,6 +69,11 @@ def states_given(intent: Intent, given: Mapping[str, bytes]) -> Sequence[tuple[s
     return [(path, revision) for path, revision in states if revision is not None]
 
 
+def storable(text: str) -> str:
+    """Return what a model said so that every database keeps it: a question mark for half a surrogate, a mark for NUL."""
+    return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+
+
 def outside_line(id_: int, path: str, revision: str, last: Revision | None, at: datetime) -> Revision:
     """Return the line for a state that somebody made without telling us, after the newest line so far."""
     return Revision(
@@ -100,12 +105,12 @@ def history_line(id_: int, entry: Entry, change: FileChange, seq: int) -> Revisi
         before=change.before,
         at=entry.at,
         how="written",
-        principal=entry.actor.principal,
-        tool=entry.actor.tool,
-        source=entry.source,
+        principal=storable(entry.actor.principal),
+        tool=storable(entry.actor.tool),
+        source=storable(entry.source),
         confidence=entry.confidence,
-        proposal=entry.proposal,
-        intent=entry.intent,
+        proposal=None if entry.proposal is None else storable(entry.proposal),
+        intent=storable(entry.intent),
         lines_added=change.lines_added,
         lines_removed=change.lines_removed,
         moved_from=change.moved_from,

@@ -16,6 +16,7 @@ from knowledge.ledger.acts import (
     paths_to_tell,
     require_sound,
     states_given,
+    storable,
 )
 from knowledge.ledger.chain import START, body_of, digest_of
 from knowledge.ledger.forms import content_digest, contradiction_key, revision_of
@@ -151,7 +152,7 @@ class MemoryLedger:
         for contradiction in entry.contradictions:
             known = {contradiction_key(flag.contradiction) for flag in self._flags if flag.settled_at is None}
             if contradiction_key(contradiction) not in known:
-                self._flags.append(Flag(len(self._flags) + 1, entry.at, entry.actor.principal, contradiction))
+                self._flags.append(Flag(len(self._flags) + 1, entry.at, storable(entry.actor.principal), contradiction))
 
     async def history(self, path: str, *, limit: int, before: int | None = None) -> Sequence[Revision]:
         """Return the page's history, newest first, from the line after `before`, also from before it was moved."""

@@ -21,6 +21,7 @@ from knowledge.ledger.acts import (
     paths_to_tell,
     require_sound,
     states_given,
+    storable,
 )
 from knowledge.ledger.chain import body_of, digest_of
 from knowledge.ledger.forms import (
@@ -296,7 +297,7 @@ def _flag(c: apsw.Connection, entry: Entry) -> None:
     rows = [
         (
             micros(entry.at),
-            entry.actor.principal,
+            storable(entry.actor.principal),
             found.existing.path,
             found.new.path,
             contradiction_key(found),

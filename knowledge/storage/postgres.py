@@ -22,6 +22,7 @@ from knowledge.errors import (
     NewerDatabase,
     OutcomeUnknown,
     StorageError,
+    UnknownIntent,
 )
 
 logging.getLogger("psycopg").setLevel(logging.ERROR)  # it warns of what our callers are told anyway
@@ -58,6 +59,9 @@ SET timezone = 'UTC'
 
 OVERTAKEN = "KF001"
 """What our function `enter` raises, with the version found and the one known, when a newer program has migrated."""
+
+NOT_UNDER_WAY = "KF002"
+"""What our function `end_intent` raises, with the id, when there is no such act."""
 
 _REFUSALS = (
     (r"password authentication failed|no password supplied|authentication failed", "check user and password"),
@@ -134,6 +138,8 @@ class Server:
         if state == OVERTAKEN:
             found, known = map(int, reason.split())
             return NewerDatabase(self.place, found, known, "another schema with FORGE_DATABASE_SCHEMA")
+        if state == NOT_UNDER_WAY:
+            return UnknownIntent(reason)
         if state == "25006":
             return DatabaseUnavailable(self.place, "the server only reads now (a replica, or in recovery)")
         way_out = next((mend for pattern, mend in _REFUSALS if re.search(pattern, reason)), "")

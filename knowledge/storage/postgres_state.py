@@ -8,18 +8,22 @@ from typing import Any
 
 import anyio
 
+from knowledge.ledger.moments import aware
+from knowledge.ledger.postgres import PostgresLedger
 from knowledge.storage.ports import Enrolment, Event, Lease, Looked, Standing, StandingChange
-from knowledge.storage.postgres import Pool, Server, Statement
+from knowledge.storage.postgres import Pool, Server
 from knowledge.storage.postgres_ear import Ear
+from knowledge.storage.postgres_events import publishing
 from knowledge.storage.postgres_schema import Schema
+from knowledge.storage.postgres_tables import Tables
 
-EVENTS_KEPT = timedelta(days=1)
-EVENTS_PRUNED_AT_ONCE = 64
 LOOKS_KEPT = timedelta(days=30)
 PRUNE_EVERY = timedelta(hours=1)
-TABLES = ("meta", "enrolment", "standing", "standing_change", "lease", "counter", "event", "look", "nudge")
+TABLES = (
+    *("meta", "enrolment", "standing", "standing_change", "lease", "counter", "event", "look", "nudge"),
+    *("content", "page_state", "revision", "intent", "origin", "contradiction", "audit", "chain_end"),
+)
 
-_ENTER = "SELECT forge.enter(%s, %s, %s)"
 _ENROL = """
 INSERT INTO forge.enrolment VALUES (%s, %s, %s)
 ON CONFLICT (host) DO UPDATE SET secret_digest = excluded.secret_digest, created_at = excluded.created_at
@@ -45,20 +49,6 @@ RETURNING name, holder, fence, expires_at
 """
 _EXTEND = """
 UPDATE forge.lease SET expires_at = %s WHERE name = %s AND holder = %s RETURNING name, holder, fence, expires_at
-"""
-_PUBLISH = """
-WITH counted AS (
-    UPDATE forge.counter SET seq = seq + cardinality(%(keys)s::text[]) RETURNING seq
-), added AS (
-    INSERT INTO forge.event (seq, topic, key)
-    SELECT seq - cardinality(%(keys)s::text[]) + position, %(topic)s, key
-    FROM counted, unnest(%(keys)s::text[]) WITH ORDINALITY AS told (key, position)
-), pruned AS (
-    DELETE FROM forge.event
-    WHERE published_at < now() - %(kept)s::interval
-    AND seq IN (SELECT seq FROM forge.event ORDER BY seq LIMIT cardinality(%(keys)s::text[]) + %(pruned)s)
-)
-SELECT seq, pg_notify(%(channel)s, seq::text) FROM counted
 """
 _LOOK = """
 INSERT INTO forge.look AS seen
@@ -87,8 +77,10 @@ class PostgresStateStore:
     """Trust, leases, events and the reading ledger in one schema of a database."""
 
     def __init__(self, server: Server, schema: Schema, known: int, version: str) -> None:
-        self._server, self._schema, self._known, self._version = server, schema, known, version
+        self._server, self._schema, self._version = server, schema, version
         self._pool = Pool(server)
+        self._tables = Tables(self._pool, schema, known)
+        self._ledger = PostgresLedger(self._tables)
         self._ear, self._listening = Ear(server, schema.name), anyio.Lock()
         self._pruned_at = datetime.min.replace(tzinfo=UTC)
 
@@ -114,9 +106,14 @@ class PostgresStateStore:
         """Return where the state is and what keeps it."""
         return f"{self._server.place} (version {self._version.split()[0]})"
 
+    @property
+    def ledger(self) -> PostgresLedger:
+        """Return the ledger in the same schema."""
+        return self._ledger
+
     async def enrol(self, host: str, secret_digest: bytes, *, at: datetime) -> None:
         """Remember the host's secret, replacing an older one."""
-        await self._write(_ENROL, (host, secret_digest, _aware(at)))
+        await self._write(_ENROL, (host, secret_digest, aware(at)))
 
     async def enrolments(self) -> Sequence[Enrolment]:
         """Return all of them by host name."""
@@ -140,9 +137,9 @@ class PostgresStateStore:
 
     async def set_standing(self, standing: Standing, *, reason: str, by: str, unseen: float = 0.0) -> None:
         """Replace the principal's standing and add one line to its history; a new principal's score was `unseen`."""
-        s, at = standing, _aware(standing.updated_at)
+        s, at = standing, aware(standing.updated_at)
         change = {"principal": s.principal, "at": at, "unseen": unseen, "score": s.score, "reason": reason, "by": by}
-        await self._write_all(
+        await self._tables.write(
             # Two changes at once would both name the same score before; there is no row to lock for a new principal.
             ("LOCK TABLE forge.standing IN SHARE ROW EXCLUSIVE MODE", ()),
             (_CHANGE, change),
@@ -155,7 +152,7 @@ class PostgresStateStore:
 
     async def acquire_lease(self, name: str, holder: str, *, now: datetime, ttl_s: float) -> Lease | None:
         """Take or extend the lease, or return None if another holder has it."""
-        expires = _aware(now) + timedelta(seconds=ttl_s)
+        expires = aware(now) + timedelta(seconds=ttl_s)
         # Nearly always it is asked for by its holder, whose renewal need not wait for a disk, or is taken.
         rows = await self._write(_EXTEND, (expires, name, holder), light=True)
         if rows:
@@ -189,14 +186,7 @@ class PostgresStateStore:
         told = list(keys)
         if not told:
             return await self.last_event()
-        values = {
-            "topic": topic,
-            "keys": told,
-            "kept": EVENTS_KEPT,
-            "pruned": EVENTS_PRUNED_AT_ONCE,
-            "channel": self._schema.name,
-        }
-        return int((await self._write(_PUBLISH, values))[0][0])
+        return int((await self._tables.write(publishing(topic, told, self._tables.schema)))[0][0])
 
     async def events_after(self, seq: int, *, limit: int = 1000) -> Sequence[Event]:
         """Return what came after `seq`, oldest first."""
@@ -226,7 +216,7 @@ class PostgresStateStore:
         values = {
             "principal": principal,
             "journey": journey,
-            "at": _aware(at),
+            "at": aware(at),
             "paths": [path for path, _ in once],
             "circles": [circle for _, circle in once],
         }
@@ -247,7 +237,7 @@ class PostgresStateStore:
             "principal": principal,
             "journey": journey,
             "path": path,
-            "now": _aware(now),
+            "now": aware(now),
             "quiet_since": now - timedelta(seconds=quiet_s),
         }
         return bool(await self._write(_NUDGE, values, light=True))
@@ -272,18 +262,7 @@ class PostgresStateStore:
         await self._pool.close()
 
     async def _read(self, sql: str, *arguments: Any) -> list[tuple[Any, ...]]:
-        return await self._pool.read(self._schema.sql(sql), arguments)
+        return await self._tables.read(sql, arguments)
 
     async def _write(self, sql: str, arguments: Any, *, light: bool = False) -> list[tuple[Any, ...]]:
-        return await self._write_all((sql, arguments), light=light)
-
-    async def _write_all(self, *parts: tuple[str, Any], light: bool = False) -> list[tuple[Any, ...]]:
-        """Do all of it or nothing. What is `light` survives a killed process, and a crash of the server perhaps."""
-        begin: Statement = (self._schema.sql(_ENTER), (self._schema.lock, self._known, light))
-        return await self._pool.write(begin, *((self._schema.sql(sql), arguments) for sql, arguments in parts))
-
-
-def _aware(at: datetime) -> datetime:
-    if at.tzinfo is None:
-        raise ValueError("a time without its zone")
-    return at
+        return await self._tables.write((sql, arguments), light=light)
