@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from html import unescape
 from typing import Literal, NamedTuple
 from urllib.parse import unquote
@@ -21,6 +22,8 @@ LinkForm = Literal["inline", "image", "definition", "wiki", "embed", "auto", "ht
 
 DEEPEST = 12
 """Quotes and lists inside one another that are looked into."""
+REMEMBERED_CHARACTERS = 500_000
+"""Pages above this are read anew each time."""
 
 _LINE = re.compile(r"[^\r\n]*+(\r\n|\r|\n|\Z)")
 _TOKEN = re.compile(r"\\.|`+|<|!?\[|\]", re.DOTALL)
@@ -105,6 +108,16 @@ def links_in(text: str) -> list[Link]:
     """Return every reference to another file, in order: none to the web, none within the page, none in code or comments."""
     if not any(mark in text for mark in ("](", "[[", "]:", "<")):
         return []
+    return list(_remembered(text) if len(text) <= REMEMBERED_CHARACTERS else _found_in(text))
+
+
+@lru_cache(maxsize=8)
+def _remembered(text: str) -> tuple[Link, ...]:
+    # The page that was written is looked at to verify it, and again before the next write.
+    return _found_in(text)
+
+
+def _found_in(text: str) -> tuple[Link, ...]:
     lines = _lines(text)
     front = read_front_matter(lines.texts)
     found = list(_front_links(text, lines, front.body))
@@ -116,7 +129,7 @@ def links_in(text: str) -> list[Link]:
             _html_links(body) if leaf.kind == "html" else _inline_links(body, defined[-1].end if defined else 0, labels)
         )
         found += [link for one in (*defined, *inline) if (link := _placed(one, body, leaf.lines, text))]
-    return sorted(found, key=lambda link: link.start)
+    return tuple(sorted(found, key=lambda link: link.start))
 
 
 def _lines(text: str) -> _Lines:

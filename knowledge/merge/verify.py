@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from knowledge.front_matter import read_front_matter
 from knowledge.markdown import Block, scan
-from knowledge.merge.links import Link, Names, broken, links_in, resolve
+from knowledge.merge.links import Names, broken, links_in, resolve
 
 _SHOWN = 60
 _HTML_ENDS = (
@@ -110,18 +110,12 @@ def _standing(lines: Sequence[str], wanted: Counter[str]) -> Counter[str]:
 
 def _links(path: str, before: str | None, after: str, names: Names) -> list[str]:
     """Return a sentence for every path that a link leads to in vain; links that are as they were are not followed."""
-    known = {(link.form, link.path) for link in _links_of(before)} if before else set()
-    fresh = [link for link in _links_of(after) if (link.form, link.path) not in known]
+    known = {(link.form, link.path) for link in links_in(before)} if before else set()
+    fresh = [link for link in links_in(after) if (link.form, link.path) not in known]
     if not any(resolve(path, link, names) is None for link in fresh):
         return []
     lost = broken(after, path, names) - (broken(before, path, names) if before else set())
     return [f"the link to {_cut(target)!r} leads nowhere" for target in sorted(lost)]
-
-
-@lru_cache(maxsize=8)
-def _links_of(text: str) -> tuple[Link, ...]:
-    # What was written is what the next write finds.
-    return tuple(links_in(text))
 
 
 @lru_cache(maxsize=8)
