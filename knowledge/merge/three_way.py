@@ -18,6 +18,7 @@ from knowledge.merge.front import joined_front
 from knowledge.merge.lines import clean, merge_lines
 from knowledge.merge.lists import joined_list
 from knowledge.merge.model import Conflict, Cut, Piece, section_name
+from knowledge.merge.moves import followed
 from knowledge.merge.prose import is_one, joined_strictly, joined_text
 from knowledge.merge.sequence import Clash, Inner, Sequences
 from knowledge.merge.tables import joined_table
@@ -129,7 +130,8 @@ def _by_blocks(b: _Parts, o: _Parts, t: _Parts) -> tuple[Cut, list[Clash]] | Non
     def rescue(base: str, ours: str, theirs: str) -> Sequence[Node] | None:
         return _rescued(base, ours, theirs)
 
-    merged = Sequences(b.nodes, o.nodes, t.nodes, join=joined_block, gap=eol, alike=_alike, rescue=rescue).merged()
+    was, mine, other = followed(b.nodes, o.nodes, t.nodes, _alike)
+    merged = Sequences(was, mine, other, join=joined_block, gap=eol, alike=_alike, rescue=rescue).merged()
     parts = list(merged.parts)
     for _ in range(3):
         text = _assembled(bom, front, lead, parts, closed=closed, end=end, eol=eol)

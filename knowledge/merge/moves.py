@@ -1,0 +1,139 @@
+"""What one side put elsewhere, put there for the others as well, so that their edits of it meet it. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from knowledge.merge.align import BODY, Likeness, Node, align, likeness
+
+SUBSTANCE = 12
+"""Letters and digits that text must have for its leaving here and turning up there to be a move."""
+
+
+class _Run(NamedTuple):
+    """`base[start:end]` went before `base[before]`."""
+
+    start: int
+    end: int
+    before: int
+
+
+def followed(
+    base: Sequence[Node], ours: Sequence[Node], theirs: Sequence[Node], alike: Likeness = likeness
+) -> tuple[list[Node], list[Node], list[Node]]:
+    """Return the three with everything that either side moved in its new place. What both moved is where ours has it."""
+    was, other = _after(base, ours, theirs, alike)
+    was, mine = _after(was, other, ours, alike)
+    return was, mine, other
+
+
+def _after(
+    base: Sequence[Node], mover: Sequence[Node], other: Sequence[Node], alike: Likeness
+) -> tuple[list[Node], list[Node]]:
+    """Return `base` and `other` with what `mover` moved where it put it."""
+    to = align(base, mover, alike)
+    runs = _runs(base, mover, to)
+    if not runs:
+        return list(base), list(other)
+    there = align(base, other, alike)
+    for x, y in _elsewhere(base, other, there):
+        there[x] = y
+    done: list[_Run] = []
+    segments: list[tuple[int, int, int]] = []
+    for run in runs:
+        segment = _segment(run, base, other, there)
+        if segment is None:
+            continue
+        done.append(run)
+        if segment[0] < segment[1]:
+            segments.append(segment)
+    return _moved(base, done), _moved(other, segments)
+
+
+def _runs(base: Sequence[Node], mover: Sequence[Node], to: Sequence[int]) -> list[_Run]:
+    """Return what was moved, in the order in which it stands now."""
+    taken = {y for y in to if y >= 0}
+    groups: list[list[tuple[int, int]]] = []
+    for x, y in _elsewhere(base, mover, to):
+        last = groups[-1][-1] if groups else None
+        if (
+            last
+            and last[1] < y
+            and all(to[at] < 0 for at in range(last[0], x))
+            and not any(at in taken for at in range(last[1], y))
+        ):
+            groups[-1].append((x, y))
+        else:
+            groups.append([(x, y)])
+    runs: list[tuple[int, _Run]] = []
+    for group in groups:
+        if not _is_substantial([base[x] for x, _ in group]):
+            continue
+        start, end = group[0][0], group[-1][0] + 1
+        level = base[start].level
+        while level < BODY and end < len(base) and to[end] < 0 and base[end].level > level:
+            end += 1
+        before = next((at for at, y in enumerate(to) if y > group[-1][1]), len(base))
+        runs.append((group[0][1], _Run(start, end, before)))
+    return [run for _, run in sorted(runs)]
+
+
+def _elsewhere(base: Sequence[Node], side: Sequence[Node], to: Sequence[int]) -> list[tuple[int, int]]:
+    """Return what is gone from its place and stands, once, in another."""
+    taken = {y for y in to if y >= 0}
+    gone = [(node.kind, node.key) for node, y in zip(base, to, strict=True) if y < 0]
+    new = {(node.kind, node.key): at for at, node in enumerate(side) if at not in taken}
+    if not gone or not new:
+        return []
+    often = Counter(gone) + Counter((node.kind, node.key) for at, node in enumerate(side) if at not in taken)
+    return [
+        (at, new[node.kind, node.key])
+        for at, node in enumerate(base)
+        if to[at] < 0 and (node.kind, node.key) in new and often[node.kind, node.key] == 2
+    ]
+
+
+def _is_substantial(nodes: Sequence[Node]) -> bool:
+    if any(node.kind in ("heading", "item", "row") for node in nodes):
+        return True
+    return sum(sum(map(str.isalnum, node.key)) for node in nodes) >= SUBSTANCE
+
+
+def _segment(
+    run: _Run, base: Sequence[Node], other: Sequence[Node], there: Sequence[int]
+) -> tuple[int, int, int] | None:
+    """Return which part of `other` is that run with what was added to it, and before what it goes; None if it is not one part."""
+    places = [there[at] for at in range(run.start, run.end) if there[at] >= 0]
+    if not places:
+        return 0, 0, 0
+    own = set(places)
+    foreign = {y for x, y in enumerate(there) if y >= 0 and not run.start <= x < run.end}
+    start, end = places[0], places[-1] + 1
+    if places != sorted(places) or any(at in foreign for at in range(start, end)):
+        return None
+    level = min(base[at].level for at in range(run.start, run.end))
+    while level < BODY and end < len(other) and end not in foreign and end not in own and other[end].level > level:
+        end += 1
+    before = next(
+        (there[at] for at in range(run.before, len(base)) if there[at] >= 0 and there[at] not in own), len(other)
+    )
+    return None if start < before < end else (start, end, before)
+
+
+def _moved(nodes: Sequence[Node], runs: Sequence[tuple[int, int, int]]) -> list[Node]:
+    """Return the nodes with each run before what it goes before; where new neighbours meet, the gap is open."""
+    away = {at for start, end, _ in runs for at in range(start, end)}
+    order: list[int] = []
+    for at in range(len(nodes) + 1):
+        for start, end, before in runs:
+            if before == at:
+                order += range(start, end)
+        if at < len(nodes) and at not in away:
+            order.append(at)
+    found: list[Node] = []
+    for at, following in zip(order, [*order[1:], -1], strict=False):
+        node = nodes[at]
+        found.append(node if following == at + 1 or node.gap else node._replace(gap=None))
+    return found
