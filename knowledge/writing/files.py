@@ -221,8 +221,6 @@ class _Place:
 
     def __init__(self, change: Change, folder: Folder, name: str) -> None:
         self.change, self.folder, self.name = change, folder, name
-        self.there: bytes | None = change.seen.raw
-        """What we know to be at the page's name."""
         self.displaced: Displaced | None = None
 
     def stage(self, like: int | None) -> None:
@@ -245,7 +243,6 @@ class _Place:
             self.folder.publish(self.name, change.staged)
         else:
             self.folder.exchange(change.staged, self.name)
-        self.there = change.raw
 
     def look_at_displaced(self) -> bool:
         """Return whether what was displaced is what was seen; keep it open."""
@@ -263,11 +260,21 @@ class _Place:
     def take_back(self) -> list[Save]:
         """Let the page be what it was before, or what somebody has saved over it since; return saves that must be kept."""
         self.close_displaced()
+        if not self._is_put():
+            return []
         if self.change.seen.raw is None:
             return self._take_away()
         if self.change.raw is None:
             return self._return()
         return self._exchange_back()
+
+    def _is_put(self) -> bool:
+        """Tell by the file beside the page whether the page has become what it was to be."""
+        if self.change.seen.raw is None:
+            return self.folder.status(self.change.staged) is None
+        if self.change.raw is None:
+            return self.folder.status(self.change.staged) is not None
+        return self._beside() != self.change.raw
 
     def _exchange_back(self) -> list[Save]:
         saves: list[Save] = []
@@ -280,7 +287,6 @@ class _Place:
                 return [*saves, *self._saved(beside)]  # somebody removed the page: that stands, what they saw is kept
             displaced = self._beside()
             if displaced == ours:
-                self.there = beside
                 return saves
             # A newer save than the one that we have just put there: it is the newer one that has to lie there.
             saves += self._saved(beside)
@@ -293,7 +299,6 @@ class _Place:
         except FileNotFoundError:
             return []
         if self._beside() == self.change.raw:
-            self.there = None
             return []
         return self._return()
 
@@ -303,7 +308,6 @@ class _Place:
             self.folder.publish(self.change.staged, self.name)
         except FileExistsError:
             return self._saved(beside)
-        self.there = beside
         return []
 
     def _beside(self) -> bytes | None:
@@ -402,11 +406,12 @@ class Swap:
                 os.close(file)
 
     def _put(self, place: _Place) -> bool:
+        self._done.append(place)  # before it is: a file system may do it and report an error all the same
         try:
             place.put()
         except (FileNotFoundError, FileExistsError):
+            self._done.pop()
             return False  # removed or made by somebody meanwhile: nothing was displaced
-        self._done.append(place)
         return place.look_at_displaced()
 
     def _make_sure(self) -> None:

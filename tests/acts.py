@@ -1,0 +1,153 @@
+"""A folder with acts upon it: real files, a real ledger, faults at named steps, and an editor's ways to save."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from difflib import SequenceMatcher
+from pathlib import Path
+
+from knowledge.ledger.memory import MemoryLedger
+from knowledge.ledger.ports import Actor, Ledger
+from knowledge.vault import Vault
+from knowledge.writing.actor import Acts
+from knowledge.writing.files import Files
+from knowledge.writing.locks import Locks
+from knowledge.writing.model import Act, Contents, Work
+
+ADA = Actor("ada@desktop", "kb_merge", "ab" * 32)
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Steps:
+    """Told of each step of a write; does something at the `nth` time that one is reached."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self._actions: dict[tuple[str, int], Callable[[], object]] = {}
+        self._counts: Counter[str] = Counter()
+
+    def at(self, step: str, do: Callable[[], object], *, nth: int = 1) -> None:
+        self._actions[step, self._counts[step] + nth] = do
+
+    def fail(self, step: str, number: int, *, nth: int = 1) -> None:
+        def failing() -> None:
+            raise OSError(number, "injected")
+
+        self.at(step, failing, nth=nth)
+
+    def __call__(self, step: str) -> None:
+        self.seen.append(step)
+        self._counts[step] += 1
+        action = self._actions.get((step, self._counts[step]))
+        if action is not None:
+            action()
+
+
+@dataclass
+class World:
+    """One process's view of a folder; `beside` makes another one's."""
+
+    home: Path
+    ledger: Ledger = field(default_factory=lambda: MemoryLedger(lambda _topic, _paths: None))
+    steps: Steps = field(default_factory=Steps)
+
+    def __post_init__(self) -> None:
+        self.root = self.home / "kb"
+        self.root.mkdir(exist_ok=True)
+        self.files = Files(Vault.open(self.root), step=self.steps)
+        self.locks = Locks(self.home / "locks")
+        self.acts = Acts(self.files, self.ledger, self.locks, now=now, rejoin=rejoin)
+
+    def beside(self) -> World:
+        return World(self.home, self.ledger)
+
+    def put(self, path: str, raw: bytes) -> None:
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(raw)
+
+    def read(self, path: str) -> bytes | None:
+        file = self.root / path
+        return file.read_bytes() if file.exists() else None
+
+    def pages(self) -> dict[str, bytes]:
+        """Return every file that there is, hidden ones too."""
+        return {str(f.relative_to(self.root)): f.read_bytes() for f in sorted(self.root.rglob("*")) if f.is_file()}
+
+    async def lineage(self, path: str) -> list[bytes]:
+        """Return every state of the page that is kept, newest first."""
+        states = []
+        for line in await self.ledger.history(path, limit=100_000):
+            for revision in (line.revision, line.before):
+                raw = await self.ledger.content(path, revision) if revision else None
+                if raw is not None and raw not in states:
+                    states.append(raw)
+        return states
+
+
+def save_as_new(file: Path, raw: bytes) -> None:
+    """Save as most editors do: a new file takes the name."""
+    fresh = file.with_name(f".{file.name}.{secrets.token_hex(4)}.swp")
+    fresh.write_bytes(raw)
+    fresh.replace(file)
+
+
+def save_in_place(file: Path, raw: bytes) -> None:
+    """Save as simple editors do: the file is emptied and written again."""
+    file.write_bytes(raw)
+
+
+def appending(path: str, *lines: bytes) -> Act[str]:
+    """Return the act of adding lines at the end of a page."""
+
+    async def work(contents: Contents) -> Work[str]:
+        return Work({path: (contents[path] or b"") + b"".join(line + b"\n" for line in lines)}, "appended")
+
+    return Act(ADA, (path,), work)
+
+
+def setting(contents: Mapping[str, bytes | None], **moved: str) -> Act[str]:
+    """Return the act of giving pages these contents; `moved` by new path, dots for slashes."""
+
+    async def work(_: Contents) -> Work[str]:
+        return Work(contents, "set", moved={new.replace("__", "/"): old for new, old in moved.items()})
+
+    return Act(ADA, tuple(contents), work)
+
+
+def adapting(paths: Sequence[str], change: Callable[[Contents], Mapping[str, bytes | None]]) -> Act[Contents]:
+    """Return the act that `change` says, with what it saw as the result."""
+
+    async def work(contents: Contents) -> Work[Contents]:
+        return Work(change(contents), dict(contents))
+
+    return Act(ADA, tuple(paths), work)
+
+
+def checked(act: Act[str], check: Callable[[Contents], Awaitable[Sequence[str]]]) -> Act[str]:
+    return Act(act.actor, act.paths, act.work, check=check)
+
+
+def rejoin(before: bytes, current: bytes, after: bytes) -> bytes:
+    """Put what was done between `before` and `after` into `current`, line by line; where both changed a line, `current` stays."""
+    old, now_, new = (raw.splitlines(keepends=True) for raw in (before, current, after))
+    edges, kept = {0: 0}, {}
+    for tag, first, end, start, stop in SequenceMatcher(None, old, now_, autojunk=False).get_opcodes():
+        edges[end] = stop
+        if tag == "equal":
+            kept.update({first + n: start + n for n in range(end - first)})
+            edges.update({first + n: start + n for n in range(1, end - first)})
+    result = list(now_)
+    for tag, first, end, start, stop in reversed(SequenceMatcher(None, old, new, autojunk=False).get_opcodes()):
+        if tag == "insert":
+            result[edges[first] : edges[first]] = [line for line in new[start:stop] if line not in now_]
+        elif tag != "equal" and all(kept.get(n) == kept.get(first, -len(old)) + n - first for n in range(first, end)):
+            result[kept[first] : kept[first] + end - first] = new[start:stop]
+    return b"".join(result)
