@@ -88,6 +88,7 @@ class Check:
     def __init__(self) -> None:
         self.seq = 0
         self._digest: bytes | None = START
+        self._shift = 0
 
     def follow(self, record: Record) -> Iterator[Broken]:
         """Yield what is wrong with the next record, and with what should be between it and the last one."""
@@ -96,13 +97,21 @@ class Check:
         elif record.seq > self.seq + 1:
             yield _missing(self.seq + 1, record.seq - 1)
             self._digest = None
-        said = fields_of(record)
-        if said.get("seq") != record.seq:
-            was = said.get("seq")
-            yield broken(record, f"holds what was recorded as {was}: reordered, inserted or edited")
-        elif self._digest is not None and digest_of(self._digest, record.body) != record.digest:
-            yield broken(record, f"does not fit its hash and {_the(self.seq)}: edited")
+        yield from self._judged(record)
         self.seq, self._digest = record.seq, record.digest
+
+    def _judged(self, record: Record) -> Iterator[Broken]:
+        said = fields_of(record).get("seq")
+        if not isinstance(said, int):
+            yield broken(record, "cannot be read: edited")
+        elif said - record.seq != self._shift:
+            # What follows a record that was put in or taken out is displaced by as much: that is told once.
+            self._shift, self._digest = said - record.seq, None
+            if self._shift:
+                yield broken(record, f"holds what was recorded as {said}: reordered, inserted or renumbered")
+        elif self._digest is not None and digest_of(self._digest, record.body) != record.digest:
+            before = f"record {self.seq} was, together with its hash" if self.seq else "its hash was"
+            yield broken(record, f"its hash does not follow from what it says: it was edited, or {before}")
 
     def finish(self, end: tuple[int, bytes]) -> Iterator[Broken]:
         """Yield what is wrong at the end, as it was kept beside the chain."""
@@ -110,9 +119,9 @@ class Check:
         if self.seq < seq:
             yield _missing(self.seq + 1, seq)
         elif self.seq > seq:
-            yield Broken(seq + 1, f"the chain should end with record {seq}: inserted after it, or its end was edited")
+            yield Broken(seq + 1, f"should not be there: the chain was kept to end with record {seq}")
         elif (self._digest or b"") != digest:
-            yield Broken(seq, "the end kept beside the chain is another one: that, or the last record, was edited")
+            yield Broken(seq, "has another hash than was kept for the end of the chain: one of the two was edited")
 
 
 def verify(records: Iterable[Record], end: tuple[int, bytes]) -> list[Broken]:
@@ -146,8 +155,4 @@ def recorded_at(record: Record) -> datetime | None:
 
 
 def _missing(first: int, last: int) -> Broken:
-    return Broken(first, "is missing" if first == last else f"and all up to {last} are missing")
-
-
-def _the(seq: int) -> str:
-    return f"record {seq}" if seq else "the start"
+    return Broken(first, "is missing" if first == last else f"and all up to record {last} are missing")
