@@ -1,0 +1,34 @@
+"""Whether a page says what a statement says, so that it may count as another source for it. Pure.
+
+Strict: a page that only speaks of the same thing, says part of it, or says otherwise somewhere else, corroborates nothing.
+"""
+
+from __future__ import annotations
+
+from knowledge.merge.contradiction import contradictions
+from knowledge.merge.cut import cut, units
+from knowledge.merge.model import Cut
+from knowledge.merge.statements import Statement, alike, language_of, statements
+from knowledge.merge.statements import says as says_it
+
+COMPARED = 12
+"""Statements of a page that are looked at closely: those that have most in common with what is asked."""
+
+
+def says(page: Cut, statement: str) -> bool:
+    """Return whether `page` says all that `statement` says, in these or other words, and nowhere says otherwise."""
+    asked = cut(statement)
+    wanted = [unit for unit in units(asked) if unit.kind not in ("heading", "front")]
+    if not wanted:
+        return False
+    there = units(page)
+    language = language_of(page.text)
+    said = statements([unit for unit in there if unit.kind != "front"], language)
+    return all(_found(one, said) for one in statements(wanted, language)) and not contradictions(there, wanted)
+
+
+def _found(new: Statement, said: list[Statement]) -> bool:
+    if any(one.folded == new.folded for one in said):
+        return True
+    near = sorted((one for one in said if one.about & new.about), key=lambda one: -alike(one, new))
+    return any(says_it(one, new) for one in near[:COMPARED])
