@@ -20,12 +20,21 @@ from knowledge.vault import revision_of
 from knowledge.writing.answers import Changed, Status
 from knowledge.writing.linking import Linking
 from knowledge.writing.model import Act, Contents, Work
-from knowledge.writing.pages import text_of
+from knowledge.writing.pages import configures, text_of
 from knowledge.writing.requests import DeleteRequest, MoveRequest, RevertRequest
 
 MOST_DIFF = 6_000
+MOVE = "kb_move"
 LOOKED_BACK = 500
 """Lines of history in which a revision is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """What a change answers, and whether it changes what configures the server."""
+
+    changed: Changed
+    configures: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +50,11 @@ class Moving:
     def __init__(self, ledger: Ledger, linking: Linking) -> None:
         self._ledger, self._linking = ledger, linking
 
-    def move(self, request: MoveRequest, linking: Sequence[str]) -> Act[Changed]:
+    def move(self, request: MoveRequest, linking: Sequence[str]) -> Act[Turned]:
         """Return the act that moves a page and rewrites the links to it in `linking`."""
         old, new = request.path, request.to
 
-        async def work(contents: Contents) -> Work[Changed]:
+        async def work(contents: Contents) -> Work[Turned]:
             raw = contents[old]
             if raw is None:
                 raise NoSuchPath(old)
@@ -63,19 +72,21 @@ class Moving:
             after = {page: text for page, text in after.items() if page == new or text != before[page]}
             pairs = [(old, new), *((page, page) for page in sorted(after) if page != new)]
             written: dict[str, bytes | None] = {page: text.encode() for page, text in after.items()}
+            settings = _configures([(now, before[was], after[now]) for was, now in pairs])
+            changed = Changed(
+                status="done",
+                proposal=None,
+                path=new,
+                revision=revision_of(after[new].encode()),
+                changed=sorted(after),
+                diff=_diffs([(was, now, before[was], after[now]) for was, now in pairs]),
+                conflicts=(),
+                verified=True,
+                note=_rewritten(len(after) - 1),
+            )
             return Work(
                 contents={old: None, **written},
-                result=Changed(
-                    status="done",
-                    proposal=None,
-                    path=new,
-                    revision=revision_of(after[new].encode()),
-                    changed=sorted(after),
-                    diff=_diffs([(was, now, before[was], after[now]) for was, now in pairs]),
-                    conflicts=(),
-                    verified=True,
-                    note=_rewritten(len(after) - 1),
-                ),
+                result=Turned(changed, settings or configures(old, before[old], None)),
                 origins={now: await self._carried(was, before[was], after[now]) for was, now in pairs},
                 moved={new: old},
             )
@@ -99,11 +110,11 @@ class Moving:
             if origin is not None
         ]
 
-    def delete(self, request: DeleteRequest, linking: Sequence[str]) -> Act[Changed]:
+    def delete(self, request: DeleteRequest, linking: Sequence[str]) -> Act[Turned]:
         """Return the act that removes a page which is still what the caller read; `linking` are pages that link to it."""
         path = request.path
 
-        async def work(contents: Contents) -> Work[Changed]:
+        async def work(contents: Contents) -> Work[Turned]:
             raw = contents[path]
             if raw is None:
                 raise NoSuchPath(path)
@@ -112,24 +123,23 @@ class Moving:
             note = _left_dangling(linking)
             if not known:
                 note = f"nothing is deleted: the page is at {revision} and not at the revision you name; read it again"
-            return Work(
-                contents={path: None} if known else {},
-                result=Changed(
-                    status="done" if known else "analysis",
-                    proposal=None,
-                    path=path,
-                    revision=None if known else revision,
-                    changed=[path] if known else [],
-                    diff=unified(raw.decode("utf-8", "replace"), "", path, most_characters=MOST_DIFF) if known else "",
-                    conflicts=(),
-                    verified=True if known else None,
-                    note=note,
-                ),
+            changed = Changed(
+                status="done" if known else "analysis",
+                proposal=None,
+                path=path,
+                revision=None if known else revision,
+                changed=[path] if known else [],
+                diff=unified(raw.decode("utf-8", "replace"), "", path, most_characters=MOST_DIFF) if known else "",
+                conflicts=(),
+                verified=True if known else None,
+                note=note,
             )
+            settings = known and configures(path, raw.decode("utf-8", "replace"), None)
+            return Work(contents={path: None} if known else {}, result=Turned(changed, settings))
 
         return Act(request.actor, (path,), work, intent=f"delete {path}")
 
-    async def revert(self, request: RevertRequest) -> Act[Changed]:
+    async def revert(self, request: RevertRequest) -> Act[Turned]:
         """Return the act that brings a page back to a revision; if a move lies just between, it is taken back whole.
 
         Raises:
@@ -143,23 +153,24 @@ class Moving:
         if wanted is None:
             raise UnknownRevision(path, request.revision, await self._newest(path))
 
-        async def work(contents: Contents) -> Work[Changed]:
+        async def work(contents: Contents) -> Work[Turned]:
             raw = contents[path]
             same = raw == wanted
             before = raw.decode("utf-8", "replace") if raw is not None else ""
             after = wanted.decode("utf-8", "replace")
+            changed = Changed(
+                status="unchanged" if same else "done",
+                proposal=None,
+                path=path,
+                revision=revision_of(wanted),
+                changed=[] if same else [path],
+                diff=unified(before, after, path, most_characters=MOST_DIFF),
+                conflicts=(),
+                verified=None if same else True,
+            )
             return Work(
                 contents={} if same else {path: wanted},
-                result=Changed(
-                    status="unchanged" if same else "done",
-                    proposal=None,
-                    path=path,
-                    revision=revision_of(wanted),
-                    changed=[] if same else [path],
-                    diff=unified(before, after, path, most_characters=MOST_DIFF),
-                    conflicts=(),
-                    verified=None if same else True,
-                ),
+                result=Turned(changed, configures(path, before if raw is not None else None, after)),
                 origins={path: await self._known_of(path, after)},
             )
 
@@ -180,29 +191,33 @@ class Moving:
     async def _move_after(self, path: str, revision: str) -> Undoing | None:
         """Return the move that ended the page's time at `revision`, if that is how it ended."""
         for line in await self._ledger.history(path, limit=LOOKED_BACK):
-            if line.before == revision and line.seq is not None and line.tool == "kb_move":
-                return await self._act_of(line.seq, path)
+            if line.tool == MOVE and line.seq is not None:
+                undoing = await self._act_of(line.seq, path)
+                if undoing is not None and revision in [
+                    before for _, before, after in undoing.changes if after is None
+                ]:
+                    return undoing
             if line.revision == revision:
                 return None
         return None
 
     async def _act_of(self, seq: int, path: str) -> Undoing | None:
+        """Return the move on record under that number, if `path` is the page that moved, by its old place or its new one."""
         records = await self._ledger.records(after=seq - 1, limit=1)
         if not records or records[0].seq != seq:
             return None
         changes: list[dict[str, Any]] = json.loads(records[0].body)["changes"]
-        # A page that only had a link rewritten goes back alone.
-        touched = next((change for change in changes if change["path"] == path), None)
-        if touched is None or (touched["before"] is not None and touched["after"] is not None):
-            return None
+        moved = [change for change in changes if change["before"] is None or change["after"] is None]
+        if path not in [change["path"] for change in moved]:
+            return None  # a page that only had a link rewritten goes back alone
         return Undoing([(change["path"], change["before"], change["after"]) for change in changes])
 
-    def _undo(self, request: RevertRequest, undoing: Undoing) -> Act[Changed]:
+    def _undo(self, request: RevertRequest, undoing: Undoing) -> Act[Turned]:
         """Return the act that takes a move back in every file; what was written there since stays."""
         gone = [path for path, before, _ in undoing.changes if before is None]
         back = [path for path, _, after in undoing.changes if after is None]
 
-        async def work(contents: Contents) -> Work[Changed]:
+        async def work(contents: Contents) -> Work[Turned]:
             written: dict[str, bytes | None] = {}
             diffs: list[tuple[str, str, str, str]] = []
             conflicts: list[Conflict] = []
@@ -228,19 +243,20 @@ class Moving:
             status: Status = "partial" if conflicts else "done"
             new = back[0]
             raw = written.get(new)
+            changed = Changed(
+                status=status,
+                proposal=None,
+                path=new,
+                revision=revision_of(raw) if raw is not None else None,
+                changed=sorted(path for path, found_raw in written.items() if found_raw is not None),
+                diff=_diffs(diffs),
+                conflicts=conflicts,
+                verified=True,
+                note=f"the move is taken back: the page is at {new} again",
+            )
             return Work(
                 contents=written,
-                result=Changed(
-                    status=status,
-                    proposal=None,
-                    path=new,
-                    revision=revision_of(raw) if raw is not None else None,
-                    changed=sorted(path for path, found_raw in written.items() if found_raw is not None),
-                    diff=_diffs(diffs),
-                    conflicts=conflicts,
-                    verified=True,
-                    note=f"the move is taken back: the page is at {new} again",
-                ),
+                result=Turned(changed, _configures([(page, was, text) for _, page, was, text in diffs])),
                 origins={now: await self._carried(was, before, after) for was, now, before, after in diffs},
                 moved={new: gone[0]},
             )
@@ -253,6 +269,10 @@ class Moving:
         if raw is None:
             raise UnknownRevision(path, revision or "none", await self._newest(path))
         return raw.decode("utf-8", "replace")
+
+
+def _configures(pages: Sequence[tuple[str, str, str]]) -> bool:
+    return any(configures(path, before, after) for path, before, after in pages)
 
 
 def _after_of(undoing: Undoing, wanted: str) -> str | None:

@@ -24,8 +24,8 @@ from knowledge.writing.elsewhere import Elsewhere, Written
 from knowledge.writing.linking import Linking
 from knowledge.writing.merging import Merging, Outcome
 from knowledge.writing.model import Act, Contents, Done
-from knowledge.writing.moving import Moving
-from knowledge.writing.pages import Pages, Target, configures, new_page_path, text_of
+from knowledge.writing.moving import Moving, Turned
+from knowledge.writing.pages import Pages, Target, new_page_path, text_of
 from knowledge.writing.related import Related
 from knowledge.writing.requests import ChangeRequest, DeleteRequest, MergeRequest, MoveRequest, RevertRequest
 
@@ -182,9 +182,8 @@ class Writer:
     async def preview_change(self, request: ChangeRequest) -> tuple[ChangeRequest, Changed, bool]:
         """Return the request with real paths, what doing it would answer now, and whether it changes what configures the server."""
         request = await self._resolved(request)
-        changed = await self._acts.rehearse(await self._act(request))
-        paths = [request.path, *changed.changed]
-        return request, changed, any(configures(path, None, None) or _is_index(path) for path in paths)
+        turned = await self._acts.rehearse(await self._act(request))
+        return request, turned.changed, turned.configures
 
     async def change(self, request: ChangeRequest) -> Changed:
         """Move, delete or bring back the page, whose path `preview_change` has found.
@@ -192,7 +191,7 @@ class Writer:
         Raises:
             WriteUndone: what was written was found wrong and taken back.
         """
-        return (await self._run(await self._act(request))).result
+        return (await self._run(await self._act(request))).result.changed
 
     async def _resolved(self, request: ChangeRequest) -> ChangeRequest:
         if isinstance(request, RevertRequest):
@@ -209,7 +208,7 @@ class Writer:
             raise InvalidPath(request.to, "the page is there already")
         return replace(request, path=path, to=to)
 
-    async def _act(self, request: ChangeRequest) -> Act[Changed]:
+    async def _act(self, request: ChangeRequest) -> Act[Turned]:
         if isinstance(request, MoveRequest):
             return self._moving.move(request, await self._linking.to(request.path))
         if isinstance(request, DeleteRequest):
@@ -230,10 +229,6 @@ def _slug(title: str) -> str:
     """Return a file name for a title: lower case, words joined by dashes."""
     words = "".join(c if c.isalnum() else " " for c in title.casefold()).split()
     return "-".join(words)[:80].strip("-") or "page"
-
-
-def _is_index(path: str) -> bool:
-    return path.rpartition("/")[2] == "_index.md"
 
 
 def _joined(*notes: str | None) -> str:

@@ -17,10 +17,40 @@ def lean_output(schema: dict[str, Any]) -> dict[str, Any]:
     """Return `schema` likewise, but `X | None` stays nullable, for nulls are what such fields hold.
 
     Descriptions go: they are docstrings of ours. Lists of required fields stay at the root only; inside, every field is
-    always there, and saying so would be a fifth of the whole.
+    always there, and saying so would be a fifth of the whole. Of an object that belongs to an item of a list only that it is
+    one is said: its fields would be told again for each place it stands in, and the reference page has them.
     """
     lean = cast("dict[str, Any]", _lean(_inlined(schema, schema.get("$defs", {})), nulls=True))
+    lean = cast("dict[str, Any]", _shallow(lean, in_item=False))
     return {key: _without_required(value) if key == "properties" else value for key, value in lean.items()}
+
+
+def _shallow(node: Any, *, in_item: bool) -> Any:
+    if isinstance(node, list):
+        return [_shallow(item, in_item=in_item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    found = {key: _shallow(value, in_item=in_item) for key, value in node.items() if key not in ("items", "properties")}
+    if "items" in node:
+        found["items"] = _shallow(node["items"], in_item=False) if in_item else _shallow_item(node["items"])
+    if "properties" in node:
+        found["properties"] = {name: _shallow(value, in_item=in_item) for name, value in node["properties"].items()}
+    return found
+
+
+def _shallow_item(item: Any) -> Any:
+    if not isinstance(item, dict) or "properties" not in item:
+        return item
+    return {**item, "properties": {name: _named_only(value) for name, value in item["properties"].items()}}
+
+
+def _named_only(node: Any) -> Any:
+    """Return what kind of value a field holds, without the fields of an object."""
+    options = node.get("anyOf", [node])
+    if not any(option.get("properties") for option in options):
+        return node
+    kinds = [option.get("type") for option in options]
+    return {"type": kinds if len(kinds) > 1 else kinds[0]}
 
 
 def _without_required(node: Any) -> Any:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from mcp_server.settings import Settings
+from tests.contract.test_server import answers
 from tests.knowledge_bases import write
 from tests.writers import Refused, Writer, writing
 
@@ -33,8 +35,22 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 async def host(settings: Settings) -> AsyncIterator[Writer]:
-    async with writing(settings) as connected:
-        yield connected
+    """Return a connected host; the task that connects is the one that parts, which a fixture's own is not."""
+    ready: asyncio.Future[Writer] = asyncio.get_running_loop().create_future()
+    parting = asyncio.Event()
+
+    async def connected() -> None:
+        async with writing(settings) as writer:
+            ready.set_result(writer)
+            await parting.wait()
+
+    task = asyncio.create_task(connected())
+    await asyncio.wait([task, ready], return_when=asyncio.FIRST_COMPLETED)
+    if task.done():
+        await task
+    yield await ready
+    parting.set()
+    await task
 
 
 async def test_an_edit_of_what_was_read_is_written_and_nothing_else_changes(host: Writer) -> None:
@@ -216,6 +232,7 @@ async def test_a_snippet_without_a_place_is_put_where_it_belongs(host: Writer) -
 
 async def test_a_directory_is_enough_of_a_place(host: Writer) -> None:
     said = "Rolling back the payment service is only possible while the previous colour still runs."
+    await answers(host.client)
     answer = await host.merge("guides", said, source="code:ops/router.py")
     assert answer["status"] == "analysis"
     assert answer["path"] == DEPLOY
@@ -358,8 +375,6 @@ async def test_a_persons_edit_is_written_and_a_stronger_claim_elsewhere_is_liste
     await host.merge(
         "guides/limits.md", "# Limits\n\nThe payment service retries a failed call 5 times.\n", source="official:limits"
     )
-    from tests.contract.test_server import answers
-
     await answers(host.client)
     await host.merge("guides/notes.md", "# Notes\n\nThe payment service retries a failed call 9 times.\n")
     await host.app.services.load_writing().elsewhere.settled()
