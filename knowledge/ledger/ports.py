@@ -192,6 +192,7 @@ class Ledger(Protocol):
 
         Raises:
             UnknownIntent: there is no such intent (any more): somebody else has finished or dropped it. Nothing is recorded.
+            CorruptDatabase: the end of the chain is gone, or there are records behind it. Nothing is recorded.
             ValueError: origins of a page that the act does not leave behind.
         """
         ...

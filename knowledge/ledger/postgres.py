@@ -49,14 +49,7 @@ ON CONFLICT (path_key, digest) DO UPDATE SET seen_at = greatest(known.seen_at, e
     in_history = known.in_history OR excluded.in_history
 """
 _HOLD_THE_END = "SELECT seq FROM forge.chain_end FOR UPDATE"
-_APPEND = """
-WITH ended AS (
-    UPDATE forge.chain_end SET seq = seq + 1,
-        digest = sha256(digest || convert_to(%(head)s || (seq + 1)::text || %(tail)s, 'UTF8'))
-    RETURNING seq, digest
-)
-INSERT INTO forge.audit SELECT seq, %(head)s || seq::text || %(tail)s, digest FROM ended
-"""
+_APPEND = "SELECT forge.append(%s, %s)"
 _APPENDED = "SELECT seq, body, digest FROM forge.audit WHERE seq = (SELECT seq FROM forge.chain_end)"
 _COLUMNS = """(path_key, path, revision, before, made_at, how, principal, tool, source, confidence, proposal, intent,
     lines_added, lines_removed, moved_from, moved_from_key, seq)"""
@@ -216,7 +209,7 @@ class PostgresLedger:
         told = paths_to_tell(entry)
         rows = await self._tables.write(
             *([("SELECT forge.end_intent(%s)", (intent_id,))] if intent_id is not None else []),
-            (_APPEND, {"head": head, "tail": tail}),
+            (_APPEND, (head, tail)),
             *_remembering(entry),
             *_tracking(entry),
             *((_FLAG, values) for values in _flags(entry)),

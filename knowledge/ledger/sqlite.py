@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import anyio.to_thread
 import apsw
 
-from knowledge.errors import UnknownIntent
+from knowledge.errors import CorruptDatabase, UnknownIntent
 from knowledge.ledger.acts import (
     history_line,
     moves,
@@ -192,7 +192,7 @@ class SqliteLedger:
         def work(c: apsw.Connection) -> Record:
             if intent_id is not None and not _delete(c, "DELETE FROM intent WHERE id = ?", intent_id):
                 raise UnknownIntent(intent_id)
-            record = _append(c, entry)
+            record = self._append(c, entry)
             _remember(c, entry, record.seq)
             _track(c, entry, origins)
             _flag(c, entry)
@@ -202,6 +202,20 @@ class SqliteLedger:
             return record
 
         return await self._database.write(work)
+
+    def _append(self, c: apsw.Connection, entry: Entry) -> Record:
+        """Add the next link. It follows the end as kept, so that a tail cut off before stays missing."""
+        rows: Any = c.execute("SELECT seq, digest FROM chain_end").fetchall()
+        if not rows:
+            raise CorruptDatabase(str(self._database.path), "the end of the audit chain is gone")
+        seq, previous = rows[0]
+        body = body_of(entry, seq + 1)
+        record = Record(seq + 1, body, digest_of(previous, body))
+        c.execute("INSERT OR IGNORE INTO audit VALUES (?, ?, ?)", (record.seq, record.body, record.digest))
+        if not c.changes():
+            raise CorruptDatabase(str(self._database.path), "there are records behind the end of the audit chain")
+        c.execute("UPDATE chain_end SET seq = ?, digest = ?", (record.seq, record.digest))
+        return record
 
     async def history(self, path: str, *, limit: int, before: int | None = None) -> Sequence[Revision]:
         """Return the page's history, newest first, from the line after `before`, also from before it was moved."""
@@ -256,17 +270,6 @@ def _store(c: apsw.Connection, contents: Mapping[bytes, bytes], packed: Mapping[
         if not c.execute(_KEPT, (digest,)).fetchall():
             row = (digest, len(raw), packed.get(digest) or pack(raw))
             c.execute("INSERT INTO content (digest, size, packed) VALUES (?, ?, ?)", row)
-
-
-def _append(c: apsw.Connection, entry: Entry) -> Record:
-    """Add the next link. It follows the end as kept, so that a tail cut off before stays missing."""
-    rows: Any = c.execute("SELECT seq, digest FROM chain_end").fetchall()
-    seq, previous = rows[0]
-    body = body_of(entry, seq + 1)
-    record = Record(seq + 1, body, digest_of(previous, body))
-    c.execute("INSERT INTO audit VALUES (?, ?, ?)", (record.seq, record.body, record.digest))
-    c.execute("UPDATE chain_end SET seq = ?, digest = ?", (record.seq, record.digest))
-    return record
 
 
 def _remember(c: apsw.Connection, entry: Entry, seq: int) -> None:

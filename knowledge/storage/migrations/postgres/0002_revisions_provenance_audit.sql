@@ -99,6 +99,21 @@ BEGIN
 END
 $$;
 
+-- Adds a record whose body is `head`, its number, `tail`. Nothing is recorded on a chain whose end is not in order.
+CREATE FUNCTION forge.append(head text, tail text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE forge.chain_end SET seq = seq + 1,
+        digest = sha256(digest || convert_to(head || (seq + 1)::text || tail, 'UTF8'));
+    IF NOT FOUND THEN
+        RAISE EXCEPTION USING ERRCODE = 'XX001', MESSAGE = 'the end of the audit chain is gone';
+    END IF;
+    INSERT INTO forge.audit SELECT seq, head || seq::text || tail, digest FROM forge.chain_end;
+EXCEPTION
+    WHEN unique_violation THEN
+        RAISE EXCEPTION USING ERRCODE = 'XX001', MESSAGE = 'there are records behind the end of the audit chain';
+END
+$$;
+
 -- Drops these states, unless they were seen again meanwhile, and then the bytes that nobody needs any more.
 CREATE FUNCTION forge.forget(keys bytea[], digests bytea[], seen_before timestamptz) RETURNS integer
 LANGUAGE plpgsql AS $$
