@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -41,14 +42,10 @@ from knowledge.merge.place import Placement, Placer, Section, Similarity, folded
 from knowledge.merge.provenance import PageFacts, presumed
 from knowledge.merge.rewording import ListForm, bare_text, folded_ends, in_form_of
 from knowledge.merge.splice import Ground, Put, Replaced, Spliced
-from knowledge.merge.statements import Span, Statement, alike, language_of, says, statements
+from knowledge.merge.statements import Span, Statement, alike, covers, language_of, lost, same_subject, says, statements
 
 LONGEST_SIDE = 500
 """Characters of what a side of a contradiction says that are kept."""
-SAME_SUBJECT = 0.6
-"""How alike two statements must be for one to be about what the other is about."""
-MAY_BE_REWORDED = 0.25
-"""How much of an old statement's words another wording may leave out; values never."""
 CANDIDATES = 6
 TELLING = 3
 """Terms that a statement has at least if it is compared with other sections than the one that it names."""
@@ -300,7 +297,7 @@ class _Weighing:
             else:
                 found.outdated.append((new, old))
             return
-        alike_most = next((one.statement for one in near if one.likeness >= SAME_SUBJECT), None)
+        alike_most = next((one.statement for one in near if same_subject(one.statement, new)), None)
         if alike_most is not None:
             found.reworded.append((new, alike_most))
         else:
@@ -361,7 +358,7 @@ class _Weighing:
             if done or not held or len(found.corrected) + len(found.reworded) == 0:
                 continue
             covered = all(
-                (old.unit, old.span) in corrects or any(says(new, old) or _covers(new, old) for new in own)
+                (old.unit, old.span) in corrects or any(says(new, old) or covers(new, old) for new in own)
                 for old in there
             )
             elsewhere = [old for old in found.said if old.unit != old_number]
@@ -373,17 +370,18 @@ class _Weighing:
                 continue
             if not same and self.weight.confidence < self._confidence(old_number).confidence:
                 continue
-            self._update_unit(number, unit, old_number)
+            gone = [word for old in there for word in lost(max(own, key=partial(alike, old)), old)]
+            self._update_unit(number, unit, old_number, gone)
             found.fresh.clear()
             done.add(old_number)
         return done
 
-    def _update_unit(self, number: int, unit: Unit, old_number: int) -> None:
+    def _update_unit(self, number: int, unit: Unit, old_number: int, gone: Sequence[str] = ()) -> None:
         old = self.ground.units[old_number]
         text = self.ground.with_ends(in_form_of(old, unit))
         start, end = self.ground.span(old_number)
         expected = unit._replace(text=text)
-        order = self._verdict("update", old.section, self._update_reason(old_number), old_number)
+        order = self._verdict("update", old.section, self._update_reason(old_number, gone), old_number)
         self.ops.append(_Op([order], replaced=Replaced(start, end, text), touched=old_number, expected=(expected,)))
         self.replaced_units.add(old_number)
         self.matched[number] = old_number
@@ -560,7 +558,7 @@ class _Weighing:
         self, unit: Unit, old: Row, told: Sequence[int], placed: dict[int, str], there: Table
     ) -> bool:
         """Flag or retain a row that says otherwise; return whether its cells may be written."""
-        grows = all(_covers(self._cell(there, at, placed[at]), self._cell(there, at, old.cell(at))) for at in told)
+        grows = all(covers(self._cell(there, at, placed[at]), self._cell(there, at, old.cell(at))) for at in told)
         if self._same_voice(old.unit):
             if self._is_later(old.unit):
                 return True
@@ -587,8 +585,9 @@ class _Weighing:
         text = was
         for at in sorted(cells, reverse=True):
             cell = old.cells[at]
-            blank = cell.start == cell.end and not was[cell.start - 1 : cell.start].isspace()
-            text = text[: cell.start] + (f" {cells[at]} " if blank else cells[at]) + text[cell.end :]
+            before = "" if cell.start < cell.end or was[cell.start - 1 : cell.start].isspace() else " "
+            after = "" if cell.start < cell.end else " "
+            text = text[: cell.start] + before + cells[at] + after + text[cell.end :]
         begin, end = self.ground.span(old.unit)
         reason = "fills cells that were empty: " + _shown(self.weight) if fills else self._update_reason(old.unit)
         order = self._verdict("update", self.ground.units[old.unit].section, reason, old.unit)
@@ -643,11 +642,10 @@ class _Weighing:
         if _listed(other) <= _listed(mine) or says(*(_statement(text, self.language) for text in (mine, other))):
             self._unchanged(-1, there)
             return
-        grows = (
-            _listed(mine) < _listed(other)
-            if _is_list(old.text)
-            else _covers(_statement(other, self.language), _statement(mine, self.language))
-        )
+        if _is_list(old.text) and _is_list(unit.text):
+            self._add_values(unit, there, [value for value in _entries(other) if value.casefold() not in _listed(mine)])
+            return
+        grows = covers(_statement(other, self.language), _statement(mine, self.language))
         if self._same_voice(there):
             if not self._is_later(there):
                 self._retain(unit, there, "of an earlier time than")
@@ -668,6 +666,24 @@ class _Weighing:
         order = self._verdict("update", old.section, self._update_reason(there), there)
         expected = unit._replace(text=text)
         self.ops.append(_Op([order], replaced=Replaced(begin, end, text), touched=there, expected=(expected,)))
+
+    def _add_values(self, unit: Unit, there: int, values: Sequence[str]) -> None:
+        """Add values to a list of the front matter, in the way that it is written."""
+        old = self.ground.units[there]
+        text = _with_values(old.text, values)
+        if text is None or there in self.replaced_units:
+            self._refuse_key(unit, f"the list in line {old.line} is written in a way that cannot be added to")
+            return
+        text = self.ground.with_ends(text)
+        begin, end = self.ground.span(there)
+        order = self._verdict(
+            "integrate", (), f"adds {_quoted(', '.join(values))} to a list: {_shown(self.weight)}", there
+        )
+        expected = (unit._replace(text=text),)
+        self.ops.append(
+            _Op([order], replaced=Replaced(begin, end, text), touched=there, keeps_origin=True, expected=expected)
+        )
+        self.replaced_units.add(there)
 
     def _new_key(self, unit: Unit, key: str, text: str) -> None:
         front = self.page.pieces[0] if self.page.pieces and self.page.pieces[0].kind == "front" else None
@@ -752,13 +768,15 @@ class _Weighing:
         )
         self.contradictions.append(Contradiction(comparison.kind, comparison.subject, comparison.reason, existing, new))
 
-    def _update_reason(self, there: int) -> str:
+    def _update_reason(self, there: int, gone: Sequence[str] = ()) -> str:
         source, existing = self.origins[there].source, self._confidence(there)
         line = self.ground.units[there].line
+        weights = f"{_shown(self.weight)} against {_shown(existing)} of {source}"
         if self._same_voice(there):
-            why = f"{self.evidence.source} says otherwise now than {source} did"
-            return f"{why} in line {line}: {_shown(self.weight)} against {_shown(existing)}"
-        return f"says what line {line} says and more: {_shown(self.weight)} against {_shown(existing)} of {source}"
+            return f"{self.evidence.source} says otherwise now than in line {line}: {weights}"
+        if gone:
+            return f"another wording of line {line}, without {_quoted(', '.join(gone))}: {weights}"
+        return f"says what line {line} says and more: {weights}"
 
     def _verdict(self, word: VerdictWord, section: Sequence[str], reason: str, there: int | None = None) -> int:
         existing = None if there is None else self._confidence(there, supported=word == "unchanged")
@@ -1151,14 +1169,6 @@ _Allowed = Callable[[int], bool]
 MOST_VERDICTS = 80
 
 
-def _covers(new: Statement, old: Statement) -> bool:
-    """Return whether `new` may stand for `old`: it has all its values and nearly all its words."""
-    if not old.values <= new.values:
-        return False
-    lost = len(old.about - new.about)
-    return lost <= int(len(old.about) * MAY_BE_REWORDED) and alike(new, old) >= SAME_SUBJECT / 2
-
-
 def _statement(text: str, language: str) -> Statement:
     return Statement(text, 0, Span(0, len(text)), "paragraph", (), language)
 
@@ -1206,15 +1216,36 @@ def _is_list(entry: str) -> bool:
     return value.startswith(("[", "- "))
 
 
-def _listed(value: str) -> frozenset[str]:
-    """Return the values of a list of the front matter, of a plain one the one that it is."""
+def _entries(value: str) -> list[str]:
+    """Return the values of a list of the front matter in order, of a plain one the one that it is."""
     if value.startswith("["):
         parts = value.strip("[] ").split(",")
     elif value.startswith("- "):
         parts = re.split(r"(?:^|\s)-\s+", value)
     else:
         parts = [value]
-    return frozenset(part.strip().strip("\"'").casefold() for part in parts if part.strip())
+    return [part.strip().strip("\"'") for part in parts if part.strip()]
+
+
+def _listed(value: str) -> frozenset[str]:
+    return frozenset(entry.casefold() for entry in _entries(value))
+
+
+def _with_values(entry: str, values: Sequence[str]) -> str | None:
+    """Return a list of the front matter with these values at its end; None if it is written in no plain way."""
+    ending = entry[len(entry.rstrip("\r\n")) :]
+    lines = folded_lines(entry)
+    last = lines[-1]
+    if last.rstrip().endswith("]") and last.count("[") == last.count("]") == 1:
+        head = last.rstrip()[:-1].rstrip()
+        joined = ", ".join(values)
+        lines[-1] = f"{head}{joined}]" if head.endswith(("[", ",")) else f"{head}, {joined}]"
+    elif last.lstrip().startswith("- "):
+        indent = last[: len(last) - len(last.lstrip())]
+        lines += [f"{indent}- {value}" for value in values]
+    else:
+        return None
+    return "\n".join(lines) + ending
 
 
 def _shown(weight: Confidence) -> str:

@@ -45,6 +45,7 @@ _REFERENCE = frozenset(
     for name in names.split(", ")
 )
 _DEFINITION = re.compile(r" {0,3}\[[^\]\n]+\]:[ \t]*\S")
+_SEE_ALSO = re.compile(r"[ *_]{0,3}(?:see (?:also|further)|further reading|siehe auch|voir aussi)\b", re.IGNORECASE)
 _SETEXT_ONE = re.compile(r"\n[ \t]{0,3}=+[ \t]*$")
 _LEADS_IN = re.compile(r":[*_\s]*$")
 
@@ -154,7 +155,9 @@ def is_reference(section: Section, page: Cut) -> bool:
 
 
 def defines_links(piece: Piece) -> bool:
-    """Return whether a piece is made of link definitions or footnotes, which show nothing where they stand."""
+    """Return whether a piece only closes a text: link definitions, footnotes, a line of where to read on."""
+    if piece.kind == "paragraph" and _SEE_ALSO.match(piece.text):
+        return True
     return piece.kind == "paragraph" and all(
         _DEFINITION.match(line)
         for line in piece.text.splitlines()
@@ -184,6 +187,7 @@ class Placer:
         self.page, self.similarity = page, similarity
         self.sections = sections_of(page)
         self.language = language_of(page.text)
+        self.title = self._title_section()
 
     def named(self, path: Sequence[str]) -> Section | None:
         """Return the section that this heading path leads to, from the root or from anywhere; None unless it is only one."""
@@ -240,7 +244,9 @@ class Placer:
     def _words_of(self, section: Section) -> Counter[str]:
         own = self._counted(self._body(section))
         above = self._counted(" ".join(section.path[:-1]))
-        return own + above + _times(self._counted(" ".join(section.path[-1:])), OWN_HEADING)
+        # The title of a page says what all of it is about.
+        times = 1 if section is self.title else OWN_HEADING
+        return own + above + _times(self._counted(" ".join(section.path[-1:])), times)
 
     def _body(self, section: Section) -> str:
         return "".join(piece.text for piece in self.page.pieces[section.first : section.end])[:LONGEST_COMPARED]
@@ -304,7 +310,7 @@ class Placer:
         if path:
             parent = self.named(path[:-1])
             held = parent is not None and _inside(parent, within)
-            return self._new_section(nearest, (parent if held else within) or self._title_section(), level)
+            return self._new_section(nearest, (parent if held else within) or self.title, level)
         if nearest.score >= self._least:
             return self._in(nearest.section, text, "similarity", nearest)
         return self._in(self._last_of_the_body(), "", "end of section", nearest)

@@ -6,21 +6,28 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple
 
-from knowledge.find.analysis import analyzer
+from knowledge.find.analysis import analyzer, stem, words
 from knowledge.inline import code_spans, plain
 from knowledge.language import detect
 from knowledge.merge.contradiction import compare
 from knowledge.merge.model import Unit
+from knowledge.merge.polarity import CONDITIONS, NEGATIONS
+from knowledge.merge.quantities import NUMBER_WORDS, UNITS
 
 LOOKED_AT = 4000
 """Characters of a statement that are compared; a longer one is no sentence but data."""
+LEAST_ORDER = 0.5
+"""The same where both have all words in common."""
 SAME_ORDER = 0.6
 """How much of a statement's terms the other has in the same order: `A calls B` is not `B calls A`."""
+ALL_IN_ORDER = 0.75
 SAME_WORDS = 0.9
 ALIKE = 0.6
+MAY_BE_REWORDED = 0.25
+"""How much of an old statement's words another wording may leave out; values never."""
 
 _MARKER = re.compile(r"[ \t]*(?:[-+*]|\d{1,9}[.)])(?:[ \t]+(?:\[[ xX]\][ \t]+)?|$)")
 _QUOTE_MARK = re.compile(r"^ {0,3}> ?", re.MULTILINE)
@@ -35,8 +42,21 @@ _KEY_LINE = re.compile(r"[ \t]*[*_`]{0,2}[^\W\d_][\w ./()-]{0,60}?[*_`]{0,2}[ \t
 _VALUE = re.compile(r"[<>\u2264\u2265~\u00b1+-]?\d[\d.,:/\u2013-]*[^\W\d_%]*%?")
 _TARGET = re.compile(r"\]\(\s*<?([^\s<>()]+)|\[\[([^\[\]|\n]+)|(https?://[^\s<>()\]]+)")
 _NAME = re.compile(r"(?<=[\w,;)] )[^\W\d_a-z][\w.-]*[^\W_]|\b\w*[a-z][A-Z]\w*\b|\b[A-Z]{2,}\b")
+_SIGNS = "<>+-~\u00b1\u2264\u2265"
 _QUOTES = str.maketrans(
     {"\u2019": "'", "\u2018": "'", "\u201c": '"', "\u201d": '"', "\u2013": "-", "\u2014": "-", "\u00a0": " "}
+)
+
+_NAMED = re.compile(r"\b(?:[A-Z]\b|[^\W\d_]*\d\w*|[A-Z]\w+)")
+_TURNING = (
+    NEGATIONS
+    | frozenset(CONDITIONS)
+    | frozenset({"only", "except", "before", "after", "always", "never", "until", "since"})
+    | frozenset({"nur", "außer", "vor", "nach", "immer", "bis", "seit", "seulement", "sauf", "avant", "après"})
+)
+_AT_LEAST = frozenset({"least", "minimum", "min", "more", "over", "above", "mindestens", "wenigstens", "mehr", "über"})
+_AT_MOST = frozenset(
+    {"most", "maximum", "max", "less", "under", "below", "up", "within", "höchstens", "maximal", "unter"}
 )
 
 
@@ -128,8 +148,28 @@ class Statement:
 
     @cached_property
     def about(self) -> frozenset[str]:
-        """Its terms once each, without those that hold a number."""
-        return frozenset(term for term in self.terms if not any(map(str.isdigit, term)))
+        """Its terms once each, without numbers and what these count in."""
+        figures = _figures_in(self.language)
+        counts = any(map(str.isdigit, self.reads)) or not figures.isdisjoint(self.terms)
+        dropped = figures | _counted_in(self.language) if counts else figures
+        return frozenset(term for term in self.terms if term not in dropped and not any(map(str.isdigit, term)))
+
+    @cached_property
+    def ordered(self) -> tuple[str, ...]:
+        """What it is about, in order."""
+        return tuple(term for term in self.terms if term in self.about)
+
+    @cached_property
+    def turns(self) -> frozenset[str]:
+        """Words in it that turn or limit what it says: not, unless, only, before; bounds as `least` and `most`."""
+        said = frozenset(words(self.reads))
+        bounds = ("least" if said & _AT_LEAST else "", "most" if said & _AT_MOST else "")
+        return (said & _TURNING) | (frozenset(bounds) - {""} if bool(bounds[0]) != bool(bounds[1]) else frozenset())
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """What is named in it, in order: `A calls B` is not `B calls A`."""
+        return tuple(_NAMED.findall(self.reads))
 
     @cached_property
     def values(self) -> frozenset[str]:
@@ -139,8 +179,9 @@ class Statement:
         ]
         links = [one for found in _TARGET.findall(self.text[:LOOKED_AT]) for one in found if one]
         numbers = [value.rstrip(".,:/-\u2013").casefold() for value in _VALUE.findall(self.reads)]
-        names = [name.casefold() for name in _NAME.findall(self.reads)]
-        return frozenset((*numbers, *names, *code, *links))
+        names = [folded for name in _NAME.findall(self.reads) if (folded := name.casefold()) not in UNITS]
+        told = [word for word in words(self.reads) if word in NUMBER_WORDS]
+        return frozenset((*numbers, *told, *names, *code, *links))
 
 
 def language_of(text: str) -> str:
@@ -169,35 +210,56 @@ def says(existing: Statement, new: Statement) -> bool:
     """Return whether who has read `existing` learns nothing from `new`: the same, in other words, or less of the same."""
     if existing.folded == new.folded:
         return True
-    if existing.kind in _VERBATIM or new.kind in _VERBATIM or not new.about:
+    if existing.kind in _VERBATIM or new.kind in _VERBATIM or not new.about or existing.turns != new.turns:
         return False
-    if not new.about <= existing.about and alike(existing, new) < SAME_WORDS:
-        return _agrees_in_other_words(existing, new)
-    if _shared_order(existing.terms, new.terms) < SAME_ORDER:
+    if not new.about <= existing.about or _swaps_names(existing, new):
+        return False
+    if shared_order(existing, new) < (LEAST_ORDER if new.about == existing.about else SAME_ORDER):
+        return False
+    figures, known = _numbers(new), _numbers(existing)
+    if new.values - existing.values - figures or len(figures) > len(known):
         return False
     relation = compare(existing.reads, new.reads).relation
-    if new.values <= existing.values:
-        # Words that both have in the same order, with the same values, are the same statement unless something says no.
-        return relation == "agree" or (relation == "unrelated" and alike(existing, new) >= SAME_WORDS)
-    return relation == "agree" and _counted(new) and new.values - existing.values <= _numbers(new)
+    # In the same words with the same values it is the same, whatever sort of statement it is.
+    return relation == "agree" or (relation == "unrelated" and figures <= known and alike(existing, new) >= SAME_WORDS)
 
 
-def _agrees_in_other_words(existing: Statement, new: Statement) -> bool:
-    """Return whether the values agree (5 min, 300 s) and nearly all words but units are the same."""
-    if not _counted(new) or not _counted(existing) or alike(existing, new) < ALIKE:
+def same_subject(existing: Statement, new: Statement) -> bool:
+    """Return whether `new` is another wording of `existing`, or says more or less of the same."""
+    if not existing.about & new.about or compare(existing.reads, new.reads).relation != "agree":
         return False
-    unsaid = new.about - existing.about
-    if len(unsaid) > 1 or new.values - existing.values - _numbers(new):
+    return (alike(existing, new) >= ALIKE and shared_order(existing, new) >= LEAST_ORDER) or covers(new, existing)
+
+
+def covers(new: Statement, old: Statement) -> bool:
+    """Return whether `new` says all that `old` does and may stand in its place: its values, its order, nearly all its words."""
+    if not old.values <= new.values or old.turns - new.turns or len(old.about) + len(old.values) < 2:
         return False
-    return compare(existing.reads, new.reads).relation == "agree"
+    if len(lost(new, old)) > int(len(old.about) * MAY_BE_REWORDED) or _swaps_names(old, new):
+        return False
+    return shared_order(new, old) >= ALL_IN_ORDER and compare(old.reads, new.reads).relation == "agree"
+
+
+def lost(new: Statement, old: Statement) -> tuple[str, ...]:
+    """Return the words of `old`, as written, that `new` has not."""
+    gone = old.about - new.about
+    found = dict.fromkeys(word for word in words(old.reads) if stem(word, old.language) in gone)
+    return tuple(found)
+
+
+def shared_order(existing: Statement, new: Statement) -> float:
+    """Return how much of what `new` is about stands in `existing` in the same order, 0..1."""
+    return _shared_order(existing.ordered, new.ordered)
+
+
+def _swaps_names(existing: Statement, new: Statement) -> bool:
+    """Return whether both name the same things in another order."""
+    both = set(existing.names) & set(new.names)
+    return [name for name in existing.names if name in both] != [name for name in new.names if name in both]
 
 
 def _numbers(statement: Statement) -> frozenset[str]:
-    return frozenset(value for value in statement.values if any(map(str.isdigit, value)))
-
-
-def _counted(statement: Statement) -> bool:
-    return bool(_numbers(statement))
+    return frozenset(value for value in statement.values if value in NUMBER_WORDS or value.lstrip(_SIGNS)[:1].isdigit())
 
 
 def _shared_order(existing: Sequence[str], new: Sequence[str]) -> float:
@@ -215,6 +277,18 @@ def _shared_order(existing: Sequence[str], new: Sequence[str]) -> float:
             row[at] = diagonal + 1 if term == other else max(above, row[at - 1])
             diagonal = above
     return row[-1] / len(new)
+
+
+@cache
+def _counted_in(language: str) -> frozenset[str]:
+    """Return the terms of that language that are units."""
+    return frozenset(stem(unit.casefold(), language) for unit in UNITS)
+
+
+@cache
+def _figures_in(language: str) -> frozenset[str]:
+    """Return the terms of that language that are numbers."""
+    return frozenset(stem(word, language) for word in NUMBER_WORDS)
 
 
 _VERBATIM = frozenset({"fence", "code", "html", "comment", "front", "row"})
