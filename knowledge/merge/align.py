@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from knowledge.merge.lines import matches
+from knowledge.merge.lines import hunks_of, matches
 
 ALIKE = 0.4
 """Share of words that two texts must have in common to be taken for two versions of one."""
@@ -62,16 +62,25 @@ def likeness(one: Node, other: Node) -> float:
 def align(base: Sequence[Node], side: Sequence[Node], alike: Likeness = likeness) -> list[int]:
     """Return for each part of `base` the index of what it is in `side`, -1 for what is gone; increasing."""
     found = [-1] * len(base)
-    start = first = 0
     same = matches([(node.kind, node.key) for node in base], [(node.kind, node.key) for node in side])
-    for x, y in [*same, (len(base), len(side))]:
-        if start < x and first < y:
-            for i, j in _most_alike(base[start:x], side[first:y], alike):
+    for x, y in same:
+        found[x] = y
+    for start, end, first, last in hunks_of(same, len(base), len(side)):
+        if start < end and first < last:
+            pairs = _most_alike(base[start:end], side[first:last], alike)
+            for i, j in [*pairs, *_in_place(base[start:end], side[first:last], pairs)]:
                 found[start + i] = first + j
-        if x < len(base):
-            found[x] = y
-        start, first = x + 1, y + 1
     _renamed(base, side, found)
+    return found
+
+
+def _in_place(base: Sequence[Node], side: Sequence[Node], pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return what stands where something of its kind stood, alike or not; a heading stands for more than itself."""
+    found: list[tuple[int, int]] = []
+    for start, end, first, last in hunks_of(pairs, len(base), len(side)):
+        kinds = [node.kind for node in base[start:end]]
+        if "heading" not in kinds and kinds == [node.kind for node in side[first:last]]:
+            found += zip(range(start, end), range(first, last), strict=True)
     return found
 
 

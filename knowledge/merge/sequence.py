@@ -34,7 +34,7 @@ class Kept(NamedTuple):
 
 
 class Inner(NamedTuple):
-    """What became of one part that both sides changed: None for `text` if that cannot be said."""
+    """What became of one part that both sides changed: "" for nothing, None for `text` if that cannot be said."""
 
     text: str | None
     clashes: Sequence[Clash] = ()
@@ -71,6 +71,16 @@ class Sequences:
 
     def merged(self) -> Joint:
         """Return the joined sequence."""
+        self.merge()
+        return self.joint()
+
+    def joint(self) -> Joint:
+        """Return what is kept, each with the blank lines that belong between it and the next."""
+        found = [one.node._replace(gap=self._between(one, following)) for one, following in pairwise(self.kept)]
+        return Joint([*found, *(last.node._replace(gap=None) for last in self.kept[-1:])], self.clashes)
+
+    def merge(self) -> None:
+        """Settle what is kept and what clashes."""
         self.to_ours = align(self.base, self.ours, self.alike)
         self.to_theirs = align(self.base, self.theirs, self.alike)
         self.from_ours = {other: at for at, other in enumerate(self.to_ours)}
@@ -94,7 +104,6 @@ class Sequences:
             self._group(low, high, mine[left:x], other[right:y])
             at = high
         self._unchanged(at, len(self.base))
-        return Joint(self._spaced(), self.clashes)
 
     def _meets(self, low: int, high: int, hunk: Hunk, others: Sequence[Hunk], gone: Sequence[int]) -> bool:
         """Return whether `hunk` changes what was changed between `low` and `high`, or adds to a section that is gone."""
@@ -158,7 +167,9 @@ class Sequences:
         self.clashes += inner.clashes
         if inner.text is None:
             self.clashes.append(Clash(base.text, ours.text, theirs.text, ours.line, ours.section))
-        self.kept.append(Kept(ours._replace(text=ours.text if inner.text is None else inner.text), x, y))
+        # Each side took away the rest of what the other took away.
+        if inner.text != "":
+            self.kept.append(Kept(ours._replace(text=ours.text if inner.text is None else inner.text), x, y))
 
     def _both(self, low: int, high: int, mine: Sequence[Hunk], other: Sequence[Hunk]) -> None:
         first, last = _span(mine, low, high)
@@ -177,11 +188,6 @@ class Sequences:
         self.kept += [Kept(node, first + i) for i, node in enumerate(ours)]
         where = self.ours[min(first, len(self.ours) - 1)] if self.ours else None
         self.clashes.append(Clash(*texts, where.line if where else 1, where.section if where else ()))
-
-    def _spaced(self) -> list[Node]:
-        """Return what is kept, each with the blank lines that belong between it and the next."""
-        found = [one.node._replace(gap=self._between(one, following)) for one, following in pairwise(self.kept)]
-        return [*found, *(last.node._replace(gap=None) for last in self.kept[-1:])]
 
     def _between(self, one: Kept, following: Kept) -> str:
         ours = self.ours[one.ours].gap if one.ours >= 0 and following.ours == one.ours + 1 else None

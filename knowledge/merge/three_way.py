@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from knowledge.merge.account import is_accounted, settled
 from knowledge.merge.align import BODY, Node, likeness
 from knowledge.merge.changes import Change, changes_between
 from knowledge.merge.cut import BOM, bare, blocks_of, cut, item_starts, split_lines
@@ -24,8 +25,10 @@ from knowledge.merge.sequence import Clash, Inner, Sequences
 from knowledge.merge.tables import joined_table
 
 _BLANK = " \t\r\n"
-_EDGES = {"fence": (1, 1), "html": (1, 1), "quote": (1, 0), "comment": (1, 1), "code": (0, 0)}
-_WHOLE = frozenset({"fence", "html", "quote", "comment", "code", "table"})
+_EDGES = {"fence": (1, 1), "html": (1, 1), "quote": (0, 0), "comment": (1, 1), "code": (0, 0)}
+_CALLOUT = re.compile(r"[ \t]*>[ \t]*\[!")
+_WHOLE = frozenset({"front", "fence", "html", "quote", "comment", "code", "table"})
+_NO_FRONT = "---\n---\n"
 _ATX = re.compile(r"( {0,3}#{1,6})([ \t]+)([^\r\n]*)([\r\n]*)$")
 
 
@@ -43,7 +46,6 @@ class _Parts(NamedTuple):
     """A document taken apart; `end` is what follows its last block, `closed` whether that block's last line has its end."""
 
     bom: str
-    front: str
     lead: str
     nodes: list[Node]
     closed: bool
@@ -74,14 +76,13 @@ def _taken_apart(document: Cut) -> _Parts:
     if pieces and pieces[0].text.startswith(BOM):
         bom = BOM
         pieces[0] = pieces[0]._replace(text=pieces[0].text[1:])
-    front = pieces.pop(0).text if pieces and pieces[0].kind == "front" else ""
     lead = pieces.pop(0).text if pieces and pieces[0].kind == "blank" else ""
     end = pieces.pop().text if pieces and pieces[-1].kind == "blank" else ""
     closed = True
     if pieces and bare(pieces[-1].text) == pieces[-1].text:
         closed = False
         pieces[-1] = pieces[-1]._replace(text=pieces[-1].text + line_end(document.text))
-    return _Parts(bom, front, lead, _nodes(pieces), closed, end)
+    return _Parts(bom, lead, _nodes(pieces), closed, end)
 
 
 def _nodes(pieces: Sequence[Piece]) -> list[Node]:
@@ -112,33 +113,27 @@ def line_end(text: str) -> str:
     return "\r\n" if text.startswith("\r\n", at) else text[at]
 
 
-def _of_three(base: object, ours: object, theirs: object) -> bool:
-    """Return whether theirs is to be taken: only they changed it."""
-    return ours == base and theirs != base
-
-
 def _by_blocks(b: _Parts, o: _Parts, t: _Parts) -> tuple[Cut, list[Clash]] | None:
-    front, clashes = _front(b.front, o.front, t.front)
-    bom = t.bom if _of_three(b.bom, o.bom, t.bom) else o.bom
-    lead = t.lead if _of_three(b.lead, o.lead, t.lead) else o.lead
-    theirs_end = _of_three((b.closed, b.end), (o.closed, o.end), (t.closed, t.end))
-    closed, end = (t.closed, t.end) if theirs_end else (o.closed, o.end)
-    eol = line_end(
-        o.front or "".join(node.text for node in o.nodes[:1]) or t.front or "".join(n.text for n in t.nodes[:1])
+    """Return the document joined by its blocks and what clashes, None if what came out is not what was planned."""
+    eol = line_end("".join(node.text for nodes in (o.nodes, t.nodes) for node in nodes[:1]))
+    was, mine, other = followed(_with_front(b.nodes, o.nodes, t.nodes), o.nodes, t.nodes, _alike)
+    sequences = Sequences(was, mine, other, join=joined_block, gap=eol, alike=_alike, rescue=_rescued)
+    sequences.merge()
+    if not settled(sequences):
+        return None
+    joint = sequences.joint()
+    parts = list(joint.parts)
+    frame = o._replace(
+        bom=_newer(b.bom, o.bom, t.bom),
+        lead=_newer(b.lead, o.lead, t.lead),
     )
-
-    def rescue(base: str, ours: str, theirs: str) -> Sequence[Node] | None:
-        return _rescued(base, ours, theirs)
-
-    was, mine, other = followed(b.nodes, o.nodes, t.nodes, _alike)
-    merged = Sequences(was, mine, other, join=joined_block, gap=eol, alike=_alike, rescue=rescue).merged()
-    parts = list(merged.parts)
+    if (b.closed, b.end) == (o.closed, o.end):
+        frame = frame._replace(closed=t.closed, end=t.end)
     for _ in range(3):
-        text = _assembled(bom, front, lead, parts, closed=closed, end=end, eol=eol)
-        document = cut(text)
-        wrong = _not_as_planned(document, parts, bool(front))
+        document = cut(_assembled(frame, parts))
+        wrong = _not_as_planned(document, parts)
         if not wrong:
-            return document, [*clashes, *merged.clashes]
+            return document, list(joint.clashes)
         loose = [at for at in wrong if at < len(parts) and not parts[at].gap]
         if not loose:
             return None
@@ -147,17 +142,29 @@ def _by_blocks(b: _Parts, o: _Parts, t: _Parts) -> tuple[Cut, list[Clash]] | Non
     return None
 
 
-def _assembled(bom: str, front: str, lead: str, parts: Sequence[Node], *, closed: bool, end: str, eol: str) -> str:
-    texts = [bom, front]
-    if front and parts and bare(front) == front:
-        texts.append(eol)
-    texts.append(lead)
-    for at, node in enumerate(parts):
-        last = at == len(parts) - 1
-        texts.append(bare_last(node.text) if last and not closed and not end else node.text)
-        texts.append(end if last else node.gap or "")
-    if not parts:
-        texts.append(end)
+def _with_front(base: list[Node], ours: list[Node], theirs: list[Node]) -> list[Node]:
+    """Return the base with an empty front matter if both sides gave it one, so that the two meet key by key."""
+    if _has_front(ours) and _has_front(theirs) and not _has_front(base):
+        return [Node("front", _NO_FRONT, None, _NO_FRONT), *base]
+    return base
+
+
+def _has_front(nodes: Sequence[Node]) -> bool:
+    return bool(nodes) and nodes[0].kind == "front"
+
+
+def _newer(base: str, ours: str, theirs: str) -> str:
+    return theirs if ours == base else ours
+
+
+def _assembled(frame: _Parts, parts: Sequence[Node]) -> str:
+    texts = [frame.bom, frame.lead]
+    for node in parts:
+        texts += node.text, node.gap or ""
+    if parts:
+        if not frame.closed and not frame.end:
+            texts[-2] = bare_last(texts[-2])
+        texts[-1] = frame.end
     return "".join(texts)
 
 
@@ -169,29 +176,16 @@ def bare_last(text: str) -> str:
     return text
 
 
-def _not_as_planned(document: Cut, parts: Sequence[Node], front: bool) -> list[int]:  # noqa: FBT001  (private, one caller)
+def _not_as_planned(document: Cut, parts: Sequence[Node]) -> list[int]:
     """Return after which of `parts` a blank line may be missing: where the cut document goes another way than planned."""
-    pieces = [piece for piece in document.pieces if piece.kind not in ("blank", "front")]
-    if front != any(piece.kind == "front" for piece in document.pieces):
-        return [0]
+    pieces = [piece for piece in document.pieces if piece.kind != "blank"]
     for at, node in enumerate(parts):
         if at >= len(pieces):
-            return [at - 1] if at else [at]
+            return [max(at - 1, 0)]
         piece = pieces[at]
         if piece.kind != node.kind or piece.text.removeprefix(BOM).rstrip("\r\n") != node.text.rstrip("\r\n"):
             return sorted({max(at - 1, 0), at})
     return [] if len(pieces) == len(parts) else [len(parts) - 1]
-
-
-def _front(base: str, ours: str, theirs: str) -> tuple[str, list[Clash]]:
-    if theirs in (ours, base):
-        return ours, []
-    if ours == base:
-        return theirs, []
-    inner = joined_front(base, ours, theirs) if ours and theirs else Inner(None)
-    if inner.text is None:
-        return ours, [Clash(base, ours, theirs, 1, ())]
-    return inner.text, list(inner.clashes)
 
 
 def joined_block(base: Node, ours: Node, theirs: Node) -> Inner:
@@ -199,6 +193,8 @@ def joined_block(base: Node, ours: Node, theirs: Node) -> Inner:
     if not base.kind == ours.kind == theirs.kind:
         return Inner(None)
     kind = base.kind
+    if kind == "front":
+        return joined_front(base.text, ours.text, theirs.text)
     if kind == "list":
         return _checked(joined_list(base, ours, theirs), kind)
     if kind == "table":
@@ -208,12 +204,13 @@ def joined_block(base: Node, ours: Node, theirs: Node) -> Inner:
     if kind == "heading":
         return _checked(Inner(_joined_heading(base.text, ours.text, theirs.text)), kind)
     if kind in _EDGES:
-        return Inner(joined_strictly(base.text, ours.text, theirs.text, kind, edges=_EDGES[kind]))
+        edges = (1, 0) if _CALLOUT.match(base.text) else _EDGES[kind]
+        return Inner(joined_strictly(base.text, ours.text, theirs.text, kind, edges=edges))
     return Inner(None)
 
 
 def _checked(inner: Inner, kind: str) -> Inner:
-    return inner if inner.text is None or is_one(inner.text, kind) else Inner(None)
+    return inner if not inner.text or is_one(inner.text, kind) else Inner(None)
 
 
 def _joined_heading(base: str, ours: str, theirs: str) -> str | None:
@@ -272,7 +269,9 @@ def _by_lines(base: Cut, current: Cut, incoming: Cut) -> tuple[Cut, list[Clash]]
         line = line + len(part.lines) if part.clash else line
     document = cut("".join(found))
     known = {p.text for one in (base, current, incoming) for p in one.pieces}
-    if any(piece.kind in (*_WHOLE, "front") and piece.text not in known for piece in document.pieces):
+    if any(piece.kind in _WHOLE and piece.text not in known for piece in document.pieces):
+        return None
+    if not is_accounted(base.text, current.text, incoming.text, document.text, clashes):
         return None
     return document, clashes
 

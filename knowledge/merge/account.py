@@ -1,0 +1,167 @@
+"""Seeing to it that a joined sequence holds every line as often as both sides want it. Pure.
+
+What one side put elsewhere while the other changed it where it was can end up in both places, or in none. Then the other
+side's half of it is taken back, and told as a clash.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from knowledge.merge.align import Node
+from knowledge.merge.sequence import Clash, Kept, Sequences
+
+_ROUNDS = 4
+_NUMBER = re.compile(r"\d{1,9}(?=[.)](?:\s|$))")
+
+
+def settled(sequences: Sequences) -> bool:
+    """Take back of a merged sequence what would lose or double a line; tell whether all is accounted for then."""
+    for _ in range(_ROUNDS):
+        doubled, lost = _unaccounted(sequences)
+        if not doubled and not lost:
+            return True
+        if not (_without(sequences, doubled) | _with_again(sequences, lost)):
+            return False
+    return not any(_unaccounted(sequences))
+
+
+class _Tally(NamedTuple):
+    """How often each line is there in three versions and in what came of them; those in `shown` clash."""
+
+    base: Counter[str]
+    ours: Counter[str]
+    theirs: Counter[str]
+    joined: Counter[str]
+    shown: Counter[str]
+
+
+def _out_of_bounds(tally: _Tally) -> tuple[set[str], set[str]]:
+    """Return the lines that are there too often, and too seldom; of those that clash ours may stand."""
+    base, ours, theirs, joined, shown = tally
+    doubled: set[str] = set()
+    lost: set[str] = set()
+    for line in {*base, *ours, *theirs, *joined}:
+        b, o, t, count = base[line], ours[line], theirs[line], joined[line]
+        if b == o == t == count:
+            continue
+        both = max(o + t - b, 0)
+        if o >= b and t >= b:
+            low, high = max(o, t), both
+        elif o <= b and t <= b:
+            low, high = both, min(o, t)
+        else:
+            low = high = both
+        if line in shown:
+            low, high = min(low, o), max(high, o)
+        if count > high:
+            doubled.add(line)
+        elif count < low:
+            lost.add(line)
+    return doubled, lost
+
+
+def _lines_of(texts: Iterable[str]) -> Counter[str]:
+    """Return how often each line is there, blank ones and indents apart."""
+    found: Counter[str] = Counter()
+    for text in texts:
+        found.update(_lines(text))
+    return found
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines that are not blank, without the numbers of items, which may have been counted through again."""
+    lines = [line for part in text.replace("\r", "\n").split("\n") if (line := part.strip(" \t"))]
+    return [_NUMBER.sub("", line) if line[0].isdigit() else line for line in lines]
+
+
+def _unaccounted(sequences: Sequences) -> tuple[set[str], set[str]]:
+    base, ours, theirs = list(sequences.base), list(sequences.ours), list(sequences.theirs)
+    joined: list[Node] = []
+    # Lines that were put together from both sides are on neither; what they come from is left out with them.
+    for kept in sequences.kept:
+        if _is_composed(sequences, kept):
+            at = sequences.from_ours.get(kept.ours, -1)
+            ours[kept.ours] = theirs[kept.theirs] = _NOTHING
+            if at >= 0:
+                base[at] = _NOTHING
+        else:
+            joined.append(kept.node)
+    tally = _Tally(_counted(base), _counted(ours), _counted(theirs), _counted(joined), _shown(sequences.clashes))
+    return _out_of_bounds(tally)
+
+
+def _counted(nodes: Iterable[Node]) -> Counter[str]:
+    return _lines_of(node.text for node in nodes)
+
+
+def _shown(clashes: Iterable[Clash]) -> Counter[str]:
+    return _lines_of(text for clash in clashes for text in (clash.base, clash.ours, clash.theirs))
+
+
+def _is_composed(sequences: Sequences, kept: Kept) -> bool:
+    if kept.ours < 0 or kept.theirs < 0:
+        return False
+    mine, other = sequences.ours[kept.ours].text, sequences.theirs[kept.theirs].text
+    return kept.node.text not in (mine, other) and not set(_lines(kept.node.text)) <= {*_lines(mine), *_lines(other)}
+
+
+def _without(sequences: Sequences, doubled: set[str]) -> bool:
+    """Put what holds such lines and is not ours back to ours; tell whether there was any."""
+    found: list[Kept] = []
+    for kept in sequences.kept:
+        mine = sequences.ours[kept.ours] if kept.ours >= 0 else None
+        if (mine and mine.text == kept.node.text) or doubled.isdisjoint(_lines(kept.node.text)):
+            found.append(kept)
+            continue
+        sequences.clashes.append(_clash(sequences, kept, mine))
+        if mine:
+            found.append(kept._replace(node=mine))
+    changed = found != sequences.kept
+    sequences.kept = found
+    return changed
+
+
+def _clash(sequences: Sequences, kept: Kept, mine: Node | None) -> Clash:
+    at = sequences.from_ours.get(kept.ours, -1) if mine else -1
+    base = sequences.base[at].text if at >= 0 else ""
+    theirs = sequences.theirs[kept.theirs].text if kept.theirs >= 0 else kept.node.text
+    where = mine or kept.node
+    return Clash(base, mine.text if mine else "", theirs, where.line, where.section)
+
+
+def _with_again(sequences: Sequences, lost: set[str]) -> bool:
+    """Put back of ours what holds such lines; tell whether there was any."""
+    if not lost:
+        return False
+    there = {kept.ours for kept in sequences.kept}
+    gone = [at for at, node in enumerate(sequences.ours) if at not in there and not lost.isdisjoint(_lines(node.text))]
+    for at in gone:
+        node = sequences.ours[at]
+        place = next((i for i, kept in enumerate(sequences.kept) if kept.ours > at), len(sequences.kept))
+        sequences.kept.insert(place, Kept(node, at))
+        sequences.clashes.append(Clash(node.text, node.text, "", node.line, node.section))
+    edited = [
+        kept
+        for kept in sequences.kept
+        if kept.ours >= 0
+        and kept.node.text != sequences.ours[kept.ours].text
+        and not lost.isdisjoint({*_lines(sequences.ours[kept.ours].text)} - {*_lines(kept.node.text)})
+    ]
+    for kept in edited:
+        mine = sequences.ours[kept.ours]
+        sequences.clashes.append(_clash(sequences, kept, mine))
+        sequences.kept[sequences.kept.index(kept)] = kept._replace(node=mine)
+    return bool(gone or edited)
+
+
+_NOTHING = Node("nothing", "", None, "")
+
+
+def is_accounted(base: str, ours: str, theirs: str, joined: str, clashes: Sequence[Clash]) -> bool:
+    """Return whether a text joined by lines holds every line as often as both sides want it."""
+    counts = [_lines_of([text]) for text in (base, ours, theirs, joined)]
+    return not any(_out_of_bounds(_Tally(counts[0], counts[1], counts[2], counts[3], _shown(clashes))))
