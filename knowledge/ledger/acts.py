@@ -50,6 +50,9 @@ def require_sound(entry: Entry) -> None:
         ValueError: a time has no zone, or origins belong to no page of the act.
     """
     aware(entry.at)
+    for origins in entry.origins.values():
+        for origin in origins:
+            aware(origin.observed_at)
     origins_at(entry)
 
 

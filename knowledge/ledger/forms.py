@@ -67,19 +67,19 @@ def unpacked_origins(packed: bytes) -> tuple[Origin, ...]:
 
 def _origins_form(origins: Sequence[Origin]) -> dict[str, Any]:
     """Return each thing that is said of some unit once, and for each unit its digest and which of them holds."""
-    told: dict[tuple[object, ...], int] = {}
-    which = [told.setdefault(_all_but_digest(origin), len(told)) for origin in origins]
-    digests = [origin.digest for origin in origins]
+    told: dict[tuple[Any, ...], int] = {}
+    which = [
+        told.setdefault(
+            (o.section, o.source, o.authority, o.observed_at, o.revision, o.by, o.corroborated_by), len(told)
+        )
+        for o in origins
+    ]
     return {
-        "digests": base64.b64encode(b"".join(digests)).decode(),
-        "sizes": [len(digest) for digest in digests],
+        "digests": base64.b64encode(b"".join([o.digest for o in origins])).decode(),
+        "sizes": [len(o.digest) for o in origins],
         "which": which,
-        "told": list(told),
+        "told": [[*one[:3], utc_text(one[3]), *one[4:]] for one in told],
     }
-
-
-def _all_but_digest(o: Origin) -> tuple[object, ...]:
-    return o.section, o.source, o.authority, utc_text(o.observed_at), o.revision, o.by, o.corroborated_by
 
 
 def _origins(form: Mapping[str, Any]) -> tuple[Origin, ...]:

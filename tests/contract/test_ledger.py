@@ -495,6 +495,7 @@ async def test_a_time_without_its_zone_is_a_mistake_of_the_caller(ledger: Ledger
         ledger.keep("a.md", b"one", how="seen", at=naive),
         ledger.intend(intent("act", at=naive), []),
         ledger.commit(entry(at=naive)),
+        ledger.commit(entry(change("a.md", None, b"one"), origins={"a.md": [origin(observed_at=naive)]})),
         ledger.settle([1], at=naive),
         ledger.forget(seen_before=naive),
     ):
