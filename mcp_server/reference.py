@@ -85,7 +85,7 @@ def _argument_row(name: str, node: dict[str, Any], required: bool) -> str:  # no
     kind = " or ".join(f"`{json.dumps(v)}`" for v in node["enum"]) if "enum" in node else node.get("type", "any")
     if node.get("properties"):
         kind = "object: " + ", ".join(f"`{key}`" for key in node["properties"])
-    default = "required" if required else f"`{json.dumps(node['default'])}`" if "default" in node else "none"
+    default = "required" if required else f"`{json.dumps(_default(node))}`" if _default(node) is not None else "none"
     limits = [f"{word} {node[key]}" for key, word in (("minimum", "at least"), ("maximum", "at most")) if key in node]
     meaning = " ".join(
         part for part in (node.get("description", ""), f"({', '.join(limits)})" if limits else "") if part
@@ -97,9 +97,14 @@ def _signature(spec: AnySpec) -> str:
     schema = spec.input_schema
     required = set(schema.get("required", []))
     return ", ".join(
-        name if name in required else f"{name}={_python(node.get('default'))}"
+        name if name in required else f"{name}={_python(_default(node))}"
         for name, node in schema.get("properties", {}).items()
     )
+
+
+def _default(node: dict[str, Any]) -> Any:
+    """Return what an argument is when it is left out; a list is empty, which its schema does not say."""
+    return node.get("default", [] if node.get("type") == "array" else None)
 
 
 def _python(value: Any) -> str:

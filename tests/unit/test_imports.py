@@ -31,7 +31,7 @@ ADAPTERS = {
     "knowledge.embed.endpoint",
     "knowledge.embed.fastembed",
 }
-COMPOSITION = {"mcp_server.app", "mcp_server.base", "mcp_server.embedding", "mcp_server.engines"}
+COMPOSITION = {"mcp_server.app", "mcp_server.base", "mcp_server.embedding", "mcp_server.engines", "mcp_server.writing"}
 IMPURE = {
     "time",
     "os",
