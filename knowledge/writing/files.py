@@ -30,6 +30,7 @@ QUIET_S = 0.02
 LOOK_AGAIN_S = 0.004
 MOST_TAKING_BACK = 50
 NAME_DIGITS = 8
+LOST = "lost-"
 
 _RESERVED = frozenset({"con", "prn", "aux", "nul", "conin$", "conout$"}) | {
     device + digit for device in ("com", "lpt") for digit in "0123456789¹²³"
@@ -51,6 +52,15 @@ class Save(NamedTuple):
     """Bytes that somebody saved at `path` while we were about to write it."""
 
     path: str
+    raw: bytes
+
+
+class Orphan(NamedTuple):
+    """A file that was staged in `folder` and belongs to no act. `page` is the one it was staged for, or a name for what is lost."""
+
+    page: str
+    folder: str
+    name: str
     raw: bytes
 
 
@@ -191,25 +201,26 @@ class Files:
             with folder:
                 folder.unlink(staged)
 
-    def orphans(self, *, before: float) -> Iterator[tuple[str, str, bytes]]:
-        """Yield path of the page, name and content of every staged file that nobody has touched since `before` (Unix time).
-
-        The page is the one that it was staged for; its own path where that one is gone.
-        """
+    def orphans(self, *, before: float) -> Iterator[Orphan]:
+        """Yield every file beside pages that we staged and nobody has touched since `before` (Unix time)."""
         for above, folders, names in os.walk(self._vault.root):
             folders[:] = [name for name in folders if not name.startswith(".")]
             where = os.path.relpath(above, self._vault.root).replace(os.sep, "/").removeprefix(".").removeprefix("/")
             for name in filter(is_temporary, names):
-                with (
-                    contextlib.suppress(OSError),
-                    Folder.open(str(self._vault.root), _parts(where), self._step) as folder,
-                ):
+                owner = next((page for page in names if is_markdown(page) and name_digest(page) in name), None)
+                with contextlib.suppress(OSError), self._folder(where) as folder:
                     status = folder.status(name)
-                    if status is None or max(status.st_ctime, status.st_mtime) > before:
-                        continue
-                    raw = _found(folder, name, name).raw
-                    owner = next((page for page in names if is_markdown(page) and name_digest(page) in name), name)
-                    yield f"{where}/{owner}".lstrip("/"), name, raw or b""
+                    if status is not None and max(status.st_ctime, status.st_mtime) < before:
+                        page = f"{where}/{owner or LOST + name.strip('.') + '.md'}".lstrip("/")
+                        yield Orphan(page, where, name, _found(folder, name, page).raw or b"")
+
+    def remove_orphan(self, orphan: Orphan) -> None:
+        """Remove the file if it is there."""
+        with contextlib.suppress(OSError), self._folder(orphan.folder) as folder:
+            folder.unlink(orphan.name)
+
+    def _folder(self, where: str) -> Folder:
+        return Folder.open(str(self._vault.root), _parts(where), self._step)
 
     def _place(self, path: str, *, create: bool = False) -> tuple[Folder, str]:
         above, _, name = self.real(path).rpartition("/")

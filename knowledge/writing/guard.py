@@ -63,8 +63,9 @@ class Lineage:
         ours = next((line for line in history if line.how == "written"), None)
         if ours is None or ours.revision is None or abs((saved_at - ours.at).total_seconds()) > STALE_S:
             return None
-        read = await self.read_before(path, raw, history)
-        if read is None or not _is_older(read, ours, history):
+        # What was saved since then does not count: it may itself not have known of our write.
+        read = await self.read_before(path, raw, [line for line in history if line.id <= ours.id])
+        if read in (None, ours.revision):
             return None
         before, newest = await self._ledger.content(path, read), await self._ledger.content(path, ours.revision)
         return None if before is None or newest is None else Stale(before, newest)
@@ -110,9 +111,3 @@ def _states(history: Sequence[Revision]) -> list[str]:
     """Return the revisions that a page had, newest first, each once."""
     both = [revision for line in history for revision in (line.revision, line.before) if revision is not None]
     return list(dict.fromkeys(both))
-
-
-def _is_older(read: str, ours: Revision, history: Sequence[Revision]) -> bool:
-    """Return whether the state `read` was there only before our newest write."""
-    since = [line.revision for line in history if line.id >= ours.id]
-    return read not in since

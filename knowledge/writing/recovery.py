@@ -105,13 +105,16 @@ class Recovery:
         orphans = await anyio.to_thread.run_sync(lambda: list(self._files.orphans(before=before)))
         begun = {change.staged for intent in await self._ledger.intents() for change in intent.entry.changes}
         removed = 0
-        for path, name, raw in orphans:
-            if name not in begun:
-                if raw and await self._ledger.content(path, revision_of(raw)) is None:
-                    await self._ledger.keep(path, raw, how="outside", at=self._now())
-                await anyio.to_thread.run_sync(self._files.discard, path, name)
+        for orphan in orphans:
+            if orphan.name not in begun:
+                await self._keep_if_unknown(orphan.page, orphan.raw)
+                await anyio.to_thread.run_sync(self._files.remove_orphan, orphan)
                 removed += 1
         return removed
+
+    async def _keep_if_unknown(self, path: str, raw: bytes) -> None:
+        if raw and await self._ledger.content(path, revision_of(raw)) is None:
+            await self._ledger.keep(path, raw, how="outside", at=self._now())
 
     def lock_names(self, paths: Iterable[str]) -> set[str]:
         """Return the names by which pages are locked: where they really lie."""

@@ -1,0 +1,54 @@
+"""A process that writes lines into a page while others do, and while an editor that asks nobody saves it.
+
+`python -m tests.crash.saving HOME NAME LINES`: prints every line once it is acknowledged, until there are so many; then it
+waits for the end of its input.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from knowledge.ledger.ports import Actor
+from knowledge.storage.sqlite_state import SqliteStateStore
+from knowledge.vault import Vault
+from knowledge.writing.actor import Acts
+from knowledge.writing.files import Files
+from knowledge.writing.locks import Locks
+from knowledge.writing.model import Act, Contents, Work
+from tests.acts import now, rejoin
+
+PAGE = "note.md"
+
+
+def inserting(line: bytes) -> Act[None]:
+    """Return the act of putting a line right below the heading that is named like its writer."""
+
+    async def work(contents: Contents) -> Work[None]:
+        lines = (contents[PAGE] or b"").splitlines(keepends=True)
+        heading = b"## " + line.split()[0] + b"\n"
+        at = lines.index(heading) + 1 if heading in lines else len(lines)
+        return Work({PAGE: b"".join([*lines[:at], line + b"\n", *lines[at:]])}, None)
+
+    return Act(Actor("ada", "kb_merge", "ab" * 32), (PAGE,), work)
+
+
+async def main(home: Path, name: str, count: int) -> None:
+    store = await SqliteStateStore.open(home / "state" / "state.db")
+    files = Files(Vault.open(home / "kb"))
+    acts = Acts(files, store.ledger, Locks(home / "locks"), now=now, rejoin=rejoin)
+    async with anyio.create_task_group() as group:
+        group.start_soon(acts.watch)
+        for number in range(count):
+            line = f"{name} line {number}"
+            await acts.run(inserting(line.encode()))
+            print(line, flush=True)  # noqa: T201 - the acknowledgement
+        await anyio.to_thread.run_sync(sys.stdin.read)  # a server is still there, and looks again at what it wrote
+        group.cancel_scope.cancel()
+
+
+if __name__ == "__main__":
+    anyio.run(main, Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

@@ -1,0 +1,112 @@
+"""An editor that takes no locks saves a page again and again while processes write it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import anyio
+import pytest
+
+from knowledge.ledger.chain import verify
+from knowledge.storage.sqlite_state import SqliteStateStore
+from tests.acts import World, save_as_new, save_in_place
+from tests.crash.saving import PAGE
+
+ROOT = Path(__file__).parents[2]
+WRITERS = ("w1", "w2", "w3")
+FIRST = b"# Note\n\n## editor\n\n" + b"".join(b"## %s\n\nText.\n\n" % name.encode() for name in WRITERS)
+WITHIN_S = 120
+SETTLES_S = 4
+"""A process looks again at a page for 2.5 s after it wrote it."""
+
+
+class Editor:
+    """Reads the page, adds a line below its own heading, and saves; a stale one thinks between reading and saving."""
+
+    def __init__(self, file: Path, save: Callable[[Path, bytes], None], longest_thought_s: float) -> None:
+        self._file, self._save, self._longest_thought_s = file, save, longest_thought_s
+        self._chance = Random(7)  # noqa: S311 - when a test saves, not a secret
+        self.saves: list[bytes] = []
+
+    def edit(self) -> None:
+        raw = self._file.read_bytes()
+        time.sleep(self._chance.random() * self._longest_thought_s)
+        number = len(self.saves)
+        saved = raw.replace(b"## editor\n", b"## editor\nby hand %d\n" % number, 1) if b"## editor\n" in raw else raw
+        self._save(self._file, saved)
+        self.saves.append(saved)
+
+
+def _not_once(lines: list[bytes], page: bytes) -> list[bytes]:
+    there = Counter(page.splitlines())
+    return [line for line in lines if there[line] != 1]
+
+
+STYLES = {
+    "a new file": (save_as_new, 0.002),
+    "in place": (save_in_place, 0.002),
+    "stale": (save_as_new, 0.1),
+    "stale, in place": (save_in_place, 0.1),
+}
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize(("saves", "lines"), [(12, 12), pytest.param(200, 150, marks=pytest.mark.external)])
+def test_an_editor_without_locks_takes_no_acknowledged_line_away_and_loses_none(
+    style: str, saves: int, lines: int, tmp_path: Path
+) -> None:
+    """Issue: 0 acknowledged edits lost, 0 editor saves unrecoverable."""
+    if lines < 100 and style.startswith("stale,"):
+        pytest.skip("the long run covers it")
+    file = tmp_path / "kb" / PAGE
+    file.parent.mkdir()
+    file.write_bytes(FIRST)
+    command = [sys.executable, "-m", "tests.crash.saving", str(tmp_path)]
+    processes = [
+        subprocess.Popen(
+            [*command, name, str(lines)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for name in WRITERS
+    ]
+    editor = Editor(file, *STYLES[style])
+    assert processes[0].stdout is not None
+    processes[0].stdout.readline()
+    while len(editor.saves) < saves:
+        editor.edit()
+    told = [
+        [process.stdout.readline() for _ in range(lines - (process is processes[0]))]
+        for process in processes
+        if process.stdout
+    ]
+    assert all(line.endswith("\n") for lines_told in told for line in lines_told)
+    acknowledged = [f"{name} line {number}".encode() for name in WRITERS for number in range(lines)]
+    end = time.monotonic() + SETTLES_S
+    while (missing := _not_once(acknowledged, file.read_bytes())) and time.monotonic() < end:
+        time.sleep(0.05)
+    for process in processes:
+        process.communicate(timeout=WITHIN_S)
+    assert [process.returncode for process in processes] == [0, 0, 0]
+    final = file.read_bytes()
+    missing = _not_once(acknowledged, final)
+    assert not missing, f"{len(missing)} of {len(acknowledged)}: {missing[:5]}"
+    anyio.run(_all_is_kept, tmp_path, editor.saves, final)
+
+
+async def _all_is_kept(home: Path, saves: list[bytes], final: bytes) -> None:
+    """Every save is a state of the page, or was overwritten by a later save of the same editor that holds its line."""
+    store = await SqliteStateStore.open(home / "state" / "state.db")
+    world = World(home, store.ledger)
+    lineage = await world.lineage(PAGE)
+    kept = b"\n".join([final, *lineage])
+    gone = [number for number, save in enumerate(saves) if save not in lineage and save != final]
+    assert not [number for number in gone if b"by hand %d\n" % number not in kept], gone
+    assert verify(await store.ledger.records(limit=100_000), await store.ledger.chain_end()) == []
+    assert await store.ledger.intents() == []
+    assert set(world.pages()) == {PAGE}
+    await store.close()
