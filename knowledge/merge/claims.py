@@ -13,7 +13,17 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from knowledge.language import STOP_WORDS
-from knowledge.merge.polarity import CONDITIONS, NEGATIONS, NOT_NEGATING, axis, canonical, is_generic, listed, phrases
+from knowledge.merge.polarity import (
+    CONDITIONS,
+    NEGATIONS,
+    NOT_NEGATING,
+    axis,
+    canonical,
+    is_generic,
+    listed,
+    phrases,
+    stands_anywhere,
+)
 from knowledge.merge.quantities import (
     CASED_UNITS,
     DAY,
@@ -21,6 +31,7 @@ from knowledge.merge.quantities import (
     NUMBER_WORDS,
     PERIODS,
     SCALES,
+    UNCLEAR,
     UNITS,
     WEEKDAYS,
     Bound,
@@ -41,11 +52,11 @@ _TOKEN = re.compile(
     | (?P<slash>(?<![\w/])\d{1,2}/\d{1,2}/\d{4}(?![\w/]))
     | (?P<clock>(?<![\w:.])\d{1,2}:\d{2}(?!:?\d)(?:\s?[ap]\.?m\b\.?)?)
     | (?P<lapse>(?<![\w.])(?:\d+[dhms]){2,4}(?!\w))
-    | (?P<grouped>(?<![\w.,])[-+\u2212]?\d{1,3}(?:(?P<mark>[.,'\u2019_\u00a0\u202f])\d{3})(?:(?P=mark)\d{3})*(?:[.,]\d+)?
+    | (?P<grouped>(?<![\w.,])[-+\u2212]?\d{1,3}(?:(?P<mark>[.,'\u2019_\u00a0\u202f ])\d{3}(?!\d))(?:(?P=mark)\d{3}(?!\d))*(?:[.,]\d+)?
         (?![\w.]*\d)(?P<gunit>[A-Za-z\u00b5\u03bc]{1,5}\b)?)
     | (?P<version>(?<![\w.])(?:[vV]\d+(?:\.\d+)*(?:\.x)?(?:-[A-Za-z][\w.]*)?
         |\d+\.\d+\.(?:\d+|x)(?:[-.+]?[A-Za-z\d][\w.]*)?|\d+\.x)(?![\w]))
-    | (?P<number>(?<![\w.,])[-+\u2212]?\d+(?:[.,]\d+)?(?:[eE][+-]?\d+(?!\w))?(?P<unit>[A-Za-z\u00b5\u03bc]{1,7}(?![\w-]))?(?!\w))
+    | (?P<number>(?<![\w.,])[-+\u2212]?\d+(?:[.,]\d+(?![.,]\d))?(?:[eE][+-]?\d+(?!\w))?(?P<unit>[A-Za-z\u00b5\u03bc]{1,7}(?![\w-]))?(?!\w))
     | (?P<word>[^\W\d](?:[\w\u0300-\u036f\u0900-\u0dff]|['\u2019](?=[^\W\d]{1,2}\b)|[-.](?=\w))*(?:\+\+|\#(?!\w))?)
     | (?P<mixed>\d\w*(?:[.-]\w+)*)
     | (?P<sign>[^\w\s])
@@ -54,6 +65,7 @@ _TOKEN = re.compile(
 )
 
 _MARKER = re.compile(r"^\s*(?:>\s*)*(?:(?:[-*+]|\d{1,9}[.)])\s+)?(?:\[[ xX]\]\s+)?(?:#{1,6}\s+)?")
+_ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)\s]*(?:\s+\"[^\"]*\")?\)")
 _WIKI = re.compile(r"!?\[\[(?:[^\]|]*\|)?([^\]]*)\]\]")
 _URL = re.compile(r"<?(?:https?|ftp)://[^\s>)]+>?")
@@ -154,7 +166,7 @@ _SCOPE_BEFORE = listed(
 _SCOPE_STATES = listed(
     """
     added introduced available since removed deprecated supported supports support requires require required need
-    needs minimum released release fixed changed dropped latest current stable newest upgrade upgraded update
+    needs minimum released fixed changed dropped latest current stable newest upgrade upgraded update
     updated shipped compatible tested works until from starting runs run installed uses use based built expires ends
     end due starts begins deadline ends scheduled effective valid eingeführt verfügbar seit entfernt veraltet
     unterstützt erfordert benötigt voraussetzt veröffentlicht aktuelle aktuell neueste ab geändert hinzugefügt
@@ -173,7 +185,7 @@ _VERSIONED = listed(
 )
 _EMPTY = listed(
     """
-    between every each within during since via per ab beträgt pro je bzw ca zwischen binnen innerhalb until einem
+    between every each within during since via per ab beträgt pro je bzw ca zwischen binnen very really quite rather sehr ganz recht innerhalb until einem
     einen et etc ll ve re
     """
 )
@@ -295,7 +307,7 @@ def _sentences(text: str) -> Iterator[str]:
 
 def plain(text: str) -> str:
     """Return `text` without Markdown: no markers, emphasis, links and code ticks."""
-    text = _MARKER.sub("", text.strip(), count=1)
+    text = _ESCAPED.sub(r"\1", _MARKER.sub("", text.strip(), count=1))
     if "[" in text:
         text = _WIKI.sub(r"\1", _LINK.sub(r"\1", text))
     if "://" in text:
@@ -415,9 +427,14 @@ class _Reader:
             return at + 1
         if word in CONDITIONS:
             self.in_condition = True
+            if CONDITIONS[word]:
+                self.conditions.add(CONDITIONS[word])
         pole = axis(word, self.language)
         if pole is not None:
             self._pole(token.text, *pole)
+            return at + 1
+        if len(token.text) == 1 and token.text.isupper() and at and token.text != "I":
+            self._term("#" + word, name=True)
             return at + 1
         bare = word.removesuffix("'s").removesuffix("s'") if "'" in word else word
         if bare in _EMPTY or bare in self.stops or bare in _ENGLISH:
@@ -431,7 +448,7 @@ class _Reader:
         return _SPARING.search(" ".join(self.folded[max(0, at - 2) : at + 4])) is not None
 
     def _pole(self, word: str, name: str, sign: int) -> None:
-        negated = bool(self.pending)
+        negated = bool(self.pending) and not stands_anywhere(name)
         if negated:
             self.pending.pop()
         if self.in_condition:
@@ -499,7 +516,9 @@ class _Reader:
         return at + 1
 
     def _dated(self, at: int, after: int, text: str, parts: tuple[tuple[int | None, ...], ...]) -> int:
-        value = Value("date", text, parts=parts, scope=self._is_scope(at))
+        # A day is mostly what is stated; a year, or what a sentence opens with, says when the rest held.
+        opens = at <= 3 or all(day is None for _, _, day in parts)
+        value = Value("date", text, parts=parts, scope=opens and self._is_scope(at))
         self._value(self._bounded(at, after, value))
         return after
 
@@ -552,13 +571,17 @@ class _Reader:
             ):
                 before -= 1
         if before >= 0 and self._text(before) == "of" and self._text(before - 1) == "as":
-            before -= 1
+            # "As of version 5" says since when; "as of March" says when somebody looked.
+            return self.tokens[at].kind not in ("version", "number")
+        bounded = self._bound_before(at)[0] or self._bound_after(at + 1)[0]
         if before < 0:
-            return at > 0 and not self._states_it()
+            return at > 0 and not bounded and not self._states_it()
+        if bounded and before > 1:
+            return False
         return self._text(before) in _SCOPE_BEFORE and not self._states_it()
 
     def _states_it(self) -> bool:
-        return any(token.folded in _SCOPE_STATES for token in self.tokens)
+        return any(word in _SCOPE_STATES for word in self.folded)
 
     def _number_word(self, at: int, word: str) -> int:
         """Read a number in words, or `an hour`; return where it ends, 0 if there is none."""
@@ -597,13 +620,16 @@ class _Reader:
         before = self._text(at - 1)
         if before == "." and at > 1:
             before = self._text(at - 2)
-        found = re.match(r"([-+\u2212]?[\d.,'\u2019_\u00a0\u202f]+(?:[eE][+-]?\d+)?)(.*)$", token.text)
+        found = re.match(r"([-+\u2212]?\d[\d.,'\u2019_\u00a0\u202f ]*(?:[eE][+-]?\d+)?)(.*)$", token.text)
         figure, attached = (found[1], found[2]) if found else (token.text, "")
         if attached and attached not in CASED_UNITS and attached.casefold() not in UNITS:
             if attached in ("st", "nd", "rd", "th") and (
                 after := self._day_and_month(at, at + 1, int(re.sub(r"\D", "", figure) or 0))
             ):
                 return after
+            if attached in ("st", "nd", "rd", "th") and figure.isdigit():
+                self._value(Value("ordinal", token.text, (float(figure),), (float(figure),)))
+                return at + 1
             self._term(token.folded, name=True)
             return at + 1
         if not attached and before in _LABELS and "." not in figure.rstrip(".,"):
@@ -655,7 +681,9 @@ class _Reader:
         following = self._text(at + 1)
         if before is None or following in UNITS or following in ("%", "\u20ac", "$"):
             return 0
-        product = before.folded in _VERSIONED
+        product = before.folded in _VERSIONED or following in ("release", "releases", "branch", "series")
+        if "." in figure and not product:
+            product = any(word in _VERSIONED for word in self.folded[max(0, at - 4) : at])
         named = (
             "." in figure
             and before.kind == "word"
@@ -763,6 +791,9 @@ class _Reader:
             if self._text(place) in _PER and place + 1 < len(self.tokens):
                 unit = UNITS.get(self._text(place + 1))
                 if unit and unit[0] == "time" and dimension != "time":
+                    if dimension in UNCLEAR:
+                        factors = UNCLEAR[dimension][""]
+                        dimension, low, high = "", _times(low, factors), _times(high, factors)
                     seconds = unit[1][0]
                     self.spent.update((place, place + 1))
                     return (

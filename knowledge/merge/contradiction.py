@@ -20,6 +20,8 @@ RelationWord = Literal["contradict", "agree", "unrelated"]
 
 SAME_SUBJECT = 0.62
 """How alike the words must be for another figure to be a contradiction."""
+SWAPPED_SUBJECT = 0.74
+"""... where each side has a word that the other has not: it may be what they are about."""
 NEARLY_SAME = 0.78
 """... for a negation or an antonym."""
 ALIKE = 0.5
@@ -30,6 +32,7 @@ ADDED = 0.35
 """The same for a word that only one side has."""
 PART_OF = 0.7
 """What words that share a stem as compounds do (`timeout`, `timeouts`; `Frist`, `Kündigungsfrist`) count as shared."""
+POLE_ALONE = 0.6
 LEAST_SHARED = 0.25
 """Below it statements have nothing in common but figures."""
 NEAR_BEFORE, NEAR_AFTER = 4, 3
@@ -37,6 +40,9 @@ NEAR_BEFORE, NEAR_AFTER = 4, 3
 ALIGNED = 0.9
 TWO_NOUNS = 1.5
 
+_PLACEHOLDERS = frozenset(
+    ("-", "\u2013", "\u2014", "na", "n/a", "n. a.", "tbd", "todo", "?", "...", "none", "unknown", "unbekannt", "k. a.")
+)
 _SAID = frozenset(("paragraph", "item", "row", "quote"))
 _KIND = {"date": "date", "weekday": "date", "clock": "date", "version": "version"}
 
@@ -80,6 +86,7 @@ class _Match(NamedTuple):
 
     score: float
     shared: float
+    swapped: float
     ours: tuple[str, ...]
     theirs: tuple[str, ...]
 
@@ -114,6 +121,8 @@ def compare_rows(header: Sequence[str], existing_row: Sequence[str], new_row: Se
         return UNRELATED
     language = language_of(" ".join((*header, *existing_row, *new_row)))
     if not _same_key(existing_row[0], new_row[0], language):
+        return UNRELATED
+    if not header and (len(existing_row) != len(new_row) or _mostly_differ(existing_row, new_row)):
         return UNRELATED
     found = []
     for at, (ours, theirs) in enumerate(zip(existing_row[1:], new_row[1:], strict=False), 1):
@@ -251,6 +260,12 @@ def _same_key(ours: str, theirs: str, language: str) -> bool:
     return bool(left.bag) and left.bag == right.bag and [v.text for v in left.values] == [v.text for v in right.values]
 
 
+def _mostly_differ(ours: Sequence[str], theirs: Sequence[str]) -> bool:
+    """Return whether rows without a header share so few cells that their columns may be others."""
+    same = sum(a.casefold() == b.casefold() for a, b in zip(ours, theirs, strict=True))
+    return len(ours) > 2 and same * 2 < len(ours)
+
+
 def _compare_cells(row: str, column: str, ours: str, theirs: str, language: str) -> Comparison:
     if not ours or not theirs or ours.casefold() == theirs.casefold():
         return Comparison("agree", strength=0.5) if ours and ours.casefold() == theirs.casefold() else UNRELATED
@@ -268,14 +283,17 @@ def _compare_keyed(ours: Claim, theirs: Claim) -> Comparison:
     meaning = [term for term in extra if weight(term, ours.names | theirs.names, ours.language) >= 1]
     if not left & right or meaning:
         # Both may still be sentences that hold a colon.
-        together = _compare_sentences(ours, theirs)
-        return together if len(left) > 3 and len(left & right) > len(extra) else UNRELATED
+        swapped = any(term in left for term in meaning) and any(term in right for term in meaning)
+        return UNRELATED if swapped or not left & right else _compare_sentences(ours, theirs)
     return _compare_answers(ours.key_text, ours.answer, theirs.answer, ours.language)
 
 
 def _compare_answers(subject: str, ours: str, theirs: str, language: str) -> Comparison:
     """Compare what two sides say of one key or cell."""
-    left, right = claim(f"{ours}", language), claim(f"{theirs}", language)
+    ours, theirs = ours.strip("|[] "), theirs.strip("|[] ")
+    if ours.casefold() in _PLACEHOLDERS or theirs.casefold() in _PLACEHOLDERS:
+        return UNRELATED
+    left, right = claim(ours, language), claim(theirs, language)
     if left.values and right.values:
         pairs = _laid_together(left, right, alone=True)
         differing = [(v, w) for v, w in pairs if relation(v, w) == "differs"]
@@ -312,9 +330,11 @@ def _compare_sentences(ours: Claim, theirs: Claim) -> Comparison:
     match = _match(ours, theirs)
     if match.score < ALIKE or match.shared < LEAST_SHARED:
         return UNRELATED
+    subject = _subject(ours, theirs)
+    if ours.terms == theirs.terms and (turned := _turned_condition(ours, theirs)):
+        return _contradict("antonym", subject, *turned, match.score)
     if _other_case(ours, theirs, match):
         return UNRELATED
-    subject = _subject(ours, theirs)
     pairs = _laid_together(ours, theirs, alone=match.score >= NEARLY_SAME)
     relations = [(v, w, relation(v, w)) for v, w in pairs]
     differing = [(v, w) for v, w, held in relations if held == "differs"]
@@ -331,9 +351,9 @@ def _compare_sentences(ours: Claim, theirs: Claim) -> Comparison:
 def _of_figures(
     ours: Claim, theirs: Claim, match: _Match, subject: str, differing: Sequence[tuple[Value, Value]]
 ) -> Comparison:
-    if match.score < SAME_SUBJECT:
+    if match.score < (SAME_SUBJECT if match.swapped < 1 else SWAPPED_SUBJECT) or _turned(ours, theirs, None):
         return UNRELATED
-    if any(v.scope and w.scope for v, w in differing):
+    if any(v.scope or w.scope for v, w in differing):
         return UNRELATED
     plain_values = [(v, w) for v, w in differing if v.dimension not in _KIND]
     dated = [(v, w) for v, w in differing if v.dimension in _KIND]
@@ -364,15 +384,24 @@ def _match(ours: Claim, theirs: Claim) -> _Match:
             right.remove(other)
             shared += PART_OF
     lost, gained = (sum(weight(term, names, language) for term in side) for side in (left, right))
+    lost, gained = lost + _poles_alone(ours, theirs), gained + _poles_alone(theirs, ours)
     swapped, added = min(lost, gained), abs(lost - gained)
     whole = shared + SUBSTITUTED * swapped + ADDED * added
-    return _Match(shared / whole if whole else 0.0, shared, tuple(left), tuple(right))
+    return _Match(shared / whole if whole else 0.0, shared, swapped, tuple(left), tuple(right))
+
+
+def _poles_alone(said: Claim, other: Claim) -> float:
+    """Return what the words weigh that have an opposite, and of which the other side has neither."""
+    axes = {pole.axis for pole in other.poles}
+    return POLE_ALONE * len(
+        {pole.axis for pole in said.poles if pole.axis not in axes and not stands_anywhere(pole.axis)}
+    )
 
 
 def _part_of(ours: str, theirs: str) -> bool:
     """Return whether one term is the beginning or the end of the other, or both begin alike for most of their length."""
     short, long = sorted((ours, theirs), key=len)
-    if len(short) < 4 or opposite_by_prefix(ours, theirs) or any(character.isdigit() for character in short + long):
+    if len(short) < 4 or not (short + long).isalpha() or opposite_by_prefix(ours, theirs):
         return False
     if long.startswith(short) or (len(short) > 5 and long.endswith(short)):
         return len(short) * 2 >= len(long)
@@ -479,7 +508,7 @@ def _polarity(ours: Claim, theirs: Claim, subject: str, score: float, match: _Ma
                 if opposite_by_prefix(ours_only, theirs_only):
                     return _contradict("antonym", subject, ours_only, theirs_only, score)
     denied = _denied(ours, theirs)
-    if denied is None:
+    if denied is None or (match is not None and not _nearly_one(match, ours, theirs)):
         return None
     said = (
         ("not " + denied, denied)
@@ -501,6 +530,26 @@ def _swaps(match: _Match, ours: Claim, theirs: Claim) -> bool:
     right = [term for term in match.theirs if weight(term, theirs.names, theirs.language) >= 1]
     left = [a for a in left if not any(opposite_by_prefix(a, b) for b in right)]
     return bool(left and right) and match.shared < 6
+
+
+def _turned_condition(ours: Claim, theirs: Claim) -> tuple[str, str] | None:
+    """Return the condition of each side if all they differ in is that it is the opposite of the other's."""
+    left, right = ours.conditions - theirs.conditions, theirs.conditions - ours.conditions
+    if len(left) != 1 or len(right) != 1 or [v.text for v in ours.values] != [v.text for v in theirs.values]:
+        return None
+    (a,), (b,) = left, right
+    if a.rpartition(":")[0] != b.rpartition(":")[0] or not a.rpartition(":")[0] or "not:" in a:
+        return None
+    return f"if {a}", f"if {b}"
+
+
+def _nearly_one(match: _Match, ours: Claim, theirs: Claim) -> bool:
+    """Return whether beside the negation little differs, and nothing stands for something else."""
+    left, right = (
+        sum(weight(term, said.names, said.language) for term in side)
+        for side, said in ((match.ours, ours), (match.theirs, theirs))
+    )
+    return min(left, right) < 1 and max(left, right) <= max(1.5, 0.25 * match.shared)
 
 
 def _turned(ours: Claim, theirs: Claim, match: _Match | None) -> tuple[Polar, Polar] | None:
@@ -534,6 +583,8 @@ def _denied(ours: Claim, theirs: Claim) -> str | None:
         return None
     more, fewer = (ours, theirs) if len(ours.denied) > len(theirs.denied) else (theirs, ours)
     if (len(more.denied) - len(fewer.denied)) % 2 == 0:
+        return None
+    if any(pole.sign < 0 and pole.axis not in _ends(more) for pole in fewer.poles):
         return None
     for term in more.denied:
         if term not in fewer.denied and term in fewer.bag:

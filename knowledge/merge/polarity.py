@@ -31,7 +31,7 @@ def _lines(table: str) -> list[str]:
 
 NEGATIONS = listed(
     """
-    not no never cannot without neither nor none nothing nobody unable isn aren wasn weren doesn don didn won wouldn
+    not no never cannot without neither none nothing nobody unable isn aren wasn weren doesn don didn won wouldn
     shouldn couldn can't isn't aren't wasn't weren't doesn't don't didn't won't wouldn't shouldn't couldn't mustn't
     hasn't haven't lacks lack nicht kein keine keinen keinem keiner keines nie niemals ohne weder niemand nichts
     nirgends keinerlei keinesfalls pas jamais sans aucun aucune nunca sin ningún ninguna senza niet geen nooit zonder
@@ -47,12 +47,13 @@ NOT_NEGATING = phrases(
     """
 )
 
-CONDITIONS = listed(
-    """
-    if unless when whenever whether wenn falls sofern sobald solange ob si quand cuando
-    """
-)
-"""What opens a clause that says under which condition something holds, and not what holds."""
+CONDITIONS: Mapping[str, str] = {
+    **dict.fromkeys(("if", "wenn", "falls", "sofern", "sobald", "si"), "if"),
+    **dict.fromkeys(("unless", "außer"), "unless"),
+    **dict.fromkeys(("otherwise", "else", "sonst", "andernfalls", "ansonsten", "sinon"), "otherwise"),
+    **dict.fromkeys(("when", "whenever", "whether", "solange", "ob", "quand", "cuando"), ""),
+}
+"""What opens a clause that says under which condition something holds, by what a statement without it differs in."""
 
 _OPPOSITES = """
 state + enable enabled enables enabling activate activated activates active aktiviert aktivieren aktiv eingeschaltet
@@ -67,12 +68,14 @@ permit + allow allowed allows permit permitted permits erlaubt erlauben gestatte
 permit - forbid forbidden forbids prohibit prohibited prohibits disallow disallowed disallows deny denied denies ban
     banned verboten verbieten untersagt unzulässig gesperrt illegal
 frequency + always stets immer ständig
-frequency - never nie niemals seldom rarely selten
+frequency - never nie niemals
 support + supported supports unterstützt
 support - unsupported
 truth + true yes ja wahr vrai sí sì
 truth - false no nein falsch faux
 possible + possible möglich
+likely + likely wahrscheinlich frequent frequently häufig
+likely - unlikely unwahrscheinlich infrequent seldom rare rarely selten
 possible - impossible unmöglich
 available + available verfügbar erhältlich vorhanden
 available - unavailable missing absent nichtverfügbar fehlt
@@ -239,6 +242,7 @@ SYNONYMS: Mapping[str, str] = {
 
 GENERIC = listed(
     """
+    very really quite rather even actually sehr ganz recht
     set sets setting settings use used uses using value values default defaults configure configured option options
     allow let provide provided provides currently current now also please note specify specified number amount time
     will must should may available support supported can could would well make makes made get gets given give default

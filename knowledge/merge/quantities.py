@@ -266,7 +266,7 @@ SCALES: Mapping[str, float] = {
     "trillion": 1e12,
 }
 
-_GROUPED = re.compile(r"\d{1,3}(?:([.,'\u2019_\u00a0\u202f])\d{3})(?:\1\d{3})*(?:[.,]\d+)?$")
+_GROUPED = re.compile(r"\d{1,3}(?:([.,'\u2019_\u00a0\u202f ])\d{3})(?:\1\d{3})*(?:[.,]\d+)?$")
 
 
 @cache
@@ -333,7 +333,8 @@ def _version_or_number(ours: Value, theirs: Value) -> Relation:
     digits = number.figure.split(".")
     if not all(part.isdigit() for part in digits):
         return "incomparable"
-    return _of_versions(version, Value("version", number.text, parts=(tuple(map(int, digits)),), bound=number.bound))
+    held = _of_versions(version, Value("version", number.text, parts=(tuple(map(int, digits)),), bound=number.bound))
+    return "incomparable" if held == "differs" and len(digits) == 1 else held
 
 
 def _of_versions(ours: Value, theirs: Value) -> Relation:
@@ -410,6 +411,9 @@ def _of_magnitudes(ours: Value, theirs: Value) -> Relation:
         return "same" if ours.bound == theirs.bound else "compatible"
     if ours.bound == theirs.bound:
         return "differs"
+    if {ours.bound, theirs.bound} == {"least", "most"}:
+        # Where one side begins and the other ends they seldom speak of the same.
+        return "incomparable"
     inside = any(_meet(a, b, slack) for a in _spans(ours) for b in _spans(theirs))
     return "compatible" if inside else "differs"
 
