@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from knowledge.front_matter import read_front_matter
 from knowledge.inline import plain
@@ -14,6 +15,10 @@ from knowledge.markdown import scan
 from knowledge.merge.model import Cut, Piece, Unit, UnitKind
 
 BOM = "\ufeff"
+
+REMEMBERED = 24
+REMEMBERED_CHARACTERS = 500_000
+"""Longer texts are not remembered cut."""
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _KEY = re.compile(
@@ -37,7 +42,19 @@ def bare(line: str) -> str:
 
 
 def cut(text: str) -> Cut:
-    """Return `text` in pieces, in order. Never raises; the joined texts of the pieces are `text`, character for character."""
+    """Return `text` in pieces, in order. Never raises; the joined texts of the pieces are `text`, character for character.
+
+    The last few texts are remembered: a page that is merged into is cut once a revision.
+    """
+    return _cut_once(text) if len(text) <= REMEMBERED_CHARACTERS else _cut(text)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _cut_once(text: str) -> Cut:
+    return _cut(text)
+
+
+def _cut(text: str) -> Cut:
     lines = split_lines(text)
     seen = [bare(line) for line in lines]
     if seen:
@@ -45,6 +62,7 @@ def cut(text: str) -> Cut:
     return Cut(text, tuple(_pieces(lines, seen)))
 
 
+@lru_cache(maxsize=REMEMBERED)
 def units(document: Cut) -> tuple[Unit, ...]:
     """Return the smallest texts of `document` whose origin is kept, in order.
 

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 PieceKind = Literal[
@@ -48,9 +49,9 @@ class Unit(NamedTuple):
     piece: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Cut:
-    """A document in pieces: joined they are `text` again, character for character."""
+    """A document in pieces: joined they are `text` again, character for character. Two cuts are equal if they are the same one."""
 
     text: str
     pieces: tuple[Piece, ...]
@@ -165,6 +166,7 @@ class MergePlan:
     note: str | None = None
 
 
+@lru_cache(maxsize=20_000)
 def unit_digest(text: str) -> bytes:
     """Return the name of a unit: 16 bytes over its text, white space folded, so that wrapping and indenting keep it."""
     return hashlib.blake2b(" ".join(text.split()).encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+import anyio.to_thread
+
 from knowledge.errors import InvalidPath, PageGone, UnreadableDocument
-from knowledge.ledger.ports import Ledger
+from knowledge.ledger.ports import Ledger, Tracked
 from knowledge.merge.confidence import USER
 from knowledge.merge.cut import cut, units
 from knowledge.merge.diff import unified
@@ -24,9 +25,8 @@ from knowledge.writing.pages import Pages, configures, front_matter_of, text_of
 from knowledge.writing.requests import MergeRequest
 
 MOST_DIFF = 6_000
-MOST_CUTS = 12
-CUT_CHARACTERS = 2_000_000
-"""Documents above this are not remembered cut."""
+ASIDE_CHARACTERS = 200_000
+"""Longer texts are merged on a worker thread, so that other calls are answered meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,25 @@ class Outcome:
     brought: Sequence[tuple[Unit, Origin]] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class _Ground:
+    """What a merge follows from, beside the texts that have these revisions."""
+
+    request: MergeRequest
+    revision: str
+    verified: tuple[str, ...]
+    tracked: Tracked | None
+
+    def __hash__(self) -> int:
+        return hash((self.request, self.revision))
+
+
 class Merging:
     """Builds the acts of merges."""
 
     def __init__(self, ledger: Ledger, pages: Pages, now: Callable[[], datetime]) -> None:
         self._ledger, self._pages, self._now = ledger, pages, now
-        self._cuts: OrderedDict[str, Cut] = OrderedDict()
+        self._known: dict[_Ground, Work[Outcome]] = {}
 
     def act(
         self, request: MergeRequest, *, verified: Sequence[str] = (), similarity: Similarity | None = None
@@ -89,16 +102,29 @@ class Merging:
                 path, f"it has {len(raw) // 2**20} MiB; at most {LARGEST_BYTES // 2**20} MiB can be merged"
             )
         text, revision = text_of(path, raw), revision_of(raw)
-        current = self._cut(text, revision)
-        base = await self._base(request, current, revision)
-        ground = base or current
-        taken = as_document(ground, request.content, path=path, section=request.section)
+        tracked = await self._ledger.tracked(path)
+        ground = _Ground(request, revision, tuple(verified), tracked)
+        if ground not in self._known:
+            work = await self._worked_out(ground, text, similarity)
+            # Planned, decided on, done: between the first and the last nothing has changed, as a rule.
+            self._known = {ground: work}
+        return self._known[ground]
+
+    async def _worked_out(self, ground: _Ground, text: str, similarity: Similarity | None) -> Work[Outcome]:
+        request, current = ground.request, cut(text)
+        base = await self._base(request, current, ground.revision)
+        taken = as_document(base or current, request.content, path=request.path, section=request.section)
         if request.source != USER:
             taken = Taken("snippet", request.content, taken.section)
-        setting = await self._setting(request, text, units(current), revision=revision, similarity=similarity)
-        plan = merge(ground, current, taken, self._evidence(request, verified), setting)
-        work = self._work(request, plan, text, setting)
-        return work if base is not None else self._analysis(work, request, revision)
+        setting = await self._setting(request, text, ground, similarity)
+        evidence = self._evidence(request, ground.verified)
+
+        def planned() -> Work[Outcome]:
+            return self._work(request, merge(base or current, current, taken, evidence, setting), text, setting)
+
+        large = len(text) + len(request.content) > ASIDE_CHARACTERS
+        work = await anyio.to_thread.run_sync(planned) if large else planned()
+        return work if base is not None else self._analysis(work, request, ground.revision)
 
     async def _base(self, request: MergeRequest, current: Cut, revision: str) -> Cut | None:
         asked = request.base_revision
@@ -106,37 +132,18 @@ class Merging:
             return None
         if asked == revision:
             return current
-        known = self._cuts.get(asked)
         raw = await self._ledger.content(request.path, asked)
         if raw is None:
             return None
-        return known or self._cut(text_of(request.path, raw), asked)
-
-    def _cut(self, text: str, revision: str) -> Cut:
-        found = self._cuts.get(revision)
-        if found is None or found.text != text:
-            found = cut(text)
-            if len(text) <= CUT_CHARACTERS:
-                self._cuts[revision] = found
-        if revision in self._cuts:
-            self._cuts.move_to_end(revision)
-        while len(self._cuts) > MOST_CUTS:
-            self._cuts.popitem(last=False)
-        return found
+        return cut(text_of(request.path, raw))
 
     async def _setting(
-        self,
-        request: MergeRequest,
-        text: str,
-        here: Sequence[Unit] = (),
-        *,
-        revision: str | None = None,
-        similarity: Similarity | None = None,
+        self, request: MergeRequest, text: str, ground: _Ground | None = None, similarity: Similarity | None = None
     ) -> Setting:
         path, by = request.path, request.actor.principal
-        own = front_matter_of(text)
+        own, here = front_matter_of(text), units(cut(text))
         around = await self._pages.surroundings(path, own)
-        tracked = await self._ledger.tracked(path) if revision is not None else None
+        tracked, revision = (ground.tracked, ground.revision) if ground else (None, None)
         origins: Sequence[Origin | None] = [None] * len(here)
         if tracked is not None:
             origins = trace(here, tracked.origins, await self._units_at(path, tracked.revision, revision, here))
@@ -151,7 +158,7 @@ class Merging:
         if revision == current:
             return here
         raw = await self._ledger.content(path, revision)
-        return units(self._cut(raw.decode("utf-8", "replace"), revision)) if raw is not None else None
+        return units(cut(raw.decode("utf-8", "replace"))) if raw is not None else None
 
     def _work(self, request: MergeRequest, plan: MergePlan, before: str, setting: Setting) -> Work[Outcome]:
         revision = setting.revision
