@@ -179,7 +179,7 @@ class Ledger(Protocol):
         ...
 
     async def drop(self, intent_id: str) -> None:
-        """Forget an act that did not happen."""
+        """Forget an act that did not happen. What was kept for it stays as if it had been seen."""
         ...
 
     async def commit(self, entry: Entry, *, intent_id: str | None = None) -> Record:
@@ -205,7 +205,10 @@ class Ledger(Protocol):
         ...
 
     async def tracked(self, path: str) -> Tracked | None:
-        """Return what is known of the page's units; None when nothing was ever written to it through us."""
+        """Return what is known of the page's units; None when nothing was ever written to it through us.
+
+        Of a page that is gone it stays known, because it may come back.
+        """
         ...
 
     async def flags(self, path: str | None, *, limit: int, after: int | None = None) -> Sequence[Flag]:
