@@ -42,13 +42,22 @@ from knowledge.merge.place import Placement, Placer, Section, Similarity, folded
 from knowledge.merge.provenance import PageFacts, presumed
 from knowledge.merge.rewording import ListForm, bare_text, folded_ends, in_form_of
 from knowledge.merge.splice import Ground, Put, Replaced, Spliced
-from knowledge.merge.statements import Span, Statement, alike, covers, language_of, lost, same_subject, says, statements
+from knowledge.merge.statements import (
+    Span,
+    Statement,
+    alike,
+    covers,
+    keys_in,
+    language_of,
+    lost,
+    same_subject,
+    says,
+    statements,
+)
 
 LONGEST_SIDE = 500
 """Characters of what a side of a contradiction says that are kept."""
 CANDIDATES = 6
-TELLING = 3
-"""Terms that a statement has at least if it is compared with other sections than the one that it names."""
 SAME_CODE = 0.6
 GUARDED_KEYS = frozenset({"source", "untrusted", "append", "merge", "router"})
 """Keys of the front matter that say how a page is treated: evidence does not change them."""
@@ -165,6 +174,8 @@ class _Weighing:
         self.contradictions: list[Contradiction] = []
         self.ops: list[_Op] = []
         self.news: list[_New] = []
+        self.stands: dict[int, _Found] = {}
+        self.confirmed: set[int] = set()
         self.supported: set[int] = set()
         self.replaced_units: set[int] = set()
         self.matched: dict[int, int] = {}
@@ -173,6 +184,8 @@ class _Weighing:
         self.content = Cut("", ())
         self.incoming: tuple[Unit, ...] = ()
         self.hint = ""
+        self.rows: tuple[Row, ...] = ()
+        self._keys_of: dict[tuple[str, ...], set[str]] | None = None
 
     # The whole
 
@@ -206,14 +219,28 @@ class _Weighing:
                 )
             content, self.hint = bare.content, bare.hint
         self.content, self.incoming = content, units(content)
-        disputes = self._disputes()
+        self._stands_of_prose()
         for piece in sorted({unit.piece for unit in self.incoming}):
-            numbers = [number for number, unit in enumerate(self.incoming) if unit.piece == piece]
-            self._weigh_piece(content.pieces[piece], numbers, disputes)
+            self._weigh_piece(
+                content.pieces[piece], [number for number, unit in enumerate(self.incoming) if unit.piece == piece]
+            )
         self._place_news()
         return self._plan("section" if within is not None else "snippet")
 
-    def _weigh_piece(self, piece: Piece, numbers: Sequence[int], disputes: dict[int, list[int]]) -> None:
+    def _stands_of_prose(self) -> None:
+        """Find out how all prose stands to the page before anything is decided: what it confirms, it does not correct."""
+        disputes = self._disputes()
+        for number, unit in enumerate(self.incoming):
+            if (same := self.index.equal(unit, lambda _: True)) is not None:
+                self.confirmed.add(same)
+            if unit.kind in ("paragraph", "item"):
+                found = _Found()
+                for statement in statements([unit], self.language):
+                    self._stand(statement, self._target(unit.section), disputes.get(number, ()), found)
+                self.stands[number] = found
+                self.confirmed.update(old.unit for old in found.said)
+
+    def _weigh_piece(self, piece: Piece, numbers: Sequence[int]) -> None:
         if piece.kind == "table":
             self._weigh_table(table_of(self.content, self.incoming, self.incoming[numbers[0]].piece))
             return
@@ -226,7 +253,7 @@ class _Weighing:
             elif unit.kind == "paragraph" and (rows := rows_without_head(unit.text)) and self._weigh_rows(unit, rows):
                 continue
             elif unit.kind in ("paragraph", "item"):
-                self._weigh_prose(number, unit, disputes.get(number, []))
+                self._weigh_prose(number, unit)
             else:
                 self._weigh_block(number, unit)
 
@@ -245,14 +272,28 @@ class _Weighing:
             return True
         return piece is not None and section.heading <= piece < section.last
 
-    def _comparable(self, number: int, target: Section | None, telling: int) -> bool:
+    def _comparable(self, number: int, target: Section | None, *, alone: bool) -> bool:
         """Return whether unit `number` of the page may be what a new one is about.
 
-        Under a heading that the page has, short lines (`timeout: 30`) mean what they say there only.
+        Where the section that a new unit names has keys in common with that of the other (`timeout: 30` for each of two
+        servers), short lines mean what they say there only; `alone` says that it is plain without its heading what is meant.
         """
-        if target is None or self._lies_in(self.ground.units[number].piece, target):
+        if alone or target is None or self._lies_within(number, target):
             return True
-        return self.within is None and telling >= TELLING
+        mine, other = self._keys(target.path), self._keys(self.ground.units[number].section)
+        return mine.isdisjoint(other)
+
+    def _keys(self, section: tuple[str, ...]) -> frozenset[str]:
+        """Return the keys of the `key: value` lines that stand in a section."""
+        if self._keys_of is None:
+            self._keys_of = defaultdict(set)
+            for unit in self.ground.units:
+                if unit.kind in ("paragraph", "item"):
+                    self._keys_of[unit.section].update(keys_in(bare_text(unit)))
+        return frozenset(self._keys_of.get(section, ()))
+
+    def _lies_within(self, number: int, target: Section | None) -> bool:
+        return target is None or self._lies_in(self.ground.units[number].piece, target)
 
     def _disputes(self) -> dict[int, list[int]]:
         """Return, by incoming unit, the units of the page that it contradicts, surest first."""
@@ -263,45 +304,46 @@ class _Weighing:
 
     # Prose
 
-    def _weigh_prose(self, number: int, unit: Unit, disputed: Sequence[int]) -> None:
+    def _weigh_prose(self, number: int, unit: Unit) -> None:
         target = self._target(unit.section)
-        if (same := self.index.equal(unit, lambda at: self._comparable(at, target, TELLING))) is not None:
+        if (same := self.index.equal(unit, lambda at: self._lies_within(at, target))) is not None:
             self._unchanged(number, same)
             return
-        own = statements([unit], self.language)
-        found = _Found()
-        for statement in own:
-            self._stand(statement, target, disputed, found)
+        found = self.stands[number]
         if found.disputed:
             self._flag(unit, found.disputed)
             return
-        self._settle_prose(number, unit, own, found)
+        self._settle_prose(number, unit, statements([unit], self.language), found)
 
     def _stand(self, new: Statement, target: Section | None, disputed: Sequence[int], found: _Found) -> None:
-        """Find out how one new statement stands to the page."""
+        """Find out how one new statement stands to the page: to the section that it names, then to the others."""
         near = [
             one
             for one in self.index.near(new)
-            if self._comparable(one.statement.unit, target, len(new.about)) and one.statement.kind != "row"
+            if self._comparable(one.statement.unit, target, alone=new.stands_alone) and one.statement.kind != "row"
         ]
-        if (said := next((one.statement for one in near if says(one.statement, new)), None)) is not None:
-            found.said.append(said)
-            return
-        against = self._against(new, target, [*disputed, *(one.statement.unit for one in near)])
-        if against is not None:
-            old, comparison = against
-            if not self._same_voice(old.unit):
-                found.disputed.append((new, old, comparison))
-            elif self._is_later(old.unit):
-                found.corrected.append((new, old))
-            else:
-                found.outdated.append((new, old))
-            return
+        for here in (True, False):
+            there = [one for one in near if self._lies_within(one.statement.unit, target) == here]
+            if (said := next((one.statement for one in there if says(one.statement, new)), None)) is not None:
+                found.said.append(said)
+                return
+            among = [at for at in disputed if self._lies_within(at, target) == here]
+            if (against := self._against(new, target, [*among, *(one.statement.unit for one in there)])) is not None:
+                self._stands_against(new, *against, found)
+                return
         alike_most = next((one.statement for one in near if same_subject(one.statement, new)), None)
         if alike_most is not None:
             found.reworded.append((new, alike_most))
         else:
             found.fresh.append(new)
+
+    def _stands_against(self, new: Statement, old: Statement, comparison: Comparison, found: _Found) -> None:
+        if not self._same_voice(old.unit):
+            found.disputed.append((new, old, comparison))
+        elif self._is_later(old.unit):
+            found.corrected.append((new, old))
+        else:
+            found.outdated.append((new, old))
 
     def _against(
         self, new: Statement, target: Section | None, among: Iterable[int]
@@ -310,7 +352,7 @@ class _Weighing:
         best: tuple[Statement, Comparison] | None = None
         for number in dict.fromkeys(among):
             if self.ground.units[number].kind not in ("paragraph", "item", "quote") or not self._comparable(
-                number, target, len(new.about)
+                number, target, alone=new.stands_alone
             ):
                 continue
             for old in self.index.of_unit(number):
@@ -326,6 +368,7 @@ class _Weighing:
         return self.evidence.observed_at >= self.origins[number].observed_at
 
     def _settle_prose(self, number: int, unit: Unit, own: Sequence[Statement], found: _Found) -> None:
+        both = self._both_ways(unit, found)
         replaced = self._replace_whole(number, unit, own, found)
         fresh = list(found.fresh)
         for new, old in found.reworded:
@@ -342,10 +385,18 @@ class _Weighing:
                 self._correct(number, new, old)
         if fresh:
             self._fresh(number, unit, own, fresh, found)
-        elif not (replaced or found.corrected or found.outdated or found.reworded) and found.said:
+        elif not (both or replaced or found.corrected or found.outdated or found.reworded) and found.said:
             self._unchanged(number, *dict.fromkeys(old.unit for old in found.said))
         elif found.said and number not in self.matched:
             self.matched[number] = found.said[0].unit
+
+    def _both_ways(self, unit: Unit, found: _Found) -> bool:
+        """Retain what corrects a statement that the content repeats elsewhere; tell whether there was any."""
+        both = [pair for pair in found.corrected if pair[1].unit in self.confirmed]
+        found.corrected = [pair for pair in found.corrected if pair not in both]
+        for new, old in both:
+            self._retain(unit, old.unit, "came with text that says what stands there:", new)
+        return bool(both)
 
     def _replace_whole(self, number: int, unit: Unit, own: Sequence[Statement], found: _Found) -> set[int]:
         """Replace the unit of the page whose every statement the new one says too, if it may; return which."""
@@ -424,14 +475,16 @@ class _Weighing:
 
     def _weigh_block(self, number: int, unit: Unit) -> None:
         target = self._target(unit.section)
-        if (same := self.index.equal(unit, lambda at: self._comparable(at, target, TELLING))) is not None:
+        if (same := self.index.equal(unit, lambda at: self._comparable(at, target, alone=True))) is not None:
             self._unchanged(number, same)
             return
         lines = _lines(unit.text)
         near = [
             (_shared(lines, _lines(old.text)), at)
             for at, old in enumerate(self.ground.units)
-            if old.kind == unit.kind and self._comparable(at, target, 0) and at not in self.replaced_units
+            if old.kind == unit.kind
+            and self._comparable(at, target, alone=False)
+            and at not in self.replaced_units | self.confirmed
         ]
         likeness, at = max(near, default=(0.0, -1))
         if likeness < SAME_CODE:
@@ -469,6 +522,7 @@ class _Weighing:
             self._new_table(table)
             return
         columns = [there.columns.index(name) for name in table.columns]
+        self.rows = table.rows
         for row in table.rows:
             self._weigh_row(self.incoming[row.unit], row, columns, there)
 
@@ -497,6 +551,7 @@ class _Weighing:
         ]
         if len(there) != 1:
             return False
+        self.rows = tuple(rows)
         for row, line in zip(rows, folded_lines(unit.text), strict=True):
             self._weigh_row(unit._replace(kind="row", text=line + "\n"), row, list(range(width)), there[0])
         return True
@@ -539,6 +594,9 @@ class _Weighing:
         if not empty and not told:
             self._unchanged(-1, old.unit)
             return
+        if told and self._rivals(row, columns, there) > 1:
+            self._retain(unit, old.unit, "came with another row of the same key:")
+            return
         if told and not self._may_change_cells(unit, old, told, placed, there):
             return
         self._write_cells(unit, old, {at: placed[at] for at in (*empty, *told)}, fills=not told)
@@ -547,6 +605,11 @@ class _Weighing:
         """Return the columns that tell rows apart: the first, or the first two."""
         keys = [key_of(row, (0,)) for row in table.rows]
         return (0,) if len(set(keys)) == len(keys) or len(table.columns) < 3 else (0, 1)
+
+    def _rivals(self, row: Row, columns: Sequence[int], there: Table) -> int:
+        """Return how many of the rows that came have the key of this one: of two, neither changes what stands there."""
+        keys = [columns.index(column) for column in self._key_columns(there) if column in columns]
+        return sum(key_of(one, keys) == key_of(row, keys) for one in self.rows)
 
     def _cell_says(self, table: Table, old: str, new: str, column: int) -> bool:
         return says(self._cell(table, column, old), self._cell(table, column, new))
@@ -624,6 +687,8 @@ class _Weighing:
             self._refuse_key(unit, "the front matter that came is not made of `key: value` lines")
         elif key.casefold() in GUARDED_KEYS:
             self._refuse_key(unit, f"`{key}` says how the page is treated, which evidence does not change")
+        elif sum(one.kind == "front" and name_of(one.text) == key for one in self.incoming) > 1:
+            self._refuse_key(unit, f"`{key}` came twice")
         elif (
             there := next(
                 (n for n, old in enumerate(self.ground.units) if old.kind == "front" and name_of(old.text) == key), None
@@ -988,9 +1053,10 @@ class _Weighing:
         rows = [unit for unit in self.incoming if unit.kind == "front"]
         for unit in rows:
             self._weigh_key(unit)
-        if all(found is not None for found in there):
+        if all(found is not None for found in there) or not any(folded_text(unit.text) for unit in said):
             for number, found in enumerate(there):
-                self._unchanged(number, found if found is not None else 0)
+                if found is not None:
+                    self._unchanged(number, found)
             return self._plan("append")
         self._append(content, [unit for unit, found in zip(said, there, strict=True) if found is None])
         return self._plan("append")
@@ -1197,7 +1263,7 @@ def folded_lines(text: str) -> list[str]:
 
 def folded_text(text: str) -> str:
     """Return `text` as it is put in: LF line ends, none at its end."""
-    return folded_ends(text).rstrip()
+    return folded_ends(text).rstrip(" \t\n")
 
 
 def _folded(cell: str) -> str:

@@ -160,6 +160,11 @@ class Statement:
         return tuple(term for term in self.terms if term in self.about)
 
     @cached_property
+    def stands_alone(self) -> bool:
+        """Whether it is plain without its heading what it is about: a sentence is, `timeout: 30` is not."""
+        return len(self.about) > 1 and not _KEY_LINE.match(self.text)
+
+    @cached_property
     def turns(self) -> frozenset[str]:
         """Words in it that turn or limit what it says: not, unless, only, before; bounds as `least` and `most`."""
         said = frozenset(words(self.reads))
@@ -182,6 +187,12 @@ class Statement:
         names = [folded for name in _NAME.findall(self.reads) if (folded := name.casefold()) not in UNITS]
         told = [word for word in words(self.reads) if word in NUMBER_WORDS]
         return frozenset((*numbers, *told, *names, *code, *links))
+
+
+def keys_in(text: str) -> tuple[str, ...]:
+    """Return the keys of the lines of `text` that are `key: value`, folded."""
+    found = (_KEY_LINE.match(line) for line in text.split("\n"))
+    return tuple(match[0].partition(":")[0].partition("=")[0].strip(" *_`\t").casefold() for match in found if match)
 
 
 def language_of(text: str) -> str:
@@ -226,7 +237,8 @@ def says(existing: Statement, new: Statement) -> bool:
 
 def same_subject(existing: Statement, new: Statement) -> bool:
     """Return whether `new` is another wording of `existing`, or says more or less of the same."""
-    if not existing.about & new.about or compare(existing.reads, new.reads).relation != "agree":
+    shared = len(existing.about & new.about) + len(existing.values & new.values)
+    if shared < 2 or compare(existing.reads, new.reads).relation != "agree":
         return False
     return (alike(existing, new) >= ALIKE and shared_order(existing, new) >= LEAST_ORDER) or covers(new, existing)
 

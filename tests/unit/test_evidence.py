@@ -1,0 +1,539 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from knowledge.errors import NoSuchSection
+from knowledge.merge.confidence import DEFAULT_RULES, Rules
+from knowledge.merge.cut import cut, split_lines, units
+from knowledge.merge.evidence import weigh
+from knowledge.merge.model import Evidence, MergePlan, Origin, unit_digest
+from knowledge.merge.place import Similarity
+from knowledge.merge.provenance import PageFacts
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+LONG_AGO = NOW - timedelta(days=360)
+CODE = "code:src/limits.py@4f2a"
+CHAT = "zulip:ops/limits/1"
+PAGE = """\
+---
+title: Uploads
+tags: [storage, limits]
+---
+
+# Uploads
+
+Uploads go to the object store in eu-west. Every file is checked for viruses.
+
+## Limits
+
+- An upload may be 32 MiB at most.
+- Retries: 3
+- A person may upload 100 files a day.
+
+## Plans
+
+| plan | quota | price |
+|---|---|---|
+| free | 1 GB | |
+| team | 50 GB | 10 EUR |
+
+## Setup
+
+Run this first:
+
+```sh
+forge init
+forge serve
+```
+
+Then open the page in a browser.
+
+## See also
+
+- [Other](other.md)
+
+[docs]: https://example.org
+"""
+
+
+def weighed(
+    content: str,
+    source: str = CODE,
+    page: str = PAGE,
+    *,
+    held_by: str = CHAT,
+    held_since: datetime = LONG_AGO,
+    observed_at: datetime = NOW,
+    verified: Sequence[str] = (),
+    authority: float | None = None,
+    section: str | None = None,
+    append: bool = False,
+    origins: Sequence[Origin | None] | None = None,
+    rules: Rules = DEFAULT_RULES,
+    similarity: Similarity | None = None,
+) -> MergePlan:
+    """Return the plan for `content`, met by a page all of whose units come from `held_by`."""
+    document = cut(page)
+    if origins is None:
+        origins = [
+            Origin(unit_digest(unit.text), unit.section, held_by, 1.0, held_since, "r0") for unit in units(document)
+        ]
+    return weigh(
+        document,
+        origins,
+        cut(content),
+        Evidence(source, observed_at, authority, tuple(verified)),
+        page=PageFacts("guides/uploads.md", "user", NOW, tracked=True),
+        rules=rules,
+        now=NOW,
+        section=section,
+        append=append,
+        similarity=similarity,
+        revision="r1",
+    )
+
+
+def words(plan: MergePlan) -> list[str]:
+    return [verdict.verdict for verdict in plan.verdicts]
+
+
+def added(plan: MergePlan, page: str = PAGE) -> list[str]:
+    """Return the lines that the plan adds, blank ones left out; none of the page may be gone."""
+    lines = iter(plan.text.split("\n"))
+    found: list[str] = []
+    for line in page.split("\n"):
+        for now in lines:
+            if now == line:
+                break
+            found.append(now)
+        else:
+            raise AssertionError(f"the page lost {line!r}")
+    return [line for line in (*found, *lines) if line.strip()]
+
+
+# What the page says already
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "An upload may be 32 MiB at most.",
+        "an upload may be **32 MiB** at most",
+        "- An upload may be 32768 KiB at most.",
+        "## Limits\n\nAn upload may be 32 MiB at most.\n",
+        "Every file is checked for viruses.",
+        "| plan | quota |\n|---|---|\n| team | 50 GB |\n",
+        "```sh\nforge init\nforge serve\n```\n",
+        "---\ntags: [limits]\n---\n",
+        "Run this first:\n\n```sh\nforge init\nforge serve\n```\n",
+    ],
+)
+def test_what_the_page_says_already_is_not_written_twice(said: str) -> None:
+    """The issue, item 3."""
+    plan = weighed(said)
+    assert set(words(plan)) == {"unchanged"}
+    assert plan.text == PAGE
+
+
+def test_what_is_said_already_corroborates_if_the_server_verified_its_source() -> None:
+    plan = weighed("An upload may be 32 MiB at most.", verified=["code:src/limits.py"])
+    (verdict,) = plan.verdicts
+    assert verdict.existing is not None
+    assert verdict.existing.corroboration == 0.5
+    (origin,) = [origin for origin in plan.origins if origin.corroborated_by]
+    assert origin.corroborated_by == ("code:src/limits.py",)
+    assert origin.source == CHAT
+
+
+def test_a_source_that_the_server_could_not_verify_corroborates_nothing() -> None:
+    plan = weighed("An upload may be 32 MiB at most.", "url:https://example.org")
+    assert not any(origin.corroborated_by for origin in plan.origins)
+
+
+def test_the_page_itself_is_no_witness_of_what_it_says() -> None:
+    plan = weighed("An upload may be 32 MiB at most.", verified=["kb:guides/uploads"])
+    assert not any(origin.corroborated_by for origin in plan.origins)
+
+
+def test_the_same_source_saying_it_again_renews_it() -> None:
+    plan = weighed("An upload may be 32 MiB at most.", "zulip:ops/limits/99")
+    renewed = [origin for origin in plan.origins if origin.observed_at == NOW]
+    assert len(renewed) == 1
+    assert not renewed[0].corroborated_by
+
+
+# What another lineage says otherwise
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        ("Retries: 5", "number"),
+        ("An upload may be 64 MiB at most.", "number"),
+        ("Every file is not checked for viruses.", "negation"),
+        ("| plan | quota |\n|---|---|\n| free | 2 GB |\n", "cell"),
+        ("---\ntitle: Downloads\n---\n", "value"),
+    ],
+)
+def test_what_another_lineage_says_otherwise_is_flagged_and_not_written(content: str, kind: str) -> None:
+    """The issue, item 6: however strong the new claim is."""
+    plan = weighed(content, "official:handbook")
+    assert words(plan) == ["flag"]
+    assert plan.text == PAGE
+    (found,) = plan.contradictions
+    assert found.kind == kind
+    assert (found.existing.source, found.new.source) == (CHAT, "official:handbook")
+    assert found.existing.path == found.new.path == "guides/uploads.md"
+
+
+def test_the_handbook_s_example_is_flagged_with_both_numbers() -> None:
+    """kb/concepts/confidence.md."""
+    (verdict,) = weighed("Retries: 5", CODE).verdicts
+    assert verdict.verdict == "flag"
+    assert verdict.new is not None
+    assert verdict.existing is not None
+    assert verdict.new.confidence == pytest.approx(0.76)
+    assert verdict.existing.confidence == pytest.approx(0.22)
+    assert "0.76 (recency 1.00, authority 0.90, corroboration 0.00)" in verdict.reason
+    assert "0.22 (recency 0.25, authority 0.30, corroboration 0.00)" in verdict.reason
+
+
+def test_the_other_blocks_of_a_flagged_call_are_written() -> None:
+    plan = weighed("Retries: 5\n\nThe virus scanner is updated every hour.\n")
+    assert sorted(words(plan)) == ["flag", "integrate"]
+    assert added(plan) == ["The virus scanner is updated every hour."]
+
+
+def test_what_nobody_knows_the_source_of_is_another_lineage() -> None:
+    plan = weighed("Retries: 5", "unknown", origins=[None] * len(units(cut(PAGE))))
+    assert words(plan) == ["flag"]
+
+
+# One lineage
+
+
+def test_a_lineage_that_corrects_itself_later_is_an_update() -> None:
+    """kb/concepts/contradictions.md."""
+    plan = weighed("Retries: 5", "zulip:ops/limits/2")
+    assert words(plan) == ["update"]
+    assert plan.text == PAGE.replace("Retries: 3", "Retries: 5")
+    assert not plan.contradictions
+
+
+def test_what_a_lineage_said_before_what_it_says_now_is_retained() -> None:
+    plan = weighed("Retries: 5", "zulip:ops/limits/0", observed_at=LONG_AGO - timedelta(days=1))
+    assert words(plan) == ["retain"]
+    assert plan.text == PAGE
+
+
+def test_a_correction_changes_its_sentence_and_leaves_the_others() -> None:
+    page = "# A\n\nThe cache holds 100 pages. It is emptied at night.\n"
+    plan = weighed("The cache holds 200 pages.", "zulip:ops/limits/2", page)
+    assert plan.text == page.replace("100", "200")
+
+
+# Stronger and weaker
+
+
+def test_what_says_more_and_weighs_as_much_takes_the_place() -> None:
+    new = "An upload may be 32 MiB at most, larger ones are refused with status 413."
+    plan = weighed(new)
+    assert words(plan) == ["update"]
+    assert plan.text == PAGE.replace("An upload may be 32 MiB at most.", new)
+
+
+def test_a_tie_goes_to_the_newer() -> None:
+    new = "An upload may be 32 MiB at most, larger ones are refused with status 413."
+    plan = weighed(new, "wiki:b", held_by="wiki:a", held_since=NOW)
+    (verdict,) = plan.verdicts
+    assert verdict.verdict == "update"
+    assert verdict.new == verdict.existing
+
+
+def test_what_says_more_and_weighs_less_is_retained_with_a_way_to_a_person() -> None:
+    new = "An upload may be 32 MiB at most, larger ones are refused with status 413."
+    plan = weighed(new, "zulip:a/b/1", held_by="decision:7", held_since=NOW)
+    (verdict,) = plan.verdicts
+    assert verdict.verdict == "retain"
+    assert plan.text == PAGE
+    assert "ask the person" in verdict.reason
+    assert "0.52" in verdict.reason
+    assert "0.78" in verdict.reason
+
+
+def test_a_caller_s_claim_of_little_authority_counts() -> None:
+    new = "An upload may be 32 MiB at most, larger ones are refused with status 413."
+    assert words(weighed(new, authority=0.0, held_by="wiki:a", held_since=NOW)) == ["retain"]
+
+
+def test_what_would_lose_a_part_of_the_old_is_put_beside_it() -> None:
+    page = "# A\n\nThe importer reads CSV files from the share in Oslo.\n"
+    plan = weighed("The importer reads CSV files and JSON files from a share.", page=page)
+    assert words(plan) == ["integrate"]
+    assert added(plan, page) == ["The importer reads CSV files and JSON files from a share."]
+
+
+def test_only_the_sentences_that_are_new_are_written_and_beside_the_others() -> None:
+    plan = weighed("Every file is checked for viruses. Infected files are moved to quarantine.")
+    assert added(plan) == ["Infected files are moved to quarantine."]
+    lines = plan.text.split("\n")
+    assert lines.index("Infected files are moved to quarantine.") < lines.index("## Limits")
+
+
+# Places
+
+
+def test_an_item_joins_the_list_of_the_section_that_it_names() -> None:
+    plan = weighed("## Limits\n\n* A file name may have 255 characters.\n")
+    assert words(plan) == ["integrate"]
+    assert "- A person may upload 100 files a day.\n- A file name may have 255 characters.\n\n## Plans" in plan.text
+
+
+def test_an_item_joins_a_sorted_list_where_it_belongs() -> None:
+    page = "## Fruit\n\n- apple\n- banana\n- cherry\n"
+    plan = weighed("## Fruit\n\n- blueberry\n- avocado\n", page=page)
+    assert plan.text == "## Fruit\n\n- apple\n- avocado\n- banana\n- blueberry\n- cherry\n"
+
+
+def test_an_item_joins_a_numbered_list_with_the_next_number() -> None:
+    page = "## Steps\n\n1. Write the page.\n2. Read the page.\n"
+    plan = weighed("## Steps\n\n- Publish it on the intranet.\n", page=page)
+    assert plan.text == page + "3. Publish it on the intranet.\n"
+
+
+def test_a_row_joins_the_table_with_its_columns() -> None:
+    plan = weighed("| quota | plan |\n|---|---|\n| 1 TB | gold |\n")
+    assert "| team | 50 GB | 10 EUR |\n| gold | 1 TB |  |\n" in plan.text
+
+
+def test_an_empty_cell_is_filled() -> None:
+    plan = weighed("| plan | price |\n|---|---|\n| free | 0 EUR |\n")
+    assert plan.text == PAGE.replace("| free | 1 GB | |", "| free | 1 GB | 0 EUR |")
+    assert "fills" in plan.verdicts[0].reason
+
+
+def test_a_snippet_with_its_own_heading_becomes_a_section_before_what_closes_the_page() -> None:
+    plan = weighed("# Backups\n\nCopies are made at night.\n\n## Restore\n\nAsk the operators.\n")
+    assert (
+        "\n## Backups\n\nCopies are made at night.\n\n### Restore\n\nAsk the operators.\n\n## See also\n" in plan.text
+    )
+    assert set(words(plan)) == {"integrate"}
+
+
+def test_what_nothing_is_like_is_not_put_at_the_very_end() -> None:
+    plan = weighed("The moon is made of cheese.")
+    assert plan.text.index("cheese") < plan.text.index("## See also")
+
+
+def test_a_dated_note_is_placed_where_its_content_belongs_and_said_so() -> None:
+    """The issue, item 3."""
+    for note in (
+        "## 2026-11-21\n\nThe virus scanner checks every file twice.\n",
+        "## Update 2026-11-21\n\nThe virus scanner checks every file twice.\n",
+        "Update 2026-11-21: The virus scanner checks every file twice.\n",
+        "- 2026-11-21: The virus scanner checks every file twice.\n",
+    ):
+        plan = weighed(note)
+        assert words(plan) == ["integrate"]
+        assert "2026" not in plan.text
+        assert plan.text.index("twice") < plan.text.index("## Limits")
+        assert plan.note is not None
+        assert "2026-11-21" in plan.note
+
+
+def test_short_lines_under_a_heading_mean_what_they_say_there_only() -> None:
+    page = "# T\n\n## Staging\n\n- timeout: 30\n\n## Production\n\n- timeout: 60\n"
+    assert words(weighed("## Production\n\n- timeout: 60\n", page=page)) == ["unchanged"]
+    (found,) = weighed("## Production\n\n- timeout: 30\n", page=page).contradictions
+    assert found.existing.section == "T > Production"
+
+
+def test_a_section_that_was_asked_for_is_kept_to() -> None:
+    plan = weighed("A quota is counted anew on the first of a month.", section="Plans")
+    assert plan.form == "section"
+    assert plan.text.index("counted anew") > plan.text.index("| team")
+    assert plan.text.index("counted anew") < plan.text.index("## Setup")
+    with pytest.raises(NoSuchSection):
+        weighed("Text.", section="Nowhere")
+
+
+def test_a_whole_page_as_evidence_changes_only_what_it_adds() -> None:
+    new = PAGE.replace("## Plans", "Folders are not limited.\n\n## Plans").replace(
+        "- Retries: 3", "- Retries: 3\n- Workers run in two zones."
+    )
+    plan = weighed(new)
+    assert added(plan) == ["- Workers run in two zones.", "Folders are not limited."]
+
+
+def test_what_follows_a_known_block_in_the_content_follows_it_on_the_page() -> None:
+    plan = weighed("Run this first:\n\nNobody needs to be root for it.\n")
+    assert plan.text.index("forge serve") < plan.text.index("Nobody needs") < plan.text.index("Then open")
+
+
+# Front matter
+
+
+def test_a_tag_is_added_to_the_list_that_there_is() -> None:
+    plan = weighed("---\ntags: [limits, quota]\nowner: anna\n---\n")
+    assert plan.text == PAGE.replace("[storage, limits]", "[storage, limits, quota]\nowner: anna")
+
+
+@pytest.mark.parametrize(
+    "key", ["source: official:x", "untrusted: false", "append: true", "merge: {half_life_days: 1}"]
+)
+def test_keys_that_say_how_a_page_is_treated_are_not_taken_from_evidence(key: str) -> None:
+    plan = weighed(f"---\n{key}\n---\n", "official:x")
+    assert words(plan) == ["retain"]
+    assert plan.text == PAGE
+
+
+# Logs
+
+
+LOG = "---\nappend: true\n---\n# Log\n\n## 2026-11-19\n\nStarted.\n\n## 2026-11-20\n\nWent on.\n"
+
+
+def test_a_log_takes_appends_as_they_are() -> None:
+    plan = weighed("## 2026-11-21\n\nFinished.\n", page=LOG, append=True)
+    assert plan.text == LOG + "\n## 2026-11-21\n\nFinished.\n"
+    assert plan.form == "append"
+
+
+def test_a_log_whose_newest_entry_stands_first_takes_it_at_the_top() -> None:
+    page = "# Log\n\n## 2026-11-20\n\nWent on.\n\n## 2026-11-19\n\nStarted.\n"
+    plan = weighed("## 2026-11-21\n\nFinished.\n", page=page, append=True)
+    assert plan.text == page.replace("# Log\n", "# Log\n\n## 2026-11-21\n\nFinished.\n")
+
+
+def test_an_entry_of_a_day_that_is_there_goes_under_it() -> None:
+    plan = weighed("## 2026-11-19\n\nHad lunch.\n", page=LOG, append=True)
+    assert plan.text == LOG.replace("Started.\n", "Started.\n\nHad lunch.\n")
+
+
+def test_an_entry_joins_a_log_that_is_a_list() -> None:
+    up = "# Log\n\n- 2026-11-19: Started.\n- 2026-11-20: Went on.\n"
+    down = "# Log\n\n- 2026-11-20: Went on.\n- 2026-11-19: Started.\n"
+    entry = "- 2026-11-21: Finished.\n"
+    assert weighed(entry, page=up, append=True).text == up + entry
+    assert weighed(entry, page=down, append=True).text == down.replace("# Log\n\n", "# Log\n\n" + entry)
+
+
+def test_an_entry_that_is_there_is_not_written_again() -> None:
+    once = weighed("## 2026-11-21\n\nFinished.\n", page=LOG, append=True)
+    assert words(weighed("## 2026-11-21\n\nFinished.\n", page=once.text, append=True)) == ["unchanged"]
+
+
+# Bytes
+
+
+def test_line_ends_and_the_order_mark_are_the_page_s() -> None:
+    page = "\ufeff" + PAGE.replace("\n", "\r\n")
+    plan = weighed("## Limits\n\n- Folders may be nested.\n", page=page)
+    assert plan.text == page.replace("a day.\r\n", "a day.\r\n- Folders may be nested.\r\n")
+
+
+def test_a_page_without_a_last_line_end_stays_without() -> None:
+    page = "# A\n\nText about apples."
+    assert weighed("Apples are red fruit.", page=page).text == page + "\n\nApples are red fruit."
+
+
+def test_nothing_is_put_into_a_fence_that_is_never_closed() -> None:
+    page = "# A\n\nText about apples.\n\n```\ncode about apples\n"
+    plan = weighed("Apples are red fruit.", page=page)
+    assert plan.text.index("red fruit") < plan.text.index("```")
+
+
+def test_a_fence_that_would_swallow_what_follows_is_not_put_in() -> None:
+    plan = weighed("## Limits\n\n```\nnever closed\n")
+    assert words(plan) == ["retain"]
+    assert plan.text == PAGE
+
+
+SENTENCES = st.sampled_from(
+    [
+        "Uploads are kept for 90 days.",
+        "Uploads are kept for 30 days.",
+        "Uploads are never kept.",
+        "The cache holds 100 pages.",
+        "The cache holds 100 pages, and is emptied at night.",
+        "Retries: 3",
+        "Retries: 5",
+        "The importer reads `CSV` files.",
+        "The importer reads CSV and JSON files.",
+        "A worker runs in every zone.",
+        "Grün ist die Heide.",
+        "Siehe [Seite](seite.md) und [[Wiki]].",
+        "漢字は難しい。",
+        "The options are these:",
+    ]
+)
+BLOCKS = st.one_of(
+    SENTENCES,
+    st.lists(SENTENCES, min_size=2, max_size=3).map(" ".join),
+    st.lists(SENTENCES, min_size=1, max_size=4).map(lambda said: "\n".join(f"- {one}" for one in said)),
+    st.lists(SENTENCES, min_size=1, max_size=3).map(lambda said: "\n".join(f"{n}. {s}" for n, s in enumerate(said, 1))),
+    st.lists(SENTENCES, min_size=1, max_size=2).map(
+        lambda said: "\n\n".join(f"- [ ] {one}\n  - nested" for one in said)
+    ),
+    st.sampled_from(
+        [
+            "| a | b |\n|---|---|\n| x | 1 |\n| y | 2 |",
+            "| a | b |\n|---|---|\n| x | 3 |\n| z | |",
+            "```py\nretries = 3\n\n# no heading\n```",
+            "~~~\n```\nnot closed\n~~~",
+            "> [!note] Title\n> Text of the callout.",
+            "<div>\nhtml\n</div>",
+            "%%\na comment\n%%",
+            "[ref]: https://example.org",
+            "    indented code",
+            "***",
+            "## 2026-11-21",
+            "Update 2026-11-20: uploads are fast.",
+        ]
+    ),
+    st.sampled_from(["# Title", "## Uploads", "## Cache", "### Retries", "## See also", "Setext\n======"]),
+)
+DOCUMENTS = st.builds(
+    "{}{}{}".format,
+    st.sampled_from(["", "", "---\ntitle: T\ntags: [a, b]\n---\n", "---\n# note\nkey:\n  - one\nother: x\n---\n\n"]),
+    st.lists(BLOCKS, max_size=7).map("\n\n".join),
+    st.sampled_from(["", "\n", "\n\n"]),
+)
+SOURCES = st.sampled_from([CODE, CHAT, "zulip:ops/limits/2", "decision:4", "wiki:x", "unknown", "user"])
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(DOCUMENTS, DOCUMENTS, SOURCES, st.booleans())
+@example(page="- a\n", content="1. b\n", source=CODE, append=False)
+def test_nothing_of_the_page_is_lost_and_weighing_again_changes_nothing(
+    page: str, content: str, source: str, append: bool
+) -> None:
+    plan = weighed(content, source, page, append=append)
+    after = units(cut(plan.text))
+    assert len(plan.origins) == len(after)
+    assert [origin.digest for origin in plan.origins] == [unit_digest(unit.text) for unit in after]
+    changes = {"update"} & set(words(plan)) or any("adds" in verdict.reason for verdict in plan.verdicts)
+    if not changes:
+        rest = iter(split_lines(plan.text))
+        for line in split_lines(page):
+            assert any(line.rstrip("\n") == now.rstrip("\n") for now in rest), f"lost {line!r}"
+    kept = [piece.text for piece in cut(plan.text).pieces]
+    whole = ("fence", "html", "quote", "comment")
+    if not changes:
+        for piece in cut(page).pieces:
+            assert piece.kind not in whole or any(piece.text.rstrip() == text.rstrip() for text in kept)
+    again = weighed(content, source, plan.text, origins=plan.origins, append=append)
+    assert again.text == plan.text
+    assert set(words(again)) <= {"unchanged", "retain", "flag"}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(max_size=80), st.text(max_size=80), st.booleans())
+def test_no_text_is_too_odd(page: str, content: str, append: bool) -> None:
+    plan = weighed(content, page=page, append=append)
+    assert weighed(content, page=plan.text, origins=plan.origins, append=append).text == plan.text
