@@ -14,6 +14,8 @@ from mcp_server.services import Services
 
 MAP_URI = "kb://map/"
 DOC_URI = "kb://doc/"
+AUDIT_URI = "audit://recent"
+MOST_RECENT = 50
 MAP_TEMPLATE = MAP_URI + "{+path}"
 DOC_TEMPLATE = DOC_URI + "{+path}"
 
@@ -40,6 +42,21 @@ def add_resources(server: ForgeServer, services: Services) -> None:
         except KnowledgeError as error:
             raise ResourceNotFoundError(str(error)) from error
 
+    async def recent() -> str:
+        try:
+            last, _ = await services.state.ledger.chain_end()
+            records = await services.state.ledger.records(after=max(0, last - MOST_RECENT), limit=MOST_RECENT)
+        except KnowledgeError as error:
+            raise ResourceNotFoundError(str(error)) from error
+        return json.dumps([json.loads(record.body) for record in reversed(records)], ensure_ascii=False)
+
+    server.resource(
+        AUDIT_URI,
+        name="audit",
+        title="Recent acts",
+        description="The newest records of the audit chain: who did what to which page, newest first, without any text.",
+        mime_type="application/json",
+    )(recent)
     server.resource(
         MAP_URI,
         name="map",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from mcp_types import TextResourceContents
 
 from mcp_server.settings import Settings
 from tests.contract.test_server import answers
@@ -381,3 +383,27 @@ async def test_a_persons_edit_is_written_and_a_stronger_claim_elsewhere_is_liste
     (found,) = (await host.call("kb_contradictions"))["contradictions"]
     assert found["existing"]["path"] == "guides/limits.md"
     assert found["new"]["path"] == "guides/notes.md"
+
+
+async def test_every_act_is_on_record_and_readable_without_any_text(host: Writer) -> None:
+    base = await host.revision(DEPLOY)
+    done = await host.merge(DEPLOY, "A secret of the trade.", section="See also", base_revision=base)
+    await host.call("kb_delete", path=DEPLOY, base_revision=done["revision"])
+    (content,) = (await host.client.read_resource("audit://recent")).contents
+    assert isinstance(content, TextResourceContents)
+    newest, before = json.loads(content.text)
+    assert (newest["tool"], before["tool"]) == ("kb_delete", "kb_merge")
+    assert before["changes"][0]["after"] == done["revision"] == newest["changes"][0]["before"]
+    assert before["principal"].endswith("@writer")
+    assert "secret" not in content.text
+
+
+async def test_a_write_that_breaks_a_link_is_taken_back_and_that_is_on_record(host: Writer) -> None:
+    """The design, section 5: internal verification."""
+    base = await host.revision(DEPLOY)
+    with pytest.raises(Refused, match=r"taken back.*'nowhere.md' leads nowhere"):
+        await host.merge(DEPLOY, "[Onboarding](nowhere.md)", section="See also", base_revision=base)
+    assert host.text(DEPLOY) == PAGES[DEPLOY]
+    content = (await host.client.read_resource("audit://recent")).contents[0]
+    assert isinstance(content, TextResourceContents)
+    assert [record["outcome"] for record in json.loads(content.text)] == ["undone"]
