@@ -1,0 +1,28 @@
+"""Eight hosts write one note at once, each through a server process of its own, while an editor saves it 200 times."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+import pytest
+
+from tests.many_writers import Load, play
+
+P50_MS = 100
+
+
+@pytest.mark.external
+async def test_two_hundred_edits_beside_two_hundred_saves_are_all_kept(tmp_path: Path) -> None:
+    """The issue, "must show"; the places and the editor's habits are drawn anew each time."""
+    played = await play(tmp_path, Load(hosts=8, edits=25, saves=200, seed=secrets.randbelow(10**6)))
+    print(played.in_words())  # noqa: T201 - the seed and the times
+    assert played.lost == []
+    assert played.doubled == []
+    assert played.refused == []
+    assert played.unrecoverable == []
+    assert played.wrong_overlaps == []
+    assert played.audit == ""
+    assert len(played.acknowledged) == 200
+    assert len(played.saves) == 200
+    assert played.quantile(0.5) <= P50_MS
