@@ -10,7 +10,7 @@ import logging
 import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -23,7 +23,7 @@ from knowledge.errors import KeepsChanging, OutcomeUnknown
 from knowledge.ledger.ports import Actor, Entry, FileChange, Intent, Ledger
 from knowledge.vault import revision_of
 from knowledge.writing.files import Change, Files, Found, Save, Swap
-from knowledge.writing.guard import NEAR, Lineage, lines_of
+from knowledge.writing.guard import NEAR, Lineage
 from knowledge.writing.locks import Locks
 from knowledge.writing.model import Act, Contents, Done, Work
 from knowledge.writing.recovery import Recovery, Rejoin
@@ -86,9 +86,13 @@ class Acts:
             StorageError: the ledger cannot be used; nothing was changed, or (OutcomeUnknown) it is ended later.
             What `act.work` raises: nothing was changed.
         """
-        async with self._held(act.paths):
+        with ExitStack() as afterwards:
+            async with self._held(act.paths):
+                with anyio.CancelScope(shield=True):
+                    done = await self._done(act, afterwards)
+            # What lies beside the pages is removed when others may write them again.
             with anyio.CancelScope(shield=True):
-                done = await self._done(act)
+                await anyio.to_thread.run_sync(afterwards.close)
         if done.revisions and not done.undone:
             self._watch.wrote(done.revisions)
         return done
@@ -100,9 +104,10 @@ class Acts:
 
     async def mend(self, path: str) -> None:
         """Look at the page: what somebody saved is in its history, and what they overwrote unknowingly is put back."""
-        async with self._held((path,)):
-            with anyio.CancelScope(shield=True):
-                await self._accounted((path,))
+        with ExitStack() as afterwards:
+            async with self._held((path,)):
+                with anyio.CancelScope(shield=True):
+                    await self._accounted((path,), afterwards)
 
     async def watch(self) -> None:
         """Look again, for some seconds, at every page that was written here. Runs until it is cancelled."""
@@ -121,11 +126,11 @@ class Acts:
             for intent in left:
                 await self.recovery.finish(intent, wait=True)
 
-    async def _done(self, act: Act[T]) -> Done[T]:
+    async def _done(self, act: Act[T], afterwards: ExitStack) -> Done[T]:
         for _ in range(TRIES):
-            seen = await self._accounted(act.paths)
+            seen = await self._accounted(act.paths, afterwards)
             work = await act.work(_contents(seen))
-            done = await self._attempt(act, work, seen)
+            done = await self._attempt(act, work, seen, afterwards)
             if done is not None:
                 return done
         raise KeepsChanging(act.paths[0], TRIES)
@@ -133,19 +138,19 @@ class Acts:
     async def _look(self, paths: Sequence[str]) -> dict[str, Found]:
         return await anyio.to_thread.run_sync(lambda: {path: self._files.look(path) for path in paths})
 
-    async def _accounted(self, paths: Sequence[str]) -> Mapping[str, Found]:
+    async def _accounted(self, paths: Sequence[str], afterwards: ExitStack) -> Mapping[str, Found]:
         """Return the pages as they are; what somebody else saved is on record, and what it took away is put back."""
         for _ in range(TRIES):
             seen = await self._look(paths)
             restored = False
             for path in paths:
-                seen[path], again = await self._account(path, seen[path])
+                seen[path], again = await self._account(path, seen[path], afterwards)
                 restored = restored or again
             if not restored:
                 return seen
         raise KeepsChanging(paths[0], TRIES)
 
-    async def _account(self, path: str, found: Found) -> tuple[Found, bool]:
+    async def _account(self, path: str, found: Found, afterwards: ExitStack) -> tuple[Found, bool]:
         """Return the page as it is and on record, and whether something was put back into it."""
         history = await self._ledger.history(path, limit=NEAR)
         if not history or found.raw is None or found.revision == history[0].revision:
@@ -160,12 +165,12 @@ class Acts:
         if stale is None:
             return found, False
         joined = self._rejoin(stale.read, found.raw, stale.newest)
-        return found, joined != found.raw and await self._restore(path, found, joined)
+        return found, joined != found.raw and await self._restore(path, found, joined, afterwards)
 
     async def _content(self, path: str, revision: str | None) -> bytes | None:
         return None if revision is None else await self._ledger.content(path, revision)
 
-    async def _restore(self, path: str, found: Found, joined: bytes) -> bool:
+    async def _restore(self, path: str, found: Found, joined: bytes, afterwards: ExitStack) -> bool:
         """Write what an editor overwrote unknowingly, joined with what it saved."""
         arguments = revision_of(joined)
 
@@ -173,10 +178,12 @@ class Acts:
             return Work({path: joined}, None, source="unknown", outcome="restored")
 
         act = Act(Actor(SERVER, RESTORING, arguments), (path,), work, intent="put back what a stale save took away")
-        await self._attempt(act, await work({}), {path: found})
+        await self._attempt(act, await work({}), {path: found}, afterwards)
         return True
 
-    async def _attempt(self, act: Act[T], work: Work[T], seen: Mapping[str, Found]) -> Done[T] | None:
+    async def _attempt(
+        self, act: Act[T], work: Work[T], seen: Mapping[str, Found], afterwards: ExitStack
+    ) -> Done[T] | None:
         """Write what `work` says about the pages as seen; None if somebody saved one of them meanwhile."""
         stray = set(work.contents) - set(seen)
         if stray:
@@ -193,8 +200,7 @@ class Acts:
         begun = _Begun(act, work, Intent(self._new_id(), at, entry), {change.path: change.raw for change in changes})
         states = {raw for change in changes for raw in (change.seen.raw, change.raw) if raw is not None}
         await self._ledger.intend(begun.intent, list(states))
-        with self._files.begin(changes) as swap:
-            return await self._carry_out(begun, swap)
+        return await self._carry_out(begun, afterwards.enter_context(self._files.begin(changes)))
 
     async def _noted(self, act: Act[T], work: Work[T], seen: Mapping[str, Found]) -> Done[T]:
         """Put on record what an act found that writes nothing: contradictions, or support for what the pages say."""
@@ -215,6 +221,7 @@ class Acts:
             raise
         if saves is not None:
             await self._keep(saves, swap)
+            await anyio.to_thread.run_sync(swap.close)
             await self._ledger.drop(begun.intent.id)
             return None
         try:
@@ -231,7 +238,6 @@ class Acts:
             raise
         self._watch.take(swap.displaced())
         revisions = {change.path: change.after for change in begun.intent.entry.changes}
-        await anyio.to_thread.run_sync(swap.close)
         return Done(begun.work.result, revisions, record)
 
     async def _undone(self, begun: _Begun[T], swap: Swap, wrong: Sequence[str]) -> Done[T]:
@@ -263,15 +269,16 @@ class Acts:
 
     async def _rejoin_late(self, path: str, before: str | None, save: bytes) -> None:
         """Keep what an editor wrote into a file that was the page until just now, and join it with what the page is."""
-        async with self._held((path,)):
-            with anyio.CancelScope(shield=True):
-                seen = (await self._accounted((path,)))[path]
-                read = await self._read_before(path, before, save)
-                await self._ledger.keep(path, save, how="outside", at=self._now())
-                if seen.raw is not None and read is not None:
-                    joined = self._rejoin(read, save, seen.raw)
-                    if joined != seen.raw:
-                        await self._restore(path, seen, joined)
+        with ExitStack() as afterwards:
+            async with self._held((path,)):
+                with anyio.CancelScope(shield=True):
+                    seen = (await self._accounted((path,), afterwards))[path]
+                    read = await self._read_before(path, before, save)
+                    await self._ledger.keep(path, save, how="outside", at=self._now())
+                    if seen.raw is not None and read is not None:
+                        joined = self._rejoin(read, save, seen.raw)
+                        if joined != seen.raw:
+                            await self._restore(path, seen, joined, afterwards)
 
     async def _read_before(self, path: str, before: str | None, save: bytes) -> bytes | None:
         """Return the state that a late save was made from."""
@@ -317,7 +324,7 @@ def _origins(work: Work[T], changes: Sequence[Change]) -> Mapping[str, Any]:
 
 
 def _file_change(change: Change, moved_from: str | None) -> FileChange:
-    before, after = Counter(lines_of(change.seen.raw or b"")), Counter(lines_of(change.raw or b""))
+    before, after = (Counter((raw or b"").splitlines()) for raw in (change.seen.raw, change.raw))
     return FileChange(
         path=change.path,
         before=change.seen.revision,
