@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple
 
 from knowledge.language import STOP_WORDS
@@ -41,6 +42,8 @@ from knowledge.merge.quantities import (
 
 REMEMBERED = 16_384
 """Texts whose claims are kept: several long pages, so that what did not change is not read again."""
+LONGEST_TEXT, MOST_STATEMENTS = 100_000, 1_000
+"""How much of one text is read; the parts of a page that are compared are far smaller."""
 LONGEST = 2_000
 """Characters of a statement that are read; beyond it is no statement but data."""
 
@@ -56,7 +59,8 @@ _TOKEN = re.compile(
         (?![\w.]*\d)(?P<gunit>[A-Za-z\u00b5\u03bc]{1,5}\b)?)
     | (?P<version>(?<![\w.])(?:[vV]\d+(?:\.\d+)*(?:\.x)?(?:-[A-Za-z][\w.]*)?
         |\d+\.\d+\.(?:\d+|x)(?:[-.+]?[A-Za-z\d][\w.]*)?|\d+\.x)(?![\w]))
-    | (?P<number>(?<![\w.,])[-+\u2212]?\d+(?:[.,]\d+(?![.,]\d))?(?:[eE][+-]?\d+(?!\w))?(?P<unit>[A-Za-z\u00b5\u03bc]{1,7}(?![\w-]))?(?!\w))
+    | (?P<number>(?<![\w.,])[-+\u2212]?\d+(?:[.,]\d+(?![.,]\d))?(?:[eE][+-]?\d+(?!\w))?
+        (?P<unit>[A-Za-z\u00b5\u03bc]{1,7}(?![\w-]))?(?!\w))
     | (?P<word>[^\W\d](?:[\w\u0300-\u036f\u0900-\u0dff]|['\u2019](?=[^\W\d]{1,2}\b)|[-.](?=\w))*(?:\+\+|\#(?!\w))?)
     | (?P<mixed>\d\w*(?:[.-]\w+)*)
     | (?P<sign>[^\w\s])
@@ -66,13 +70,14 @@ _TOKEN = re.compile(
 
 _MARKER = re.compile(r"^\s*(?:>\s*)*(?:(?:[-*+]|\d{1,9}[.)])\s+)?(?:\[[ xX]\]\s+)?(?:#{1,6}\s+)?")
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
-_LINK = re.compile(r"!?\[([^\]]*)\]\([^)\s]*(?:\s+\"[^\"]*\")?\)")
-_WIKI = re.compile(r"!?\[\[(?:[^\]|]*\|)?([^\]]*)\]\]")
+_LINK = re.compile(r"!?\[([^\[\]]{0,300})\]\([^)\s]{0,500}(?:\s+\"[^\"]{0,200}\")?\)")
+_WIKI = re.compile(r"!?\[\[(?:[^\[\]|]{0,300}\|)?([^\[\]]{0,300})\]\]")
 _URL = re.compile(r"<?(?:https?|ftp)://[^\s>)]+>?")
 _TAG = re.compile(r"</?[A-Za-z][^<>]{0,200}>")
 _MARKS = re.compile(
     r"\*\*|__(?=\S)|(?<=\S)__|~~|``?|(?<![\w*])\*(?=\S)|(?<=\S)\*(?![\w*])|(?<!\w)_(?=\S)|(?<=\S)_(?!\w)"
 )
+_DOTS = re.compile(r"(?<=\d)\.\.(?=\d)")
 _KEY = re.compile(
     r"^([^:=|.!?;]{1,60}?)\s*(?:[:=]\s+|=(?==?[^=]))(\S.*)$|^([\w.-]{1,40})\s*[:=]([^\s:=/].*)$", re.DOTALL
 )
@@ -185,8 +190,8 @@ _VERSIONED = listed(
 )
 _EMPTY = listed(
     """
-    between every each within during since via per ab beträgt pro je bzw ca zwischen binnen very really quite rather sehr ganz recht innerhalb until einem
-    einen et etc ll ve re
+    between every each within during since via per ab beträgt pro je bzw ca zwischen binnen very really quite rather
+    sehr ganz recht innerhalb until einem einen et etc ll ve re
     """
 )
 """Words that join, beside the stop words."""
@@ -242,10 +247,13 @@ class Claim:
 
 
 @lru_cache(REMEMBERED)
-def claims_of(text: str) -> tuple[Claim, ...]:
-    """Return what each statement of `text` claims, in order; known texts cost a look-up."""
-    language = language_of(text)
-    return tuple(claim(statement, language) for statement in statements(text))
+def claims_of(text: str, language: str = "") -> tuple[Claim, ...]:
+    """Return what each statement of `text` claims, in order; known texts cost a look-up.
+
+    `language` is that of the page, where it is known: few words tell little.
+    """
+    language = language or language_of(text)
+    return tuple(claim(statement, language) for statement in islice(statements(text[:LONGEST_TEXT]), MOST_STATEMENTS))
 
 
 def language_of(text: str) -> str:
@@ -314,6 +322,8 @@ def plain(text: str) -> str:
         text = _URL.sub(" ", text)
     if "<" in text:
         text = _TAG.sub(" ", text)
+    if ".." in text:
+        text = _DOTS.sub("\u2013", text)
     return " ".join(_MARKS.sub("", text).split())
 
 
@@ -413,34 +423,38 @@ class _Reader:
         word = token.folded.replace("\u2019", "'")
         if word in _MAYBE_FIGURES and ((after := self._date_in_words(at)) or (after := self._number_word(at, word))):
             return after
-        if at in self.spent:
-            return at + 1
+        if at not in self.spent and not self._turns(at, token, word):
+            self._names(at, token, word)
+        return at + 1
+
+    def _turns(self, at: int, token: Token, word: str) -> bool:
+        """Take up a word that says when or whether something holds, and return whether it is one."""
         if word in PERIODS:
             self._value(Value("time", token.text, (PERIODS[word],), (PERIODS[word],), unit="period"))
-            return at + 1
+            return True
         if word in WEEKDAYS:
             self._value(Value("weekday", token.text, parts=((WEEKDAYS[word],),)))
-            return at + 1
+            return True
         if word in NEGATIONS or word.endswith("n't"):
             if not self._is_spared(at):
                 self.pending.append(len(self.terms))
-            return at + 1
+            return True
         if word in CONDITIONS:
             self.in_condition = True
-            if CONDITIONS[word]:
-                self.conditions.add(CONDITIONS[word])
+            self.conditions.update(filter(None, (CONDITIONS[word],)))
         pole = axis(word, self.language)
         if pole is not None:
             self._pole(token.text, *pole)
-            return at + 1
-        if len(token.text) == 1 and token.text.isupper() and at and token.text != "I":
+        return pole is not None
+
+    def _names(self, at: int, token: Token, word: str) -> None:
+        """Take up a word that says what is talked of; words that only join are left out."""
+        if at and len(word) == 1 and token.text.isupper() and word != "i":
             self._term("#" + word, name=True)
-            return at + 1
+            return
         bare = word.removesuffix("'s").removesuffix("s'") if "'" in word else word
-        if bare in _EMPTY or bare in self.stops or bare in _ENGLISH:
-            return at + 1
-        self._term(bare, name=self._is_name(at, token))
-        return at + 1
+        if bare not in self.stops and bare not in _EMPTY and bare not in _ENGLISH:
+            self._term(bare, name=self._is_name(at, token))
 
     def _is_spared(self, at: int) -> bool:
         if not self.spared:
@@ -470,7 +484,8 @@ class _Reader:
             self.names.add(term)
 
     def _deny_last(self) -> None:
-        for _ in self.pending:
+        """Let a negation that ends the statement deny its last word, in the languages that put it there."""
+        for _ in self.pending if self.language in ("de", "nl", "sv", "da") else ():
             term = self.terms[-1] if self.terms else ""
             if self.in_condition:
                 self.conditions.add(f"not:{term}")

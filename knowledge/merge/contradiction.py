@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from knowledge.merge.claims import Claim, Polar, cells_of, claim, claims_of, language_of, plain, statements, weight
+from knowledge.merge.claims import Claim, Polar, cells_of, claim, claims_of, language_of, plain, weight
 from knowledge.merge.model import Unit
 from knowledge.merge.polarity import contrasts, opposite_by_prefix, sets_apart, stands_anywhere
 from knowledge.merge.quantities import Value, relation
@@ -35,6 +35,8 @@ PART_OF = 0.7
 POLE_ALONE = 0.6
 LEAST_SHARED = 0.25
 """Below it statements have nothing in common but figures."""
+SAMPLE = 50
+"""Units from the beginning of a page that tell its language."""
 NEAR_BEFORE, NEAR_AFTER = 4, 3
 """Terms on each side of a figure that tell what it counts."""
 ALIGNED = 0.9
@@ -107,10 +109,9 @@ def compare(
     if existing.lstrip().startswith("|") and new.lstrip().startswith("|"):
         return _compare_tables(existing, new)
     language = language_of(f"{existing} {new}")
-    ours = [claim(statement, language) for statement in statements(existing)]
-    theirs = [claim(statement, language) for statement in statements(new)]
+    ours, theirs = claims_of(existing, language), claims_of(new, language)
     apart = _sections_differ(existing_section, new_section, language)
-    found = [compare_claims(a, b) for a in ours for b in theirs]
+    found = [compare_claims(a, b) for a in ours for b in theirs if a.row or _may_be_same(a, b)]
     best = max(found, key=_rank, default=UNRELATED)
     return UNRELATED if apart and best.relation == "contradict" else best
 
@@ -141,12 +142,13 @@ def contradictions(existing_units: Sequence[Unit], new_units: Sequence[Unit]) ->
     Units without statements (headings, code, HTML, front matter) are left out. What a new statement finds said already, in
     so many words, it does not contradict elsewhere. Costs little for what `claims_of` has met before.
     """
-    new = _placed(new_units)
+    language = language_of(" ".join(unit.text for unit in existing_units[:SAMPLE]))
+    new = _placed(new_units, language)
     if not new:
         return []
     asked = frozenset().union(*(each.claim.bag for each in new))
     rows_too = any(each.claim.row for each in new)
-    old = _placed(existing_units, asked, rows_too=rows_too)
+    old = _placed(existing_units, language, asked, rows_too=rows_too)
     found: dict[tuple[int, int], Found] = {}
     for theirs in new:
         for pair in _contradicted(old, theirs):
@@ -172,14 +174,16 @@ def _rank(found: Comparison) -> tuple[int, float]:
 # Units
 
 
-def _placed(units: Sequence[Unit], asked: frozenset[str] | None = None, *, rows_too: bool = True) -> list[_Placed]:
+def _placed(
+    units: Sequence[Unit], language: str, asked: frozenset[str] | None = None, *, rows_too: bool = True
+) -> list[_Placed]:
     """Return the claims of `units`; with `asked` those that have one of these terms."""
     found: list[_Placed] = []
     headers: dict[int, tuple[str, ...]] = {}
     for at, unit in enumerate(units):
         if unit.kind not in _SAID:
             continue
-        for each in claims_of(unit.text):
+        for each in claims_of(unit.text, language):
             if each.row:
                 if rows_too:
                     first = unit.piece not in headers
@@ -193,14 +197,13 @@ def _contradicted(old: Sequence[_Placed], new: _Placed) -> list[Found]:
     """Return the units that contradict one new statement."""
     found, most_alike = [], 0.0
     theirs = new.claim
-    least = max(1, len(theirs.bag) // 3)
     for placed in old:
         ours = placed.claim
-        if ours.language != theirs.language or bool(ours.row) != bool(theirs.row):
+        if bool(ours.row) != bool(theirs.row):
             continue
         if ours.row:
             held = _compare_placed_rows(placed, new)
-        elif len(ours.bag & theirs.bag) < least:
+        elif not _may_be_same(ours, theirs):
             continue
         else:
             held = compare_claims(ours, theirs)
@@ -211,6 +214,11 @@ def _contradicted(old: Sequence[_Placed], new: _Placed) -> list[Found]:
         elif held.relation == "agree":
             most_alike = max(most_alike, held.strength)
     return [pair for pair in found if pair.comparison.strength >= most_alike]
+
+
+def _may_be_same(ours: Claim, theirs: Claim) -> bool:
+    """Return whether enough terms are shared to look closer; costs a fraction of it."""
+    return len(ours.bag & theirs.bag) * 2 >= min(len(ours.bag), len(theirs.bag))
 
 
 def _compare_placed_rows(ours: _Placed, theirs: _Placed) -> Comparison:
@@ -400,13 +408,15 @@ def _poles_alone(said: Claim, other: Claim) -> float:
 
 def _part_of(ours: str, theirs: str) -> bool:
     """Return whether one term is the beginning or the end of the other, or both begin alike for most of their length."""
-    short, long = sorted((ours, theirs), key=len)
-    if len(short) < 4 or not (short + long).isalpha() or opposite_by_prefix(ours, theirs):
+    short, long = (ours, theirs) if len(ours) <= len(theirs) else (theirs, ours)
+    if len(short) < 4 or len(short) * 2 < len(long):
         return False
-    if long.startswith(short) or (len(short) > 5 and long.endswith(short)):
-        return len(short) * 2 >= len(long)
+    if short[:4] != long[:4]:
+        return len(short) > 5 and long.endswith(short) and long.isalpha() and not opposite_by_prefix(short, long)
+    if not short.isalpha() or not long.isalpha():
+        return False
     alike = next((at for at, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))
-    return alike >= 5 and alike * 3 >= len(long) * 2
+    return alike == len(short) or (alike >= 5 and alike * 3 >= len(long) * 2)
 
 
 def _other_case(ours: Claim, theirs: Claim, match: _Match) -> bool:
@@ -583,6 +593,9 @@ def _denied(ours: Claim, theirs: Claim) -> str | None:
         return None
     more, fewer = (ours, theirs) if len(ours.denied) > len(theirs.denied) else (theirs, ours)
     if (len(more.denied) - len(fewer.denied)) % 2 == 0:
+        return None
+    left, right = _ends(ours), _ends(theirs)
+    if any(left[name].sign != right[name].sign for name in left if name in right):
         return None
     if any(pole.sign < 0 and pole.axis not in _ends(more) for pole in fewer.poles):
         return None
