@@ -64,6 +64,8 @@ class Folder:
     def open(cls, root: str, parts: Sequence[str], step: Step = nothing, *, create: bool = False) -> Self:
         """Return the directory that `parts` name below `root`, without following a link; if asked, made where it is missing."""
         step("open folder")
+        if ".." in parts:
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), "/".join(parts))
         where = os.path.join(root, *parts)  # noqa: PTH118  hot, and handed to plain system calls
         if not _HAS_DIRECTORIES:
             if create:
@@ -204,15 +206,18 @@ class Folder:
 
     def _link(self, old: str, new: str) -> os.stat_result | None:
         """Let `new` name the same file and return what it is; None if it had to be copied."""
-        names = self._named(old), self._named(new)
         try:
-            os.link(*names, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor, follow_symlinks=False)
+            self._hard_link(old, new)
         except OSError as error:
             if error.errno not in _NO_HARD_LINKS:
                 raise
             self._copy(old, new)
             return None
         return self.status(new)
+
+    def _hard_link(self, old: str, new: str) -> None:
+        names = self._named(old), self._named(new)
+        os.link(*names, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor, follow_symlinks=False)
 
     def _copy(self, old: str, new: str) -> None:
         """Copy where there are no hard links (FAT)."""

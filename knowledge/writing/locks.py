@@ -50,7 +50,7 @@ class Locks:
     def __init__(self, folder: Path, *, longest_wait_s: float = LONGEST_WAIT_S) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder, self._longest_wait_s = folder, longest_wait_s
-        self._queues: dict[int, tuple[anyio.Lock, int]] = {}
+        self._queues: dict[int, tuple[anyio.Semaphore, int]] = {}
 
     @asynccontextmanager
     async def held(self, paths: Iterable[str]) -> AsyncIterator[None]:
@@ -87,41 +87,44 @@ class Locks:
 
     async def _take(self, slot: int, path: str, *, wait: bool) -> int:
         """Return the open file whose lock is ours now; -1 if it is not free and we do not wait."""
-        queue, users = self._queues.get(slot, (anyio.Lock(), 0))
+        queue, users = self._queues.get(slot, (anyio.Semaphore(1, max_value=1), 0))
         self._queues[slot] = queue, users + 1
+        first, file = False, -1
         try:
-            if not wait:
+            if wait:
+                with anyio.fail_after(self._longest_wait_s):
+                    await queue.acquire()
+                    first = True
+                    file = await self._wait_for(slot)
+            else:
                 queue.acquire_nowait()
-                return self._take_now(slot)
-            with anyio.fail_after(self._longest_wait_s):
-                await queue.acquire()
-                return await self._wait_for(slot)
+                first = True
+                file = self._take_now(slot)
         except anyio.WouldBlock:
-            return self._left(slot)
+            pass
         except TimeoutError:
-            self._left(slot)
             raise DocumentBusy(path, self._longest_wait_s) from None
-        except BaseException:
-            self._left(slot)
-            raise
+        finally:
+            if file < 0:
+                self._leave(slot, first=first)
+        return file
 
-    def _left(self, slot: int) -> int:
-        """Forget the queue in this process once nobody uses it."""
+    def _leave(self, slot: int, *, first: bool) -> None:
+        """Let the next in this process have its turn if it was ours; forget the queue once nobody uses it."""
         queue, users = self._queues[slot]
-        if queue.statistics().owner == anyio.get_current_task():
+        if first:
             queue.release()
         if users == 1:
             del self._queues[slot]
         else:
             self._queues[slot] = queue, users - 1
-        return -1
 
     def _take_now(self, slot: int) -> int:
         lock = self._open(slot, "lock")
         if _try(lock):
             return lock
         os.close(lock)
-        return self._left(slot)
+        return -1
 
     async def _wait_for(self, slot: int) -> int:
         gate = self._open(slot, "gate")
@@ -145,7 +148,7 @@ class Locks:
     def _give_back(self, taken: list[tuple[int, int]]) -> None:
         for slot, file in reversed(taken):
             os.close(file)
-            self._left(slot)
+            self._leave(slot, first=True)
 
 
 def slot_of(path: str) -> int:
