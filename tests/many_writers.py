@@ -6,6 +6,7 @@ sections. No two write in the same place, but neighbours belong to different hos
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import subprocess
@@ -82,12 +83,19 @@ class Played:
     wrong_overlaps: list[str] = field(default_factory=list)
     merges_s: list[float] = field(default_factory=list)
     seconds: float = 0.0
+    servers_cpu_s: float = 0.0
+    """Processor time of all servers while the hosts wrote; 0 where the kernel does not tell."""
     audit: str = ""
 
     def quantile(self, share: float) -> float:
         """Return the milliseconds that so large a share of the merges stayed below."""
         ordered = sorted(self.merges_s)
         return 1000 * ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+    @property
+    def cpu_ms(self) -> float:
+        """Return the processor time of all servers together for one merge, in milliseconds."""
+        return 1000 * self.servers_cpu_s / len(self.merges_s)
 
     def in_words(self) -> str:
         """Return one line with every figure."""
@@ -96,7 +104,7 @@ class Played:
             f"{len(self.doubled)} doubled, {len(self.refused)} refused; {len(self.saves)} saves of an editor, "
             f"{len(self.unrecoverable)} unrecoverable; {self.overlaps} overlaps, {len(self.wrong_overlaps)} answered wrongly; "
             f"merge p50 {self.quantile(0.5):.0f} ms, p95 {self.quantile(0.95):.0f} ms; "
-            f"{len(self.merges_s) / self.seconds:.1f} merges a second"
+            f"{len(self.merges_s) / self.seconds:.1f} merges a second, {self.cpu_ms:.0f} ms of the servers' processor each"
         )
 
 
@@ -296,17 +304,31 @@ async def play(folder: Path, load: Load) -> Played:
         for host in writers:
             await host.read()
         editor = Editor(file, load)
-        begun = perf_counter()
+        begun, used_s = perf_counter(), _servers_cpu_s()
         async with anyio.create_task_group() as tasks:
             for number, host in enumerate(writers):
                 mine = [place for place in places if place.host == number]
                 _draw(load.seed + number).shuffle(mine)
                 tasks.start_soon(_edits, host, mine, editor, played)
-        played.seconds = perf_counter() - begun
+        played.seconds, played.servers_cpu_s = perf_counter() - begun, _servers_cpu_s() - used_s
         played.saves = await anyio.to_thread.run_sync(editor.rest)
         await _overlaps(writers, played)
     await _look_back(settings, played)
     return played
+
+
+def _servers_cpu_s() -> float:
+    """Return the processor time that the servers started by this process have used so far."""
+    used = 0.0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, fields = stat.parent.joinpath("cmdline").read_bytes(), stat.read_text(encoding="utf-8")
+        except OSError:
+            continue  # it has ended
+        numbers = fields.rpartition(")")[2].split()
+        if int(numbers[1]) == os.getpid() and b"mcp_server" in name:
+            used += (int(numbers[11]) + int(numbers[12])) / os.sysconf("SC_CLK_TCK")
+    return used
 
 
 async def _edits(host: Host, places: Sequence[Place], editor: Editor, played: Played) -> None:
