@@ -59,6 +59,8 @@ LONGEST_SIDE = 500
 """Characters of what a side of a contradiction says that are kept."""
 CANDIDATES = 6
 SAME_CODE = 0.6
+PARALLEL = 2
+"""Keys that two sections have in common if they say the same things of different subjects."""
 GUARDED_KEYS = frozenset({"source", "untrusted", "append", "merge", "router"})
 """Keys of the front matter that say how a page is treated: evidence does not change them."""
 TO_A_PERSON = 'to have it all the same, ask the person and send it as their edit (source "user", with the section)'
@@ -175,7 +177,8 @@ class _Weighing:
         self.ops: list[_Op] = []
         self.news: list[_New] = []
         self.stands: dict[int, _Found] = {}
-        self.confirmed: set[int] = set()
+        self.confirmed_by: dict[int, set[int]] = defaultdict(set)
+        self.repeated: set[tuple[int, Span]] = set()
         self.supported: set[int] = set()
         self.replaced_units: set[int] = set()
         self.matched: dict[int, int] = {}
@@ -232,13 +235,15 @@ class _Weighing:
         disputes = self._disputes()
         for number, unit in enumerate(self.incoming):
             if (same := self.index.equal(unit, lambda _: True)) is not None:
-                self.confirmed.add(same)
+                self.confirmed_by[same].add(number)
             if unit.kind in ("paragraph", "item"):
                 found = _Found()
                 for statement in statements([unit], self.language):
                     self._stand(statement, self._target(unit.section), disputes.get(number, ()), found)
                 self.stands[number] = found
-                self.confirmed.update(old.unit for old in found.said)
+                self.repeated.update((old.unit, old.span) for old in found.said)
+                for old in found.said:
+                    self.confirmed_by[old.unit].add(number)
 
     def _weigh_piece(self, piece: Piece, numbers: Sequence[int]) -> None:
         if piece.kind == "table":
@@ -281,7 +286,7 @@ class _Weighing:
         if alone or target is None or self._lies_within(number, target):
             return True
         mine, other = self._keys(target.path), self._keys(self.ground.units[number].section)
-        return mine.isdisjoint(other)
+        return len(mine & other) < PARALLEL
 
     def _keys(self, section: tuple[str, ...]) -> frozenset[str]:
         """Return the keys of the `key: value` lines that stand in a section."""
@@ -392,7 +397,7 @@ class _Weighing:
 
     def _both_ways(self, unit: Unit, found: _Found) -> bool:
         """Retain what corrects a statement that the content repeats elsewhere; tell whether there was any."""
-        both = [pair for pair in found.corrected if pair[1].unit in self.confirmed]
+        both = [(new, old) for new, old in found.corrected if (old.unit, old.span) in self.repeated]
         found.corrected = [pair for pair in found.corrected if pair not in both]
         for new, old in both:
             self._retain(unit, old.unit, "came with text that says what stands there:", new)
@@ -400,32 +405,41 @@ class _Weighing:
 
     def _replace_whole(self, number: int, unit: Unit, own: Sequence[Statement], found: _Found) -> set[int]:
         """Replace the unit of the page whose every statement the new one says too, if it may; return which."""
-        related = [old.unit for _, old in (*found.corrected, *found.reworded)]
-        done: set[int] = set()
-        for old_number in dict.fromkeys(related):
-            corrects = {(old.unit, old.span) for _, old in found.corrected}
-            there = self.index.of_unit(old_number)
-            held = self.ground.units[old_number].kind in ("paragraph", "item") and old_number not in self.replaced_units
-            if done or not held or len(found.corrected) + len(found.reworded) == 0:
-                continue
-            covered = all(
-                (old.unit, old.span) in corrects or any(says(new, old) or covers(new, old) for new in own)
-                for old in there
-            )
-            elsewhere = [old for old in found.said if old.unit != old_number]
-            others = [old for _, old in found.reworded if old.unit != old_number]
-            if not covered or elsewhere or others or found.outdated:
-                continue
-            same = self._same_voice(old_number)
-            if same and not self._is_later(old_number):
-                continue
-            if not same and self.weight.confidence < self._confidence(old_number).confidence:
-                continue
-            gone = [word for old in there for word in lost(max(own, key=partial(alike, old)), old)]
-            self._update_unit(number, unit, old_number, gone)
-            found.fresh.clear()
-            done.add(old_number)
-        return done
+        related = dict.fromkeys(old.unit for _, old in (*found.corrected, *found.reworded))
+        others = {old.unit for old in found.said} | {old.unit for _, old in (*found.reworded, *found.outdated)}
+        for old_number in related:
+            if (
+                others <= {old_number}
+                and self._may_replace(number, old_number)
+                and self._covered(old_number, own, found)
+            ):
+                gone = [
+                    word
+                    for old in self.index.of_unit(old_number)
+                    for word in lost(max(own, key=partial(alike, old)), old)
+                ]
+                self._update_unit(number, unit, old_number, gone)
+                found.fresh.clear()
+                return {old_number}
+        return set()
+
+    def _may_replace(self, number: int, there: int) -> bool:
+        """Return whether a new unit weighs enough for the place of this one, which nothing else of the content repeats."""
+        if self.ground.units[there].kind not in ("paragraph", "item") or there in self.replaced_units:
+            return False
+        if self.confirmed_by.get(there, set()) - {number}:
+            return False
+        if self._same_voice(there):
+            return self._is_later(there)
+        return self.weight.confidence >= self._confidence(there).confidence
+
+    def _covered(self, there: int, own: Sequence[Statement], found: _Found) -> bool:
+        """Return whether each statement of a unit of the page is corrected, said or said and more by the new one."""
+        corrected = {(old.unit, old.span) for _, old in found.corrected}
+        return all(
+            (old.unit, old.span) in corrected or any(says(new, old) or covers(new, old) for new in own)
+            for old in self.index.of_unit(there)
+        )
 
     def _update_unit(self, number: int, unit: Unit, old_number: int, gone: Sequence[str] = ()) -> None:
         old = self.ground.units[old_number]
@@ -484,7 +498,8 @@ class _Weighing:
             for at, old in enumerate(self.ground.units)
             if old.kind == unit.kind
             and self._comparable(at, target, alone=False)
-            and at not in self.replaced_units | self.confirmed
+            and at not in self.replaced_units
+            and at not in self.confirmed_by
         ]
         likeness, at = max(near, default=(0.0, -1))
         if likeness < SAME_CODE:
@@ -1188,11 +1203,11 @@ class _Index:
         self._by_term: dict[str, list[Statement]] | None = None
         self._by_fold: dict[str, list[Statement]] = defaultdict(list)
         for number, unit in enumerate(page):
-            self._by_digest[unit.kind, unit_digest(_bare(unit))].append(number)
+            self._by_digest[_sort(unit), unit_digest(_bare(unit))].append(number)
 
     def equal(self, unit: Unit, allowed: _Allowed) -> int | None:
         """Return the unit of the page with the same text."""
-        same = self._by_digest.get((unit.kind, unit_digest(_bare(unit))), ())
+        same = self._by_digest.get((_sort(unit), unit_digest(_bare(unit))), ())
         return next((number for number in same if allowed(number)), None)
 
     def of_unit(self, number: int) -> list[Statement]:
@@ -1244,6 +1259,11 @@ def _bare(unit: Unit) -> str:
     if unit.kind in ("item", "paragraph"):
         return bare_text(unit)
     return unit.text
+
+
+def _sort(unit: Unit) -> str:
+    """Return what units must have in common to be equal: a comment after a list is read as text, and is the same text."""
+    return unit.kind if unit.kind in ("front", "heading") else "text"
 
 
 def _lines(text: str) -> list[str]:

@@ -25,6 +25,7 @@ SAME_ORDER = 0.6
 """How much of a statement's terms the other has in the same order: `A calls B` is not `B calls A`."""
 ALL_IN_ORDER = 0.75
 SAME_WORDS = 0.9
+WORDS_OF_A_KEY_LINE = 6
 ALIKE = 0.6
 MAY_BE_REWORDED = 0.25
 """How much of an old statement's words another wording may leave out; values never."""
@@ -162,7 +163,8 @@ class Statement:
     @cached_property
     def stands_alone(self) -> bool:
         """Whether it is plain without its heading what it is about: a sentence is, `timeout: 30` is not."""
-        return len(self.about) > 1 and not _KEY_LINE.match(self.text)
+        short = len(self.reads.split()) <= WORDS_OF_A_KEY_LINE and _KEY_LINE.match(self.text) is not None
+        return len(self.about) > 1 and not short
 
     @cached_property
     def turns(self) -> frozenset[str]:

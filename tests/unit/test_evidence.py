@@ -353,6 +353,12 @@ def test_short_lines_under_a_heading_mean_what_they_say_there_only() -> None:
     assert found.existing.section == "T > Production"
 
 
+def test_sections_with_the_same_keys_speak_of_different_things() -> None:
+    page = "# T\n\n## Alpha\n\n- cpus: 2\n- disk: 10\n- port: 80\n\n## Beta\n\n- cpus: 4\n- disk: 20\n"
+    assert words(weighed("## Beta\n\n- port: 80\n", page=page)) == ["integrate"]
+    assert words(weighed("## Beta\n\n- port: 81\n", page=page)) == ["integrate"]
+
+
 def test_a_section_that_was_asked_for_is_kept_to() -> None:
     plan = weighed("A quota is counted anew on the first of a month.", section="Plans")
     assert plan.form == "section"
@@ -508,10 +514,10 @@ SOURCES = st.sampled_from([CODE, CHAT, "zulip:ops/limits/2", "decision:4", "wiki
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(DOCUMENTS, DOCUMENTS, SOURCES, st.booleans())
+@given(page=DOCUMENTS, content=DOCUMENTS, source=SOURCES, append=st.booleans())
 @example(page="- a\n", content="1. b\n", source=CODE, append=False)
 def test_nothing_of_the_page_is_lost_and_weighing_again_changes_nothing(
-    page: str, content: str, source: str, append: bool
+    page: str, content: str, source: str, *, append: bool
 ) -> None:
     plan = weighed(content, source, page, append=append)
     after = units(cut(plan.text))
@@ -533,7 +539,7 @@ def test_nothing_of_the_page_is_lost_and_weighing_again_changes_nothing(
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.text(max_size=80), st.text(max_size=80), st.booleans())
-def test_no_text_is_too_odd(page: str, content: str, append: bool) -> None:
+@given(page=st.text(max_size=80), content=st.text(max_size=80), append=st.booleans())
+def test_no_text_is_too_odd(page: str, content: str, *, append: bool) -> None:
     plan = weighed(content, page=page, append=append)
     assert weighed(content, page=plan.text, origins=plan.origins, append=append).text == plan.text
