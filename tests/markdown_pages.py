@@ -11,6 +11,7 @@ _TEXT = (
     "route answer état größe файл 知識 merging keeps loses always never often seldom quickly slowly after before under over"
 )
 _WORDS = _TEXT.split()
+_ALIKE = (("list", "numbers", "tasks"), ("quote", "callout"))
 STRICT = ("fence", "tilde", "html", "callout", "quote")
 """Kinds in which an unchanged line must lie between edits of two sides."""
 
@@ -69,11 +70,10 @@ class Maker:
         kinds = ["paragraph"] * 5 + ["heading"] * 3 + ["list"] * 3 + ["numbers", "table", "table", "tasks", *STRICT]
         for _ in range(blocks):
             kind = self.random.choice(kinds)
-            # Two lists that follow each other would be one.
-            if found[-1].kind in ("list", "numbers", "tasks") and kind in ("list", "numbers", "tasks"):
-                kind = "paragraph"
-            if found[-1].kind in ("quote", "callout") and kind in ("quote", "callout"):
-                kind = "paragraph"
+            # Without what is between them two lists, or two quotes, would be one; headings are never taken out.
+            since = [block.kind for block in _since_heading(found)]
+            if any(kind in alike and any(one in alike for one in since) for alike in _ALIKE):
+                kind = "heading"
             found.append(self.block(kind))
         return found
 
@@ -135,6 +135,13 @@ class Maker:
                 what = "change"
             found.append(Edit(name, what, self.line(block.kind, 0) if what != "block" else self.words()))
         return found
+
+
+def _since_heading(page: Sequence[Block]) -> Iterator[Block]:
+    for block in reversed(page):
+        if block.kind == "heading":
+            return
+        yield block
 
 
 def scrambled(maker: Maker, text: str, most: int) -> str:
@@ -215,8 +222,11 @@ def _changed(block: Block, atom: Atom, words: str) -> str:
     if block.kind == "front":
         return atom.text.rpartition(":")[0] + ": " + words.rpartition(": ")[2]
     if block.kind == "numbers":
-        return atom.text.partition(".")[0] + "." + words.partition(".")[2]
-    return words
+        words = words.partition(". ")[2]
+    # What is changed beyond recognition has no known place among new neighbours.
+    first, *rest = atom.text.split("\n")
+    kept = first.rpartition(" ")[0] if first.count(" ") > 3 else first
+    return "\n".join([f"{kept} {words.rpartition(' ')[2]} {words.split()[-2]}", *rest])
 
 
 def printed(page: Sequence[Block], end: str = "\n", *, bom: bool = False, closed: bool = True) -> str:

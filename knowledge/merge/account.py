@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from knowledge.merge.align import Node
+from knowledge.merge.align import Node, words
 from knowledge.merge.sequence import Clash, Kept, Sequences
 
 _ROUNDS = 4
+_NEAR = 0.5
 _NUMBER = re.compile(r"\d{1,9}(?=[.)](?:\s|$))")
 
 
@@ -22,6 +23,9 @@ def settled(sequences: Sequences) -> bool:
     """Take back of a merged sequence what would lose or double a line; tell whether all is accounted for then."""
     for _ in range(_ROUNDS):
         doubled, lost = _unaccounted(sequences)
+        if sequences.clashes:
+            more, less = _nearly(sequences)
+            doubled, lost = doubled | more, lost | less
         if not doubled and not lost:
             return True
         if not (_without(sequences, doubled) | _with_again(sequences, lost)):
@@ -94,6 +98,37 @@ def _unaccounted(sequences: Sequences) -> tuple[set[str], set[str]]:
     return _out_of_bounds(tally)
 
 
+def _nearly(sequences: Sequences) -> tuple[set[str], set[str]]:
+    """Return what came in that is nearly what stays because of a clash, and what went that is nearly what a clash keeps out."""
+    stays, kept_out = _held_and_refused(sequences.clashes)
+    there = {kept.ours for kept in sequences.kept}
+    came = _lines_of(kept.node.text for kept in sequences.kept if kept.ours < 0)
+    went = _lines_of(node.text for at, node in enumerate(sequences.ours) if at not in there)
+    return _near(came, stays), _near(went, kept_out)
+
+
+def _held_and_refused(clashes: Iterable[Clash]) -> tuple[Counter[str], Counter[str]]:
+    """Return the lines that theirs took out of what clashes, and those that it put in."""
+    held: Counter[str] = Counter()
+    refused: Counter[str] = Counter()
+    for clash in clashes:
+        base, ours, theirs = (_lines_of([text]) for text in (clash.base, clash.ours, clash.theirs))
+        held += base - theirs
+        refused += theirs - base - ours
+    return held, refused
+
+
+def _near(lines: Iterable[str], others: Iterable[str]) -> set[str]:
+    """Return those of `lines` that are versions of one of `others`."""
+    known = [found for line in others if len(found := words(line)) > 1]
+    near: set[str] = set()
+    for line in lines:
+        own = words(line)
+        if len(own) > 1 and any(2 * len(own & other) >= _NEAR * (len(own) + len(other)) for other in known):
+            near.add(line)
+    return near
+
+
 def _counted(nodes: Iterable[Node]) -> Counter[str]:
     return _lines_of(node.text for node in nodes)
 
@@ -164,4 +199,8 @@ _NOTHING = Node("nothing", "", None, "")
 def is_accounted(base: str, ours: str, theirs: str, joined: str, clashes: Sequence[Clash]) -> bool:
     """Return whether a text joined by lines holds every line as often as both sides want it."""
     counts = [_lines_of([text]) for text in (base, ours, theirs, joined)]
-    return not any(_out_of_bounds(_Tally(counts[0], counts[1], counts[2], counts[3], _shown(clashes))))
+    if any(_out_of_bounds(_Tally(counts[0], counts[1], counts[2], counts[3], _shown(clashes)))):
+        return False
+    held, refused = _held_and_refused(clashes)
+    came, went = counts[3] - counts[1], counts[1] - counts[3]
+    return not _near(came, held) and not _near(went, refused)

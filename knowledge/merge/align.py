@@ -56,7 +56,14 @@ def likeness(one: Node, other: Node) -> float:
     mine, yours = words(one.key), words(other.key)
     if not mine or not yours:
         return 0.0
-    return 2 * len(mine & yours) / (len(mine) + len(yours))
+    alike = 2 * len(mine & yours) / (len(mine) + len(yours))
+    return alike if alike >= ALIKE or len(one.key) + len(other.key) > LOOKED_AT else max(alike, _same_lines(one, other))
+
+
+def _same_lines(one: Node, other: Node) -> float:
+    """Return how much of the shorter of two parts the lines are that both have; a line of one word tells nothing."""
+    mine, yours = ({line for line in node.key.splitlines() if " " in line.strip()} for node in (one, other))
+    return len(mine & yours) / min(len(mine), len(yours)) if mine and yours else 0.0
 
 
 def align(base: Sequence[Node], side: Sequence[Node], alike: Likeness = likeness) -> list[int]:

@@ -37,7 +37,7 @@ def joined_list(base: Node, ours: Node, theirs: Node, indent: int = 0) -> Inner:
         return joined_item(one, mine, other)
 
     merged = Sequences(b, o, t, join=join, gap=_usual_gap(o), alike=_alike).merged()
-    texts = _renumbered([part.text for part in merged.parts], versions[1])
+    texts = _renumbered([part.text for part in merged.parts], versions)
     gaps = [part.gap or "" for part in merged.parts]
     return Inner("".join(text + space for text, space in zip(texts, gaps, strict=True)), merged.clashes)
 
@@ -156,11 +156,11 @@ def _usual_gap(items: Sequence[Node]) -> str:
     return loose[0] if 2 * len(loose) > len(gaps) else ""
 
 
-def _renumbered(texts: Sequence[str], ours: Sequence[Node]) -> list[str]:
+def _renumbered(texts: Sequence[str], versions: Sequence[Sequence[Node]]) -> list[str]:
     """Return the items counted through again if ours are; a number that would grow by a digit over nested lines stays."""
-    before = [item for node in ours if (item := _taken_apart(node.text))]
-    numbers = [item.number for item in before]
-    if len(numbers) < 2 or numbers != list(range(numbers[0], numbers[0] + len(numbers))) or numbers[0] < 0:
+    before = [[item.number for node in nodes if (item := _taken_apart(node.text))] for nodes in versions[:2]]
+    numbers = before[1]
+    if max(map(len, before)) < 2 or not all(_is_count(some) for some in before):
         return list(texts)
     found: list[str] = []
     for number, text in enumerate(texts, numbers[0]):
@@ -172,6 +172,10 @@ def _renumbered(texts: Sequence[str], ours: Sequence[Node]) -> list[str]:
             return list(texts)
         found.append(at[1] + marker + text[at.end(2) :])
     return found
+
+
+def _is_count(numbers: Sequence[int]) -> bool:
+    return bool(numbers) and numbers[0] >= 0 and list(numbers) == list(range(numbers[0], numbers[0] + len(numbers)))
 
 
 def _of_three(base: str, ours: str, theirs: str) -> str | None:

@@ -28,6 +28,7 @@ _BLANK = " \t\r\n"
 _EDGES = {"fence": (1, 1), "html": (1, 1), "quote": (0, 0), "comment": (1, 1), "code": (0, 0)}
 _CALLOUT = re.compile(r"[ \t]*>[ \t]*\[!")
 _WHOLE = frozenset({"front", "fence", "html", "quote", "comment", "code", "table"})
+_LINE_END = re.compile(r"\r\n|\n|\r")
 _NO_FRONT = "---\n---\n"
 _ATX = re.compile(r"( {0,3}#{1,6})([ \t]+)([^\r\n]*)([\r\n]*)$")
 
@@ -58,19 +59,32 @@ def join(base: Cut, current: Cut, incoming: Cut) -> Joined:
         return Joined(current.text, (), (), current)
     if current.text == base.text:
         return Joined(incoming.text, changes_between(current, incoming), (), incoming)
-    b, o, t = _taken_apart(base), _taken_apart(current), _taken_apart(incoming)
-    found = _by_blocks(b, o, t) or _by_lines(base, current, incoming)
+    eol = line_end(current.text, base.text, incoming.text)
+    b, o, t = _taken_apart(base, eol), _taken_apart(current, eol), _taken_apart(incoming, eol)
+    found = _by_blocks(b, o, t, eol) or _by_lines(base, current, incoming)
     if found is None:
         whole = Conflict("", base.text, current.text, incoming.text, 1)
         return Joined(current.text, (), (whole,), current)
     document, clashes = found
     conflicts = tuple(
-        Conflict(section_name(clash.section), clash.base, clash.ours, clash.theirs, clash.line) for clash in clashes
+        Conflict(
+            section_name(clash.section),
+            _as_written(clash.base, base.text),
+            _as_written(clash.ours, current.text),
+            _as_written(clash.theirs, incoming.text),
+            clash.line,
+        )
+        for clash in clashes
     )
     return Joined(document.text, changes_between(current, document), conflicts, document)
 
 
-def _taken_apart(document: Cut) -> _Parts:
+def _as_written(text: str, document: str) -> str:
+    """Return a part of a document without the line end that its last line has not."""
+    return bare_last(text) if not document.endswith(("\n", "\r")) and document.endswith(bare_last(text)) else text
+
+
+def _taken_apart(document: Cut, eol: str) -> _Parts:
     pieces = list(document.pieces)
     bom = ""
     if pieces and pieces[0].text.startswith(BOM):
@@ -81,7 +95,7 @@ def _taken_apart(document: Cut) -> _Parts:
     closed = True
     if pieces and bare(pieces[-1].text) == pieces[-1].text:
         closed = False
-        pieces[-1] = pieces[-1]._replace(text=pieces[-1].text + line_end(document.text))
+        pieces[-1] = pieces[-1]._replace(text=pieces[-1].text + eol)
     return _Parts(bom, lead, _nodes(pieces), closed, end)
 
 
@@ -105,17 +119,17 @@ def _level(piece: Piece) -> int:
     return 1 if split_lines(piece.text)[-1].lstrip(" \t").startswith("=") else 2
 
 
-def line_end(text: str) -> str:
-    """Return the line end that a text uses, of several that of its first line; LF without any."""
-    at = min((i for i in (text.find("\n"), text.find("\r")) if i >= 0), default=-1)
-    if at < 0:
-        return "\n"
-    return "\r\n" if text.startswith("\r\n", at) else text[at]
+def line_end(*texts: str) -> str:
+    """Return the line end of the first line that has one in the first text that has any; LF without."""
+    for text in texts:
+        found = _LINE_END.search(text)
+        if found:
+            return found[0]
+    return "\n"
 
 
-def _by_blocks(b: _Parts, o: _Parts, t: _Parts) -> tuple[Cut, list[Clash]] | None:
+def _by_blocks(b: _Parts, o: _Parts, t: _Parts, eol: str) -> tuple[Cut, list[Clash]] | None:
     """Return the document joined by its blocks and what clashes, None if what came out is not what was planned."""
-    eol = line_end("".join(node.text for nodes in (o.nodes, t.nodes) for node in nodes[:1]))
     was, mine, other = followed(_with_front(b.nodes, o.nodes, t.nodes), o.nodes, t.nodes, _alike)
     sequences = Sequences(was, mine, other, join=joined_block, gap=eol, alike=_alike, rescue=_rescued)
     sequences.merge()
@@ -145,7 +159,7 @@ def _by_blocks(b: _Parts, o: _Parts, t: _Parts) -> tuple[Cut, list[Clash]] | Non
 def _with_front(base: list[Node], ours: list[Node], theirs: list[Node]) -> list[Node]:
     """Return the base with an empty front matter if both sides gave it one, so that the two meet key by key."""
     if _has_front(ours) and _has_front(theirs) and not _has_front(base):
-        return [Node("front", _NO_FRONT, None, _NO_FRONT), *base]
+        return [Node("front", "", None, ""), *base]
     return base
 
 
@@ -194,7 +208,7 @@ def joined_block(base: Node, ours: Node, theirs: Node) -> Inner:
         return Inner(None)
     kind = base.kind
     if kind == "front":
-        return joined_front(base.text, ours.text, theirs.text)
+        return joined_front(base.text or _NO_FRONT, ours.text, theirs.text)
     if kind == "list":
         return _checked(joined_list(base, ours, theirs), kind)
     if kind == "table":
@@ -227,6 +241,8 @@ def _joined_heading(base: str, ours: str, theirs: str) -> str | None:
 
 
 def _alike(one: Node, other: Node) -> float:
+    if one.kind == other.kind == "front":
+        return 1.0
     if one.kind == other.kind == "list":
         # A list is what it was while some items are.
         mine, yours = set(_items(one.text)), set(_items(other.text))

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from knowledge.merge.cut import cut
 from knowledge.merge.three_way import Joined, join
+from tests import markdown_pages
+from tests.markdown_pages import Maker, free_atoms, parted, printed, scrambled
+from tests.merge_oracle import compared
 
 PAGE = (
     "---\ntitle: x\ntags: [a, b]\n---\n# T\n\nPara one.\nline two.\n\n- a\n- b\n- c\n\n"
@@ -19,6 +29,14 @@ def clean(base: str, current: str, incoming: str) -> str:
     found = joined(base, current, incoming)
     assert not found.conflicts
     return found.text
+
+
+def lines(text: str) -> set[str]:
+    return {line.strip() for line in text.removeprefix("\ufeff").replace("\r", "\n").split("\n")} | {""}
+
+
+def counted(text: str) -> Counter[str]:
+    return Counter(text.removeprefix("\ufeff").replace("\r", "\n").split("\n"))
 
 
 def edited(*pairs: tuple[str, str], page: str = PAGE) -> str:
@@ -52,6 +70,11 @@ def test_the_same_line_changed_twice_is_a_conflict_and_the_rest_is_joined() -> N
     )
 
 
+def test_conflicts_show_texts_as_they_are_written() -> None:
+    (conflict,) = joined("a b c d", "a B c d", "a X c d").conflicts
+    assert (conflict.base, conflict.ours, conflict.theirs) == ("a b c d", "a B c d", "a X c d")
+
+
 def test_changes_say_what_the_other_side_brought() -> None:
     found = joined(PAGE, edited(("one", "1")), edited(("- b\n", ""), ("- c\n", "- c\n- d\n"), ("text", "TEXT")))
     assert [(change.kind, change.section, change.line, change.text) for change in found.changes] == [
@@ -59,3 +82,84 @@ def test_changes_say_what_the_other_side_brought() -> None:
         ("added", "T", 12, "- d\n"),
         ("changed", "T > S", 16, "Some TEXT that is here.\n"),
     ]
+
+
+@st.composite
+def versions(draw: st.DrawFn) -> tuple[str, str, str]:
+    """A page and two versions of it: real Markdown, then sometimes lines turned upside down, and texts that are no pages at all."""
+    maker = Maker(random.Random(draw(st.integers(0, 2**32))))  # noqa: S311  (made-up pages, no secrets)
+    page = maker.page(draw(st.integers(1, 10)))
+    end, bom, closed = draw(st.sampled_from(["\n", "\r\n", "\r"])), draw(st.booleans()), draw(st.booleans())
+    texts = [printed(page, end, bom=bom, closed=closed)]
+    for _ in range(2):
+        after = markdown_pages.edited(page, maker.edits(page, free_atoms(page), 5))
+        text = printed(after, end, bom=bom, closed=closed)
+        texts.append(scrambled(maker, text, 3) if draw(st.booleans()) else text)
+    if draw(st.integers(0, 9)) == 0:
+        texts[draw(st.integers(0, 2))] = draw(st.text())
+    return texts[0], texts[1], texts[2]
+
+
+@settings(max_examples=120, deadline=None)
+@given(versions())
+def test_one_side_alone_is_taken_as_it_is_and_agreement_is_agreement(texts: tuple[str, str, str]) -> None:
+    base, one, other = texts
+    assert clean(base, one, base) == one
+    assert clean(base, base, other) == other
+    assert clean(base, one, one) == one
+
+
+@settings(max_examples=120, deadline=None)
+@given(versions())
+def test_whatever_comes_the_result_is_cut_as_it_is_and_holds_what_is_ours(texts: tuple[str, str, str]) -> None:
+    base, one, other = texts
+    found = joined(base, one, other)
+    assert "".join(piece.text for piece in found.cut.pieces) == found.text
+    assert found.cut == cut(found.text)
+    if found.text == one:
+        assert not found.changes
+    for conflict in found.conflicts:
+        assert lines(conflict.ours) <= lines(one)
+        assert lines(conflict.theirs) <= lines(other)
+        assert lines(conflict.base) <= lines(base)
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.integers(0, 2**32), st.tuples(st.sampled_from(["\n", "\r\n", "\r"]), st.booleans(), st.booleans()))
+def test_disjoint_edits_give_exactly_the_page_with_both_in_either_order(
+    seed: int, style: tuple[str, bool, bool]
+) -> None:
+    end, bom, closed = style
+    maker = Maker(random.Random(seed))  # noqa: S311  (made-up pages, no secrets)
+    page = maker.page(maker.random.randrange(1, 12))
+    here, there = parted(maker, page)
+    mine, other = maker.edits(page, here, 6), maker.edits(page, there, 6)
+    texts = [
+        printed(markdown_pages.edited(page, edits), end, bom=bom, closed=closed)
+        for edits in ([], mine, other, [*mine, *other])
+    ]
+    assert clean(*texts[:3]) == texts[3]
+    assert clean(texts[0], texts[2], texts[1]) == texts[3]
+
+
+@settings(max_examples=120, deadline=None)
+@given(versions())
+def test_without_a_conflict_every_line_is_there_as_often_as_both_sides_want_it(texts: tuple[str, str, str]) -> None:
+    """No line that one side added is lost or doubled. Lines put together from both sides are looked at elsewhere."""
+    found = joined(*texts)
+    was, mine, other, after = (counted(text) for text in (*texts, found.text))
+    if found.conflicts or after.keys() - mine.keys() - other.keys():
+        return
+    for line in after | mine | other:
+        if line.strip() and not line.lstrip()[0].isdigit():
+            both = mine[line] + other[line] - was[line]
+            assert min(both, mine[line], other[line]) <= after[line] <= max(both, mine[line], other[line])
+            if mine[line] >= was[line] <= other[line]:
+                assert after[line] >= max(mine[line], other[line])
+
+
+def test_three_hundred_merges_agree_with_git_where_git_joins(tmp_path: Path) -> None:
+    """Issue 4; twenty thousand of them run with -m external."""
+    report = compared(0, 300, tmp_path)
+    assert not report.wrong, "\n".join(report.wrong)
+    assert report.counts["merges"] == 300
