@@ -194,11 +194,13 @@ async def open_base(
             servers: list[Follower] = [await meilisearch.get()] if settings.meili_url else []
             return [*servers, await qdrant.get()] if settings.qdrant_url else servers
 
+        past = Past(state.ledger, utc_now)
+
         @cache
         def circles() -> Circles:
             from knowledge.find.circles import Circles
 
-            return Circles(vault, index, past=Past(state.ledger, utc_now))
+            return Circles(vault, index, past=past)
 
         @cache
         def finder() -> Finder:
@@ -239,6 +241,7 @@ async def open_base(
                 Ground(
                     vault=vault,
                     ledger=state.ledger,
+                    past=past,
                     index=index,
                     circles=circles(),
                     keyword=keyword.get,

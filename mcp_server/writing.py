@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from knowledge.find.circles import Circles
 from knowledge.index.ports import KeywordIndex
+from knowledge.ledger.past import Past
 from knowledge.ledger.ports import Ledger
 from knowledge.merge.place import Similarity
 from knowledge.storage.ports import IndexStore
@@ -48,6 +49,7 @@ class Ground:
 
     vault: Vault
     ledger: Ledger
+    past: Past
     index: IndexStore
     circles: Circles
     keyword: Callable[[], Awaitable[KeywordIndex]]
@@ -66,6 +68,7 @@ def writing_on(ground: Ground) -> Writing:
     elsewhere = Elsewhere(ground.vault, related, ground.ledger, pages, ground.now)
     writer = Writer(
         vault=ground.vault,
+        past=ground.past,
         acts=acts,
         pages=pages,
         merging=Merging(ground.ledger, pages, ground.now),

@@ -10,6 +10,7 @@ import anyio.to_thread
 
 from knowledge.errors import InvalidPath, KnowledgeError, WriteUndone
 from knowledge.find.circles import chunk_section
+from knowledge.ledger.past import Past
 from knowledge.merge.confidence import lineage_of
 from knowledge.merge.corroboration import says
 from knowledge.merge.cut import cut, units
@@ -60,6 +61,7 @@ class Writer:
         self,
         *,
         vault: Vault,
+        past: Past,
         acts: Acts,
         pages: Pages,
         merging: Merging,
@@ -69,7 +71,7 @@ class Writer:
         related: Related,
         similarity: Callable[[], Awaitable[Similarity | None]],
     ) -> None:
-        self._vault, self._acts, self._pages = vault, acts, pages
+        self._vault, self._past, self._acts, self._pages = vault, past, acts, pages
         self._merging, self._moving, self._linking = merging, moving, linking
         self._elsewhere, self._related, self._similarity = elsewhere, related, similarity
 
@@ -86,7 +88,18 @@ class Writer:
         request = replace(request, path=target.path)
         outcome = await self._acts.rehearse(await self._merge_act(request))
         merged = outcome.merged if note is None else replace(outcome.merged, note=_joined(note, outcome.merged.note))
+        if merged.status == "analysis":
+            await self.shown(request.path)
         return Preview(request, merged, outcome.configures)
+
+    async def shown(self, path: str) -> str | None:
+        """Return the page's revision, None if there is no page; a write may be based on it from now on."""
+        try:
+            file = await anyio.to_thread.run_sync(self._vault.read, path)
+        except KnowledgeError:
+            return None
+        await self._past.shown(path, file.raw, file.revision)
+        return file.revision
 
     async def merge(self, request: MergeRequest) -> Merged:
         """Merge into the page at exactly `request.path`, which `preview_merge` has found, with what is there by now.
@@ -99,6 +112,8 @@ class Writer:
         revision = outcome.merged.revision
         if outcome.brought and revision is not None:
             self._elsewhere.look(Written(request.actor, request.path, revision, outcome.brought))
+        if outcome.merged.status in ("unchanged", "conflict"):
+            await self.shown(request.path)
         return outcome.merged
 
     async def _merge_act(self, request: MergeRequest) -> Act[Outcome]:

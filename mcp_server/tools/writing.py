@@ -99,7 +99,9 @@ async def plan_merge(services: Services, call: Call, asked: MergeArguments) -> W
         intent=asked.intent,
     )
     preview = await services.writer.preview_merge(request)
-    return _plan(preview.request, preview.merged, dry_run=asked.dry_run, configures=preview.configures)
+    if asked.dry_run:
+        return await _rehearsal(services, preview.request, preview.merged)
+    return _plan(preview.request, preview.merged, configures=preview.configures)
 
 
 async def merge(services: Services, _call: Call, plan: WritePlan[Merged]) -> Merged:
@@ -224,12 +226,18 @@ KB_REVERT = ToolSpec[RevertArguments, WritePlan[Changed], Changed](
 
 async def _planned(services: Services, request: Any, *, dry_run: bool) -> WritePlan[Changed]:
     request, changed, configures = await services.writer.preview_change(request)
-    return _plan(request, changed, dry_run=dry_run, configures=configures)
-
-
-def _plan(request: Any, preview: Any, *, dry_run: bool, configures: bool) -> WritePlan[Any]:
     if dry_run:
-        preview = replace(preview, status="analysis")
+        return await _rehearsal(services, request, changed)
+    return _plan(request, changed, configures=configures)
+
+
+async def _rehearsal(services: Services, request: Any, preview: Any) -> WritePlan[Any]:
+    """Return the plan that only shows what would happen; the revision is the one that the page has."""
+    revision = await services.writer.shown(request.path)
+    return WritePlan(replace(preview, status="analysis", revision=revision, verified=None), request, act=False)
+
+
+def _plan(request: Any, preview: Any, *, configures: bool) -> WritePlan[Any]:
     return WritePlan(preview, request, act=preview.status != "analysis", configures=configures)
 
 

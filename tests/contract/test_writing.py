@@ -131,6 +131,7 @@ async def test_a_rehearsal_writes_nothing_and_needs_only_level_1(settings: Setti
         answer = await host.merge(DEPLOY, "Short.", section="Rolling back", base_revision=base, dry_run=True)
         assert answer["status"] == "analysis"
         assert "+Short." in answer["diff"]
+        assert (answer["revision"], answer["verified"]) == (base, None)
         assert (await host.call("kb_move", path=DEPLOY, to="a.md", dry_run=True))["changed"]
         assert (await host.call("kb_delete", path=DEPLOY, base_revision=base, dry_run=True))["diff"]
         with pytest.raises(Refused, match="trust level 3"):
@@ -357,6 +358,17 @@ async def test_an_old_base_is_merged_against_the_servers_own_history_whoever_wro
 async def test_paths_that_can_be_no_page_are_refused(host: Writer, path: str, says: str) -> None:
     with pytest.raises(Refused, match=says):
         await host.merge(path, "# X\n")
+
+
+async def test_the_revision_of_an_answer_is_a_base_whatever_the_answer_was(host: Writer) -> None:
+    """Nobody has read the page: what an analysis and a conflict name must be known all the same when it is written to later."""
+    analysis = await host.merge("guides/onboarding.md", "Nothing.", section="Onboarding")
+    file = host.root / "guides/onboarding.md"
+    file.write_text(file.read_text() + "\nAn editor was here.\n")
+    body = PAGES["guides/onboarding.md"].replace("in their first week", "on their first day")
+    answer = await host.merge("guides/onboarding.md", body, base_revision=analysis["revision"])
+    assert answer["status"] == "done", answer
+    assert file.read_text() == body + "\nAn editor was here.\n"
 
 
 async def test_a_page_that_is_not_utf8_is_left_alone(host: Writer) -> None:
