@@ -73,3 +73,30 @@ def test_the_inspector_calls_map_and_search(era: str, transport: str, tmp_path: 
     assert "guides" in {child["path"] for child in mapped["structuredContent"]["children"]}
     assert not found["isError"]
     assert found["structuredContent"]["hits"][0]["path"] == "guides/deploy.md"
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_the_inspector_writes_as_the_host_that_a_person_let_in(era: str, tmp_path: Path) -> None:
+    """With the two commands of the README's security model, and what a host is told in its configuration."""
+    with _target("stdio", tmp_path) as target:
+        where = ["--kb", str(tmp_path / "kb"), "--state-dir", str(tmp_path / "state")]
+        enrolled = run([sys.executable, "-m", "mcp_server", "enroll", "inspector", *where], CALL_S)
+        secret = enrolled.stdout.strip().splitlines()[-1]
+        granted = run([sys.executable, "-m", "mcp_server", "trust", "grant", "inspector", "3", *where], CALL_S)
+        assert granted.returncode == 0, granted.stderr
+
+        def call(tool: str, **arguments: object) -> dict[str, Any]:
+            asked = ["--method", "tools/call", "--tool-name", tool, "--tool-args-json", json.dumps(arguments)]
+            answer = _inspect(["-e", secret, *target], era, *asked)
+            assert not answer["isError"], answer
+            return dict(answer["structuredContent"])
+
+        base = call("kb_read", path="guides/onboarding.md")["revision"]
+        text = "# Onboarding\n\nNew colleagues get a laptop, two mentors and a first small task.\n"
+        done = call("kb_merge", path="guides/onboarding.md", content=text, base_revision=base)
+        assert (done["status"], done["verified"]) == ("done", True)
+        assert (tmp_path / "kb/guides/onboarding.md").read_text(encoding="utf-8") == text
+        history = call("kb_history", path="guides/onboarding.md")["revisions"]
+        assert [line["by"].rpartition("@")[2] for line in history] == ["inspector"]
+        verified = run([sys.executable, "-m", "mcp_server", "audit", "verify", *where], CALL_S)
+        assert verified.returncode == 0, verified.stdout
