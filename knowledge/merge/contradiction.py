@@ -7,8 +7,10 @@ each other by the words near them. In doubt two statements are unrelated: what i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Literal, NamedTuple
 
 from knowledge.merge.claims import Claim, Polar, cells_of, claim, claims_of, language_of, plain, weight
@@ -147,11 +149,13 @@ def contradictions(existing_units: Sequence[Unit], new_units: Sequence[Unit]) ->
     if not new:
         return []
     asked = frozenset().union(*(each.claim.bag for each in new))
-    rows_too = any(each.claim.row for each in new)
-    old = _placed(existing_units, language, asked, rows_too=rows_too)
+    old = _placed(existing_units, language, asked, rows_too=any(each.claim.row for each in new))
+    rows = [each for each in old if each.claim.row]
+    having = _by_term(old, asked)
     found: dict[tuple[int, int], Found] = {}
     for theirs in new:
-        for pair in _contradicted(old, theirs):
+        near = rows if theirs.claim.row else [old[at] for at in _near(old, having, theirs.claim)]
+        for pair in _contradicted(near, theirs):
             known = found.get((pair.existing, pair.new))
             if known is None or known.comparison.strength < pair.comparison.strength:
                 found[pair.existing, pair.new] = pair
@@ -193,27 +197,37 @@ def _placed(
     return found
 
 
+def _by_term(claims: Sequence[_Placed], asked: frozenset[str]) -> dict[str, list[int]]:
+    """Return which claims have each of these terms, by their places in `claims`."""
+    having: dict[str, list[int]] = {}
+    for at, placed in enumerate(claims):
+        for term in placed.claim.bag & asked:
+            having.setdefault(term, []).append(at)
+    return having
+
+
+def _near(claims: Sequence[_Placed], having: dict[str, list[int]], new: Claim) -> list[int]:
+    """Return the places of the claims that share enough terms with `new` to look closer."""
+    shared = Counter(chain.from_iterable(having.get(term, ()) for term in new.bag))
+    size = len(new.bag)
+    return [at for at, count in shared.items() if count * 2 >= min(size, len(claims[at].claim.bag))]
+
+
 def _contradicted(old: Sequence[_Placed], new: _Placed) -> list[Found]:
     """Return the units that contradict one new statement."""
     found, most_alike = [], 0.0
-    theirs = new.claim
     for placed in old:
-        ours = placed.claim
-        if bool(ours.row) != bool(theirs.row):
-            continue
-        if ours.row:
+        if placed.claim.row:
             held = _compare_placed_rows(placed, new)
-        elif not _may_be_same(ours, theirs):
-            continue
         else:
-            held = compare_claims(ours, theirs)
-            if held.relation == "contradict" and _sections_differ(placed.section, new.section, ours.language):
+            held = compare_claims(placed.claim, new.claim)
+            if held.relation == "contradict" and _sections_differ(placed.section, new.section, new.claim.language):
                 continue
         if held.relation == "contradict":
-            found.append(Found(placed.unit, new.unit, held, (ours.text, theirs.text)))
+            found.append(Found(placed.unit, new.unit, held, (placed.claim.text, new.claim.text)))
         elif held.relation == "agree":
             most_alike = max(most_alike, held.strength)
-    return [pair for pair in found if pair.comparison.strength >= most_alike]
+    return [pair for pair in found if pair.comparison.strength > most_alike]
 
 
 def _may_be_same(ours: Claim, theirs: Claim) -> bool:
@@ -351,7 +365,7 @@ def _compare_sentences(ours: Claim, theirs: Claim) -> Comparison:
     held = _polarity(ours, theirs, subject, match.score, match)
     if held is not None:
         return held
-    if match.score >= SAME_SUBJECT or (relations and match.score >= ALIKE):
+    if match.score >= _limit(match) or (relations and match.swapped < 1):
         return Comparison("agree", subject=subject, strength=min(1.0, match.score))
     return UNRELATED
 
@@ -359,7 +373,7 @@ def _compare_sentences(ours: Claim, theirs: Claim) -> Comparison:
 def _of_figures(
     ours: Claim, theirs: Claim, match: _Match, subject: str, differing: Sequence[tuple[Value, Value]]
 ) -> Comparison:
-    if match.score < (SAME_SUBJECT if match.swapped < 1 else SWAPPED_SUBJECT) or _turned(ours, theirs, None):
+    if match.score < _limit(match) or _turned(ours, theirs, None):
         return UNRELATED
     if any(v.scope or w.scope for v, w in differing):
         return UNRELATED
@@ -370,6 +384,10 @@ def _of_figures(
         return UNRELATED
     chosen = plain_values or dated
     return _differing(subject, *chosen[0], match.score)
+
+
+def _limit(match: _Match) -> float:
+    return SAME_SUBJECT if match.swapped < 1 else SWAPPED_SUBJECT
 
 
 def _are_revisions(ours: Claim, theirs: Claim) -> bool:
@@ -464,7 +482,7 @@ def _beside(ours: Value, theirs: Value, left: Claim, right: Claim) -> float:
     score = 0.0
     if ours.dimension == theirs.dimension and ours.dimension:
         score += 0.5
-    if ours.noun and theirs.noun and not ours.dimension:
+    if ours.noun and theirs.noun and not (ours.dimension and theirs.dimension):
         score += 0.8 if ours.noun == theirs.noun or _part_of(ours.noun, theirs.noun) else 0.0
         if ours.noun != theirs.noun and ours.noun not in right.bag and theirs.noun not in left.bag:
             score -= TWO_NOUNS
