@@ -20,7 +20,7 @@ from knowledge.errors import KeepsChanging, KnowledgeError, UnknownIntent, Unwri
 from knowledge.ledger.ports import Entry, FileChange, Intent, Ledger
 from knowledge.vault import revision_of
 from knowledge.writing.files import Change, Files, Found
-from knowledge.writing.locks import Locks
+from knowledge.writing.locks import PageLocks
 
 Rejoin = Callable[[bytes, bytes, bytes], bytes]
 """`rejoin(before, current, after)`: `current` with what was done between `before` and `after`; where both changed the same,
@@ -75,7 +75,7 @@ class Recovery:
     """Ends what others have begun. Safe to be done by several processes at once: the locks and the ledger let one of them."""
 
     def __init__(
-        self, files: Files, ledger: Ledger, locks: Locks, *, rejoin: Rejoin, now: Callable[[], datetime]
+        self, files: Files, ledger: Ledger, locks: PageLocks, *, rejoin: Rejoin, now: Callable[[], datetime]
     ) -> None:
         self._files, self._ledger, self._locks = files, ledger, locks
         self._rejoin, self._now = rejoin, now
@@ -167,7 +167,13 @@ class Recovery:
     async def _complete(self, intent: Intent, remains: Sequence[_Remains]) -> None:
         """Let every file of the act become what it was to be, joined with what somebody saved meanwhile, and record it."""
         moved = self._saved_where_it_was(remains)
-        changes = [await self._completed(one, moved.get(one.change.path)) for one in remains]
+        gone = {one.change.moved_from for one in remains if one.change.path in moved}
+        changes = [
+            await self._removed(one, even_saved=one.change.path in gone)
+            if one.change.after is None
+            else await self._completed(one, moved.get(one.change.path))
+            for one in remains
+        ]
         entry = _about(intent.entry, [change for change in changes if change is not None])
         try:
             await self._ledger.commit(entry, intent_id=intent.id)
@@ -189,8 +195,6 @@ class Recovery:
     async def _completed(self, one: _Remains, moved: tuple[bytes, bytes] | None) -> FileChange | None:
         """Do what is left to do to this file and return the change as it is now; None if it was left alone."""
         change, current = one.change, one.displaced if one.happened and one.displaced is not None else one.page.raw
-        if change.after is None:
-            return await self._removed(one)
         if one.after is None:
             return change if one.happened else None  # its bytes are not kept any more: nothing to finish it with
         wanted = one.after
@@ -208,10 +212,11 @@ class Recovery:
         before = change.before if current is None or not one.displaced else revision_of(current)
         return replace(change, before=before, after=revision_of(wanted))
 
-    async def _removed(self, one: _Remains) -> FileChange | None:
+    async def _removed(self, one: _Remains, *, even_saved: bool) -> FileChange | None:
+        """Remove the page if that is left to do; None if somebody saved it and that is not where it has moved to."""
         if one.happened:
             return one.change
-        if one.page.revision != one.change.before and one.change.moved_from is None:
+        if one.page.revision != one.change.before and not even_saved:
             return None  # somebody saved it after all: it stays
         await self._put(one.change.path, None, like=None)
         return one.change
