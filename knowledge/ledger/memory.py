@@ -202,7 +202,7 @@ class MemoryLedger:
             for revision in (change.before, change.after)
         }
         old = [key for key, state in self._states.items() if not state.in_history and state.at < seen_before]
-        dropped = sorted((key for key in old if key not in begun), key=lambda key: self._states[key].at)[:limit]
-        for key in dropped:
+        dropped = sorted((self._states[key].at, key) for key in old if key not in begun)[:limit]
+        for _, key in dropped:
             del self._states[key]
         return len(dropped)

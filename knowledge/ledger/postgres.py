@@ -134,7 +134,8 @@ SELECT revision, made_at, how FROM (
 ) AS newest ORDER BY id DESC LIMIT %(limit)s
 """  # noqa: S608 - as above
 _ONLY_SEEN = """
-SELECT path_key, digest FROM forge.page_state WHERE NOT in_history AND seen_at < %s ORDER BY seen_at LIMIT %s
+SELECT path_key, digest FROM forge.page_state WHERE NOT in_history AND seen_at < %s
+ORDER BY seen_at, path COLLATE "C", digest LIMIT %s
 """
 
 

@@ -358,7 +358,7 @@ def _forget(before_us: int, limit: int, c: apsw.Connection) -> int:
         for change in unpacked_intent(blob).entry.changes
         for revision in (change.before, change.after)
     }
-    sql = "SELECT path, digest FROM page_state WHERE NOT in_history AND at_us < ? ORDER BY at_us LIMIT ?"
+    sql = "SELECT path, digest FROM page_state WHERE NOT in_history AND at_us < ? ORDER BY at_us, path, digest LIMIT ?"
     rows: Any = c.execute(sql, (before_us, limit + len(begun))).fetchall()
     old = [(path, digest) for path, digest in rows if (path, revision_of(digest)) not in begun][:limit]
     c.executemany("DELETE FROM page_state WHERE path = ? AND digest = ?", old)
