@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -59,17 +59,6 @@ class Unwrapped(NamedTuple):
     content: Cut
     hint: str = ""
     dates: tuple[str, ...] = ()
-
-
-def appends(front_matters: Sequence[Mapping[str, object]]) -> bool:
-    """Return whether a page takes appends; the nearest front matter that says so decides, the page's own first."""
-    for metadata in front_matters:
-        said = metadata.get("append")
-        if isinstance(said, bool):
-            return said
-        if isinstance(said, str) and said.strip().lower() in ("yes", "on", "no", "off"):
-            return said.strip().lower() in ("yes", "on")
-    return False
 
 
 def dated_heading(text: str) -> str | None:

@@ -21,7 +21,7 @@ from knowledge.merge.cells import Row, Table, folded_cell, key_of, rows_without_
 from knowledge.merge.confidence import Rules, confidence, independent, lineage_of, same_lineage
 from knowledge.merge.contradiction import Comparison, compare, contradictions
 from knowledge.merge.cut import cut, units
-from knowledge.merge.dated import appends, dated_heading, dated_item, is_log, newest_first, unwrapped
+from knowledge.merge.dated import dated_heading, dated_item, is_log, newest_first, unwrapped
 from knowledge.merge.front import name_of
 from knowledge.merge.model import (
     Confidence,
@@ -311,14 +311,16 @@ class _Weighing:
 
     def _weigh_prose(self, number: int, unit: Unit) -> None:
         target = self._target(unit.section)
-        if (same := self.index.equal(unit, lambda at: self._lies_within(at, target))) is not None:
+        own = statements([unit], self.language)
+        found = self.stands[number]
+        wordless = not any(one.about for one in own) or unit.text.lstrip().startswith("%%")
+        if (same := self.index.equal(unit, lambda at: wordless or self._lies_within(at, target))) is not None:
             self._unchanged(number, same)
             return
-        found = self.stands[number]
         if found.disputed:
             self._flag(unit, found.disputed)
             return
-        self._settle_prose(number, unit, statements([unit], self.language), found)
+        self._settle_prose(number, unit, own, found)
 
     def _stand(self, new: Statement, target: Section | None, disputed: Sequence[int], found: _Found) -> None:
         """Find out how one new statement stands to the page: to the section that it names, then to the others."""
@@ -1390,4 +1392,4 @@ def _told(verdicts: Sequence[Verdict]) -> list[Verdict]:
     return [*telling, Verdict("", "unchanged", f"{same} blocks say what the page says already")]
 
 
-__all__ = ["PageFacts", "appends", "weigh"]
+__all__ = ["PageFacts", "weigh"]
