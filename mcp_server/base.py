@@ -22,6 +22,7 @@ from knowledge.storage.ports import Progress, StateStore, TextRow
 from knowledge.storage.sqlite_index import SqliteIndexStore
 from knowledge.storage.sqlite_state import SqliteStateStore
 from knowledge.vault import Vault
+from knowledge.writing.locks import Locks
 from mcp_server.embedding import STATIC, Embedding, embedding
 from mcp_server.engines import Follower, beside, meilisearch_index, qdrant_engine
 from mcp_server.settings import Settings
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from knowledge.index.indexer import Indexer
     from knowledge.index.ports import KeywordIndex, VectorIndex
     from knowledge.storage.ports import IndexIdentity, IndexStore
+    from knowledge.writing.postgres_locks import PostgresLocks
     from mcp_server.writing import Writing
 
 logger = logging.getLogger("knowledge_forge")
@@ -45,6 +47,7 @@ STATE_FILE = "state.db"
 INDEX_FILE = "index.db"
 KEYWORD_FOLDER = "keyword"
 MODELS_FOLDER = "models"
+LOCKS_FOLDER = "locks"
 FIRST_PAGES_S = 1.5
 """How long the first search of a server may wait for the first pages of a knowledge base that was never indexed."""
 VOCABULARY_S = 10.0
@@ -194,7 +197,8 @@ async def open_base(
             servers: list[Follower] = [await meilisearch.get()] if settings.meili_url else []
             return [*servers, await qdrant.get()] if settings.qdrant_url else servers
 
-        past = Past(state.ledger, utc_now)
+        past, locks = Past(state.ledger, utc_now), _locks(settings, state, folder)
+        stack.push_async_callback(locks.close)
 
         @cache
         def circles() -> Circles:
@@ -246,7 +250,7 @@ async def open_base(
                     circles=circles(),
                     keyword=keyword.get,
                     words=static,
-                    state_dir=folder,
+                    locks=locks,
                     now=utc_now,
                 )
             )
@@ -265,6 +269,17 @@ async def open_base(
             followers=followers,
             load_writing=writing,
         )
+
+
+def _locks(settings: Settings, state: StateStore, folder: Path) -> Locks | PostgresLocks:
+    """Return the locks of pages: among the processes of this machine, or among all machines that share a database."""
+    here = Locks(folder / LOCKS_FOLDER)
+    if settings.database_url is None:
+        return here
+    from knowledge.storage.postgres_state import PostgresStateStore
+    from knowledge.writing.postgres_locks import PostgresLocks
+
+    return PostgresLocks(here, *cast("PostgresStateStore", state).shared)
 
 
 def utc_now() -> datetime:

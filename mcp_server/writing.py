@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from knowledge.find.circles import Circles
@@ -20,7 +19,7 @@ from knowledge.writing.chronicle import Chronicle
 from knowledge.writing.elsewhere import Elsewhere
 from knowledge.writing.files import Files
 from knowledge.writing.linking import Linking
-from knowledge.writing.locks import Locks
+from knowledge.writing.locks import PageLocks
 from knowledge.writing.merging import Merging
 from knowledge.writing.moving import Moving, rejoin
 from knowledge.writing.pages import Pages
@@ -29,8 +28,6 @@ from knowledge.writing.writer import Writer
 
 if TYPE_CHECKING:
     from knowledge.embed.static import StaticEmbedder
-
-LOCKS_FOLDER = "locks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +51,13 @@ class Ground:
     circles: Circles
     keyword: Callable[[], Awaitable[KeywordIndex]]
     words: Callable[[], Awaitable[StaticEmbedder]]
-    state_dir: Path
+    locks: PageLocks
     now: Callable[[], datetime]
 
 
 def writing_on(ground: Ground) -> Writing:
     """Return everything that writes, wired."""
-    files, locks = Files(ground.vault), Locks(ground.state_dir / LOCKS_FOLDER)
-    acts = Acts(files, ground.ledger, locks, now=ground.now, rejoin=rejoin)
+    acts = Acts(Files(ground.vault), ground.ledger, ground.locks, now=ground.now, rejoin=rejoin)
     pages = Pages(ground.vault, ground.circles)
     related = Related(ground.index, ground.keyword)
     linking = Linking(ground.vault, ground.index)

@@ -59,8 +59,10 @@ async def let_in(settings: Settings, host: str = "writer", level: float = 5) -> 
 
 
 @asynccontextmanager
-async def writing(settings: Settings, *, level: float = 5, mode: str = "auto") -> AsyncIterator[Writer]:
+async def writing(
+    settings: Settings, *, host: str = "writer", level: float = 5, mode: str = "auto"
+) -> AsyncIterator[Writer]:
     """Connect as a host that may write."""
-    allowed = await let_in(settings, level=level)
+    allowed = await let_in(settings, host, level)
     async with open_app(allowed) as app, Client(app.server, mode=mode) as client:
         yield Writer(client, app, settings.kb)

@@ -102,6 +102,11 @@ class PostgresStateStore:
         return cls(server, ours, known, version)
 
     @property
+    def shared(self) -> tuple[Server, str]:
+        """Return the server and the name of the schema, for locks that all machines share."""
+        return self._server, self._schema.name
+
+    @property
     def place(self) -> str:
         """Return where the state is and what keeps it."""
         return f"{self._server.place} (version {self._version.split()[0]})"

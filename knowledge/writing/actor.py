@@ -24,7 +24,7 @@ from knowledge.ledger.ports import Actor, Entry, FileChange, Intent, Ledger
 from knowledge.vault import revision_of
 from knowledge.writing.files import Change, Files, Found, Save, Swap
 from knowledge.writing.guard import NEAR, Lineage
-from knowledge.writing.locks import Locks
+from knowledge.writing.locks import PageLocks
 from knowledge.writing.model import Act, Contents, Done, Work
 from knowledge.writing.recovery import Recovery, Rejoin
 from knowledge.writing.watch import Watch
@@ -65,7 +65,7 @@ class Acts:
         self,
         files: Files,
         ledger: Ledger,
-        locks: Locks,
+        locks: PageLocks,
         *,
         now: Callable[[], datetime],
         rejoin: Rejoin = keep_as_saved,
@@ -119,12 +119,16 @@ class Acts:
         names = await anyio.to_thread.run_sync(self.recovery.lock_names, paths)
         while True:
             async with self._locks.held(names):
-                left = [intent for intent in await self._ledger.intents() if _touches(intent, paths)]
+                left = [intent for intent in await self._ledger.intents() if self._touches(intent, names)]
                 if not left:
                     yield
                     return
             for intent in left:
                 await self.recovery.finish(intent, wait=True)
+
+    def _touches(self, intent: Intent, names: set[str]) -> bool:
+        """Return whether the act is about one of these pages, whichever link it was reached through."""
+        return not self.recovery.lock_names(change.path for change in intent.entry.changes).isdisjoint(names)
 
     async def _done(self, act: Act[T], afterwards: ExitStack) -> Done[T]:
         for _ in range(TRIES):
@@ -291,10 +295,6 @@ class Acts:
 
 def _contents(seen: Mapping[str, Found]) -> Contents:
     return {path: found.raw for path, found in seen.items()}
-
-
-def _touches(intent: Intent, paths: Sequence[str]) -> bool:
-    return not {change.path for change in intent.entry.changes}.isdisjoint(paths)
 
 
 def _half_way(known: Sequence[bytes], raw: bytes) -> bool:

@@ -12,8 +12,9 @@ import hashlib
 import os
 import sys
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Protocol
 
 import anyio
 
@@ -42,6 +43,18 @@ else:
 SLOTS = 1024
 LONGEST_WAIT_S = 15.0
 AT_THE_LOCK_S, AT_THE_GATE_S = 0.001, 0.003
+
+
+class PageLocks(Protocol):
+    """What locks of pages must promise: whoever holds one is alone with the page until they give it back or die."""
+
+    def held(self, paths: Iterable[str]) -> AbstractAsyncContextManager[None]:
+        """Hold the locks of these pages; raises `DocumentBusy` when others kept one for too long."""
+        ...
+
+    def held_if_free(self, paths: Iterable[str]) -> AbstractAsyncContextManager[bool]:
+        """Hold all of these locks if nobody holds any of them; says whether that is so."""
+        ...
 
 
 class Locks:
@@ -84,6 +97,9 @@ class Locks:
             yield True
         finally:
             self._give_back(taken)
+
+    async def close(self) -> None:
+        """Give everything back: nothing is kept between two acts."""
 
     async def _take(self, slot: int, path: str, *, wait: bool) -> int:
         """Return the open file whose lock is ours now; -1 if it is not free and we do not wait."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from mcp_types import TextResourceContents
 from mcp_server.settings import Settings
 from tests.contract.test_server import answers
 from tests.knowledge_bases import write
+from tests.postgres import PostgresServer
 from tests.writers import Refused, Writer, writing
 
 DEPLOY = "guides/deploy.md"
@@ -369,6 +371,28 @@ async def test_the_revision_of_an_answer_is_a_base_whatever_the_answer_was(host:
     answer = await host.merge("guides/onboarding.md", body, base_revision=analysis["revision"])
     assert answer["status"] == "done", answer
     assert file.read_text() == body + "\nAn editor was here.\n"
+
+
+async def test_with_the_state_in_postgresql_a_page_is_merged_moved_and_taken_back_as_well(
+    tmp_path: Path, postgres: PostgresServer, schema: str
+) -> None:
+    shared = Settings(
+        kb=write(tmp_path / "kb", PAGES), state_dir=tmp_path / "s", database_url=postgres.url(), database_schema=schema
+    )
+    elsewhere = replace(shared, state_dir=tmp_path / "other machine")
+    async with writing(shared) as host, writing(elsewhere, host="other") as other:
+        base = await host.revision(DEPLOY)
+        first = await host.merge(DEPLOY, "Ada owns it.", section="See also", base_revision=base)
+        second = await other.merge(
+            DEPLOY, "| limit | value |\n|---|---|\n| retries | 4 |", section="Limits", base_revision=base
+        )
+        assert (first["status"], second["status"]) == ("done", "done")
+        await host.call("kb_move", path=DEPLOY, to="moved.md")
+        back = await other.call("kb_revert", path="moved.md", revision=second["revision"])
+        assert (back["status"], back["path"]) == ("done", DEPLOY)
+        assert "Ada owns it." in host.text(DEPLOY)
+        assert "| retries | 4 |" in host.text(DEPLOY)
+        assert len((await other.call("kb_history", path=DEPLOY))["revisions"]) >= 3
 
 
 async def test_a_page_that_is_not_utf8_is_left_alone(host: Writer) -> None:
