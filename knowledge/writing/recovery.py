@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -16,10 +17,17 @@ from typing import Final
 
 import anyio.to_thread
 
-from knowledge.errors import KeepsChanging, KnowledgeError, UnknownIntent, UnwritableDocument
+from knowledge.errors import (
+    InvalidPath,
+    KeepsChanging,
+    KnowledgeError,
+    UnknownIntent,
+    UnreadableDocument,
+    UnwritableDocument,
+)
 from knowledge.ledger.ports import Entry, FileChange, Intent, Ledger
 from knowledge.vault import revision_of
-from knowledge.writing.files import Change, Files, Found
+from knowledge.writing.files import ABSENT, Change, Files, Found
 from knowledge.writing.locks import PageLocks
 
 Rejoin = Callable[[bytes, bytes, bytes], bytes]
@@ -143,18 +151,26 @@ class Recovery:
             await self._ledger.drop(intent.id)
         for change in intent.entry.changes:
             if change.staged:
-                await anyio.to_thread.run_sync(self._files.discard, change.path, change.staged)
+                with suppress(InvalidPath):  # somebody has put something else there since
+                    await anyio.to_thread.run_sync(self._files.discard, change.path, change.staged)
 
     async def _remains(self, change: FileChange) -> _Remains:
         before, after = [
             None if revision is None else await self._ledger.content(change.path, revision)
             for revision in (change.before, change.after)
         ]
-        page = await anyio.to_thread.run_sync(self._files.look, change.path)
-        beside = None
-        if change.staged:
-            beside = await anyio.to_thread.run_sync(self._files.beside, change.path, change.staged)
+        page, beside = await anyio.to_thread.run_sync(self._left, change)
         return _Remains(change, before, after, page, beside)
+
+    def _left(self, change: FileChange) -> tuple[Found, bytes | None]:
+        """Return the page and what lies beside it; nothing where somebody has put a folder or a link that leaves since."""
+        try:
+            page = self._files.look(change.path)
+            return page, self._files.beside(change.path, change.staged) if change.staged else None
+        except (InvalidPath, UnreadableDocument, UnwritableDocument) as error:
+            if isinstance(error.__cause__, OSError):
+                raise  # a matter of the disk: it may be better later
+            return ABSENT, None
 
     async def _keep_saves(self, remains: Sequence[_Remains]) -> None:
         for one in remains:
