@@ -106,7 +106,7 @@ class Check:
             yield broken(record, "cannot be read: edited")
         elif said - record.seq != self._shift:
             # What follows a record that was put in or taken out is displaced by as much: that is told once.
-            self._shift, self._digest = said - record.seq, None
+            self._shift = said - record.seq
             if self._shift:
                 yield broken(record, f"holds what was recorded as {said}: reordered, inserted or renumbered")
         elif self._digest is not None and digest_of(self._digest, record.body) != record.digest:
