@@ -202,9 +202,16 @@ class Acts:
         at = self._now()
         entry = _entry(act, work, changes, at)
         begun = _Begun(act, work, Intent(self._new_id(), at, entry), {change.path: change.raw for change in changes})
+        await self._begin_history(changes)
         states = {raw for change in changes for raw in (change.seen.raw, change.raw) if raw is not None}
         await self._ledger.intend(begun.intent, list(states))
         return await self._carry_out(begun, afterwards.enter_context(self._files.begin(changes)))
+
+    async def _begin_history(self, changes: Sequence[Change]) -> None:
+        """Let the history of a page that is written for the first time begin with what it was, so that one finds back to it."""
+        for change in changes:
+            if change.seen.raw is not None and not await self._ledger.history(change.path, limit=1):
+                await self._ledger.keep(change.path, change.seen.raw, how="outside", at=self._now())
 
     async def _noted(self, act: Act[T], work: Work[T], seen: Mapping[str, Found]) -> Done[T]:
         """Put on record what an act found that writes nothing: contradictions, or support for what the pages say."""

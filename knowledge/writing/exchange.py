@@ -109,7 +109,7 @@ class Folder:
             return True
         return bool(status.st_mode & 0o222) and os.access(self._named(name), os.W_OK, dir_fd=self._descriptor)
 
-    def stage(self, name: str, raw: bytes, like: int | None) -> None:
+    def stage(self, name: str, raw: bytes, like: int | None) -> os.stat_result:
         """Put a new file there, on the disk when this returns; owner, permissions and attributes are those of `like`."""
         self._step("create")
         old = None if like is None else os.fstat(like)
@@ -121,9 +121,11 @@ class Folder:
                 _dress(file, like, old)
             self._step("fsync")
             os.fsync(file)
+            status = os.fstat(file)
         finally:
             os.close(file)
         self._step("written")
+        return status
 
     def exchange(self, staged: str, name: str) -> None:
         """Let the two files change places in one moment; both exist before and after.

@@ -84,7 +84,7 @@ class Displaced:
     def __init__(self, path: str, descriptor: int, found: Found) -> None:
         self.path, self.revision = path, found.revision
         self._descriptor = descriptor
-        self._touched = _touched(os.fstat(descriptor))
+        self._touched = _touched(found.status) if found.status else (-1, -1)
 
     def written(self, *, thoroughly: bool = False) -> bytes | None:
         """Return what it holds now if somebody has written to it since; the next call says None unless they did so again.
@@ -233,17 +233,28 @@ class _Place:
     def __init__(self, change: Change, folder: Folder, name: str) -> None:
         self.change, self.folder, self.name = change, folder, name
         self.displaced: Displaced | None = None
+        self._staged: os.stat_result | None = None
 
     def stage(self, like: int | None) -> None:
         if self.change.raw is not None:
-            self.folder.stage(self.change.staged, self.change.raw, like)
+            self._staged = self.folder.stage(self.change.staged, self.change.raw, like)
+
+    def read_back(self) -> None:
+        """Return if the page holds what it was given, or what somebody has saved since; that is looked at by who meets it."""
+        found = _found(self.folder, self.name, self.change.path)
+        if found.raw != self.change.raw and self._is_as_staged(found):
+            raise OSError(errno.EIO, "what is read is not what was written")
+
+    def _is_as_staged(self, found: Found) -> bool:
+        """Return whether this is the very file that we staged, and nobody has written to it."""
+        return found.status is not None and self._staged is not None and _is_untouched(found.status, self._staged)
 
     def unchanged(self) -> bool:
         """Whether the page still looks as it was seen."""
         status, seen = self.folder.status(self.name), self.change.seen.status
         if status is None or seen is None:
             return status is seen
-        return _touched(status) == _touched(seen) and status.st_ino == seen.st_ino
+        return _is_untouched(status, seen)
 
     def put(self) -> None:
         """Let the page become what it is to be; what was there is at the staged name afterwards."""
@@ -285,19 +296,19 @@ class _Place:
             return self.folder.status(self.change.staged) is None
         if self.change.raw is None:
             return self.folder.status(self.change.staged) is not None
-        return self._beside() != self.change.raw
+        return self._beside().raw != self.change.raw
 
     def _exchange_back(self) -> list[Save]:
         saves: list[Save] = []
         ours = self.change.raw
         for _ in range(MOST_TAKING_BACK):
-            beside = self._beside()
+            beside = self._beside().raw
             try:
                 self.folder.exchange(self.change.staged, self.name)
             except FileNotFoundError:
                 return [*saves, *self._saved(beside)]  # somebody removed the page: that stands, what they saw is kept
             displaced = self._beside()
-            if displaced == ours:
+            if displaced.raw == ours or self._is_as_staged(displaced):
                 return saves
             # A newer save than the one that we have just put there: it is the newer one that has to lie there.
             saves += self._saved(beside)
@@ -309,28 +320,29 @@ class _Place:
             self.folder.publish(self.name, self.change.staged)
         except FileNotFoundError:
             return []
-        if self._beside() == self.change.raw:
+        displaced = self._beside()
+        if displaced.raw == self.change.raw or self._is_as_staged(displaced):
             return []
         return self._return()
 
     def _return(self) -> list[Save]:
-        beside = self._beside()
+        beside = self._beside().raw
         try:
             self.folder.publish(self.change.staged, self.name)
         except FileExistsError:
             return self._saved(beside)
         return []
 
-    def _beside(self) -> bytes | None:
-        """Return what the file beside the page holds; None if it is none: a folder or a link that somebody put there."""
+    def _beside(self) -> Found:
+        """Return what is beside the page; nothing if it is no file: a folder or a link that somebody put there."""
         try:
-            return _found(self.folder, self.change.staged, self.change.path).raw
+            return _found(self.folder, self.change.staged, self.change.path)
         except (UnwritableDocument, UnreadableDocument):
-            return None
+            return ABSENT
         except OSError as error:
             if error.errno not in {errno.ELOOP, errno.EMLINK}:
                 raise
-            return None
+            return ABSENT
 
     def _saved(self, raw: bytes | None) -> list[Save]:
         return [] if raw is None or raw in (self.change.seen.raw, self.change.raw) else [Save(self.change.path, raw)]
@@ -434,14 +446,7 @@ class Swap:
                 if identity not in synced:
                     place.folder.sync()
                     synced.add(identity)
-
-    def holds(self) -> Sequence[str]:
-        """Return the paths that do not hold what they were given, because somebody has saved them since, or a disk lies."""
-        return [
-            place.change.path
-            for place in self._done
-            if _found(place.folder, place.name, place.change.path).raw != place.change.raw
-        ]
+                place.read_back()
 
     def undo(self) -> list[Save]:
         """Take everything back; return saves of others that lie nowhere any more."""
@@ -548,6 +553,10 @@ def _read(file: int, path: str) -> Found:
         raise UnwritableDocument(path, f"{kind} lies there", "name another path, or move that away")
     raw, status = read_steadily(file, path)
     return Found(raw, revision_of(raw), status)
+
+
+def _is_untouched(status: os.stat_result, before: os.stat_result) -> bool:
+    return _touched(status) == _touched(before) and status.st_ino == before.st_ino
 
 
 def _touched(status: os.stat_result) -> tuple[int, int]:

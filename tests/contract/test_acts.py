@@ -34,12 +34,13 @@ PAGE = "guides/a.md"
 TEXT = b"# A\n\nOne.\n\nTwo.\n"
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.external)])
+async def world(request: pytest.FixtureRequest, tmp_path: Path, schema: str) -> AsyncIterator[World]:
     if request.param == "memory":
         yield World(tmp_path, MemoryLedger(lambda _topic, _paths: None))
         return
-    store = await open_shared(str(tmp_path), "state")
+    where = request.getfixturevalue("postgres").url() if request.param == "postgres" else str(tmp_path)
+    store = await open_shared(where, schema)
     yield World(tmp_path, store.ledger)
     await store.close()
 
@@ -280,6 +281,23 @@ async def test_a_fault_in_the_middle_of_a_large_file_leaves_nothing(world: World
     with pytest.raises(UnwritableDocument, match="disk is full"):
         await world.acts.run(setting({PAGE: b"x" * 5_000_000}))
     assert world.pages() == {}
+
+
+async def test_a_disk_that_gives_back_other_bytes_than_it_was_given_is_noticed(world: World) -> None:
+    """Design, section 5: the file is read back and equals the plan."""
+
+    def lie() -> None:
+        file = world.root / PAGE
+        status = file.stat()
+        file.write_bytes(b"?" * status.st_size)
+        os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    world.put(PAGE, TEXT)
+    world.steps.at("folder synced", lie)
+    with pytest.raises(UnwritableDocument, match="disk reports an error"):
+        await world.acts.run(appending(PAGE, b"Three."))
+    assert world.read(PAGE) == TEXT
+    assert await world.ledger.records() == []
 
 
 async def test_what_cannot_be_taken_back_is_mended_by_the_next_who_comes(world: World) -> None:

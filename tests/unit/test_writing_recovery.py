@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -224,13 +225,34 @@ async def test_recovering_again_changes_nothing(world: World) -> None:
 async def test_one_act_that_cannot_be_ended_does_not_keep_others_from_it(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (world.root / "a.md").mkdir()
-    world.put("b.md", AFTER)
+    for name in (PAGE, "b.md"):
+        world.put(name, AFTER)
     await begin(world, (PAGE, BEFORE, AFTER, STAGED), id_="1")
     await begin(world, ("b.md", BEFORE, AFTER, ""), id_="2")
+    world.steps.fail("read", errno.EIO)
     assert await world.acts.recovery.finish_all() == 1
     assert [intent.id for intent in await world.ledger.intents()] == ["1"]
     assert "cannot finish or drop" in caplog.text
+    assert await world.acts.recovery.finish_all() == 1
+
+
+async def test_what_somebody_put_in_the_place_of_a_page_does_not_keep_an_act_open_for_ever(world: World) -> None:
+    world.put("moved.md", BEFORE)
+    world.put(STAGED, BEFORE)
+    (world.root / "index.md").mkdir()
+    await begin(world, *MOVE)
+    await world.acts.recovery.finish_all()
+    assert world.pages() == {"moved.md": BEFORE}
+    assert await world.ledger.intents() == []
+
+
+async def test_an_act_that_came_through_a_link_is_ended_by_who_writes_the_page_itself(world: World) -> None:
+    world.put(PAGE, AFTER)
+    (world.root / "link.md").symlink_to(PAGE)
+    await begin(world, ("link.md", BEFORE, AFTER, STAGED))
+    await world.acts.run(appending(PAGE, b"Four."))
+    assert await world.ledger.intents() == []
+    assert world.read(PAGE) == AFTER + b"Four.\n"
 
 
 async def test_files_that_belong_to_no_act_are_removed_once_old_and_what_nobody_knows_is_kept(world: World) -> None:
