@@ -5,7 +5,7 @@ Strict: a page that only speaks of the same thing, says part of it, or says othe
 
 from __future__ import annotations
 
-from knowledge.merge.contradiction import contradictions
+from knowledge.merge.contradiction import compare
 from knowledge.merge.cut import cut, units
 from knowledge.merge.model import Cut
 from knowledge.merge.statements import Statement, alike, language_of, statements
@@ -21,14 +21,15 @@ def says(page: Cut, statement: str) -> bool:
     wanted = [unit for unit in units(asked) if unit.kind not in ("heading", "front")]
     if not wanted:
         return False
-    there = units(page)
     language = language_of(page.text)
-    said = statements([unit for unit in there if unit.kind != "front"], language)
-    return all(_found(one, said) for one in statements(wanted, language)) and not contradictions(there, wanted)
+    said = statements([unit for unit in units(page) if unit.kind != "front"], language)
+    return all(_is_said(one, said) for one in statements(wanted, language))
 
 
-def _found(new: Statement, said: list[Statement]) -> bool:
-    if any(one.folded == new.folded for one in said):
-        return True
-    near = sorted((one for one in said if one.about & new.about), key=lambda one: -alike(one, new))
-    return any(says_it(one, new) for one in near[:COMPARED])
+def _is_said(new: Statement, said: list[Statement]) -> bool:
+    """Return whether one of these says `new`, and none that is about the same says otherwise."""
+    equal = [one for one in said if one.folded == new.folded]
+    near = sorted((one for one in said if one.about & new.about), key=lambda one: -alike(one, new))[:COMPARED]
+    if not equal and not any(says_it(one, new) for one in near):
+        return False
+    return not any(compare(one.reads, new.reads).relation == "contradict" for one in near)

@@ -160,7 +160,5 @@ def _key(date: str) -> tuple[int, int, int] | None:
     if found := re.search(r"(\d{1,2})\.(\d{1,2})\.(\d{4})", date):
         return int(found[3]), int(found[2]), int(found[1])
     day, year = re.search(r"\b(\d{1,2})(?=\D|$)", date), re.search(r"\d{4}", date)
-    month = next(
-        (at for at, name in enumerate(_MONTHS.split("|"), 1) if re.search(rf"\b(?:{name})", date, re.IGNORECASE)), 0
-    )
+    month = next((at for at, name in enumerate(_MONTH_NAMES, 1) if re.search(rf"\b(?:{name})", date, re.IGNORECASE)), 0)
     return (int(year[0]), month, int(day[1])) if day and year and month else None

@@ -188,6 +188,7 @@ class _Weighing:
         self.incoming: tuple[Unit, ...] = ()
         self.hint = ""
         self.rows: tuple[Row, ...] = ()
+        self.seen: set[tuple[str, bytes, tuple[str, ...]]] = set()
         self._keys_of: dict[tuple[str, ...], set[str]] | None = None
 
     # The whole
@@ -251,7 +252,7 @@ class _Weighing:
             return
         for number in numbers:
             unit = self.incoming[number]
-            if unit.kind == "heading":
+            if unit.kind == "heading" or self._came_before(unit):
                 continue
             if unit.kind == "front":
                 self._weigh_key(unit)
@@ -261,6 +262,13 @@ class _Weighing:
                 self._weigh_prose(number, unit)
             else:
                 self._weigh_block(number, unit)
+
+    def _came_before(self, unit: Unit) -> bool:
+        """Return whether the same stands above it in the content, under the same heading."""
+        name = (_sort(unit), unit_digest(_bare(unit)), unit.section)
+        before = name in self.seen
+        self.seen.add(name)
+        return before
 
     # What may be compared with what
 
@@ -427,7 +435,10 @@ class _Weighing:
 
     def _may_replace(self, number: int, there: int) -> bool:
         """Return whether a new unit weighs enough for the place of this one, which nothing else of the content repeats."""
-        if self.ground.units[there].kind not in ("paragraph", "item") or there in self.replaced_units:
+        old, new = self.ground.units[there], self.incoming[number]
+        if old.kind not in ("paragraph", "item") or there in self.replaced_units:
+            return False
+        if old.kind == "paragraph" and [piece.kind for piece in cut(bare_text(new)).pieces] != ["paragraph"]:
             return False
         if self.confirmed_by.get(there, set()) - {number}:
             return False
