@@ -55,6 +55,21 @@ def unpack(packed: bytes) -> bytes:
     return zlib.decompress(packed)
 
 
+def unpacked_content(digest: bytes, packed: bytes) -> bytes:
+    """Return the bytes that were kept under that digest.
+
+    Raises:
+        ValueError: these are others: somebody edited them, or a disk did.
+    """
+    try:
+        raw = unpack(packed)
+    except zlib.error:
+        raw = None
+    if raw is None or content_digest(raw) != digest:
+        raise ValueError(f"the bytes of revision {revision_of(digest)} are not those that were kept")
+    return raw
+
+
 def packed_origins(origins: Sequence[Origin]) -> bytes:
     """Return the origins of a page's units as one blob."""
     return pack(_text(_origins_form(origins)))

@@ -157,6 +157,9 @@ class Ledger(Protocol):
         """Return the bytes of that state of the page, or None if it never was one, or is not kept any more.
 
         A page that was moved has been what it was at its former paths, until then.
+
+        Raises:
+            CorruptDatabase: the bytes are there and are others than were kept.
         """
         ...
 

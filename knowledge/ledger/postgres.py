@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio.to_thread
 
+from knowledge.errors import CorruptDatabase
 from knowledge.ledger.acts import (
     history_line,
     moves,
@@ -31,7 +32,7 @@ from knowledge.ledger.forms import (
     packed_intent,
     packed_origins,
     revision_of,
-    unpack,
+    unpacked_content,
     unpacked_intent,
     unpacked_origins,
 )
@@ -113,7 +114,7 @@ WITH RECURSIVE name (path_key, below, until) AS (
 )
 """
 _STATE_NOW = f"""{_NAMES}
-SELECT c.packed FROM name
+SELECT c.digest, c.packed FROM name
 JOIN forge.page_state AS s ON s.path_key = name.path_key AND s.since_at <= name.until
 JOIN forge.content AS c ON c.digest = s.digest
 WHERE s.digest BETWEEN %(low)s AND %(high)s ORDER BY name.below DESC, s.seen_at DESC LIMIT 1
@@ -171,7 +172,10 @@ class PostgresLedger:
             return None
         low, high = between
         rows = await self._tables.read(_STATE_NOW, {**_named(path), "low": low, "high": high})
-        return await anyio.to_thread.run_sync(unpack, rows[0][0]) if rows else None
+        try:
+            return await anyio.to_thread.run_sync(unpacked_content, *rows[0]) if rows else None
+        except ValueError as error:
+            raise CorruptDatabase(self._tables.place, str(error)) from error
 
     async def recent(self, path: str, *, limit: int) -> Sequence[Kept]:
         """Return the states of the page's history, newest first, each once."""

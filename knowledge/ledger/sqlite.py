@@ -34,7 +34,7 @@ from knowledge.ledger.forms import (
     packed_intent,
     packed_origins,
     revision_of,
-    unpack,
+    unpacked_content,
     unpacked_intent,
     unpacked_origins,
 )
@@ -54,7 +54,7 @@ ON CONFLICT (path, digest) DO UPDATE SET
 """
 _KEPT = "SELECT 1 FROM content WHERE digest = ?"
 _CONTENT = """
-SELECT packed FROM page_state JOIN content USING (digest)
+SELECT digest, packed FROM page_state JOIN content USING (digest)
 WHERE path = ? AND digest BETWEEN ? AND ? AND since_us <= ? ORDER BY at_us DESC LIMIT 1
 """
 # A page is followed to where it lay before a move, from before all lines of that act: it may itself say that there is
@@ -133,15 +133,17 @@ class SqliteLedger:
         return None if between is None else await _aside(partial(self._content, path, between))
 
     def _content(self, path: str, between: tuple[bytes, bytes]) -> bytes | None:
-        def work(c: apsw.Connection) -> bytes | None:
-            for name in _names(c, path):
-                rows: Any = c.execute(_CONTENT, (name.path, *between, name.until_us)).fetchall()
-                if rows:
-                    return bytes(rows[0][0])
-            return None
+        def work(c: apsw.Connection) -> list[tuple[bytes, bytes]]:
+            found = (c.execute(_CONTENT, (name.path, *between, name.until_us)).fetchall() for name in _names(c, path))
+            rows: Any = next((rows for rows in found if rows), [])
+            return list(rows)
 
-        packed = self._database.read(work)
-        return None if packed is None else unpack(packed)
+        for digest, packed in self._database.read(work):
+            try:
+                return unpacked_content(digest, packed)
+            except ValueError as error:
+                raise CorruptDatabase(str(self._database.path), str(error)) from error
+        return None
 
     async def recent(self, path: str, *, limit: int) -> Sequence[Kept]:
         """Return the states of the page's history, newest first, each once."""

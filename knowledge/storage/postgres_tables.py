@@ -20,6 +20,11 @@ class Tables:
         self._pool, self._schema, self._known = pool, schema, known
 
     @property
+    def place(self) -> str:
+        """Return where the tables are, for a person."""
+        return self._pool.server.place
+
+    @property
     def schema(self) -> str:
         """Return the schema's name, which is also that of the channel of its change events."""
         return self._schema.name

@@ -318,6 +318,19 @@ async def test_a_hopeless_chain_is_told_in_a_bounded_list(where: str, schema: st
     assert (found.records, len(found.broken), found.others) == (130, 100, 30)
 
 
+@pytest.mark.parametrize("packed", ["x'00'", "(SELECT packed FROM {s}.content ORDER BY size LIMIT 1)"])
+async def test_bytes_that_are_not_those_that_were_kept_are_never_handed_out(
+    where: str, schema: str, store: StateStore, packed: str
+) -> None:
+    """A merge against a wrong base would write what nobody meant."""
+    for raw in (b"one", b"twenty-two"):
+        await store.ledger.keep("a.md", raw, how="outside", at=NOW)
+    by_hand(where, schema, f"UPDATE {{s}}.content SET packed = {packed} WHERE size > 5")  # noqa: S608 - two constants
+    assert await store.ledger.content("a.md", revision(b"one")) == b"one"
+    with pytest.raises(CorruptDatabase, match=revision(b"twenty-two")):
+        await store.ledger.content("a.md", revision(b"twenty-two"))
+
+
 @pytest.mark.parametrize("harm", ["end deleted", "added behind"])
 async def test_on_a_chain_without_a_sound_end_nothing_is_recorded_in_any_place(
     where: str, schema: str, store: StateStore, harm: str
