@@ -83,19 +83,30 @@ def _lines(text: str) -> list[str]:
 
 
 def _unaccounted(sequences: Sequences) -> tuple[set[str], set[str]]:
-    base, ours, theirs = list(sequences.base), list(sequences.ours), list(sequences.theirs)
-    joined: list[Node] = []
-    # Lines that were put together from both sides are on neither; what they come from is left out with them.
+    base: list[Node | None] = list(sequences.base)
+    ours: list[Node | None] = list(sequences.ours)
+    theirs: list[Node | None] = list(sequences.theirs)
+    joined: list[Node | None] = []
     for kept in sequences.kept:
-        if _is_composed(sequences, kept):
-            at = sequences.from_ours.get(kept.ours, -1)
-            ours[kept.ours] = theirs[kept.theirs] = _NOTHING
+        at = sequences.from_ours.get(kept.ours, -1)
+        # Lines that were put together from both sides are on neither; what they come from is left out with them.
+        if _is_composed(sequences, kept) or _is_untouched(sequences, kept, at):
+            ours[kept.ours] = theirs[kept.theirs] = None
             if at >= 0:
-                base[at] = _NOTHING
+                base[at] = None
         else:
             joined.append(kept.node)
     tally = _Tally(_counted(base), _counted(ours), _counted(theirs), _counted(joined), _shown(sequences.clashes))
     return _out_of_bounds(tally)
+
+
+def _is_untouched(sequences: Sequences, kept: Kept, at: int) -> bool:
+    """Return whether neither side changed it, so that it counts the same everywhere."""
+    return (
+        at >= 0
+        and kept.theirs == sequences.to_theirs[at] >= 0
+        and kept.node.text == sequences.base[at].text == sequences.theirs[kept.theirs].text
+    )
 
 
 def _nearly(sequences: Sequences) -> tuple[set[str], set[str]]:
@@ -129,8 +140,8 @@ def _near(lines: Iterable[str], others: Iterable[str]) -> set[str]:
     return near
 
 
-def _counted(nodes: Iterable[Node]) -> Counter[str]:
-    return _lines_of(node.text for node in nodes)
+def _counted(nodes: Iterable[Node | None]) -> Counter[str]:
+    return _lines_of(node.text for node in nodes if node)
 
 
 def _shown(clashes: Iterable[Clash]) -> Counter[str]:
@@ -191,9 +202,6 @@ def _with_again(sequences: Sequences, lost: set[str]) -> bool:
         sequences.clashes.append(_clash(sequences, kept, mine))
         sequences.kept[sequences.kept.index(kept)] = kept._replace(node=mine)
     return bool(gone or edited)
-
-
-_NOTHING = Node("nothing", "", None, "")
 
 
 def is_accounted(base: str, ours: str, theirs: str, joined: str, clashes: Sequence[Clash]) -> bool:

@@ -49,6 +49,112 @@ def cut(text: str) -> Cut:
     return _cut_once(text) if len(text) <= REMEMBERED_CHARACTERS else _cut(text)
 
 
+def recut(known: Cut, text: str) -> Cut:
+    """Return `cut(text)`, looking only at what lies between the headings around what differs from `known`.
+
+    A heading with `#` ends whatever was open before it, so nothing before it matters to what follows.
+    """
+    # An Obsidian comment ends where its end comes, however far that is.
+    if "%%" in text or not known.pieces:
+        return cut(text)
+    before, start = _same_head(known.pieces, text)
+    after, end = _same_tail(known.pieces, text, before, start)
+    head, tail = known.pieces[:before], known.pieces[after:]
+    # A front matter may be closed only now, however far down.
+    if text.removeprefix(BOM).startswith(("---", "+++")) and (not head or head[0].kind != "front"):
+        return cut(text)
+    lines = split_lines(text[start:end] + (tail[0].text if tail else ""))
+    seen = [bare(line) for line in lines]
+    if seen and not before:
+        seen[0] = seen[0].removeprefix(BOM)
+    offset = head[-1].line - 1 + len(split_lines(head[-1].text)) if head else 0
+    body = [
+        piece._replace(line=piece.line + offset) if offset else piece
+        for piece in _body(lines, seen, 0, _open_headings(head))
+    ]
+    if tail:
+        last = body.pop()
+        if (last.kind, last.text) != ("heading", tail[0].text):
+            return cut(text)
+        tail = _shifted(
+            tail, last.line - tail[0].line, _open_headings([*head, *body]), _open_headings(known.pieces[:after])
+        )
+    return Cut(text, (*head, *body, *tail))
+
+
+def _same_head(pieces: Sequence[Piece], text: str) -> tuple[int, int]:
+    """Return how many pieces `text` begins with, up to a heading or the end of the front matter, and how many characters."""
+    at, found = 0, (0, 0)
+    for number, piece in enumerate(pieces):
+        if not text.startswith(piece.text, at) or piece.text[-1] not in "\r\n":
+            break
+        if _is_marked(piece):
+            found = number, at
+        at += len(piece.text)
+        if piece.kind == "front" and not (piece.text[-1] == "\r" and text.startswith("\n", at)):
+            found = number + 1, at
+    return found
+
+
+def _same_tail(pieces: Sequence[Piece], text: str, before: int, start: int) -> tuple[int, int]:
+    """Return the number of the first piece, a heading, from which on `text` ends with the same pieces, and where it begins."""
+    at, found = len(text), (len(pieces), len(text))
+    for number in range(len(pieces) - 1, before - 1, -1):
+        piece = pieces[number]
+        if not text.endswith(piece.text, start, at):
+            break
+        at -= len(piece.text)
+        if _is_marked(piece) and (not at or text[at - 1] in "\r\n"):
+            found = number, at
+    return found
+
+
+def _is_marked(piece: Piece) -> bool:
+    return piece.kind == "heading" and piece.text.lstrip(" \t").startswith("#")
+
+
+def level_of(heading: Piece) -> int:
+    """Return the level of a piece that is a heading."""
+    text = heading.text.removeprefix(BOM).lstrip(" \t")
+    if text.startswith("#"):
+        return len(text) - len(text.lstrip("#"))
+    return 1 if split_lines(text)[-1].lstrip(" \t").startswith("=") else 2
+
+
+def _open_headings(pieces: Sequence[Piece]) -> list[tuple[int, tuple[str, ...]]]:
+    """Return the headings under which what follows these pieces lies, each with its level, outermost first."""
+    above: list[tuple[int, tuple[str, ...]]] = []
+    for piece in pieces:
+        if piece.kind == "heading":
+            level = level_of(piece)
+            while above and above[-1][0] >= level:
+                above.pop()
+            above.append((level, piece.section))
+    return above
+
+
+def _shifted(
+    tail: Sequence[Piece],
+    lines: int,
+    above: list[tuple[int, tuple[str, ...]]],
+    before: list[tuple[int, tuple[str, ...]]],
+) -> tuple[Piece, ...]:
+    """Return the pieces so many lines further down, under the headings `above` instead of those `before`."""
+    if above == before:
+        return tuple(Piece(p.kind, p.text, p.line + lines, p.section) for p in tail) if lines else tuple(tail)
+    found: list[Piece] = []
+    section: tuple[str, ...] = ()
+    for piece in tail:
+        if piece.kind == "heading":
+            level = level_of(piece)
+            while above and above[-1][0] >= level:
+                above.pop()
+            section = (*(above[-1][1] if above else ()), piece.section[-1])
+            above.append((level, section))
+        found.append(Piece(piece.kind, piece.text, piece.line + lines, section))
+    return tuple(found)
+
+
 @lru_cache(maxsize=REMEMBERED)
 def _cut_once(text: str) -> Cut:
     return _cut(text)
@@ -94,10 +200,12 @@ def _pieces(lines: Sequence[str], seen: Sequence[str]) -> Iterator[Piece]:
     yield from _body(lines, seen, body)
 
 
-def _body(lines: Sequence[str], seen: Sequence[str], first: int) -> Iterator[Piece]:
+def _body(
+    lines: Sequence[str], seen: Sequence[str], first: int, above: list[tuple[int, tuple[str, ...]]] | None = None
+) -> Iterator[Piece]:
     at = first
-    section: tuple[str, ...] = ()
-    above: list[tuple[int, tuple[str, ...]]] = []
+    above = above or []
+    section = above[-1][1] if above else ()
     for block in scan(seen, first).blocks:
         if block.start > at:
             yield Piece("blank", "".join(lines[at : block.start]), at + 1, section)

@@ -39,11 +39,18 @@ class Part(NamedTuple):
 
 def matches(base: Sequence[Hashable], side: Sequence[Hashable]) -> list[tuple[int, int]]:
     """Return pairs of indexes of equal elements, increasing on both sides."""
+    same = 0
+    for one, other in zip(base, side, strict=False):
+        if one != other:
+            break
+        same += 1
+    found = [(at, at) for at in range(same)]
+    if same == len(base) or same == len(side):
+        return found
     ids: dict[Hashable, int] = {}
-    a = [ids.setdefault(key, len(ids)) for key in base]
-    b = [ids.setdefault(key, len(ids)) for key in side]
-    found: list[tuple[int, int]] = []
-    work = [Hunk(0, len(a), 0, len(b))]
+    a = [-1] * same + [ids.setdefault(key, len(ids)) for key in base[same:]]
+    b = [-1] * same + [ids.setdefault(key, len(ids)) for key in side[same:]]
+    work = [Hunk(same, len(a), same, len(b))]
     while work:
         low, high, first, last = work.pop()
         while low < high and first < last and a[low] == b[first]:

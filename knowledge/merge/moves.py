@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from knowledge.merge.align import BODY, Likeness, Node, align, likeness
@@ -40,14 +41,15 @@ def _after(
     there = align(base, other, alike)
     for x, y in _elsewhere(base, other, there):
         there[x] = y
+    owner = {y: x for x, y in enumerate(there) if y >= 0}
     done: list[_Run] = []
-    segments: list[tuple[int, int, int]] = []
+    segments: list[_Run] = []
     for run in runs:
-        segment = _segment(run, base, other, there)
+        segment = _segment(run, base, other, there, owner)
         if segment is None:
             continue
         done.append(run)
-        if segment[0] < segment[1]:
+        if segment.start < segment.end:
             segments.append(segment)
     return _moved(base, done), _moved(other, segments)
 
@@ -67,6 +69,7 @@ def _runs(base: Sequence[Node], mover: Sequence[Node], to: Sequence[int]) -> lis
             groups[-1].append((x, y))
         else:
             groups.append([(x, y)])
+    settled = [(y, at) for at, y in enumerate(to) if y >= 0]
     runs: list[tuple[int, _Run]] = []
     for group in groups:
         if not _is_substantial([base[x] for x, _ in group]):
@@ -75,7 +78,8 @@ def _runs(base: Sequence[Node], mover: Sequence[Node], to: Sequence[int]) -> lis
         level = base[start].level
         while level < BODY and end < len(base) and to[end] < 0 and base[end].level > level:
             end += 1
-        before = next((at for at, y in enumerate(to) if y > group[-1][1]), len(base))
+        following = bisect_right(settled, (group[-1][1], len(base)))
+        before = settled[following][1] if following < len(settled) else len(base)
         runs.append((group[0][1], _Run(start, end, before)))
     return [run for _, run in sorted(runs)]
 
@@ -102,34 +106,38 @@ def _is_substantial(nodes: Sequence[Node]) -> bool:
 
 
 def _segment(
-    run: _Run, base: Sequence[Node], other: Sequence[Node], there: Sequence[int]
-) -> tuple[int, int, int] | None:
-    """Return which part of `other` is that run with what was added to it, and before what it goes; None if it is not one part."""
+    run: _Run, base: Sequence[Node], other: Sequence[Node], there: Sequence[int], owner: Mapping[int, int]
+) -> _Run | None:
+    """Return which part of `other` is that run with what was added to it, and before what it goes; None if it is not one part.
+
+    `there` says where each part of `base` is in `other`, `owner` the same the other way round.
+    """
     places = [there[at] for at in range(run.start, run.end) if there[at] >= 0]
     if not places:
-        return 0, 0, 0
-    own = set(places)
-    foreign = {y for x, y in enumerate(there) if y >= 0 and not run.start <= x < run.end}
+        return _Run(0, 0, 0)
     start, end = places[0], places[-1] + 1
-    if places != sorted(places) or any(at in foreign for at in range(start, end)):
+    if places != sorted(places) or any(
+        at in owner and not run.start <= owner[at] < run.end for at in range(start, end)
+    ):
         return None
     level = min(base[at].level for at in range(run.start, run.end))
-    while level < BODY and end < len(other) and end not in foreign and end not in own and other[end].level > level:
+    while level < BODY and end < len(other) and end not in owner and other[end].level > level:
         end += 1
-    before = next(
-        (there[at] for at in range(run.before, len(base)) if there[at] >= 0 and there[at] not in own), len(other)
-    )
-    return None if start < before < end else (start, end, before)
+    following = (at for at in range(run.before, len(base)) if there[at] >= 0 and not run.start <= at < run.end)
+    before = next((there[at] for at in following), len(other))
+    return None if start < before < end else _Run(start, end, before)
 
 
-def _moved(nodes: Sequence[Node], runs: Sequence[tuple[int, int, int]]) -> list[Node]:
+def _moved(nodes: Sequence[Node], runs: Sequence[_Run]) -> list[Node]:
     """Return the nodes with each run before what it goes before; where new neighbours meet, the gap is open."""
-    away = {at for start, end, _ in runs for at in range(start, end)}
+    away = {at for run in runs for at in range(run.start, run.end)}
+    coming: dict[int, list[_Run]] = {}
+    for run in runs:
+        coming.setdefault(run.before, []).append(run)
     order: list[int] = []
     for at in range(len(nodes) + 1):
-        for start, end, before in runs:
-            if before == at:
-                order += range(start, end)
+        for run in coming.get(at, ()):
+            order += range(run.start, run.end)
         if at < len(nodes) and at not in away:
             order.append(at)
     found: list[Node] = []

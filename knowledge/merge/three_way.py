@@ -14,7 +14,7 @@ from typing import NamedTuple
 from knowledge.merge.account import is_accounted, settled
 from knowledge.merge.align import BODY, Node, likeness
 from knowledge.merge.changes import Change, changes_between
-from knowledge.merge.cut import BOM, bare, blocks_of, cut, item_starts, split_lines
+from knowledge.merge.cut import BOM, bare, blocks_of, cut, item_starts, level_of, recut, split_lines
 from knowledge.merge.front import joined_front
 from knowledge.merge.lines import clean, merge_lines
 from knowledge.merge.lists import joined_list
@@ -61,7 +61,7 @@ def join(base: Cut, current: Cut, incoming: Cut) -> Joined:
         return Joined(incoming.text, changes_between(current, incoming), (), incoming)
     eol = line_end(current.text, base.text, incoming.text)
     b, o, t = _taken_apart(base, eol), _taken_apart(current, eol), _taken_apart(incoming, eol)
-    found = _by_blocks(b, o, t, eol) or _by_lines(base, current, incoming)
+    found = _by_blocks(b, o, t, eol, current) or _by_lines(base, current, incoming)
     if found is None:
         whole = Conflict("", base.text, current.text, incoming.text, 1)
         return Joined(current.text, (), (whole,), current)
@@ -107,16 +107,9 @@ def _nodes(pieces: Sequence[Piece]) -> list[Node]:
             continue
         following = pieces[at + 1] if at < last else None
         gap = None if following is None else following.text if following.kind == "blank" else ""
-        level = _level(piece) if piece.kind == "heading" else BODY
+        level = level_of(piece) if piece.kind == "heading" else BODY
         found.append(Node(piece.kind, piece.text, gap, piece.text, piece.line, piece.section, level))
     return found
-
-
-def _level(piece: Piece) -> int:
-    text = piece.text.lstrip(" \t")
-    if text.startswith("#"):
-        return len(text) - len(text.lstrip("#"))
-    return 1 if split_lines(piece.text)[-1].lstrip(" \t").startswith("=") else 2
 
 
 def line_end(*texts: str) -> str:
@@ -128,7 +121,7 @@ def line_end(*texts: str) -> str:
     return "\n"
 
 
-def _by_blocks(b: _Parts, o: _Parts, t: _Parts, eol: str) -> tuple[Cut, list[Clash]] | None:
+def _by_blocks(b: _Parts, o: _Parts, t: _Parts, eol: str, current: Cut) -> tuple[Cut, list[Clash]] | None:
     """Return the document joined by its blocks and what clashes, None if what came out is not what was planned."""
     was, mine, other = followed(_with_front(b.nodes, o.nodes, t.nodes), o.nodes, t.nodes, _alike)
     sequences = Sequences(was, mine, other, join=joined_block, gap=eol, alike=_alike, rescue=_rescued)
@@ -144,7 +137,7 @@ def _by_blocks(b: _Parts, o: _Parts, t: _Parts, eol: str) -> tuple[Cut, list[Cla
     if (b.closed, b.end) == (o.closed, o.end):
         frame = frame._replace(closed=t.closed, end=t.end)
     for _ in range(3):
-        document = cut(_assembled(frame, parts))
+        document = recut(current, _assembled(frame, parts))
         wrong = _not_as_planned(document, parts)
         if not wrong:
             return document, list(joint.clashes)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge.document import parse
-from knowledge.merge.cut import cut, units
+from knowledge.merge.cut import cut, recut, units
 
 _PARTS = (
     *("# a\n", "## b\r\n", "text\n", "a b\r", "\n", "\r\n", "\r", " \t\n", "- x\n", "  - y\n", "1. z\n", "> q\n"),
@@ -32,7 +32,7 @@ _PARTS = (
 _TEXTS = st.one_of(st.text(), st.lists(st.sampled_from(_PARTS), max_size=14).map("".join))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(_TEXTS, st.sampled_from(["", "---\ntitle: x\n---\n", "\ufeff---\r\n# why\r\nk: [a]\r\n---\r\n"]))
 def test_the_pieces_of_any_text_are_the_text(text: str, head: str) -> None:
     document = cut(head + text)
@@ -62,6 +62,15 @@ def test_sections_are_those_that_reading_shows(text: str) -> None:
     seen = [(h.line, h.path) for h in parse("a.md", text.encode("utf-8", "replace")).headings]
     shown = text.encode("utf-8", "replace").decode()
     assert [(p.line, p.section) for p in cut(shown).pieces if p.kind == "heading"] == seen
+
+
+@settings(max_examples=300, deadline=None)
+@given(_TEXTS, _TEXTS, _TEXTS, _TEXTS, st.sampled_from(["", "---\ntitle: x\n---\n", "\ufeff---\r\nk: v\r\n---\r\n"]))
+def test_cutting_again_gives_what_cutting_gives(first: str, was: str, now: str, last: str, head: str) -> None:
+    for start, end in ((first, last), (first + "\n# A\n", "\n## B\n" + last)):
+        after, other = head + start + now + end, start + now + end
+        assert recut(cut(head + start + was + end), after).pieces == cut(after).pieces
+        assert recut(cut(head + start + was), other).pieces == cut(other).pieces
 
 
 def test_units_are_items_rows_keys_and_blocks() -> None:
