@@ -49,6 +49,7 @@ class Facts:
     search: dict[str, Any] = field(default_factory=dict)
     read: dict[str, Any] = field(default_factory=dict)
     live: dict[str, Any] = field(default_factory=dict)
+    merge: dict[str, Any] = field(default_factory=dict)
     trust: dict[str, Any] = field(default_factory=dict)
 
 
@@ -99,6 +100,8 @@ async def _show(console: Console, kb: Path, state: Path, question: str) -> Facts
     from mcp.client.stdio import stdio_client
     from rich.rule import Rule
 
+    from mcp_server.cli.demo_merge import merge
+
     command = ["-m", "mcp_server", "serve", "--kb", str(kb), "--state-dir", str(state)]
     process = StdioServerParameters(command=sys.executable, args=command, cwd=Path(__file__).parents[2])
     facts = Facts()
@@ -117,6 +120,7 @@ async def _show(console: Console, kb: Path, state: Path, question: str) -> Facts
             if facts.search["hits"]:
                 facts.read = await _read(console, client, facts.search["hits"][0])
             facts.live = await _live(console, client, kb)
+            facts.merge = await merge(console, kb, state)
             facts.trust = await _trust(console, client, kb, state)
     console.print(Rule(style="dim"))
     console.print("Connect a host  [bold]knowledge-forge install claude-desktop --kb YOUR-NOTES[/]")
@@ -128,7 +132,7 @@ async def _show(console: Console, kb: Path, state: Path, question: str) -> Facts
 async def _until_indexed(console: Console, client: Client) -> dict[str, Any]:
     with console.status("indexing"), _timed() as spent, _patiently("did not index the pages"):
         while True:
-            done = (await _call(client, "kb_search", query="anything", limit=1))["indexed"]
+            done = (await call(client, "kb_search", query="anything", limit=1))["indexed"]
             if done["done"] >= done["total"] > 0:
                 break
             await anyio.sleep(0.05)
@@ -145,7 +149,7 @@ async def _map(console: Console, client: Client) -> dict[str, Any]:
     from rich.tree import Tree
 
     view, took = await _timed_call(client, "kb_map", path="", depth=2)
-    _step(console, "Circle 1: the map", "what is here, in one look", "kb_map('', depth=2)", took)
+    step(console, "Circle 1: the map", "what is here, in one look", "kb_map('', depth=2)", took)
     tree = Tree(f"[bold]{escape(view['title'])}[/]", guide_style="dim")
     branches: dict[str, Tree] = {}
     left_out: dict[str, int] = {}
@@ -174,10 +178,10 @@ async def _search(console: Console, client: Client, question: str) -> dict[str, 
     from rich.markup import escape
     from rich.padding import Padding
 
-    await _call(client, "kb_search", query="warm up", limit=1)
+    await call(client, "kb_search", query="warm up", limit=1)
     answer, took = await _timed_call(client, "kb_search", query=question, limit=3)
     shown = f"kb_search({question!r}, limit=3)"
-    _step(console, "Circle 3: the deep dive", "words and meaning together, with a verdict", shown, took)
+    step(console, "Circle 3: the deep dive", "words and meaning together, with a verdict", shown, took)
     for number, hit in enumerate(answer["hits"], 1):
         section = hit["section"].rpartition(" > ")[2]
         under = f" [dim]>[/] {escape(section)}" if section else ""
@@ -196,7 +200,7 @@ async def _read(console: Console, client: Client, hit: dict[str, Any]) -> dict[s
     asked = {"path": hit["path"], **({"section": hit["section"]} if hit["section"] else {})}
     page, took = await _timed_call(client, "kb_read", **asked)
     shown = ", ".join(f"{key}={value!r}" for key, value in asked.items())
-    _step(console, "Circle 2: the territory", "the page as it is on disk", f"kb_read({shown})", took)
+    step(console, "Circle 2: the territory", "the page as it is on disk", f"kb_read({shown})", took)
     beginning = Markdown(_beginning(page["text"]))
     console.print(Panel(beginning, title=f"{page['path']} @ {page['revision']}", border_style="dim"))
     return {**page, "ms": took}
@@ -215,11 +219,11 @@ def _beginning(text: str) -> str:
 
 
 async def _live(console: Console, client: Client, kb: Path) -> dict[str, Any]:
-    _step(console, "Live", f"an editor saves {NEW_PAGE}; nobody tells the server", f"kb_search({NEW_QUESTION!r})", None)
+    step(console, "Live", f"an editor saves {NEW_PAGE}; nobody tells the server", f"kb_search({NEW_QUESTION!r})", None)
     (kb / NEW_PAGE).write_text(NEW_TEXT, encoding="utf-8")
     with _timed() as spent, _patiently("did not find the new page"):
         while True:
-            answer = await _call(client, "kb_search", query=NEW_QUESTION, limit=1)
+            answer = await call(client, "kb_search", query=NEW_QUESTION, limit=1)
             if answer["hits"] and answer["hits"][0]["path"] == NEW_PAGE:
                 break
             await anyio.sleep(0.01)
@@ -236,14 +240,14 @@ async def _trust(console: Console, client: Client, kb: Path, state: Path) -> dic
     from rich.padding import Padding
 
     status, took = await _timed_call(client, "trust_status")
-    _step(console, "Trust", "a host acts as far as a person let it", "trust_status()", took)
+    step(console, "Trust", "a host acts as far as a person let it", "trust_status()", took)
     console.print(
         f" [bold]{escape(status['principal'])}[/] came without a secret: level [bold]{status['level']}[/] of 5, "
         f"and never more than {status['cap']}."
     )
     for tool, needs in status["needs"].items():
         verdict = "[green]allowed[/]" if status["level"] >= needs else "[red]refused[/]"
-        console.print(f"    {tool:<14} needs {needs}  {verdict}")
+        console.print(f"    {tool:<17} needs {needs}  {verdict}")
     why = await _refused(client, kb, state)
     console.print(" Now a person takes it back: [bold]knowledge-forge trust grant unenrolled 0[/]")
     console.print(Padding(f"[red]refused[/]: {escape(why)}", (0, 0, 0, 4)))
@@ -271,11 +275,16 @@ def _text(result: CallToolResult) -> str:
 
 async def _timed_call(client: Client, tool: str, **arguments: Any) -> tuple[dict[str, Any], float]:
     with _timed() as spent:
-        answer = await _call(client, tool, **arguments)
+        answer = await call(client, tool, **arguments)
         return answer, round(spent(), 2)
 
 
-async def _call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
+async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
+    """Return the tool's answer.
+
+    Raises:
+        DemoFailed: it was refused, or went wrong.
+    """
     result = await client.call_tool(tool, arguments)
     content: dict[str, Any] | None = result.structured_content
     if result.is_error or content is None:
@@ -283,12 +292,13 @@ async def _call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     return content
 
 
-def _step(console: Console, title: str, says: str, call: str, took_ms: float | None) -> None:
+def step(console: Console, title: str, says: str, called: str, took_ms: float | None) -> None:
+    """Say what is shown next, and by which call."""
     from rich.markup import escape
 
     timing = f"  [cyan]{took_ms:.1f} ms[/]" if took_ms is not None else ""
     console.print(f"\n[bold cyan]{title}[/]  {escape(says)}")
-    console.print(f" [dim]{escape(call)}[/]{timing}")
+    console.print(f" [dim]{escape(called)}[/]{timing}")
 
 
 @contextmanager
