@@ -470,8 +470,10 @@ class _Weighing:
             self._retain(self.incoming[number], old.unit, "would change again what this call has changed:", new)
             return
         begin = self.ground.span(old.unit)[0]
-        text = self.ground.with_ends(" ".join(new.text.split("\n")) if "\n" not in old.text else new.text)
-        order = self._verdict("update", old.section, self._update_reason(old.unit), old.unit)
+        # Without its full stop the sentence would run into the next one.
+        stop = old.text[-1] if old.text[-1:] in ".!?" and new.text[-1:].isalnum() else ""
+        text = self.ground.with_ends((" ".join(new.text.split("\n")) if "\n" not in old.text else new.text) + stop)
+        order = self._verdict("update", old.section, self._update_reason(old.unit, lost(new, old)), old.unit)
         replaced = Replaced(begin + old.span.start, begin + old.span.end, text)
         unit = self.ground.units[old.unit]
         after = unit._replace(text=unit.text[: old.span.start] + text + unit.text[old.span.end :])
@@ -866,7 +868,8 @@ class _Weighing:
         line = self.ground.units[there].line
         weights = f"{_shown(self.weight)} against {_shown(existing)} of {source}"
         if self._same_voice(there):
-            return f"{self.evidence.source} says otherwise now than in line {line}: {weights}"
+            without = f", without {_quoted(', '.join(gone))}" if gone else ""
+            return f"{self.evidence.source} says otherwise now than in line {line}{without}: {weights}"
         if gone:
             return f"another wording of line {line}, without {_quoted(', '.join(gone))}: {weights}"
         return f"says what line {line} says and more: {weights}"

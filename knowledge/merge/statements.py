@@ -36,9 +36,10 @@ _INNER_ITEM = re.compile(r"\n[ \t]*(?=(?:[-+*]|\d{1,9}[.)])[ \t])")
 _SENTENCE_END = re.compile(r"[.!?][\"')\]*_\u201d\u00bb]*(?=\s)|[\u3002\uff01\uff1f]|(?: {2,}|\\)(?=\n)|\n[ \t]*\n")
 _NO_END = re.compile(
     r"(?:^|[\s(])(?:e\.g|i\.e|cf|vs|etc|no|nos|fig|approx|ca|dr|mr|mrs|ms|st|prof|inc|z\.\s?b|d\.\s?h|u\.\s?a|bzw|nr|abb|vgl|"
-    r"ggf|evtl|max|min|[a-z]|\d{1,2})\.$",
+    r"ggf|evtl|max|min|[a-z])\.$",
     re.IGNORECASE,
 )
+_GERMAN_DAY = re.compile(r"\s+(?:Jan|Feb|M\u00e4r|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)")
 _KEY_LINE = re.compile(r"[ \t]*[*_`]{0,2}[^\W\d_][\w ./()-]{0,60}?[*_`]{0,2}[ \t]*[:=][*_]{0,2}[ \t]+\S")
 _VALUE = re.compile(r"[<>\u2264\u2265~\u00b1+-]?\d[\d.,:/\u2013-]*[^\W\d_%]*%?")
 _TARGET = re.compile(r"\]\(\s*<?([^\s<>()]+)|\[\[([^\[\]|\n]+)|(https?://[^\s<>()\]]+)")
@@ -103,6 +104,8 @@ def _ends(text: str, found: re.Match[str], hidden: Sequence[tuple[int, int, int]
         return True
     following = text[found.end() :].lstrip()[:1]
     if following.islower():
+        return False
+    if text[at] == "." and _GERMAN_DAY.match(text, found.end()) and text[at - 1 : at].isdigit():
         return False
     return text[at] != "." or not _NO_END.search(text, max(0, at - 12), at + 1)
 
