@@ -29,6 +29,8 @@ QUIET_S = 0.02
 """A file that is written in place counts as saved when nobody has touched it for so long."""
 LOOK_AGAIN_S = 0.004
 MOST_TAKING_BACK = 50
+MOST_OPEN = 64
+"""Of an act on more files than this, those that were displaced are not held open: processes may not open so many."""
 NAME_DIGITS = 8
 LOST = "lost-"
 
@@ -151,7 +153,7 @@ class Files:
         """
         with _named_errors(path):
             try:
-                folder, name = self._place(path)
+                folder, name = self.place(path)
             except (FileNotFoundError, NotADirectoryError):
                 self._vault.check()  # a knowledge base that went away must not look like an empty one
                 return ABSENT
@@ -188,7 +190,7 @@ class Files:
         """Return what the staged file beside `path` holds; None if there is none."""
         with _named_errors(path):
             try:
-                folder, _ = self._place(path)
+                folder, _ = self.place(path)
             except (FileNotFoundError, NotADirectoryError):
                 return None
             with folder:
@@ -197,7 +199,7 @@ class Files:
     def discard(self, path: str, staged: str) -> None:
         """Remove the staged file beside `path` if it is there."""
         with _named_errors(path), contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            folder, _ = self._place(path)
+            folder, _ = self.place(path)
             with folder:
                 folder.unlink(staged)
 
@@ -208,7 +210,7 @@ class Files:
             where = os.path.relpath(above, self._vault.root).replace(os.sep, "/").removeprefix(".").removeprefix("/")
             for name in filter(is_temporary, names):
                 owner = next((page for page in names if is_markdown(page) and name_digest(page) in name), None)
-                with contextlib.suppress(OSError), self._folder(where) as folder:
+                with contextlib.suppress(OSError), self.folder(where) as folder:
                     status = folder.status(name)
                     if status is not None and max(status.st_ctime, status.st_mtime) < before:
                         page = f"{where}/{owner or LOST + name.strip('.') + '.md'}".lstrip("/")
@@ -216,15 +218,17 @@ class Files:
 
     def remove_orphan(self, orphan: Orphan) -> None:
         """Remove the file if it is there."""
-        with contextlib.suppress(OSError), self._folder(orphan.folder) as folder:
+        with contextlib.suppress(OSError), self.folder(orphan.folder) as folder:
             folder.unlink(orphan.name)
 
-    def _folder(self, where: str) -> Folder:
-        return Folder.open(str(self._vault.root), _parts(where), self._step)
+    def folder(self, where: str, *, create: bool = False) -> Folder:
+        """Return the directory, open, made if asked."""
+        return Folder.open(str(self._vault.root), _parts(where), self._step, create=create)
 
-    def _place(self, path: str, *, create: bool = False) -> tuple[Folder, str]:
+    def place(self, path: str) -> tuple[Folder, str]:
+        """Return the directory of the page, open, and its name in it."""
         above, _, name = self.real(path).rpartition("/")
-        return Folder.open(str(self._vault.root), _parts(above), self._step, create=create), name
+        return self.folder(above), name
 
 
 class _Place:
@@ -362,6 +366,7 @@ class Swap:
         self._places: list[_Place] = []
         self._done: list[_Place] = []
         self._open = ExitStack()
+        self._folders: dict[str, Folder] = {}
         self._finished = False
 
     def __enter__(self) -> Self:
@@ -390,6 +395,8 @@ class Swap:
                 raise
             if not as_seen:
                 return self.undo()
+            if len(self._places) > MOST_OPEN:
+                place.close_displaced()
         try:
             self._make_sure()
         except BaseException:
@@ -401,8 +408,7 @@ class Swap:
         for change in self._changes:
             with _named_errors(change.path):
                 require_writable(change)
-                folder, name = self._files._place(change.path, create=change.raw is not None)  # noqa: SLF001  one thing in two classes
-                self._open.callback(folder.close)
+                folder, name = self._opened(change)
                 place = _Place(change, folder, name)
                 if not folder.may_write(name):
                     raise UnwritableDocument(
@@ -412,6 +418,14 @@ class Swap:
                 with self._like(change) as like:
                     place.stage(like)
 
+    def _opened(self, change: Change) -> tuple[Folder, str]:
+        """Return the directory of the file and its name in it; files of one directory share it."""
+        above, _, name = self._files.real(change.path).rpartition("/")
+        if above not in self._folders:
+            folder = self._files.folder(above, create=change.raw is not None)
+            self._folders[above] = self._open.enter_context(folder)
+        return self._folders[above], name
+
     @contextlib.contextmanager
     def _like(self, change: Change) -> Iterator[int | None]:
         """Open the file whose permissions the new one takes over."""
@@ -419,7 +433,7 @@ class Swap:
         file = None
         if source is not None and change.raw is not None:
             with contextlib.suppress(OSError, KnowledgeError):
-                folder, name = self._files._place(source)  # noqa: SLF001  one thing in two classes
+                folder, name = self._files.place(source)
                 with folder:
                     file = folder.open_file(name)
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -51,7 +52,8 @@ async def test_what_an_act_says_is_written_and_on_record(world: World) -> None:
     assert world.read(PAGE) == TEXT + b"Three.\n"
     assert done.result == "appended"
     assert done.revisions == {PAGE: revision_of(TEXT + b"Three.\n")}
-    (line,) = await world.ledger.history(PAGE, limit=9)
+    line, begin = await world.ledger.history(PAGE, limit=9)
+    assert (begin.how, begin.revision) == ("outside", revision_of(TEXT))
     assert (line.how, line.before, line.revision) == ("written", revision_of(TEXT), revision_of(TEXT + b"Three.\n"))
     assert (line.lines_added, line.lines_removed, line.seq) == (1, 0, 1)
     assert await world.ledger.content(PAGE, revision_of(TEXT)) == TEXT
@@ -222,7 +224,7 @@ async def test_an_act_whose_check_finds_something_is_taken_back_whole(world: Wor
     assert world.pages() == {PAGE: TEXT, "b.md": b"b\n"}
     assert done.record is not None
     assert '"outcome":"undone"' in done.record.body
-    assert await world.ledger.history(PAGE, limit=9) == []
+    assert [line.how for line in await world.ledger.history(PAGE, limit=9)] == ["outside"]
     assert await world.ledger.intents() == []
 
 
@@ -437,6 +439,7 @@ async def test_a_save_from_a_stale_buffer_gets_what_it_did_not_know_of(world: Wo
         ("written", "restore"),
         ("outside", ""),
         ("written", "kb_merge"),
+        ("outside", ""),
     ]
     assert '"outcome":"restored"' in (await world.ledger.records())[-1].body
 
@@ -520,6 +523,43 @@ async def test_what_was_written_late_is_kept_when_the_server_is_told_to_stop(wor
 def test_joining_for_these_tests_adds_what_was_added() -> None:
     assert rejoin(b"a\nb\n", b"a\nx\nb\n", b"a\nb\nc\n") == b"a\nx\nb\nc\n"
     assert rejoin(b"a\nb\n", b"a2\nb\n", b"a\nb2\n") == b"a2\nb2\n"
+
+
+async def test_an_act_on_very_many_pages_opens_few_files_at_a_time(world: World) -> None:
+    """A page that everybody links to is moved."""
+    pages = {f"{number % 3}/{number}.md": b"see a\n" for number in range(500)}
+    for path, raw in pages.items():
+        world.put(path, raw)
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (450, limit[1]))
+    try:
+        await world.acts.run(setting(dict.fromkeys(pages, b"see b\n")))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+    assert world.pages() == dict.fromkeys(pages, b"see b\n")
+
+
+@pytest.mark.parametrize("first", [b"", TEXT[:9], b"# Something else that is longer than it was.\n"])
+async def test_an_editor_that_has_just_begun_to_write_is_waited_for(world: World, first: bytes) -> None:
+    """It empties the file and writes it in two steps, as simple editors do."""
+    world.put(PAGE, TEXT)
+    await world.acts.run(appending(PAGE, b"Ours."))
+    whole = first + TEXT + b"Ours.\nBy hand.\n"
+    looks = iter([b"", first, whole])
+
+    def save_on() -> None:
+        raw = next(looks, None)
+        if raw is not None:
+            (world.root / PAGE).write_bytes(raw)
+
+    for nth in range(1, 4):
+        world.steps.at("read", save_on, nth=nth)
+    done = await world.acts.run(adapting([PAGE], lambda seen: {PAGE: (seen[PAGE] or b"") + b"More.\n"}))
+    assert done.result == {PAGE: whole}
+    assert [line.revision for line in await world.ledger.history(PAGE, limit=9) if line.how == "outside"] == [
+        revision_of(whole),
+        revision_of(TEXT),
+    ]
 
 
 async def test_acts_from_many_views_at_once_lose_nothing(world: World) -> None:
