@@ -21,6 +21,7 @@ REMEMBERED_CHARACTERS = 500_000
 """Longer texts are not remembered cut."""
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+_INNER_END = re.compile(r"[\r\n](?=[^\r\n])")
 _KEY = re.compile(
     r"(?:[^\s#&*!|>'\"%@`\[\]{},?:-]|[?:-](?=\S))[^\r\n]*?:(?=[ \t\r\n]|$)|\"[^\"\r\n]*\"[ \t]*:|'[^'\r\n]*'[ \t]*:"
 )
@@ -110,15 +111,16 @@ def _same_tail(pieces: Sequence[Piece], text: str, before: int, start: int) -> t
 
 
 def _is_marked(piece: Piece) -> bool:
-    return piece.kind == "heading" and piece.text.lstrip(" \t").startswith("#")
+    """Return whether a piece is a heading with `#`, which is one line; others have their marks on a line of their own."""
+    return piece.kind == "heading" and not _INNER_END.search(piece.text)
 
 
 def level_of(heading: Piece) -> int:
     """Return the level of a piece that is a heading."""
-    text = heading.text.removeprefix(BOM).lstrip(" \t")
-    if text.startswith("#"):
+    if _is_marked(heading):
+        text = heading.text.removeprefix(BOM).lstrip(" \t")
         return len(text) - len(text.lstrip("#"))
-    return 1 if split_lines(text)[-1].lstrip(" \t").startswith("=") else 2
+    return 1 if split_lines(heading.text)[-1].lstrip(" \t").startswith("=") else 2
 
 
 def _open_headings(pieces: Sequence[Piece]) -> list[tuple[int, tuple[str, ...]]]:
