@@ -49,9 +49,7 @@ async def host(settings: Settings) -> AsyncIterator[Writer]:
             await parting.wait()
 
     task = asyncio.create_task(connected())
-    await asyncio.wait([task, ready], return_when=asyncio.FIRST_COMPLETED)
-    if task.done():
-        await task
+    task.add_done_callback(lambda _: ready.cancel())
     yield await ready
     parting.set()
     await task
