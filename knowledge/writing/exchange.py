@@ -218,8 +218,10 @@ class Folder:
         return self.status(new)
 
     def _hard_link(self, old: str, new: str) -> None:
-        names = self._named(old), self._named(new)
-        os.link(*names, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor, follow_symlinks=False)
+        if self._descriptor is None:
+            os.link(self._named(old), self._named(new))  # noqa: PTH138  a plain call, like its neighbours
+        else:
+            os.link(old, new, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor, follow_symlinks=False)
 
     def _copy(self, old: str, new: str) -> None:
         """Copy where there are no hard links (FAT)."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -530,6 +529,7 @@ async def test_an_act_on_very_many_pages_opens_few_files_at_a_time(world: World)
     pages = {f"{number % 3}/{number}.md": b"see a\n" for number in range(500)}
     for path, raw in pages.items():
         world.put(path, raw)
+    resource = pytest.importorskip("resource")
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (450, limit[1]))
     try:
