@@ -8,11 +8,11 @@ from __future__ import annotations
 from knowledge.merge.contradiction import compare
 from knowledge.merge.cut import cut, units
 from knowledge.merge.model import Cut
-from knowledge.merge.statements import Statement, alike, language_of, statements
+from knowledge.merge.statements import Reading, alike, language_of, statements
 from knowledge.merge.statements import says as says_it
 
 COMPARED = 12
-"""Statements of a page that are looked at closely: those that have most in common with what is asked."""
+"""Readings of a page that are looked at closely: those that have most in common with what is asked."""
 
 
 def says(page: Cut, statement: str) -> bool:
@@ -22,11 +22,11 @@ def says(page: Cut, statement: str) -> bool:
     if not wanted:
         return False
     language = language_of(page.text)
-    said = statements([unit for unit in units(page) if unit.kind != "front"], language)
-    return all(_is_said(one, said) for one in statements(wanted, language))
+    said = [one.said for one in statements([unit for unit in units(page) if unit.kind != "front"], language)]
+    return all(_is_said(one.said, said) for one in statements(wanted, language))
 
 
-def _is_said(new: Statement, said: list[Statement]) -> bool:
+def _is_said(new: Reading, said: list[Reading]) -> bool:
     """Return whether one of these says `new`, and none that is about the same says otherwise."""
     equal = [one for one in said if one.folded == new.folded]
     near = sorted((one for one in said if one.about & new.about), key=lambda one: -alike(one, new))[:COMPARED]

@@ -43,6 +43,7 @@ from knowledge.merge.provenance import PageFacts, presumed
 from knowledge.merge.rewording import ListForm, bare_text, folded_ends, in_form_of
 from knowledge.merge.splice import Ground, Put, Replaced, Spliced
 from knowledge.merge.statements import (
+    Reading,
     Span,
     Statement,
     alike,
@@ -50,6 +51,7 @@ from knowledge.merge.statements import (
     keys_in,
     language_of,
     lost,
+    reading,
     same_subject,
     says,
     statements,
@@ -321,7 +323,7 @@ class _Weighing:
         target = self._target(unit.section)
         own = statements([unit], self.language)
         found = self.stands[number]
-        wordless = not any(one.about for one in own) or unit.text.lstrip().startswith("%%")
+        wordless = not any(one.said.about for one in own) or unit.text.lstrip().startswith("%%")
         if (same := self.index.equal(unit, lambda at: wordless or self._lies_within(at, target))) is not None:
             self._unchanged(number, same)
             return
@@ -335,18 +337,19 @@ class _Weighing:
         near = [
             one
             for one in self.index.near(new)
-            if self._comparable(one.statement.unit, target, alone=new.stands_alone) and one.statement.kind != "row"
+            if self._comparable(one.statement.unit, target, alone=new.said.stands_alone)
+            and one.statement.said.kind != "row"
         ]
         for here in (True, False):
             there = [one for one in near if self._lies_within(one.statement.unit, target) == here]
-            if (said := next((one.statement for one in there if says(one.statement, new)), None)) is not None:
+            if (said := next((one.statement for one in there if says(one.statement.said, new.said)), None)) is not None:
                 found.said.append(said)
                 return
             among = [at for at in disputed if self._lies_within(at, target) == here]
             if (against := self._against(new, target, [*among, *(one.statement.unit for one in there)])) is not None:
                 self._stands_against(new, *against, found)
                 return
-        alike_most = next((one.statement for one in near if same_subject(one.statement, new)), None)
+        alike_most = next((one.statement for one in near if same_subject(one.statement.said, new.said)), None)
         if alike_most is not None:
             found.reworded.append((new, alike_most))
         else:
@@ -367,11 +370,11 @@ class _Weighing:
         best: tuple[Statement, Comparison] | None = None
         for number in dict.fromkeys(among):
             if self.ground.units[number].kind not in ("paragraph", "item", "quote") or not self._comparable(
-                number, target, alone=new.stands_alone
+                number, target, alone=new.said.stands_alone
             ):
                 continue
             for old in self.index.of_unit(number):
-                held = compare(old.reads, new.reads, existing_section=old.section, new_section=new.section)
+                held = compare(old.said.reads, new.said.reads, existing_section=old.section, new_section=new.section)
                 if held.relation == "contradict" and (best is None or held.strength > best[1].strength):
                     best = (old, held)
         return best
@@ -426,7 +429,7 @@ class _Weighing:
                 gone = [
                     word
                     for old in self.index.of_unit(old_number)
-                    for word in lost(max(own, key=partial(alike, old)), old)
+                    for word in lost(max((one.said for one in own), key=partial(alike, old.said)), old.said)
                 ]
                 self._update_unit(number, unit, old_number, gone)
                 found.fresh.clear()
@@ -450,7 +453,8 @@ class _Weighing:
         """Return whether each statement of a unit of the page is corrected, said or said and more by the new one."""
         corrected = {(old.unit, old.span) for _, old in found.corrected}
         return all(
-            (old.unit, old.span) in corrected or any(says(new, old) or covers(new, old) for new in own)
+            (old.unit, old.span) in corrected
+            or any(says(new.said, old.said) or covers(new.said, old.said) for new in own)
             for old in self.index.of_unit(there)
         )
 
@@ -471,9 +475,10 @@ class _Weighing:
             return
         begin = self.ground.span(old.unit)[0]
         # Without its full stop the sentence would run into the next one.
-        stop = old.text[-1] if old.text[-1:] in ".!?" and new.text[-1:].isalnum() else ""
-        text = self.ground.with_ends((" ".join(new.text.split("\n")) if "\n" not in old.text else new.text) + stop)
-        order = self._verdict("update", old.section, self._update_reason(old.unit, lost(new, old)), old.unit)
+        was, said = old.said.text, new.said.text
+        stop = was[-1] if was[-1:] in ".!?" and said[-1:].isalnum() else ""
+        text = self.ground.with_ends((said if "\n" in was else " ".join(said.split("\n"))) + stop)
+        order = self._verdict("update", old.section, self._update_reason(old.unit, lost(new.said, old.said)), old.unit)
         replaced = Replaced(begin + old.span.start, begin + old.span.end, text)
         unit = self.ground.units[old.unit]
         after = unit._replace(text=unit.text[: old.span.start] + text + unit.text[old.span.end :])
@@ -491,7 +496,7 @@ class _Weighing:
         whole = len(fresh) == len(own)
         if not whole:
             inner = sorted(fresh, key=lambda one: one.span.start)
-            text = " ".join(one.text for one in inner)
+            text = " ".join(one.said.text for one in inner)
             unit = unit._replace(text=text if unit.kind == "paragraph" else f"- {text}")
             for old in found.said:
                 self.supported.add(old.unit)
@@ -644,8 +649,8 @@ class _Weighing:
     def _cell_says(self, table: Table, old: str, new: str, column: int) -> bool:
         return says(self._cell(table, column, old), self._cell(table, column, new))
 
-    def _cell(self, table: Table, column: int, text: str) -> Statement:
-        return _statement(f"{table.columns[column]}: {text}" if table.columns[column] else text, self.language)
+    def _cell(self, table: Table, column: int, text: str) -> Reading:
+        return reading(f"{table.columns[column]}: {text}" if table.columns[column] else text, self.language)
 
     def _may_change_cells(
         self, unit: Unit, old: Row, told: Sequence[int], placed: dict[int, str], there: Table
@@ -734,13 +739,13 @@ class _Weighing:
     def _meet_key(self, unit: Unit, key: str, there: int) -> None:
         old = self.ground.units[there]
         mine, other = _value(old.text, key), _value(unit.text, key)
-        if _listed(other) <= _listed(mine) or says(*(_statement(text, self.language) for text in (mine, other))):
+        if _listed(other) <= _listed(mine) or says(*(reading(text, self.language) for text in (mine, other))):
             self._unchanged(-1, there)
             return
         if _is_list(old.text) and _is_list(unit.text):
             self._add_values(unit, there, [value for value in _entries(other) if value.casefold() not in _listed(mine)])
             return
-        grows = covers(_statement(other, self.language), _statement(mine, self.language))
+        grows = covers(reading(other, self.language), reading(mine, self.language))
         if self._same_voice(there):
             if not self._is_later(there):
                 self._retain(unit, there, "of an earlier time than")
@@ -812,7 +817,7 @@ class _Weighing:
         existing = self._confidence(there)
         source = self.origins[there].source
         old = self.ground.units[there]
-        what = f" ({_quoted(new.text)})" if new is not None else ""
+        what = f" ({_quoted(new.said.text)})" if new is not None else ""
         reason = (
             f"not written{what}: {_shown(self.weight)} {relation} {_shown(existing)} of {source} in line {old.line}; "
             f"{TO_A_PERSON}"
@@ -821,7 +826,7 @@ class _Weighing:
 
     def _flag(self, unit: Unit, disputed: Sequence[tuple[Statement, Statement, Comparison]]) -> None:
         for new, old, comparison in disputed:
-            self._contradiction(unit, new.text, old.unit, old.text, comparison)
+            self._contradiction(unit, new.said.text, old.unit, old.said.text, comparison)
         _, old, comparison = disputed[0]
         self._flag_verdict(unit, old.unit, comparison)
 
@@ -1230,7 +1235,7 @@ class _Index:
         """Return the statements of that unit."""
         if number not in self._of_unit:
             unit = self.units[number]
-            self._of_unit[number] = [replace(one, unit=number) for one in statements([unit], self.language)]
+            self._of_unit[number] = [one._replace(unit=number) for one in statements([unit], self.language)]
         return self._of_unit[number]
 
     def near(self, new: Statement) -> list[_Near]:
@@ -1238,15 +1243,15 @@ class _Index:
         by_term = self._terms()
         shared: dict[int, float] = defaultdict(float)
         met: dict[int, Statement] = {}
-        for term in set(new.terms):
+        for term in set(new.said.terms):
             holders = by_term.get(term, ())
             for one in holders:
                 met[id(one)] = one
                 shared[id(one)] += 1 / (1 + len(holders))
         best = sorted(shared, key=lambda key: -shared[key])[: CANDIDATES * 2]
-        equal = self._by_fold.get(new.folded, [])
+        equal = self._by_fold.get(new.said.folded, [])
         found = [_Near(one, 1.0) for one in equal]
-        rest = [_Near(met[key], alike(met[key], new)) for key in best if met[key] not in equal]
+        rest = [_Near(met[key], alike(met[key].said, new.said)) for key in best if met[key] not in equal]
         return found + sorted(rest, key=lambda one: -one.likeness)[:CANDIDATES]
 
     def _terms(self) -> dict[str, list[Statement]]:
@@ -1255,8 +1260,8 @@ class _Index:
             for number, unit in enumerate(self.units):
                 if unit.kind in ("paragraph", "item", "quote"):
                     for one in self.of_unit(number):
-                        self._by_fold[one.folded].append(one)
-                        for term in set(one.terms):
+                        self._by_fold[one.said.folded].append(one)
+                        for term in set(one.said.terms):
                             self._by_term[term].append(one)
         return self._by_term
 
@@ -1264,10 +1269,6 @@ class _Index:
 _Allowed = Callable[[int], bool]
 
 MOST_VERDICTS = 80
-
-
-def _statement(text: str, language: str) -> Statement:
-    return Statement(text, 0, Span(0, len(text)), "paragraph", (), language)
 
 
 def _bare(unit: Unit) -> str:

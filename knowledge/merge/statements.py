@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import NamedTuple
 
 from knowledge.find.analysis import analyzer, stem, words
@@ -17,6 +18,8 @@ from knowledge.merge.model import Unit
 from knowledge.merge.polarity import CONDITIONS, NEGATIONS
 from knowledge.merge.quantities import NUMBER_WORDS, UNITS
 
+REMEMBERED = 8192
+"""Sentences that are kept read."""
 LOOKED_AT = 4000
 """Characters of a statement that are compared; a longer one is no sentence but data."""
 LEAST_ORDER = 0.5
@@ -77,6 +80,7 @@ def spans(unit: Unit) -> tuple[Span, ...]:
     return sentences(unit.text)
 
 
+@lru_cache(REMEMBERED)
 def sentences(text: str) -> tuple[Span, ...]:
     """Return where the sentences of `text` stand, list markers and white space around them left out."""
     hidden = code_spans(text) if "`" in text else ()
@@ -98,11 +102,12 @@ def sentences(text: str) -> tuple[Span, ...]:
 def _ends(text: str, found: re.Match[str], hidden: Sequence[tuple[int, int, int]]) -> bool:
     """Return whether a sentence ends here: not in code, not after an abbreviation, not before a small letter."""
     at = found.start()
-    if any(start <= at < end for start, end, _ in hidden):
+    nearest = bisect_right(hidden, (at, len(text), 0)) - 1
+    if nearest >= 0 and at < hidden[nearest][1]:
         return False
     if text[at] not in ".!?":
         return True
-    following = text[found.end() :].lstrip()[:1]
+    following = text[found.end() : found.end() + 80].lstrip()[:1]
     if following.islower():
         return False
     if text[at] == "." and _GERMAN_DAY.match(text, found.end()) and text[at - 1 : at].isdigit():
@@ -122,14 +127,11 @@ def _stripped(text: str, span: Span) -> Span:
 
 
 @dataclass(frozen=True)
-class Statement:
-    """One thing that a text says. `unit` is the index of its unit, `span` where it stands in that."""
+class Reading:
+    """What a statement says, wherever it stands."""
 
     text: str
-    unit: int
-    span: Span
     kind: str
-    section: tuple[str, ...]
     language: str
 
     @cached_property
@@ -194,6 +196,21 @@ class Statement:
         return frozenset((*numbers, *told, *names, *code, *links))
 
 
+@lru_cache(REMEMBERED)
+def _read(text: str, kind: str, language: str) -> Reading:
+    """Return what a text says; most of a page is what it was when it was last looked at."""
+    return Reading(text, kind, language)
+
+
+class Statement(NamedTuple):
+    """One thing that a text says. `unit` is the index of its unit, `span` where it stands in that."""
+
+    said: Reading
+    unit: int
+    span: Span
+    section: tuple[str, ...]
+
+
 def keys_in(text: str) -> tuple[str, ...]:
     """Return the keys of the lines of `text` that are `key: value`, folded."""
     found = (_KEY_LINE.match(line) for line in text.split("\n"))
@@ -208,21 +225,26 @@ def language_of(text: str) -> str:
 def statements(units: Sequence[Unit], language: str) -> list[Statement]:
     """Return everything that `units` say, headings left out."""
     return [
-        Statement(unit.text[span.start : span.end], number, span, unit.kind, unit.section, language)
+        Statement(_read(unit.text[span.start : span.end], unit.kind, language), number, span, unit.section)
         for number, unit in enumerate(units)
         if unit.kind != "heading"
         for span in spans(unit)
     ]
 
 
-def alike(one: Statement, other: Statement) -> float:
+def reading(text: str, language: str) -> Reading:
+    """Return what a sentence says that stands in no unit."""
+    return _read(text, "paragraph", language)
+
+
+def alike(one: Reading, other: Reading) -> float:
     """Return how far both are about the same, 0..1: the terms that both have among all (Dice), numbers aside."""
     both = len(one.about & other.about)
     total = len(one.about) + len(other.about)
     return 2 * both / total if total else 0.0
 
 
-def says(existing: Statement, new: Statement) -> bool:
+def says(existing: Reading, new: Reading) -> bool:
     """Return whether who has read `existing` learns nothing from `new`: the same, in other words, or less of the same."""
     if existing.folded == new.folded:
         return True
@@ -240,7 +262,7 @@ def says(existing: Statement, new: Statement) -> bool:
     return relation == "agree" or (relation == "unrelated" and figures <= known and alike(existing, new) >= SAME_WORDS)
 
 
-def same_subject(existing: Statement, new: Statement) -> bool:
+def same_subject(existing: Reading, new: Reading) -> bool:
     """Return whether `new` is another wording of `existing`, or says more or less of the same."""
     shared = len(existing.about & new.about) + len(existing.values & new.values)
     if shared < 2 or compare(existing.reads, new.reads).relation != "agree":
@@ -248,7 +270,7 @@ def same_subject(existing: Statement, new: Statement) -> bool:
     return (alike(existing, new) >= ALIKE and shared_order(existing, new) >= LEAST_ORDER) or covers(new, existing)
 
 
-def covers(new: Statement, old: Statement) -> bool:
+def covers(new: Reading, old: Reading) -> bool:
     """Return whether `new` says all that `old` does and may stand in its place: its values, its order, nearly all its words."""
     if not old.values <= new.values or old.turns - new.turns or len(old.about) + len(old.values) < 2:
         return False
@@ -257,25 +279,25 @@ def covers(new: Statement, old: Statement) -> bool:
     return shared_order(new, old) >= ALL_IN_ORDER and compare(old.reads, new.reads).relation == "agree"
 
 
-def lost(new: Statement, old: Statement) -> tuple[str, ...]:
+def lost(new: Reading, old: Reading) -> tuple[str, ...]:
     """Return the words of `old`, as written, that `new` has not."""
     gone = old.about - new.about
     found = dict.fromkeys(word for word in words(old.reads) if stem(word, old.language) in gone)
     return tuple(found)
 
 
-def shared_order(existing: Statement, new: Statement) -> float:
+def shared_order(existing: Reading, new: Reading) -> float:
     """Return how much of what `new` is about stands in `existing` in the same order, 0..1."""
     return _shared_order(existing.ordered, new.ordered)
 
 
-def _swaps_names(existing: Statement, new: Statement) -> bool:
+def _swaps_names(existing: Reading, new: Reading) -> bool:
     """Return whether both name the same things in another order."""
     both = set(existing.names) & set(new.names)
     return [name for name in existing.names if name in both] != [name for name in new.names if name in both]
 
 
-def _numbers(statement: Statement) -> frozenset[str]:
+def _numbers(statement: Reading) -> frozenset[str]:
     return frozenset(value for value in statement.values if value in NUMBER_WORDS or value.lstrip(_SIGNS)[:1].isdigit())
 
 
