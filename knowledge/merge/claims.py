@@ -78,6 +78,12 @@ _MARKS = re.compile(
     r"\*\*|__(?=\S)|(?<=\S)__|~~|``?|(?<![\w*])\*(?=\S)|(?<=\S)\*(?![\w*])|(?<!\w)_(?=\S)|(?<=\S)_(?!\w)"
 )
 _DOTS = re.compile(r"(?<=\d)\.\.(?=\d)")
+_FAMILY = re.compile(r"(aes|sha|rsa|utf|md|crc|ddr|usb|base|hmac-sha|pbkdf|http|tls)-?(\d{1,5})")
+"""Names of which the number is a choice: `AES-128` or `AES-256`."""
+_DEFAULT = re.compile(
+    r"^(.{0,80}?\b(?:defaults? to|default(?: value)?(?: \w+){0,3} is(?: now)?|standardwert(?: \w+){0,3} ist))\s+(\S+(?:\s\S+){0,2}?)\.?$",
+    re.IGNORECASE,
+)
 _KEY = re.compile(
     r"^([^:=|.!?;]{1,60}?)\s*(?:[:=]\s+|=(?==?[^=]))(\S.*)$|^([\w.-]{1,40})\s*[:=]([^\s:=/].*)$", re.DOTALL
 )
@@ -123,13 +129,14 @@ _MOST_BEFORE = phrases(
 _LEAST_AFTER = phrases(
     """
     or more; or later; or newer; or higher; or above; or greater; or longer; and above; and later; and newer; and
-    up; or older; and higher; +; oder mehr; oder höher; oder neuer; oder länger; und höher; und mehr; und neuer;
-    onwards; oder später; oder älter
+    up; or older; and higher; +; oder mehr; at least; oder höher; oder neuer; oder länger; und höher; und mehr; und
+    neuer; onwards; oder später; oder älter
     """
 )
 _MOST_AFTER = phrases(
     """
-    or less; or fewer; or earlier; or lower; or below; or younger; oder weniger; oder niedriger; oder kürzer
+    or less; or fewer; or earlier; or lower; or below; or younger; oder weniger; oder niedriger; oder kürzer; at
+    most; maximum; höchstens; maximal
     """
 )
 _ABOUT = listed(
@@ -144,6 +151,7 @@ _BETWEEN = listed(
 )
 _UNIT_ARTICLES = frozenset(("a", "an", "ein", "eine", "einen", "einer", "einem", "every", "jede", "jeden"))
 _MAYBE_FIGURES = frozenset(MONTHS) | frozenset(NUMBER_WORDS) | _UNIT_ARTICLES
+_BOUND_BEGINS = frozenset(phrase.split()[0] for phrase in _LEAST_AFTER | _MOST_AFTER)
 _BOUND_ENDS = frozenset(phrase.split()[-1] for phrase in _LEAST_BEFORE | _MOST_BEFORE)
 _FIGURES = frozenset(("number", "version", "iso", "dmy"))
 _SPARING = re.compile(r"\b(?:" + "|".join(sorted(NOT_NEGATING, key=len, reverse=True)) + r")\b")
@@ -152,6 +160,7 @@ _RANGE = listed(
     - \u2013 \u2014 to bis through .. until
     """
 )
+_GUARDS = frozenset(("with", "at", "for", "aged", "under", "over", "bei", "mit", "für", "unter", "über"))
 _CURRENCIES = listed(
     """
     $ \u20ac \u00a3 \u00a5 usd eur gbp chf jpy us
@@ -159,6 +168,7 @@ _CURRENCIES = listed(
 )
 _DATE_BEFORE = listed(
     """
+    for für fiscal fy
     in since from until till by of before after during im seit ab bis vor nach jahr jahre jahres year through ende
     mitte anfang early late mid spring summer autumn fall winter
     """
@@ -170,6 +180,7 @@ _SCOPE_BEFORE = listed(
 )
 _SCOPE_STATES = listed(
     """
+    new neu neue appeared lts active
     added introduced available since removed deprecated supported supports support requires require required need
     needs minimum released fixed changed dropped latest current stable newest upgrade upgraded update
     updated shipped compatible tested works until from starting runs run installed uses use based built expires ends
@@ -195,6 +206,8 @@ _EMPTY = listed(
     """
 )
 """Words that join, beside the stop words."""
+_SEPARATE_UNITS = frozenset("WVhslAgmkKMGL")
+"""Letters that are units also after a blank."""
 _TIME_OF = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": DAY}
 _PER = listed(
     """
@@ -340,7 +353,7 @@ def claim(statement: str, language: str) -> Claim:
         return Claim(statement, language, row=cells_of(statement))
     statement = statement[:LONGEST]
     found = _Reader(statement, language).read()
-    split = _KEY.match(statement)
+    split = _KEY.match(statement) or _DEFAULT.match(statement)
     if not split:
         return found
     key, answer = (split[1], split[2]) if split[1] is not None else (split[3], split[4])
@@ -378,6 +391,7 @@ class _Reader:
         self.denied: list[str] = []
         self.conditions: set[str] = set()
         self.in_condition = False
+        self.ends_denied = language in ("de", "nl", "sv", "da")
         self.pending: list[int] = []
         """Where negations stood that have not met their word yet, by the number of terms before them."""
         self.spent: set[int] = set()
@@ -406,11 +420,15 @@ class _Reader:
 
     def _token(self, at: int) -> int:
         token = self.tokens[at]
-        if token.kind == "word":
+        if token.kind == "word" and not _FAMILY.fullmatch(token.folded):
             return self._word(at, token)
         if token.kind == "sign":
             if token.text in ",;:)":
                 self.in_condition = False
+            return at + 1
+        if (family := _FAMILY.fullmatch(token.folded)) is not None:
+            self._value(Value(family[1], token.text, (float(family[2]),), (float(family[2]),), figure=family[2]))
+            self._term(family[1], name=True)
             return at + 1
         if token.kind == "mixed":
             self._term(token.folded, name=True)
@@ -435,20 +453,38 @@ class _Reader:
         if word in WEEKDAYS:
             self._value(Value("weekday", token.text, parts=((WEEKDAYS[word],),)))
             return True
+        if word == "on" and self._is_switch(at):
+            self._pole(token.text, "state", 1)
+            return True
         if word in NEGATIONS or word.endswith("n't"):
             if not self._is_spared(at):
                 self.pending.append(len(self.terms))
             return True
+        if word in ("possible", "möglich", "possibly"):
+            self.ends_denied |= bool(self.pending)
+            return True
         if word in CONDITIONS:
-            self.in_condition = True
+            self.in_condition |= CONDITIONS[word] != "other"
             self.conditions.update(filter(None, (CONDITIONS[word],)))
         pole = axis(word, self.language)
         if pole is not None:
             self._pole(token.text, *pole)
         return pole is not None
 
+    def _is_switch(self, at: int) -> bool:
+        """Return whether `on` is the opposite of `off`: alone, or `is on by default`, `turned on`."""
+        before, after = self._text(at - 1), self._text(at + 1)
+        return (
+            before in ("turned", "switched", "=", ":")
+            or (before in ("is", "are", "be", "to", "") and after in ("", ".", ",", ";", "(", ")", "by"))
+            or (self._text(at + 1) == "by" and self._text(at + 2) == "default")
+        )
+
     def _names(self, at: int, token: Token, word: str) -> None:
         """Take up a word that says what is talked of; words that only join are left out."""
+        if token.text in ("US", "IT"):
+            self._term("#" + word, name=True)
+            return
         if at and len(word) == 1 and token.text.isupper() and word != "i":
             self._term("#" + word, name=True)
             return
@@ -485,7 +521,7 @@ class _Reader:
 
     def _deny_last(self) -> None:
         """Let a negation that ends the statement deny its last word, in the languages that put it there."""
-        for _ in self.pending if self.language in ("de", "nl", "sv", "da") else ():
+        for _ in self.pending if self.ends_denied else ():
             term = self.terms[-1] if self.terms else ""
             if self.in_condition:
                 self.conditions.add(f"not:{term}")
@@ -531,6 +567,9 @@ class _Reader:
         return at + 1
 
     def _dated(self, at: int, after: int, text: str, parts: tuple[tuple[int | None, ...], ...]) -> int:
+        if "(" in (self._text(at - 1), self._text(at - 2)) and self.values and self.values[-1].dimension == "version":
+            # "Rust 1.92.0 (released 2025-12-11)": the date only says more of the version.
+            return after
         # A day is mostly what is stated; a year, or what a sentence opens with, says when the rest held.
         opens = at <= 3 or all(day is None for _, _, day in parts)
         value = Value("date", text, parts=parts, scope=opens and self._is_scope(at))
@@ -647,7 +686,7 @@ class _Reader:
                 return at + 1
             self._term(token.folded, name=True)
             return at + 1
-        if not attached and before in _LABELS and "." not in figure.rstrip(".,"):
+        if not attached and before in _LABELS:
             self._term(f"{before}#{figure}", name=True)
             return at + 1
         if not attached and figure.isdigit() and (after := self._calendar(at, figure)):
@@ -730,7 +769,9 @@ class _Reader:
             low, after = self._more_time(low, unit, after)
             high = low
         dimension, low, high, after = self._per(dimension, low, high, after)
-        value = Value(dimension, self._span(begin, after), low, high, unit=unit, figure=figure)
+        value = Value(
+            dimension, self._span(begin, after), low, high, unit=unit, figure=figure, guard=self._guards(begin)
+        )
         if low != high:
             value = replace(value, bound="range")
         self._value(self._bounded(at, after, value))
@@ -770,7 +811,7 @@ class _Reader:
             hyphen = following.text in ("-", "+") and after + 1 < len(self.tokens)
             place = after + 1 if hyphen else after
             token = self.tokens[place]
-            single = len(token.text) == 1 and token.kind == "word" and token.text not in ("W", "V", "h", "s", "l", "A")
+            single = len(token.text) == 1 and token.kind == "word" and token.text not in _SEPARATE_UNITS
             if token.text == "\u00b0" and self._text(place + 1) in ("c", "f"):
                 name = "\u00b0" + self._text(place + 1)
                 return *UNITS[name], name, place + 2
@@ -849,12 +890,14 @@ class _Reader:
 
     def _bound_after(self, at: int) -> tuple[Bound, int]:
         """Return what the words from `at` on bound the figure before them to, and how many tokens they take."""
-        if self._text(at) not in ("or", "and", "oder", "und", "+", "onwards"):
+        if self._text(at) not in _BOUND_BEGINS:
             return "", 0
         phrase = " ".join(self.folded[at : at + 2])
         if phrase in _LEAST_AFTER or phrase in _MOST_AFTER:
             return ("least" if phrase in _LEAST_AFTER else "most"), 2
-        return ("least", 1) if self._text(at) in _LEAST_AFTER else ("", 0)
+        if self._text(at) in _LEAST_AFTER:
+            return "least", 1
+        return ("most", 1) if self._text(at) in _MOST_AFTER else ("", 0)
 
     def _bounded(self, at: int, after: int, value: Value) -> Value:
         bound, _ = self._bound_before(at)
@@ -862,6 +905,13 @@ class _Reader:
             bound = bound or self._bound_after(place)[0]
         about = self._text(at - 1) in _ABOUT or self._text(at - 2) in _ABOUT
         return replace(value, bound=bound or value.bound, about=about) if bound or about else value
+
+    def _guards(self, at: int) -> bool:
+        """Return whether the words before a figure say that the rest holds for it: `with`, `at`, `for`."""
+        before = at - 1
+        while before >= 0 and (before in self.spent or self._text(before) in _BETWEEN or self._text(before) in _ABOUT):
+            before -= 1
+        return self._text(before) in _GUARDS
 
     def _value(self, value: Value) -> None:
         self.values.append(replace(value, position=len(self.terms)))

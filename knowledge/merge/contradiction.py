@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from knowledge.merge.claims import Claim, Polar, cells_of, claim, claims_of, language_of, plain, weight
 from knowledge.merge.model import Unit
-from knowledge.merge.polarity import contrasts, opposite_by_prefix, sets_apart, stands_anywhere
+from knowledge.merge.polarity import contrasts, opposite_by_prefix, same_sort, sets_apart, stands_anywhere
 from knowledge.merge.quantities import Value, relation
 
 RelationWord = Literal["contradict", "agree", "unrelated"]
@@ -48,6 +48,7 @@ _PLACEHOLDERS = frozenset(
     ("-", "\u2013", "\u2014", "na", "n/a", "n. a.", "tbd", "todo", "?", "...", "none", "unknown", "unbekannt", "k. a.")
 )
 _SAID = frozenset(("paragraph", "item", "row", "quote"))
+_FAMILY = {"date": "date", "weekday": "weekday", "clock": "clock", "version": "version"}
 _KIND = {"date": "date", "weekday": "date", "clock": "date", "version": "version"}
 
 
@@ -377,13 +378,36 @@ def _of_figures(
         return UNRELATED
     if any(v.scope or w.scope for v, w in differing):
         return UNRELATED
-    plain_values = [(v, w) for v, w in differing if v.dimension not in _KIND]
-    dated = [(v, w) for v, w in differing if v.dimension in _KIND]
-    if plain_values and dated and not _are_revisions(ours, theirs):
+    families = {_FAMILY.get(v.dimension, "") for v, _ in differing}
+    if len(families) > 1 and families != {"date", "weekday"} and not _are_revisions(ours, theirs):
         # Other figures at another time or in another version: both can hold.
         return UNRELATED
+    if len(differing) > 1 and any(_is_year(v) and _is_year(w) for v, w in differing):
+        return UNRELATED
+    if _guarded(ours, theirs, differing):
+        return UNRELATED
+    plain_values = [(v, w) for v, w in differing if v.dimension not in _KIND]
+    dated = [(v, w) for v, w in differing if v.dimension in _KIND]
     chosen = plain_values or dated
     return _differing(subject, *chosen[0], match.score)
+
+
+def _guarded(ours: Claim, theirs: Claim, differing: Sequence[tuple[Value, Value]]) -> bool:
+    """Return whether another value says for what the differing one holds: both sides can then be true."""
+    if len(differing) > 1:
+        return any(v.guard or w.guard for v, w in differing)
+    (v, w) = differing[0]
+    alone = len(ours.values) != len(theirs.values)
+    return alone and any(value.guard and value.unit and value not in (v, w) for value in (*ours.values, *theirs.values))
+
+
+def _begin_and_end(ours: Value, theirs: Value) -> bool:
+    """Return whether one side speaks of what lies below a figure and the other of what lies above one."""
+    return (ours.dimension, ours.noun, {ours.bound, theirs.bound}) == (theirs.dimension, theirs.noun, {"least", "most"})
+
+
+def _is_year(value: Value) -> bool:
+    return not value.dimension and len(value.figure) == 4 and value.figure[:2] in ("19", "20")
 
 
 def _limit(match: _Match) -> float:
@@ -404,7 +428,7 @@ def _match(ours: Claim, theirs: Claim) -> _Match:
     left = [term for term in dict.fromkeys(ours.terms) if term not in theirs.bag]
     right = [term for term in dict.fromkeys(theirs.terms) if term not in ours.bag]
     for term in tuple(left):
-        other = next((each for each in right if _part_of(term, each)), None)
+        other = next((each for each in right if _part_of(term, each) and not same_sort(term, each, language)), None)
         if other is not None:
             left.remove(term)
             right.remove(other)
@@ -439,7 +463,12 @@ def _part_of(ours: str, theirs: str) -> bool:
 
 def _other_case(ours: Claim, theirs: Claim, match: _Match) -> bool:
     """Return whether the statements hold in different cases: other platform, other condition, other name."""
-    if contrasts(match.ours, match.theirs, ours.language) or sets_apart(match.ours, match.theirs, ours.language):
+    # A word with an opposite may also be the name of a case: the free plan, the pro plan.
+    said = [{pole.word.casefold() for pole in side.poles} for side in (ours, theirs)]
+    left_words, right_words = (*match.ours, *(said[0] - said[1])), (*match.theirs, *(said[1] - said[0]))
+    if contrasts(left_words, right_words, ours.language) or sets_apart(match.ours, match.theirs, ours.language):
+        return True
+    if any(_begin_and_end(v, w) for v in ours.values for w in theirs.values):
         return True
     if ours.conditions != theirs.conditions:
         return True
@@ -587,7 +616,11 @@ def _turned(ours: Claim, theirs: Claim, match: _Match | None) -> tuple[Polar, Po
     turned = [name for name in both if left[name].sign != right[name].sign]
     if len(turned) % 2 == 0 or len(ours.denied) != len(theirs.denied):
         return None
-    close = match is None or (match.score >= 0.9 and abs(len(match.ours) - len(match.theirs)) <= 1)
+    close = match is None or (
+        match.score >= 0.9
+        and abs(len(match.ours) - len(match.theirs)) <= 1
+        and not _poles_alone(ours, theirs) + _poles_alone(theirs, ours)
+    )
     for name in turned:
         if not stands_anywhere(name) or close:
             return left[name], right[name]
@@ -615,7 +648,7 @@ def _denied(ours: Claim, theirs: Claim) -> str | None:
     left, right = _ends(ours), _ends(theirs)
     if any(left[name].sign != right[name].sign for name in left if name in right):
         return None
-    if any(pole.sign < 0 and pole.axis not in _ends(more) for pole in fewer.poles):
+    if any(pole.sign < 0 and not stands_anywhere(pole.axis) and pole.axis not in _ends(more) for pole in fewer.poles):
         return None
     for term in more.denied:
         if term not in fewer.denied and term in fewer.bag:

@@ -31,7 +31,7 @@ def _lines(table: str) -> list[str]:
 
 NEGATIONS = listed(
     """
-    not no never cannot without neither none nothing nobody unable isn aren wasn weren doesn don didn won wouldn
+    not no never cannot without neither none nothing nobody unable impossible unmöglich isn aren wasn weren doesn don didn won wouldn
     shouldn couldn can't isn't aren't wasn't weren't doesn't don't didn't won't wouldn't shouldn't couldn't mustn't
     hasn't haven't lacks lack nicht kein keine keinen keinem keiner keines nie niemals ohne weder niemand nichts
     nirgends keinerlei keinesfalls pas jamais sans aucun aucune nunca sin ningún ninguna senza niet geen nooit zonder
@@ -51,6 +51,9 @@ CONDITIONS: Mapping[str, str] = {
     **dict.fromkeys(("if", "wenn", "falls", "sofern", "sobald", "si"), "if"),
     **dict.fromkeys(("unless", "außer"), "unless"),
     **dict.fromkeys(("otherwise", "else", "sonst", "andernfalls", "ansonsten", "sinon"), "otherwise"),
+    **dict.fromkeys(
+        ("other", "others", "another", "remaining", "andere", "anderen", "anderer", "übrigen", "sonstigen"), "other"
+    ),
     **dict.fromkeys(("when", "whenever", "whether", "solange", "ob", "quand", "cuando"), ""),
 }
 """What opens a clause that says under which condition something holds, by what a statement without it differs in."""
@@ -71,12 +74,16 @@ frequency + always stets immer ständig
 frequency - never nie niemals
 support + supported supports unterstützt
 support - unsupported
+state + activé activée activés activado activada habilitado habilitada attivato
+state - off désactivé désactivée désactivés desactivado desactivada deshabilitado deshabilitada disattivato
+need + obligatoire obligatoires requis requise obligatorio obligatoria requerido requerida
+need - facultatif facultative optionnel optionnelle opcional opcionales
+permit + autorisé autorisée permitido permitida
+permit - interdit interdite prohibido prohibida
 truth + true yes ja wahr vrai sí sì
 truth - false no nein falsch faux
-possible + possible möglich
 likely + likely wahrscheinlich frequent frequently häufig
 likely - unlikely unwahrscheinlich infrequent seldom rare rarely selten
-possible - impossible unmöglich
 available + available verfügbar erhältlich vorhanden
 available - unavailable missing absent nichtverfügbar fehlt
 valid + valid gültig
@@ -193,7 +200,6 @@ idle active
 single multi multiple
 net gross netto brutto
 oral intravenous topical subcutaneous
-alpha beta stable nightly canary
 warm cold hot
 hourly daily weekly monthly yearly
 width height depth length breite höhe tiefe länge
@@ -243,7 +249,7 @@ SYNONYMS: Mapping[str, str] = {
 GENERIC = listed(
     """
     very really quite rather even actually sehr ganz recht
-    set sets setting settings use used uses using value values default defaults configure configured option options
+    alpha beta ga rc set sets setting settings use used uses using value values default defaults configure configured option options
     allow let provide provided provides currently current now also please note specify specified number amount time
     will must should may available support supported can could would well make makes made get gets given give default
     this these those take takes however therefore thus additionally generally usually typically normally simply just
@@ -301,6 +307,12 @@ def _contrasting(language: str) -> dict[str, tuple[int, ...]]:
 def canonical(word: str, language: str) -> str:
     """Return the term that stands for `word` and for what is written in its place."""
     return stem(SYNONYMS.get(word, word), language)
+
+
+def same_sort(ours: str, theirs: str, language: str) -> bool:
+    """Return whether two terms name different things of one sort."""
+    known = _contrasting(language)
+    return not set(known.get(ours, ())).isdisjoint(known.get(theirs, ()))
 
 
 def contrasts(ours: Iterable[str], theirs: Iterable[str], language: str) -> tuple[str, str] | None:

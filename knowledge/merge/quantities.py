@@ -48,6 +48,8 @@ class Value:
     noun: str = ""
     scope: bool = False
     """It says when or where the statement holds (`in v2`, `as of 2024`), and not what it states."""
+    guard: bool = False
+    """It may say for what the statement holds (`with 5 years of service`, `at 3,000 m`), when another value is stated too."""
 
 
 def _units(*rows: tuple[str, float, str]) -> Iterable[tuple[str, tuple[str, tuple[float, ...]]]]:
@@ -203,10 +205,10 @@ WEEKDAYS: Mapping[str, int] = {
 NUMBER_WORDS: Mapping[str, float] = {
     word: float(number)
     for number, listed in {
-        1: "one",
-        2: "two zwei twice",
-        3: "three drei thrice",
-        4: "four vier",
+        1: "one einmal",
+        2: "two zwei twice zweimal",
+        3: "three drei thrice dreimal",
+        4: "four vier viermal",
         5: "five fünf",
         6: "six sechs",
         7: "seven sieben",
