@@ -134,7 +134,9 @@ def _by_blocks(b: _Parts, o: _Parts, t: _Parts, eol: str, current: Cut) -> tuple
         bom=_newer(b.bom, o.bom, t.bom),
         lead=_newer(b.lead, o.lead, t.lead),
     )
-    if (b.closed, b.end) == (o.closed, o.end):
+    # How theirs ends counts where their last block is the last.
+    last = sequences.kept[-1].theirs if sequences.kept else -1
+    if (b.closed, b.end) == (o.closed, o.end) and last == len(other) - 1:
         frame = frame._replace(closed=t.closed, end=t.end)
     for _ in range(3):
         document = recut(current, _assembled(frame, parts))

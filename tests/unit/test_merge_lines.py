@@ -1,0 +1,91 @@
+"""The line diff is right, finds the shortest edit where that is near, and does not grow slow where it is far."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowledge.merge.lines import Part, _shortest, clean, hunks, matches, merge_lines, union
+
+LINES = st.lists(st.sampled_from("abcd"), max_size=12)
+
+
+def longest(one: list[str], other: list[str]) -> int:
+    """Return the length of the longest common subsequence, by the book."""
+    rows = [[0] * (len(other) + 1) for _ in range(len(one) + 1)]
+    for x, a in enumerate(one):
+        for y, b in enumerate(other):
+            rows[x + 1][y + 1] = rows[x][y] + 1 if a == b else max(rows[x][y + 1], rows[x + 1][y])
+    return rows[-1][-1]
+
+
+@settings(max_examples=300, deadline=None)
+@given(LINES, LINES)
+def test_matches_are_equal_and_in_order(one: list[str], other: list[str]) -> None:
+    found = matches(one, other)
+    assert all(one[x] == other[y] for x, y in found)
+    assert found == sorted(set(found))
+    assert len({x for x, _ in found}) == len({y for _, y in found}) == len(found)
+    assert [y for _, y in found] == sorted(y for _, y in found)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from("ab"), max_size=12), st.lists(st.sampled_from("ab"), max_size=12))
+def test_without_anchors_the_edit_is_a_shortest_one(one: list[str], other: list[str]) -> None:
+    found = _shortest([ord(line) for line in one], [ord(line) for line in other])
+    assert found is not None
+    assert len(found) == longest(one, other)
+
+
+@settings(max_examples=300, deadline=None)
+@given(LINES, LINES)
+def test_hunks_turn_one_into_the_other(one: list[str], other: list[str]) -> None:
+    after = list(one)
+    for start, end, first, last in reversed(hunks(one, other)):
+        after[start:end] = other[first:last]
+    assert after == other
+
+
+@settings(max_examples=300, deadline=None)
+@given(LINES, LINES, LINES)
+def test_every_line_of_the_joined_sequence_is_accounted_for(
+    base: list[str], ours: list[str], theirs: list[str]
+) -> None:
+    assert clean(merge_lines(base, ours, base)) == ours
+    assert clean(merge_lines(base, base, theirs)) == theirs
+    assert clean(merge_lines(base, ours, ours)) == ours
+    parts = merge_lines(base, ours, theirs)
+    # Taken as ours everywhere, a clash aside, nothing of ours is missing.
+    joined = [line for part in parts for line in part.lines]
+    for line in "abcd":
+        assert joined.count(line) >= min(
+            ours.count(line), theirs.count(line), ours.count(line) + theirs.count(line) - base.count(line)
+        ) - sum(len(p.base) for p in parts if p.clash)
+
+
+def test_edits_that_touch_join_and_strictly_they_do_not() -> None:
+    base, ours, theirs = list("abcd"), list("aBcd"), list("abCd")
+    assert clean(merge_lines(base, ours, theirs)) == list("aBCd")
+    assert clean(merge_lines(base, ours, theirs, strict=True)) is None
+    assert clean(merge_lines(base, list("Abcd"), list("abCd"), strict=True)) == list("AbCd")
+    assert clean(merge_lines(base, list("aXbcd"), list("aBcd"))) == list("aXBcd")
+
+
+def test_the_same_line_changed_twice_clashes_with_all_three_to_see() -> None:
+    assert merge_lines(["a", "b", "c"], ["a", "x", "c"], ["a", "y", "c"]) == [
+        Part(["a"]),
+        Part(["x"], clash=True, base=["b"], theirs=["y"]),
+        Part(["c"]),
+    ]
+
+
+def test_two_insertions_at_one_place_both_stay_and_what_is_in_both_once() -> None:
+    assert union(["x", "mine"], ["x", "other"]) == ["x", "mine", "other"]
+    assert clean(merge_lines(["a"], ["a", "x", "mine"], ["a", "x", "other"])) == ["a", "x", "mine", "other"]
+
+
+def test_fifty_thousand_lines_that_look_alike_are_compared_in_steps_that_are_counted() -> None:
+    """No timing: with a quadratic search this would not come back."""
+    one, other = [str(at % 2) for at in range(50_000)], [str(at % 3) for at in range(50_000)]
+    assert len(matches(one, other)) > 10_000
+    assert len(matches(["x"] * 100_000, ["y", *["x"] * 99_000])) == 99_000
