@@ -219,7 +219,7 @@ class Folder:
 
     def _hard_link(self, old: str, new: str) -> None:
         if self._descriptor is None:
-            os.link(self._named(old), self._named(new))  # noqa: PTH138  a plain call, like its neighbours
+            os.link(self._named(old), self._named(new))
         else:
             os.link(old, new, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor, follow_symlinks=False)
 
