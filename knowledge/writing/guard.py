@@ -14,6 +14,8 @@ from knowledge.ledger.ports import Ledger, Revision
 
 STALE_S = 2.0
 """A save that comes later than this after our newest write is what somebody wanted, whatever they had read."""
+SAME_S = 0.5
+"""The same of a save that is exactly an earlier state: an editor that saves what it has not changed, or somebody who goes back."""
 NEAR = 24
 """So many states are looked at first; more only while the nearest is among the oldest of them."""
 MOST_STATES = 2000
@@ -61,14 +63,19 @@ class Lineage:
         `history` are the newest lines of the page's history, newest first.
         """
         ours = next((line for line in history if line.how == "written"), None)
-        if ours is None or ours.revision is None or abs((saved_at - ours.at).total_seconds()) > STALE_S:
+        if ours is None or ours.revision is None:
+            return None
+        apart_s = abs((saved_at - ours.at).total_seconds())
+        if apart_s > STALE_S:
             return None
         # What was saved since then does not count: it may itself not have known of our write.
         read = await self.read_before(path, raw, [line for line in history if line.id <= ours.id])
         if read in (None, ours.revision):
             return None
         before, newest = await self._ledger.content(path, read), await self._ledger.content(path, ours.revision)
-        return None if before is None or newest is None else Stale(before, newest)
+        if before is None or newest is None or (before == raw and apart_s > SAME_S):
+            return None
+        return Stale(before, newest)
 
     async def read_before(self, path: str, raw: bytes, history: Sequence[Revision]) -> str | None:
         """Return the revision of the state that `raw` was most likely made from; None if no state is known."""

@@ -119,3 +119,15 @@ async def test_what_is_remembered_of_pages_is_bounded(monkeypatch: pytest.Monkey
     lineage = Lineage(ledger)
     assert await lineage.stale(PAGE, states[0], START + timedelta(seconds=19), await history_of(ledger)) is not None
     assert len(lineage._counted) <= 5
+
+
+async def test_who_goes_back_to_an_earlier_state_after_a_moment_meant_it() -> None:
+    """An editor that saves what it has not changed does so at once; a person who undoes needs longer than that."""
+    states = growing(3, 1)
+    ledger = await written(states)
+    history = await history_of(ledger)
+    newest = START + timedelta(seconds=2)
+    soon, later = newest + timedelta(seconds=0.3), newest + timedelta(seconds=0.8)
+    assert await Lineage(ledger).stale(PAGE, states[1], soon, history) is not None
+    assert await Lineage(ledger).stale(PAGE, states[1], later, history) is None
+    assert await Lineage(ledger).stale(PAGE, states[1] + b"\nby hand", later, history) is not None
