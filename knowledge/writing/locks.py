@@ -3,11 +3,12 @@
 A lock is the system's lock on an empty file in the state directory. Pages share a fixed number of such files, so the folder
 does not grow and nothing has to be removed; two pages with one file merely wait for each other for some milliseconds.
 Before each stands a gate: who waits for the lock holds the gate, so who just gave the lock back comes after those who wait.
-Waiting costs no thread: it is asked again every millisecond.
+Who waits does so in the system, in a thread of its own: to ask again and again would cost whoever holds the lock its processor.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import sys
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 import anyio
+import anyio.to_thread
 
 from knowledge.errors import DocumentBusy
 
@@ -29,6 +31,10 @@ if sys.platform == "win32":
         except OSError:
             return False
         return True
+
+    async def _wait(file: int) -> None:
+        while not _try(file):  # noqa: ASYNC110  another process gives it back, which sets no event here
+            await anyio.sleep(ASKED_AGAIN_S)
 else:
     import fcntl
 
@@ -39,10 +45,29 @@ else:
             return False
         return True
 
+    async def _wait(file: int) -> None:
+        """Return once the lock is ours. If nobody waits for that any more, the thread gives it back as soon as it has it."""
+        same = [os.dup(file)]
 
-SLOTS = 1024
+        def wait() -> None:
+            twin = same.pop()
+            try:
+                fcntl.flock(twin, fcntl.LOCK_EX)
+            finally:
+                os.close(twin)
+
+        try:
+            await anyio.to_thread.run_sync(wait, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
+        except BaseException:
+            with contextlib.suppress(IndexError):  # the thread has it
+                os.close(same.pop())
+            raise
+
+
+SLOTS = 256
+"""An act on very many pages holds all of them: processes may open a thousand files or less."""
 LONGEST_WAIT_S = 15.0
-AT_THE_LOCK_S, AT_THE_GATE_S = 0.001, 0.003
+ASKED_AGAIN_S = 0.002
 
 
 class PageLocks(Protocol):
@@ -145,12 +170,12 @@ class Locks:
     async def _wait_for(self, slot: int) -> int:
         gate = self._open(slot, "gate")
         try:
-            while not _try(gate):  # noqa: ASYNC110  another process gives it back, which sets no event here
-                await anyio.sleep(AT_THE_GATE_S)
+            if not _try(gate):
+                await _wait(gate)
             lock = self._open(slot, "lock")
             try:
-                while not _try(lock):  # noqa: ASYNC110  likewise
-                    await anyio.sleep(AT_THE_LOCK_S)
+                if not _try(lock):
+                    await _wait(lock)
             except BaseException:
                 os.close(lock)
                 raise
