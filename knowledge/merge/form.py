@@ -69,9 +69,11 @@ def _for_section(base: Cut, content: str, path: str, asked: str) -> Taken:
             start, kept = own.start, first
     following = headings[at + 1 :] if not inside else [one for one in headings[at + 1 :] if one.level <= own.level]
     end = following[0].start if following else len(lines)
-    text = "".join(lines[:start]) + "".join(
-        _placed(lines[start:end], new, is_last=end == len(lines), at_heading=start == own.end)
-    )
+    before = "".join(lines[:start])
+    if before and bare(before) == before:
+        before += "\n"
+    placed = _placed(lines[start:end], new, is_last=end == len(lines), at_heading=start == own.end)
+    text = before + "".join(placed)
     name = section_name((*heading.path[:-1], kept.text))
     return Taken("section", text + "".join(lines[end:]), name)
 

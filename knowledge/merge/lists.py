@@ -11,7 +11,7 @@ from knowledge.merge.align import Node, likeness
 from knowledge.merge.cut import bare, split_lines
 from knowledge.merge.moves import followed
 from knowledge.merge.prose import joined_text
-from knowledge.merge.sequence import Inner, Sequences
+from knowledge.merge.sequence import Inner, Sequences, in_sequence
 
 _ITEM = re.compile(r"([ \t]*)([-+*]|(\d{1,9})([.)]))([ \t]+|(?=[\r\n])|$)(\[[^\]\r\n]\][ \t]+)?")
 _BLANK = " \t\r\n"
@@ -31,12 +31,12 @@ class Item(NamedTuple):
 def joined_list(base: Node, ours: Node, theirs: Node, indent: int = 0) -> Inner:
     """Return what both sides made of a list: items that one side changed, added or took away, nested ones too."""
     versions = [_items(node, indent) for node in (base, ours, theirs)]
-    b, o, t = followed(versions[0], versions[1], versions[2], _alike)
+    nodes = followed(versions[0], versions[1], versions[2], _alike)
 
     def join(one: Node, mine: Node, other: Node) -> Inner:
         return joined_item(one, mine, other)
 
-    merged = Sequences(b, o, t, join=join, gap=_usual_gap(o), alike=_alike).merged()
+    merged = in_sequence(nodes, join, gap=_usual_gap(versions[1])).merged()
     texts = _renumbered([part.text for part in merged.parts], versions)
     gaps = [part.gap or "" for part in merged.parts]
     return Inner("".join(text + space for text, space in zip(texts, gaps, strict=True)), merged.clashes)

@@ -21,24 +21,35 @@ class _Run(NamedTuple):
     before: int
 
 
+class Followed(NamedTuple):
+    """Three versions with everything that a side moved in its new place, and where each part of the base is in the others."""
+
+    base: Sequence[Node]
+    ours: Sequence[Node]
+    theirs: Sequence[Node]
+    to_ours: list[int]
+    to_theirs: list[int]
+
+
 def followed(
     base: Sequence[Node], ours: Sequence[Node], theirs: Sequence[Node], alike: Likeness = likeness
-) -> tuple[list[Node], list[Node], list[Node]]:
+) -> Followed:
     """Return the three with everything that either side moved in its new place. What both moved is where ours has it."""
-    was, other = _after(base, ours, theirs, alike)
-    was, mine = _after(was, other, ours, alike)
-    return was, mine, other
+    to_ours, to_theirs = align(base, ours, alike), align(base, theirs, alike)
+    if runs := _runs(base, ours, to_ours):
+        base, theirs = _after(runs, base, theirs, to_theirs)
+        to_ours, to_theirs = align(base, ours, alike), align(base, theirs, alike)
+    if runs := _runs(base, theirs, to_theirs):
+        base, ours = _after(runs, base, ours, to_ours)
+        to_ours, to_theirs = align(base, ours, alike), align(base, theirs, alike)
+    return Followed(base, ours, theirs, to_ours, to_theirs)
 
 
 def _after(
-    base: Sequence[Node], mover: Sequence[Node], other: Sequence[Node], alike: Likeness
+    runs: Sequence[_Run], base: Sequence[Node], other: Sequence[Node], to_other: Sequence[int]
 ) -> tuple[list[Node], list[Node]]:
-    """Return `base` and `other` with what `mover` moved where it put it."""
-    to = align(base, mover, alike)
-    runs = _runs(base, mover, to)
-    if not runs:
-        return list(base), list(other)
-    there = align(base, other, alike)
+    """Return `base` and `other` with what one side moved where it put it."""
+    there = list(to_other)
     for x, y in _elsewhere(base, other, there):
         there[x] = y
     owner = {y: x for x, y in enumerate(there) if y >= 0}

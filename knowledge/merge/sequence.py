@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from knowledge.merge.align import BODY, Likeness, Node, align, likeness
 from knowledge.merge.lines import Hunk, hunks_of, matches
+from knowledge.merge.moves import Followed
 
 
 class Clash(NamedTuple):
@@ -81,8 +82,8 @@ class Sequences:
 
     def merge(self) -> None:
         """Settle what is kept and what clashes."""
-        self.to_ours = align(self.base, self.ours, self.alike)
-        self.to_theirs = align(self.base, self.theirs, self.alike)
+        self.to_ours = self.to_ours or align(self.base, self.ours, self.alike)
+        self.to_theirs = self.to_theirs or align(self.base, self.theirs, self.alike)
         self.from_ours = {other: at for at, other in enumerate(self.to_ours)}
         mine = _changes(self.base, self.ours, self.to_ours)
         other = _changes(self.base, self.theirs, self.to_theirs)
@@ -205,6 +206,20 @@ class Sequences:
             self.theirs[one.theirs].gap if one.theirs >= 0 else None
         )
         return had or self.gap
+
+
+def in_sequence(nodes: Followed, join: Join, *, gap: str, rescue: Rescue | None = None) -> Sequences:
+    """Return the three versions, with what was moved in its new place, ready to be merged."""
+    return Sequences(
+        nodes.base,
+        nodes.ours,
+        nodes.theirs,
+        join=join,
+        gap=gap,
+        rescue=rescue,
+        to_ours=nodes.to_ours,
+        to_theirs=nodes.to_theirs,
+    )
 
 
 def _changes(base: Sequence[Node], side: Sequence[Node], to: Sequence[int]) -> list[Hunk]:

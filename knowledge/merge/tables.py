@@ -14,7 +14,7 @@ from knowledge.merge.align import Likeness, Node, likeness
 from knowledge.merge.cut import bare, split_lines
 from knowledge.merge.moves import followed
 from knowledge.merge.prose import joined_line
-from knowledge.merge.sequence import Inner, Sequences
+from knowledge.merge.sequence import Inner, Sequences, in_sequence
 
 _PIPE = re.compile(r"(?<!\\)\|")
 _EMPTY = "  "
@@ -64,8 +64,7 @@ def joined_table(base: Node, ours: Node, theirs: Node) -> Inner:
         return Inner(None)
     rows, mine, other = _nodes(b, base), _nodes(o, ours), _nodes(t, theirs)
     alike = _by_key(_keys(rows, mine, other))
-    rows, mine, other = followed(rows, mine, other, alike)
-    merged = Sequences(rows, mine, other, join=_join_rows, gap="", alike=alike).merged()
+    merged = in_sequence(followed(rows, mine, other, alike), _join_rows, gap="").merged()
     return Inner(head.text + marks.text + "".join(node.text for node in merged.parts), merged.clashes)
 
 

@@ -21,7 +21,7 @@ from knowledge.merge.lists import joined_list
 from knowledge.merge.model import Conflict, Cut, Piece, section_name
 from knowledge.merge.moves import followed
 from knowledge.merge.prose import is_one, joined_strictly, joined_text
-from knowledge.merge.sequence import Clash, Inner, Sequences
+from knowledge.merge.sequence import Clash, Inner, in_sequence
 from knowledge.merge.tables import joined_table
 
 _BLANK = " \t\r\n"
@@ -123,8 +123,8 @@ def line_end(*texts: str) -> str:
 
 def _by_blocks(b: _Parts, o: _Parts, t: _Parts, eol: str, current: Cut) -> tuple[Cut, list[Clash]] | None:
     """Return the document joined by its blocks and what clashes, None if what came out is not what was planned."""
-    was, mine, other = followed(_with_front(b.nodes, o.nodes, t.nodes), o.nodes, t.nodes, _alike)
-    sequences = Sequences(was, mine, other, join=joined_block, gap=eol, alike=_alike, rescue=_rescued)
+    nodes = followed(_with_front(b.nodes, o.nodes, t.nodes), o.nodes, t.nodes, _alike)
+    sequences = in_sequence(nodes, joined_block, gap=eol, rescue=_rescued)
     sequences.merge()
     if not settled(sequences):
         return None
@@ -136,7 +136,7 @@ def _by_blocks(b: _Parts, o: _Parts, t: _Parts, eol: str, current: Cut) -> tuple
     )
     # How theirs ends counts where their last block is the last.
     last = sequences.kept[-1].theirs if sequences.kept else -1
-    if (b.closed, b.end) == (o.closed, o.end) and last == len(other) - 1:
+    if (b.closed, b.end) == (o.closed, o.end) and last == len(nodes.theirs) - 1:
         frame = frame._replace(closed=t.closed, end=t.end)
     for _ in range(3):
         document = recut(current, _assembled(frame, parts))
