@@ -84,7 +84,7 @@ async def test_only_a_save_that_is_close_to_our_write_is_stale(late_s: float, is
     ledger = await written(states)
     history = await history_of(ledger)
     saved_at = history[0].at + timedelta(seconds=late_s)
-    assert (await Lineage(ledger).stale(PAGE, states[1], saved_at, history) is not None) == is_stale
+    assert (await Lineage(ledger).stale(PAGE, states[1] + b"\nby hand", saved_at, history) is not None) == is_stale
 
 
 async def test_a_save_made_from_another_stale_save_is_stale_too() -> None:
