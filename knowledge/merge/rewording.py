@@ -35,6 +35,16 @@ def folded_ends(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
 
 
+def folded_lines(text: str) -> list[str]:
+    """Return the lines of `text` without their ends, and without empty ones at both ends of it."""
+    return folded_ends(text).split("\n")
+
+
+def folded_text(text: str) -> str:
+    """Return `text` as it is put in: LF line ends, none at its end."""
+    return folded_ends(text).rstrip(" \t\n")
+
+
 def item_of(text: str) -> Item:
     """Return the parts of an item; a text that is none has no marker."""
     folded = folded_ends(text)

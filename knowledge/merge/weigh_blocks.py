@@ -1,0 +1,69 @@
+"""Weighing code, quotes and HTML, which are compared by their lines. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from knowledge.merge.contradiction import compare
+from knowledge.merge.model import (
+    Unit,
+)
+from knowledge.merge.rewording import folded_lines
+from knowledge.merge.weighing import New, Weighing
+
+SAME_CODE = 0.6
+
+
+def weigh_block(w: Weighing, number: int, unit: Unit) -> None:
+    """Decide what becomes of a block that is no prose."""
+    target = w.target(unit.section)
+    if (same := w.index.equal(unit, lambda at: w.comparable(at, target, alone=True))) is not None:
+        w.unchanged(number, same)
+        return
+    lines = _lines(unit.text)
+    near = [
+        (_shared(lines, _lines(old.text)), at)
+        for at, old in enumerate(w.ground.units)
+        if old.kind == unit.kind
+        and w.comparable(at, target, alone=False)
+        and at not in w.replaced_units
+        and at not in w.confirmed_by
+    ]
+    likeness, at = max(near, default=(0.0, -1))
+    if likeness < SAME_CODE:
+        w.news.append(New(w.verdict("integrate", unit.section, ""), unit, None, whole=True))
+        return
+    _weigh_similar_block(w, number, unit, at)
+
+
+def _weigh_similar_block(w: Weighing, number: int, unit: Unit, at: int) -> None:
+    new, old = _lines(unit.text), _lines(w.ground.units[at].text)
+    only_new, only_old = [line for line in new if line not in old], [line for line in old if line not in new]
+    if not only_new:
+        w.unchanged(number, at)
+        return
+    held = next((one for a in only_old for b in only_new if (one := compare(a, b)).relation == "contradict"), None)
+    if w.same_voice(at):
+        if w.is_later(at):
+            w.update_unit(number, unit, at)
+        else:
+            w.retain(unit, at, "of an earlier time than")
+    elif held is not None:
+        w.flag_units(unit, at, held)
+    elif w.weight.confidence < w.confidence(at).confidence:
+        w.retain(unit, at, "is less than")
+    elif not only_old:
+        w.update_unit(number, unit, at)
+    else:
+        w.news.append(New(w.verdict("integrate", unit.section, "", at), unit, at, whole=True))
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in folded_lines(text) if line.strip()]
+
+
+def _shared(one: Sequence[str], other: Sequence[str]) -> float:
+    """Return how many lines of both are in both, 0..1."""
+    both = sum((Counter(one) & Counter(other)).values())
+    return 2 * both / (len(one) + len(other)) if one or other else 0.0

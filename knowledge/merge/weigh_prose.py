@@ -1,0 +1,233 @@
+"""Weighing sentences: said already, said otherwise, in other words, or new. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from knowledge.merge.contradiction import Comparison, compare, contradictions
+from knowledge.merge.cut import cut
+from knowledge.merge.model import (
+    Unit,
+)
+from knowledge.merge.place import Section
+from knowledge.merge.rewording import bare_text
+from knowledge.merge.splice import Replaced
+from knowledge.merge.statements import (
+    Statement,
+    alike,
+    covers,
+    lost,
+    same_subject,
+    says,
+    statements,
+)
+from knowledge.merge.weighing import Found, New, Op, Weighing
+
+
+def find_stands(w: Weighing) -> None:
+    """Find out how all prose stands to the page before anything is decided: what it confirms, it does not correct."""
+    disputes = _disputes(w)
+    for number, unit in enumerate(w.incoming):
+        if (same := w.index.equal(unit, lambda _: True)) is not None:
+            w.confirmed_by[same].add(number)
+        if unit.kind in ("paragraph", "item"):
+            found = Found()
+            for statement in statements([unit], w.language):
+                _stand(w, statement, w.target(unit.section), disputes.get(number, ()), found)
+            w.stands[number] = found
+            w.repeated.update((old.unit, old.span) for old in found.said)
+            for old in found.said:
+                w.confirmed_by[old.unit].add(number)
+
+
+def _disputes(w: Weighing) -> dict[int, list[int]]:
+    """Return, by incoming unit, the units of the page that it contradicts, surest first."""
+    found: dict[int, list[int]] = defaultdict(list)
+    for one in contradictions(w.ground.units, w.incoming):
+        found[one.new].append(one.existing)
+    return found
+
+
+def weigh_prose(w: Weighing, number: int, unit: Unit) -> None:
+    """Decide what becomes of a paragraph or an item."""
+    target = w.target(unit.section)
+    own = statements([unit], w.language)
+    found = w.stands[number]
+    wordless = not any(one.said.about for one in own) or unit.text.lstrip().startswith("%%")
+    if (same := w.index.equal(unit, lambda at: wordless or w.lies_within(at, target))) is not None:
+        w.unchanged(number, same)
+        return
+    if found.disputed:
+        _flag(w, unit, found.disputed)
+        return
+    _settle_prose(w, number, unit, own, found)
+
+
+def _stand(w: Weighing, new: Statement, target: Section | None, disputed: Sequence[int], found: Found) -> None:
+    """Find out how one new statement stands to the page: to the section that it names, then to the others."""
+    near = [
+        one
+        for one in w.index.near(new)
+        if w.comparable(one.statement.unit, target, alone=new.said.stands_alone) and one.statement.said.kind != "row"
+    ]
+    for here in (True, False):
+        there = [one for one in near if w.lies_within(one.statement.unit, target) == here]
+        if (said := next((one.statement for one in there if says(one.statement.said, new.said)), None)) is not None:
+            found.said.append(said)
+            return
+        among = [at for at in disputed if w.lies_within(at, target) == here]
+        if (against := _against(w, new, target, [*among, *(one.statement.unit for one in there)])) is not None:
+            _stands_against(w, new, *against, found)
+            return
+    alike_most = next((one.statement for one in near if same_subject(one.statement.said, new.said)), None)
+    if alike_most is not None:
+        found.reworded.append((new, alike_most))
+    else:
+        found.fresh.append(new)
+
+
+def _stands_against(w: Weighing, new: Statement, old: Statement, comparison: Comparison, found: Found) -> None:
+    if not w.same_voice(old.unit):
+        found.disputed.append((new, old, comparison))
+    elif w.is_later(old.unit):
+        found.corrected.append((new, old))
+    else:
+        found.outdated.append((new, old))
+
+
+def _against(
+    w: Weighing, new: Statement, target: Section | None, among: Iterable[int]
+) -> tuple[Statement, Comparison] | None:
+    """Return the statement of these units that says most clearly otherwise; of a row, which has a head, nothing."""
+    best: tuple[Statement, Comparison] | None = None
+    for number in dict.fromkeys(among):
+        if w.ground.units[number].kind not in ("paragraph", "item", "quote") or not w.comparable(
+            number, target, alone=new.said.stands_alone
+        ):
+            continue
+        for old in w.index.of_unit(number):
+            held = compare(old.said.reads, new.said.reads, existing_section=old.section, new_section=new.section)
+            if held.relation == "contradict" and (best is None or held.strength > best[1].strength):
+                best = (old, held)
+    return best
+
+
+def _settle_prose(w: Weighing, number: int, unit: Unit, own: Sequence[Statement], found: Found) -> None:
+    both = _both_ways(w, unit, found)
+    replaced = _replace_whole(w, number, unit, own, found)
+    fresh = list(found.fresh)
+    for new, old in found.reworded:
+        if old.unit in replaced:
+            continue
+        if w.weight.confidence < w.confidence(old.unit).confidence and not w.same_voice(old.unit):
+            w.retain(unit, old.unit, "is less than", new)
+        else:
+            fresh.append(new)
+    for new, old in found.outdated:
+        w.retain(unit, old.unit, "of an earlier time than", new)
+    for new, old in found.corrected:
+        if old.unit not in replaced:
+            _correct(w, number, new, old)
+    if fresh:
+        _fresh(w, number, unit, own, fresh=fresh, found=found)
+    elif not (both or replaced or found.corrected or found.outdated or found.reworded) and found.said:
+        w.unchanged(number, *dict.fromkeys(old.unit for old in found.said))
+    elif found.said and number not in w.matched:
+        w.matched[number] = found.said[0].unit
+
+
+def _both_ways(w: Weighing, unit: Unit, found: Found) -> bool:
+    """Retain what corrects a statement that the content repeats elsewhere; tell whether there was any."""
+    both = [(new, old) for new, old in found.corrected if (old.unit, old.span) in w.repeated]
+    found.corrected = [pair for pair in found.corrected if pair not in both]
+    for new, old in both:
+        w.retain(unit, old.unit, "came with text that says what stands there:", new)
+    return bool(both)
+
+
+def _replace_whole(w: Weighing, number: int, unit: Unit, own: Sequence[Statement], found: Found) -> set[int]:
+    """Replace the unit of the page whose every statement the new one says too, if it may; return which."""
+    related = dict.fromkeys(old.unit for _, old in (*found.corrected, *found.reworded))
+    others = {old.unit for old in found.said} | {old.unit for _, old in (*found.reworded, *found.outdated)}
+    for old_number in related:
+        if others <= {old_number} and _may_replace(w, number, old_number) and _covered(w, old_number, own, found):
+            gone = [
+                word
+                for old in w.index.of_unit(old_number)
+                for word in lost(max((one.said for one in own), key=partial(alike, old.said)), old.said)
+            ]
+            w.update_unit(number, unit, old_number, gone)
+            found.fresh.clear()
+            return {old_number}
+    return set()
+
+
+def _may_replace(w: Weighing, number: int, there: int) -> bool:
+    """Return whether a new unit weighs enough for the place of this one, which nothing else of the content repeats."""
+    old, new = w.ground.units[there], w.incoming[number]
+    if old.kind not in ("paragraph", "item") or there in w.replaced_units:
+        return False
+    if old.kind == "paragraph" and [piece.kind for piece in cut(bare_text(new)).pieces] != ["paragraph"]:
+        return False
+    if w.confirmed_by.get(there, set()) - {number}:
+        return False
+    if w.same_voice(there):
+        return w.is_later(there)
+    return w.weight.confidence >= w.confidence(there).confidence
+
+
+def _covered(w: Weighing, there: int, own: Sequence[Statement], found: Found) -> bool:
+    """Return whether each statement of a unit of the page is corrected, said or said and more by the new one."""
+    corrected = {(old.unit, old.span) for _, old in found.corrected}
+    return all(
+        (old.unit, old.span) in corrected or any(says(new.said, old.said) or covers(new.said, old.said) for new in own)
+        for old in w.index.of_unit(there)
+    )
+
+
+def _correct(w: Weighing, number: int, new: Statement, old: Statement) -> None:
+    """Replace one statement in a unit that says more, which its own source has corrected."""
+    if old.unit in w.replaced_units:
+        w.retain(w.incoming[number], old.unit, "would change again what this call has changed:", new)
+        return
+    begin = w.ground.span(old.unit)[0]
+    # Without its full stop the sentence would run into the next one.
+    was, said = old.said.text, new.said.text
+    stop = was[-1] if was[-1:] in ".!?" and said[-1:].isalnum() else ""
+    text = w.ground.with_ends((said if "\n" in was else " ".join(said.split("\n"))) + stop)
+    order = w.verdict("update", old.section, w.update_reason(old.unit, lost(new.said, old.said)), old.unit)
+    replaced = Replaced(begin + old.span.start, begin + old.span.end, text)
+    unit = w.ground.units[old.unit]
+    after = unit._replace(text=unit.text[: old.span.start] + text + unit.text[old.span.end :])
+    w.ops.append(Op([order], replaced=replaced, touched=old.unit, expected=(after,)))
+    w.replaced_units.add(old.unit)
+    w.matched[number] = old.unit
+
+
+def _fresh(
+    w: Weighing, number: int, unit: Unit, own: Sequence[Statement], *, fresh: Sequence[Statement], found: Found
+) -> None:
+    """Keep what is new of a unit to be placed: all of it, or the statements that the page does not have."""
+    related = [old.unit for _, old in found.reworded] + [old.unit for old in found.said]
+    related += [old.unit for _, old in found.corrected]
+    beside = related[0] if related else None
+    whole = len(fresh) == len(own)
+    if not whole:
+        inner = sorted(fresh, key=lambda one: one.span.start)
+        text = " ".join(one.said.text for one in inner)
+        unit = unit._replace(text=text if unit.kind == "paragraph" else f"- {text}")
+        for old in found.said:
+            w.supported.add(old.unit)
+    order = w.verdict("integrate", unit.section, "", beside)
+    w.news.append(New(order, unit, beside, whole))
+    if beside is not None:
+        w.matched.setdefault(number, beside)
+
+
+def _flag(w: Weighing, unit: Unit, disputed: Sequence[tuple[Statement, Statement, Comparison]]) -> None:
+    for new, old, comparison in disputed:
+        w.contradiction(unit, new.said.text, old.unit, old.said.text, comparison)
+    _, old, comparison = disputed[0]
+    w.flag_verdict(unit, old.unit, comparison)

@@ -1,0 +1,193 @@
+"""Weighing rows of a table: each meets the row with the same key, cell by cell. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from knowledge.merge.cells import Row, Table, folded_cell, key_of, table_of
+from knowledge.merge.contradiction import Comparison
+from knowledge.merge.model import (
+    Unit,
+    unit_digest,
+)
+from knowledge.merge.place import Section
+from knowledge.merge.rewording import folded_lines
+from knowledge.merge.splice import Put, Replaced
+from knowledge.merge.statements import (
+    Reading,
+    covers,
+    reading,
+    says,
+)
+from knowledge.merge.weighing import New, Op, Weighing, named_section, shown
+
+
+def weigh_table(w: Weighing, table: Table) -> None:
+    """Decide what becomes of the rows of a table, or of a table that the page does not have."""
+    unit = w.incoming[table.head]
+    there = _table_like(w, table.columns, w.target(unit.section))
+    if there is None:
+        _new_table(w, table)
+        return
+    columns = [there.columns.index(name) for name in table.columns]
+    w.rows = table.rows
+    for row in table.rows:
+        _weigh_row(w, w.incoming[row.unit], row, columns, there)
+
+
+def weigh_rows(w: Weighing, unit: Unit, rows: Sequence[Row]) -> bool:
+    """Weigh rows that came without a head, if a table has as many columns; tell whether one does."""
+    width = len(rows[0].cells)
+    target = w.target(unit.section)
+    there = [
+        table
+        for table in _tables(w, target)
+        if len(table.columns) == width and all(len(row.cells) == width for row in rows)
+    ]
+    if len(there) != 1:
+        return False
+    w.rows = tuple(rows)
+    for row, line in zip(rows, folded_lines(unit.text), strict=True):
+        _weigh_row(w, unit._replace(kind="row", text=line + "\n"), row, list(range(width)), there[0])
+    return True
+
+
+def _new_table(w: Weighing, table: Table) -> None:
+    piece = w.content.pieces[table.piece]
+    unit = w.incoming[table.head]
+    same = [
+        number
+        for number, old in enumerate(w.ground.units)
+        if old.kind == "row" and unit_digest(w.page.pieces[old.piece].text) == unit_digest(piece.text)
+    ]
+    if same:
+        w.unchanged(table.head, *same)
+        return
+    order = w.verdict("integrate", unit.section, "")
+    w.news.append(New(order, unit._replace(text=piece.text), None, whole=True))
+
+
+def _tables(w: Weighing, target: Section | None) -> list[Table]:
+    return [
+        table_of(w.page, w.ground.units, number)
+        for number, piece in enumerate(w.page.pieces)
+        if piece.kind == "table" and (target is None or w.lies_in(number, target))
+    ]
+
+
+def _table_like(w: Weighing, columns: Sequence[str], target: Section | None) -> Table | None:
+    """Return the table of the page that has these columns, the first of its own among them; the only one."""
+
+    def fits(table: Table) -> bool:
+        return len(set(columns)) == len(columns) and set(columns) <= set(table.columns) and table.columns[0] in columns
+
+    found = [table for table in _tables(w, target) if fits(table)]
+    if not found and target is not None and w.within is None:
+        found = [table for table in _tables(w, None) if fits(table)]
+    exact = [table for table in found if table.columns == tuple(columns)]
+    return (exact or found)[0] if len(exact or found) == 1 else None
+
+
+def _weigh_row(w: Weighing, unit: Unit, row: Row, columns: Sequence[int], there: Table) -> None:
+    """Meet the row with the same key, cell by cell; `columns` are those of the page, in the order of the new cells."""
+    placed = {column: row.cell(at) for at, column in enumerate(columns)}
+    key = tuple(placed.get(column, "") for column in _key_columns(there))
+    same = [one for one in there.rows if key_of(one, _key_columns(there)) == tuple(folded_cell(cell) for cell in key)]
+    if not same:
+        _new_row(w, unit, placed, there)
+        return
+    old = max(same, key=lambda one: sum(folded_cell(text) == folded_cell(one.cell(at)) for at, text in placed.items()))
+    differing = [at for at, text in placed.items() if text and folded_cell(text) != folded_cell(old.cell(at))]
+    empty = [at for at in differing if not old.cell(at)]
+    told = [at for at in differing if at not in empty and not _cell_says(w, there, old.cell(at), placed[at], at)]
+    if not empty and not told:
+        w.unchanged(-1, old.unit)
+        return
+    if told and _rivals(w, row, columns, there) > 1:
+        w.retain(unit, old.unit, "came with another row of the same key:")
+        return
+    if told and not _may_change_cells(w, unit, old, told, placed=placed, there=there):
+        return
+    _write_cells(w, unit, old, {at: placed[at] for at in (*empty, *told)}, fills=not told)
+
+
+def _key_columns(table: Table) -> tuple[int, ...]:
+    """Return the columns that tell rows apart: the first, or the first two."""
+    keys = [key_of(row, (0,)) for row in table.rows]
+    return (0,) if len(set(keys)) == len(keys) or len(table.columns) < 3 else (0, 1)
+
+
+def _rivals(w: Weighing, row: Row, columns: Sequence[int], there: Table) -> int:
+    """Return how many of the rows that came have the key of this one: of two, neither changes what stands there."""
+    keys = [columns.index(column) for column in _key_columns(there) if column in columns]
+    return sum(key_of(one, keys) == key_of(row, keys) for one in w.rows)
+
+
+def _cell_says(w: Weighing, table: Table, old: str, new: str, column: int) -> bool:
+    return says(_cell(w, table, column, old), _cell(w, table, column, new))
+
+
+def _cell(w: Weighing, table: Table, column: int, text: str) -> Reading:
+    return reading(f"{table.columns[column]}: {text}" if table.columns[column] else text, w.language)
+
+
+def _may_change_cells(
+    w: Weighing, unit: Unit, old: Row, told: Sequence[int], *, placed: dict[int, str], there: Table
+) -> bool:
+    """Flag or retain a row that says otherwise; return whether its cells may be written."""
+    grows = all(covers(_cell(w, there, at, placed[at]), _cell(w, there, at, old.cell(at))) for at in told)
+    if w.same_voice(old.unit):
+        if w.is_later(old.unit):
+            return True
+        w.retain(unit, old.unit, "of an earlier time than")
+    elif not grows:
+        at = told[0]
+        key, column = old.cell(0), there.columns[at]
+        reason = f"About '{key}', {column} the existing text says '{old.cell(at)}', the new one '{placed[at]}'."
+        w.flag_units(unit, old.unit, Comparison("contradict", "cell", f"{key}, {column}", reason, 1.0))
+    elif w.weight.confidence < w.confidence(old.unit).confidence:
+        w.retain(unit, old.unit, "is less than")
+    else:
+        return True
+    return False
+
+
+def _write_cells(w: Weighing, unit: Unit, old: Row, cells: dict[int, str], *, fills: bool) -> None:
+    if old.unit in w.replaced_units:
+        w.retain(unit, old.unit, "would change again what this call has changed:")
+        return
+    was = w.ground.units[old.unit].text
+    if max(cells) >= len(old.cells):
+        w.retain(unit, old.unit, "has more cells than the row that it meets:")
+        return
+    text = was
+    for at in sorted(cells, reverse=True):
+        cell = old.cells[at]
+        before = "" if cell.start < cell.end or was[cell.start - 1 : cell.start].isspace() else " "
+        after = "" if cell.start < cell.end else " "
+        text = text[: cell.start] + before + cells[at] + after + text[cell.end :]
+    begin, end = w.ground.span(old.unit)
+    reason = "fills cells that were empty: " + shown(w.weight) if fills else w.update_reason(old.unit)
+    order = w.verdict("update", w.ground.units[old.unit].section, reason, old.unit)
+    expected = unit._replace(text=text)
+    w.ops.append(
+        Op([order], replaced=Replaced(begin, end, text), touched=old.unit, keeps_origin=fills, expected=(expected,))
+    )
+    w.replaced_units.add(old.unit)
+
+
+def _new_row(w: Weighing, unit: Unit, placed: dict[int, str], there: Table) -> None:
+    """Put a row into the table: where its key belongs if the table is sorted by it, else at the end."""
+    section = w.page.pieces[there.piece].section
+    width = len(there.columns)
+    text = "| " + " | ".join(placed.get(at, "") for at in range(width)) + " |"
+    if there.rows and not w.ground.units[there.rows[-1].unit].text.lstrip().startswith("|"):
+        text = text[2:-2]
+    keys = [folded_cell(row.cell(0)) for row in there.rows]
+    is_sorted = len(keys) >= 3 and keys == sorted(keys) and keys[0] != keys[-1]
+    at = sum(key <= folded_cell(placed.get(0, "")) for key in keys) if is_sorted else len(keys)
+    # Before the first row stands the line of dashes, which is no unit.
+    after = w.ground.last_line(there.rows[at - 1].unit) if at else w.ground.units[there.head].line + 1
+    reason = f"new row of the table under {named_section(section)}: {shown(w.weight)}"
+    order = w.verdict("integrate", section, reason)
+    w.ops.append(Op([order], put=Put(after, text, block=False), expected=(unit._replace(text=text),)))
