@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from knowledge.merge.lines import hunks_of, matches
@@ -17,6 +18,8 @@ MOST_PAIRS = 4_096
 """Pairs between two matches that are compared one by one."""
 LOOKED_AT = 4_000
 """Characters at either end of a text that count for its likeness."""
+REMEMBERED = 1_024
+"""Texts whose words are remembered, as one is compared with several others."""
 
 _WORDS = re.compile(r"[\u2e80-\U0003ffff]|[^\W\u2e80-\U0003ffff]+")
 BODY = 7
@@ -44,8 +47,11 @@ Likeness = Callable[[Node, Node], float]
 
 def words(text: str) -> frozenset[str]:
     """Return what `text` is made of, for telling how alike two texts are."""
-    if len(text) > 2 * LOOKED_AT:
-        text = text[:LOOKED_AT] + text[-LOOKED_AT:]
+    return _words(text) if len(text) <= 2 * LOOKED_AT else _words(text[:LOOKED_AT] + text[-LOOKED_AT:])
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _words(text: str) -> frozenset[str]:
     return frozenset(_WORDS.findall(text.lower()))
 
 
