@@ -9,9 +9,9 @@ from typing import NamedTuple
 from knowledge.document import find_section, parse
 from knowledge.inline import plain
 from knowledge.markdown import scan
-from knowledge.merge.cut import BOM, bare, cut, split_lines, units
+from knowledge.merge.cut import BOM, bare, cut, split_lines
 from knowledge.merge.fit import adapted
-from knowledge.merge.model import Cut, Form, section_name, unit_digest
+from knowledge.merge.model import Cut, Form, section_name
 
 _BLANK = " \t\r\n"
 
@@ -39,7 +39,7 @@ def as_document(base: Cut, content: str, *, path: str, section: str | None = Non
     For a section: what begins with its heading, or with another one of its level, replaces all of it, as does what has
     headings below it; text without headings replaces its own text, up to its first subsection.
     Without one: a whole document if it begins with front matter or with the first heading of `base`, or if it keeps half of
-    what `base` says; otherwise a snippet.
+    the words of `base`; otherwise a snippet.
 
     Raises:
         NoSuchSection: none is so named; carries those there are.
@@ -123,6 +123,10 @@ def _is_whole(base: Cut, content: str) -> bool:
     title = next((piece.section[-1] for piece in base.pieces if piece.kind == "heading"), None)
     if begins.kind == "heading" and begins.section[-1] == title:
         return True
-    had = Counter(unit_digest(unit.text) for unit in units(base) if unit.kind != "front")
-    has = Counter(unit_digest(unit.text) for unit in units(sent))
+    had, has = _words(base), _words(sent)
+    # A page of one sentence that was edited has no block left as it was, and nearly all of its words.
     return bool(had) and 2 * (had & has).total() >= had.total()
+
+
+def _words(document: Cut) -> Counter[str]:
+    return Counter(word for piece in document.pieces if piece.kind != "front" for word in piece.text.split())

@@ -51,6 +51,12 @@ class _Ground:
         return hash((self.request, self.revision))
 
 
+TAKEN_AS_SNIPPET = (
+    "taken as something new to be placed, because it does not begin as the page does and keeps less than half of its words; "
+    "to change what is there, name the section, or send the whole page with its first heading"
+)
+
+
 class Merging:
     """Builds the acts of merges."""
 
@@ -124,6 +130,8 @@ class Merging:
 
         large = len(text) + len(request.content) > ASIDE_CHARACTERS
         work = await anyio.to_thread.run_sync(planned) if large else planned()
+        if request.source == USER and taken.form == "snippet" and not setting.append:
+            work = _noted(work, TAKEN_AS_SNIPPET)
         return work if base is not None else self._analysis(work, request, ground.revision)
 
     async def _base(self, request: MergeRequest, current: Cut, revision: str) -> Cut | None:
@@ -246,6 +254,11 @@ def _brought(plan: MergePlan, before: str) -> list[tuple[Unit, Origin]]:
         if digest not in old and digest in origins and unit.kind != "heading":
             found.append((unit, origins[digest]))
     return found
+
+
+def _noted(work: Work[Outcome], note: str) -> Work[Outcome]:
+    merged = work.result.merged
+    return replace(work, result=replace(work.result, merged=replace(merged, note=_joined(note, merged.note))))
 
 
 def _ended(content: str) -> str:

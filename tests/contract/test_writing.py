@@ -93,6 +93,16 @@ async def test_a_new_page_needs_no_base(host: Writer) -> None:
     assert again["status"] == "analysis"
 
 
+async def test_a_page_of_one_sentence_is_edited_like_any_other(host: Writer) -> None:
+    await host.merge("small.md", "The build takes 10 minutes.")
+    answer = await host.merge("small.md", "The build takes 12 minutes.", base_revision=await host.revision("small.md"))
+    assert answer["blocks"][0]["reason"].startswith("replaces what you had read")
+    assert host.text("small.md") == "The build takes 12 minutes.\n"
+    other = await host.merge("small.md", "Ask Ben about the cache.", base_revision=answer["revision"])
+    assert "taken as something new" in other["note"]
+    assert "12 minutes" in host.text("small.md")
+
+
 async def test_edits_made_from_one_base_are_joined(host: Writer) -> None:
     base = await host.revision(DEPLOY)
     for section, text in (
