@@ -7,6 +7,7 @@ kept as stems, in order, with the figures between them.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -81,7 +82,8 @@ _DOTS = re.compile(r"(?<=\d)\.\.(?=\d)")
 _FAMILY = re.compile(r"(aes|sha|rsa|utf|md|crc|ddr|usb|base|hmac-sha|pbkdf|http|tls)-?(\d{1,5})")
 """Names of which the number is a choice: `AES-128` or `AES-256`."""
 _DEFAULT = re.compile(
-    r"^(.{0,80}?\b(?:defaults? to|default(?: value)?(?: \w+){0,3} is(?: now)?|standardwert(?: \w+){0,3} ist))\s+(\S+(?:\s\S+){0,2}?)\.?$",
+    r"^(.{0,80}?\b(?:defaults? to|default(?: value)?(?: \w+){0,3} is(?: now)?|standardwert(?: \w+){0,3} ist))\s+"
+    r"(\S+(?:\s\S+){0,2}?)\.?$",
     re.IGNORECASE,
 )
 _KEY = re.compile(
@@ -328,6 +330,8 @@ def _sentences(text: str) -> Iterator[str]:
 
 def plain(text: str) -> str:
     """Return `text` without Markdown: no markers, emphasis, links and code ticks."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text)
     text = _ESCAPED.sub(r"\1", _MARKER.sub("", text.strip(), count=1))
     if "[" in text:
         text = _WIKI.sub(r"\1", _LINK.sub(r"\1", text))
@@ -452,6 +456,10 @@ class _Reader:
             return True
         if word in WEEKDAYS:
             self._value(Value("weekday", token.text, parts=((WEEKDAYS[word],),)))
+            return True
+        if len(self.tokens) == 1 and (pole := axis(word, self.language)) is not None:
+            # "No" is an answer when it stands alone.
+            self._pole(token.text, *pole)
             return True
         if word == "on" and self._is_switch(at):
             self._pole(token.text, "state", 1)

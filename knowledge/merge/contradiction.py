@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from itertools import chain
 from typing import Literal, NamedTuple
 
@@ -37,6 +39,7 @@ PART_OF = 0.7
 POLE_ALONE = 0.6
 LEAST_SHARED = 0.25
 """Below it statements have nothing in common but figures."""
+SPELLED_ALIKE = 0.8
 SAMPLE = 50
 """Units from the beginning of a page that tell its language."""
 NEAR_BEFORE, NEAR_AFTER = 4, 3
@@ -47,6 +50,16 @@ TWO_NOUNS = 1.5
 _PLACEHOLDERS = frozenset(
     ("-", "\u2013", "\u2014", "na", "n/a", "n. a.", "tbd", "todo", "?", "...", "none", "unknown", "unbekannt", "k. a.")
 )
+_ANSWERS = {
+    "\u2713": "yes",
+    "\u2714": "yes",
+    "\u2705": "yes",
+    "\u2717": "no",
+    "\u2718": "no",
+    "\u274c": "no",
+    "x": "yes",
+}
+"""Signs that stand for a word in the cells of tables."""
 _SAID = frozenset(("paragraph", "item", "row", "quote"))
 _FAMILY = {"date": "date", "weekday": "weekday", "clock": "clock", "version": "version"}
 _KIND = {"date": "date", "weekday": "date", "clock": "date", "version": "version"}
@@ -313,7 +326,7 @@ def _compare_keyed(ours: Claim, theirs: Claim) -> Comparison:
 
 def _compare_answers(subject: str, ours: str, theirs: str, language: str) -> Comparison:
     """Compare what two sides say of one key or cell."""
-    ours, theirs = ours.strip("|[] "), theirs.strip("|[] ")
+    ours, theirs = (_ANSWERS.get(side, side) for side in (ours.strip("|[] "), theirs.strip("|[] ")))
     if ours.casefold() in _PLACEHOLDERS or theirs.casefold() in _PLACEHOLDERS:
         return UNRELATED
     left, right = claim(ours, language), claim(theirs, language)
@@ -328,13 +341,20 @@ def _compare_answers(subject: str, ours: str, theirs: str, language: str) -> Com
     held = _polarity(left, right, subject, 1.0)
     if held is not None:
         return held
-    if _brief(left) and _brief(right) and not left.bag & right.bag and not left.values and not right.values:
-        if left.bag and right.bag:
+    if _brief(left) and _brief(right) and not left.values and not right.values:
+        if _other_words(left.bag - right.bag, right.bag - left.bag):
             return _contradict("value", subject, ours, theirs, 0.65)
-        return UNRELATED
+        if not left.bag or not right.bag:
+            return UNRELATED
     if left.bag and left.bag == right.bag:
         return Comparison("agree", subject=subject, strength=0.8)
     return Comparison("agree", subject=subject, strength=0.5) if _match(left, right).score >= NEARLY_SAME else UNRELATED
+
+
+def _other_words(ours: AbstractSet[str], theirs: AbstractSet[str]) -> bool:
+    """Return whether each side has words of its own, and they are not the same ones in another spelling."""
+    spelled = any(SequenceMatcher(None, a, b).ratio() >= SPELLED_ALIKE for a in ours for b in theirs)
+    return bool(ours and theirs) and not spelled
 
 
 def _figures_decide(ours: Claim, theirs: Claim) -> bool:
@@ -374,7 +394,7 @@ def _compare_sentences(ours: Claim, theirs: Claim) -> Comparison:
 def _of_figures(
     ours: Claim, theirs: Claim, match: _Match, subject: str, differing: Sequence[tuple[Value, Value]]
 ) -> Comparison:
-    if match.score < _limit(match) or _turned(ours, theirs, None):
+    if match.score < _limit(match) or _turned(ours, theirs, None) or len(ours.denied) != len(theirs.denied):
         return UNRELATED
     if any(v.scope or w.scope for v, w in differing):
         return UNRELATED
@@ -433,7 +453,11 @@ def _match(ours: Claim, theirs: Claim) -> _Match:
             left.remove(term)
             right.remove(other)
             shared += PART_OF
-    lost, gained = (sum(weight(term, names, language) for term in side) for side in (left, right))
+    opposite = {term for a in left for b in right if opposite_by_prefix(a, b) for term in (a, b)}
+    shared += len(opposite) / 2
+    lost, gained = (
+        sum(weight(term, names, language) for term in side if term not in opposite) for side in (left, right)
+    )
     lost, gained = lost + _poles_alone(ours, theirs), gained + _poles_alone(theirs, ours)
     swapped, added = min(lost, gained), abs(lost - gained)
     whole = shared + SUBSTITUTED * swapped + ADDED * added

@@ -63,7 +63,7 @@ state + enable enabled enables enabling activate activated activates active akti
     einschalten angeschaltet freigeschaltet
 state - disable disabled disables disabling deactivate deactivated deactivates inactive deaktiviert deaktivieren
     inaktiv ausgeschaltet ausschalten abgeschaltet abschalten
-need + required requires mandatory obligatory compulsory needed necessary needs erforderlich notwendig verpflichtend
+need + require required requires need mandatory obligatory compulsory needed necessary needs erforderlich notwendig verpflichtend
     nötig zwingend pflicht obligatorisch benötigt vorgeschrieben
 need - optional optionally voluntary unnecessary unneeded freiwillig fakultativ wahlweise entbehrlich unnötig
 permit + allow allowed allows permit permitted permits erlaubt erlauben gestattet zulässig zugelassen genehmigt
@@ -72,8 +72,6 @@ permit - forbid forbidden forbids prohibit prohibited prohibits disallow disallo
     banned verboten verbieten untersagt unzulässig gesperrt illegal
 frequency + always stets immer ständig
 frequency - never nie niemals
-support + supported supports unterstützt
-support - unsupported
 state + activé activée activés activado activada habilitado habilitada attivato
 state - off désactivé désactivée désactivés desactivado desactivada deshabilitado deshabilitada disattivato
 need + obligatoire obligatoires requis requise obligatorio obligatoria requerido requerida
@@ -128,6 +126,8 @@ price + free gratis kostenlos kostenfrei unentgeltlich
 price - paid chargeable kostenpflichtig entgeltlich
 success + succeed succeeds successful successfully erfolgreich gelingt
 success - fail fails failed fehlschlägt scheitert fehlgeschlagen
+access + public publicly öffentlich
+access - private privat
 opt + opt-in
 opt - opt-out
 stable + stable production-ready stabil
@@ -180,7 +180,7 @@ adult adults child children infant infants pregnant erwachsene erwachsenen kinde
 male female men women man woman männer frauen männlich weiblich boys girls
 employee employer employees employers arbeitnehmer arbeitgeber
 buyer seller käufer verkäufer lender borrower mieter vermieter landlord tenant
-public private internal external öffentlich privat intern extern
+internal external intern extern
 local remote global lokal entfernt
 first second third fourth last initial final erste zweite dritte letzte ersten zweiten dritten letzten
 winter summer spring autumn sommer frühling herbst
@@ -266,7 +266,7 @@ GENERIC = listed(
 )
 """Words that say little about what a statement is about."""
 
-_PREFIXES = ("un", "in", "im", "ir", "il", "non", "non-", "dis", "de", "nicht", "a", "anti", "mis")
+_PREFIXES = ("un", "in", "im", "ir", "il", "non", "non-", "dis", "nicht")
 
 
 @cache
@@ -276,7 +276,9 @@ def _axes(language: str) -> dict[str, tuple[str, int]]:
         name, end, *words = line.split()
         place = (name, 1 if end == "+" else -1)
         for word in words:
-            found.setdefault(stem(word, language), place)
+            if language != "en":
+                # English words are listed in all their forms, and "option" has the stem of "optional".
+                found.setdefault(stem(word, language), place)
             found[word] = place
     return found
 
@@ -285,7 +287,7 @@ def _axes(language: str) -> dict[str, tuple[str, int]]:
 def axis(word: str, language: str) -> tuple[str, int] | None:
     """Return on which axis `word` (case-folded) lies, and at which end of it (1 or -1); None if on none."""
     known = _axes(language)
-    return known.get(word) or known.get(stem(word, language))
+    return known.get(word) or (known.get(stem(word, language)) if language != "en" else None)
 
 
 def stands_anywhere(name: str) -> bool:
