@@ -219,6 +219,11 @@ class Host:
         self.text = f"---\n{head}---\n" + "".join(page["text"] for page in pages)
         self.base = pages[0]["revision"]
 
+    async def settle_in(self) -> None:
+        """Read the note and rehearse a merge, so that the server has loaded what it needs, as one has that runs for a while."""
+        await self.read()
+        await self.call("kb_merge", path=NOTE, content=self.text, base_revision=self.base, dry_run=True)
+
     async def merge(self, text: str, section: str | None) -> tuple[dict[str, Any], float]:
         """Send the note as it is to be, or a section of it; return the answer and how long it took."""
         content = text if section is None else section_of(text, section)
@@ -302,7 +307,7 @@ async def play(folder: Path, load: Load) -> Played:
     played = Played(load)
     async with hosts(settings, load) as writers:
         for host in writers:
-            await host.read()
+            await host.settle_in()
         editor = Editor(file, load)
         begun, used_s = perf_counter(), _servers_cpu_s()
         async with anyio.create_task_group() as tasks:
