@@ -8,7 +8,9 @@ as much, takes its place.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
+from itertools import groupby
 
 from knowledge.merge.cells import rows_without_head, table_of
 from knowledge.merge.confidence import Rules
@@ -69,23 +71,30 @@ def weigh(
 def _weighed(w: Weighing, content: Cut, within: Section | None) -> MergePlan:
     """Return the plan for content that is to be taken into the page."""
     w.within = within
+    dates: tuple[str, ...] = ()
     if not is_log(w.page):
         known = [folded_heading(name) for one in w.placer.sections for name in one.path[-1:]]
         bare = unwrapped(content, known=known)
-        if bare.dates:
-            w.note = (
-                f"the page is no log: what came under {', '.join(bare.dates)[:120]} is placed where it belongs, without "
-                "the date (a log says `append: true`)"
-            )
-        content, w.hint = bare.content, bare.hint
+        content, w.hint, dates = bare
     w.content, w.incoming = content, units(content)
     find_stands(w)
-    for piece in sorted({unit.piece for unit in w.incoming}):
-        _weigh_piece(
-            w, content.pieces[piece], [number for number, unit in enumerate(w.incoming) if unit.piece == piece]
-        )
+    for piece, numbers in groupby(range(len(w.incoming)), key=lambda number: w.incoming[number].piece):
+        _weigh_piece(w, content.pieces[piece], list(numbers))
     place_news(w)
+    if dates:
+        _say_what_was_left_off(w, dates)
     return w.plan("section" if within is not None else "snippet")
+
+
+def _say_what_was_left_off(w: Weighing, dates: Sequence[str]) -> None:
+    """Name, in the verdicts of what was written, the dates that it came under."""
+    shown = ", ".join(dates)[:120]
+    w.note = f"the page is no log: what came under {shown} is placed where it belongs, without the date (a log says `append: true`)"
+    for order, verdict in enumerate(w.verdicts):
+        if verdict.verdict in ("integrate", "update"):
+            w.verdicts[order] = replace(
+                verdict, reason=f"{verdict.reason}; the date it came under ({shown}) is left off"
+            )
 
 
 def _weigh_piece(w: Weighing, piece: Piece, numbers: Sequence[int]) -> None:

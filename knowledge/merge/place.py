@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple
 
 from knowledge.find.analysis import analyzer
@@ -34,6 +34,8 @@ OWN_HEADING = 3
 """How often a heading's words count, beside once for each word below it."""
 MEANING = 0.5
 LONGEST_COMPARED = 8000
+REMEMBERED = 2048
+"""Texts, mostly sections and blocks, whose terms are kept."""
 
 _REFERENCE = frozenset(
     name
@@ -188,10 +190,16 @@ class Placer:
         self.sections = sections_of(page)
         self.language = language_of(page.text)
         self.title = self._title_section()
+        self._named: dict[tuple[str, ...], Section | None] = {}
 
     def named(self, path: Sequence[str]) -> Section | None:
         """Return the section that this heading path leads to, from the root or from anywhere; None unless it is only one."""
-        wanted = tuple(map(folded_heading, path))
+        key = tuple(path)
+        if key not in self._named:
+            self._named[key] = self._find_named(tuple(map(folded_heading, key)))
+        return self._named[key]
+
+    def _find_named(self, wanted: tuple[str, ...]) -> Section | None:
         if not wanted:
             return None
         paths = [tuple(map(folded_heading, section.path)) for section in self.sections]
@@ -255,7 +263,7 @@ class Placer:
         return f"{' '.join(section.path)}\n{self._body(section)}"[:LONGEST_COMPARED]
 
     def _counted(self, text: str) -> Counter[str]:
-        return Counter(analyzer(self.language).terms(plain(text[:LONGEST_COMPARED])))
+        return _counted(text[:LONGEST_COMPARED], self.language)
 
     def spot(self, section: Section, text: str) -> int:
         """Return after which piece of the section's own `text` belongs: the block it is most like, else the last."""
@@ -450,6 +458,12 @@ def best_page(snippet: str, pages: Sequence[PageSketch], similarity: Similarity 
 def _from_meaning(likeness: float) -> float:
     """Return a likeness in meaning on the scale of likeness in words: what any two texts have in common is nothing."""
     return max(0.0, (likeness - FITS_IN_MEANING) / (1 - FITS_IN_MEANING))
+
+
+@lru_cache(REMEMBERED)
+def _counted(text: str, language: str) -> Counter[str]:
+    """Return how often each term stands in a text. Kept for the next time: nobody changes what this returns."""
+    return Counter(analyzer(language).terms(plain(text)))
 
 
 def _times(counts: Counter[str], times: int) -> Counter[str]:

@@ -21,8 +21,9 @@ from knowledge.merge.weighing import New, Op, Weighing, shown
 def place_news(w: Weighing) -> None:
     """Find the place of everything new: beside what it belongs to, else section by section, in order."""
     waiting: list[New] = []
+    followed = _followed(w)
     for new in w.news:
-        beside = new.beside if new.beside is not None else _follows(w, new)
+        beside = new.beside if new.beside is not None else followed.get(new.unit.line)
         if beside is None or not _put_beside(w, new, beside):
             waiting.append(new)
     by_place: dict[object, list[New]] = {}
@@ -39,11 +40,19 @@ def place_news(w: Weighing) -> None:
             _put_into_section(w, news)
 
 
-def _follows(w: Weighing, new: New) -> int | None:
-    """Return the unit of the page that the unit before this one, under the same heading, was found to be."""
-    numbers = [n for n, unit in enumerate(w.incoming) if unit.line < new.unit.line and unit.section == new.unit.section]
-    before = [n for n in numbers if w.incoming[n].kind not in ("heading", "front", "row")]
-    return w.matched.get(before[-1]) if before else None
+def _followed(w: Weighing) -> dict[int, int]:
+    """Return, by the line of a unit that came, the unit of the page that the last known one before it was found to be.
+
+    What came together stays together: only what stands under the same heading counts.
+    """
+    last: dict[tuple[str, ...], int] = {}
+    found: dict[int, int] = {}
+    for number, unit in enumerate(w.incoming):
+        if unit.section in last:
+            found[unit.line] = last[unit.section]
+        if (known := w.matched.get(number)) is not None and unit.kind not in ("front", "row"):
+            last[unit.section] = known
+    return found
 
 
 def _put_beside(w: Weighing, new: New, beside: int) -> bool:

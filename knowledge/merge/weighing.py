@@ -53,7 +53,7 @@ TO_A_PERSON = 'to have it all the same, ask the person and send it as their edit
 MOST_VERDICTS = 80
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Op:
     """One change of the page, and the verdicts that it carries out."""
 
@@ -364,16 +364,30 @@ class Weighing:
         if spliced is not None:
             return spliced
         kept: list[Op] = []
+        self._accept(self.ops, kept)
         for op in self.ops:
-            if self.written([*kept, op]) is not None:
-                kept.append(op)
-                continue
-            for order in op.orders:
-                was = self.verdicts[order]
-                why = f"not written, since the text around it would read otherwise with it; {TO_A_PERSON}"
-                self.verdicts[order] = replace(was, verdict="retain", reason=f"{shown(self.weight)}; {why}")
+            if op not in kept:
+                self._refuse(op)
         self.ops = kept
         return self.written(kept) or Spliced(self.page.text, {unit.line: n for n, unit in enumerate(self.ground.units)})
+
+    def _accept(self, ops: Sequence[Op], kept: list[Op]) -> None:
+        """Add to `kept` what of `ops` can be written with it, found by halves: mostly it is one in many that cannot."""
+        if not ops:
+            return
+        if self.written([*kept, *ops]) is not None:
+            kept.extend(ops)
+        elif len(ops) > 1:
+            middle = len(ops) // 2
+            self._accept(ops[:middle], kept)
+            self._accept(ops[middle:], kept)
+
+    def _refuse(self, op: Op) -> None:
+        why = f"not written, since the text around it would read otherwise with it; {TO_A_PERSON}"
+        for order in op.orders:
+            self.verdicts[order] = replace(
+                self.verdicts[order], verdict="retain", reason=f"{shown(self.weight)}; {why}"
+            )
 
     def written(self, ops: Sequence[Op]) -> Spliced | None:
         """Return the page with these changes; None if anything on it would read otherwise than meant."""

@@ -344,6 +344,7 @@ def test_a_dated_note_is_placed_where_its_content_belongs_and_said_so() -> None:
         assert plan.text.index("twice") < plan.text.index("## Limits")
         assert plan.note is not None
         assert "2026-11-21" in plan.note
+        assert "2026-11-21" in plan.verdicts[0].reason
 
 
 def test_short_lines_under_a_heading_mean_what_they_say_there_only() -> None:
@@ -379,6 +380,18 @@ def test_a_whole_page_as_evidence_changes_only_what_it_adds() -> None:
 def test_what_follows_a_known_block_in_the_content_follows_it_on_the_page() -> None:
     plan = weighed("Run this first:\n\nNobody needs to be root for it.\n")
     assert plan.text.index("forge serve") < plan.text.index("Nobody needs") < plan.text.index("Then open")
+
+
+def test_what_came_together_stays_together_and_in_order() -> None:
+    plan = weighed("Run this first:\n\nNobody needs to be root for it.\n\nZebras may watch.\n\nLions too.\n")
+    lines = [line for line in plan.text.split("\n") if line]
+    at = lines.index("Nobody needs to be root for it.")
+    assert lines[at : at + 4] == [
+        "Nobody needs to be root for it.",
+        "Zebras may watch.",
+        "Lions too.",
+        "Then open the page in a browser.",
+    ]
 
 
 # Front matter
