@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import anyio
@@ -24,10 +23,11 @@ from knowledge.writing.related import Related
 
 log = logging.getLogger(__name__)
 
-MOST_UNITS = 12
-"""Units of one write that are compared with other pages."""
+MOST_UNITS = 24
+"""Units of the last writes to a page that are compared with other pages."""
 MOST_PAGES = 5
 MOST_WAITING = 200
+QUIET_S = 0.3
 LEAST_WORDS = 3
 
 
@@ -57,17 +57,23 @@ class Elsewhere:
     ) -> None:
         self._vault, self._related = vault, related
         self._ledger, self._pages, self._now = ledger, pages, now
-        self._waiting: deque[Written] = deque(maxlen=MOST_WAITING)
+        self._waiting: dict[str, Written] = {}
+        self._last = 0.0
         self._arrived, self._idle = anyio.Event(), anyio.Event()
         self._idle.set()
         self._running = False
 
     def look(self, written: Written) -> None:
-        """Remember to look, as soon as there is time."""
+        """Remember to look, as soon as there is time; what was written to a page before is looked at together with it."""
         if not written.units or not self._running:
             return
-        self._waiting.append(written)
+        before = self._waiting.pop(written.path, None)
+        units_before = before.units if before is not None and before.actor.principal == written.actor.principal else ()
+        self._waiting[written.path] = replace(written, units=[*units_before, *written.units][-MOST_UNITS:])
+        while len(self._waiting) > MOST_WAITING:
+            del self._waiting[next(iter(self._waiting))]
         self._idle = anyio.Event() if self._idle.is_set() else self._idle
+        self._last = anyio.current_time()
         self._arrived.set()
 
     async def settled(self) -> None:
@@ -75,14 +81,16 @@ class Elsewhere:
         await self._idle.wait()
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Look until cancelled, whenever nobody has written for a moment: writers need the processor themselves."""
         self._running = True
         try:
             while True:
                 await self._arrived.wait()
                 self._arrived = anyio.Event()
                 while self._waiting:
-                    await self._look_once(self._waiting.popleft())
+                    while (rest_s := self._last + QUIET_S - anyio.current_time()) > 0:  # noqa: ASYNC110  a moving deadline
+                        await anyio.sleep(rest_s)
+                    await self._look_once(self._waiting.pop(next(iter(self._waiting))))
                 self._idle.set()
         finally:
             self._running = False
