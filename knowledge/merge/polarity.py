@@ -142,8 +142,6 @@ effect + improves improve improved beneficial verbessert
 effect - worsens worsen degrades harmful verschlechtert schädlich
 eager + eager eagerly
 eager - lazy lazily
-keep + keep keeps kept preserved preserves retained retains behalten erhalten bleibt
-keep - discard discards discarded drop drops dropped lost verworfen gelöscht entfernt
 blocks + blocking
 blocks - non-blocking nonblocking
 mandate + must shall muss müssen
@@ -151,9 +149,7 @@ mandate - may können kann
 """
 """Each axis, its one end (+) and the other (-); indented lines go on."""
 
-_CLOSE_ONLY = frozenset(
-    {"when", "compare", "mandate", "keep", "same", "truth", "inclusive", "grow", "positive", "success"}
-)
+_CLOSE_ONLY = frozenset({"when", "compare", "mandate", "same", "truth", "inclusive", "grow", "positive", "success"})
 """Pairs that also stand side by side in ordinary text: they count only where the rest of the statements is nearly the same."""
 
 _CONTRASTS = """
@@ -206,7 +202,7 @@ width height depth length breite höhe tiefe länge
 row column rows columns zeile spalte
 username password user group benutzer gruppe
 full partial incremental
-old new
+old new existing
 """
 """Words of one sort that name different things, a sort a line."""
 
