@@ -13,12 +13,15 @@ from knowledge.merge.moves import followed
 from knowledge.merge.prose import joined_text
 from knowledge.merge.sequence import Inner, Sequences, in_sequence
 
+DEEPEST = 20
+"""Lists inside lists that are joined by items; what is nested deeper is joined by lines."""
+
 _ITEM = re.compile(r"([ \t]*)([-+*]|(\d{1,9})([.)]))([ \t]+|(?=[\r\n])|$)(\[[^\]\r\n]\][ \t]+)?")
 _BLANK = " \t\r\n"
 
 
 class Item(NamedTuple):
-    """An item taken apart: `prefix` is indent, marker and room, `box` the check box, `width` the columns its content is in by."""
+    """An item taken apart: its marker, with `number` -1 where it has none, the blanks after it, its check box, what it says."""
 
     indent: str
     marker: str
@@ -28,13 +31,15 @@ class Item(NamedTuple):
     body: str
 
 
-def joined_list(base: Node, ours: Node, theirs: Node, indent: int = 0) -> Inner:
+def joined_list(base: Node, ours: Node, theirs: Node, indent: int = 0, depth: int = 0) -> Inner:
     """Return what both sides made of a list: items that one side changed, added or took away, nested ones too."""
+    if depth == DEEPEST:
+        return Inner(joined_text(base.text, ours.text, theirs.text))
     versions = [_items(node, indent) for node in (base, ours, theirs)]
     nodes = followed(versions[0], versions[1], versions[2], _alike)
 
     def join(one: Node, mine: Node, other: Node) -> Inner:
-        return joined_item(one, mine, other)
+        return joined_item(one, mine, other, depth)
 
     merged = in_sequence(nodes, join, gap=_usual_gap(versions[1])).merged()
     texts = _renumbered([part.text for part in merged.parts], versions)
@@ -42,7 +47,7 @@ def joined_list(base: Node, ours: Node, theirs: Node, indent: int = 0) -> Inner:
     return Inner("".join(text + space for text, space in zip(texts, gaps, strict=True)), merged.clashes)
 
 
-def joined_item(base: Node, ours: Node, theirs: Node) -> Inner:
+def joined_item(base: Node, ours: Node, theirs: Node, depth: int) -> Inner:
     """Return what both sides made of one item."""
     b, o, t = (_taken_apart(node.text) for node in (base, ours, theirs))
     if b is None or o is None or t is None or not b.indent == o.indent == t.indent:
@@ -63,18 +68,18 @@ def joined_item(base: Node, ours: Node, theirs: Node) -> Inner:
     x, y, z = (_parts(item.body, inside, node) for item, node in ((b, base), (o, ours), (t, theirs)))
 
     def join(one: Node, mine: Node, other: Node) -> Inner:
-        return joined_block(one, mine, other, inside)
+        return _joined_part(one, mine, other, inside, depth)
 
     merged = Sequences(x, y, z, join=join, gap="").merged()
     return Inner(prefix + "".join(part.text + (part.gap or "") for part in merged.parts), merged.clashes)
 
 
-def joined_block(base: Node, ours: Node, theirs: Node, indent: int) -> Inner:
+def _joined_part(base: Node, ours: Node, theirs: Node, indent: int, depth: int) -> Inner:
     """Return what both sides made of a block inside an item."""
     if not base.kind == ours.kind == theirs.kind:
         return Inner(None)
     if base.kind == "list":
-        return joined_list(base, ours, theirs, indent)
+        return joined_list(base, ours, theirs, indent, depth + 1)
     if base.kind == "paragraph":
         return Inner(joined_text(base.text, ours.text, theirs.text))
     return Inner(None)

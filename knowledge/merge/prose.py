@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from knowledge.merge.cut import bare, blocks_of, split_lines
+from knowledge.merge.cut import blocks_of, split_lines
 from knowledge.merge.lines import clean, hunks, merge_lines
 
 APART = 3
@@ -93,8 +93,3 @@ def is_one(text: str, kind: str) -> bool:
     """Return whether `text` is exactly one block of that kind."""
     pieces = blocks_of(text)
     return len(pieces) == 1 and pieces[0].kind == kind
-
-
-def ended(line: str) -> bool:
-    """Return whether a line has its end."""
-    return bare(line) != line

@@ -95,9 +95,9 @@ class Sequences:
             else:
                 low, high, y = other[y].start, other[y].end, y + 1
             while True:
-                if x < len(mine) and self._meets(low, high, mine[x], other[right:y], self.to_theirs):
+                if x < len(mine) and self._meets(low, high, mine[x], other[right:y], self.ours):
                     high, x = max(high, mine[x].end), x + 1
-                elif y < len(other) and self._meets(low, high, other[y], mine[left:x], self.to_ours):
+                elif y < len(other) and self._meets(low, high, other[y], mine[left:x], self.theirs):
                     high, y = max(high, other[y].end), y + 1
                 else:
                     break
@@ -106,17 +106,20 @@ class Sequences:
             at = high
         self._unchanged(at, len(self.base))
 
-    def _meets(self, low: int, high: int, hunk: Hunk, others: Sequence[Hunk], gone: Sequence[int]) -> bool:
-        """Return whether `hunk` changes what was changed between `low` and `high`, or adds to a section that is gone."""
+    def _meets(self, low: int, high: int, hunk: Hunk, others: Sequence[Hunk], side: Sequence[Node]) -> bool:
+        """Return whether a side's `hunk` changes what was changed between `low` and `high`.
+
+        So does what it adds to a section that the other side, whose changes there are `others`, took out.
+        """
         if hunk.start < high or (hunk.start == high == low == hunk.end):
             return True
         if hunk.start != high or hunk.end != high or not others:
             return False
-        side = self.theirs if gone is self.to_ours else self.ours
+        to_other = self.to_theirs if side is self.ours else self.to_ours
         level = side[hunk.first].level
         for at in range(high - 1, -1, -1):
             if self.base[at].level < level:
-                return at >= low and gone[at] < 0
+                return at >= low and to_other[at] < 0
         return False
 
     def _unchanged(self, low: int, high: int) -> None:

@@ -272,12 +272,13 @@ def _by_lines(base: Cut, current: Cut, incoming: Cut) -> tuple[Cut, list[Clash]]
     parts = merge_lines(*texts, strict=True)
     clashes: list[Clash] = []
     found: list[str] = []
-    line = 1
+    at = 0
     for part in parts:
         if part.clash:
-            clashes.append(Clash("".join(part.base), "".join(part.lines), "".join(part.theirs), line, ()))
+            at = _place(texts[1], part.lines, at)
+            section = next((piece.section for piece in reversed(current.pieces) if piece.line <= at + 1), ())
+            clashes.append(Clash("".join(part.base), "".join(part.lines), "".join(part.theirs), at + 1, section))
         found += part.lines
-        line = line + len(part.lines) if part.clash else line
     document = cut("".join(found))
     known = {p.text for one in (base, current, incoming) for p in one.pieces}
     if any(piece.kind in _WHOLE and piece.text not in known for piece in document.pieces):
@@ -287,4 +288,12 @@ def _by_lines(base: Cut, current: Cut, incoming: Cut) -> tuple[Cut, list[Clash]]
     return document, clashes
 
 
-__all__ = ["Change", "Joined", "changes_between", "join", "joined_block", "line_end"]
+def _place(lines: Sequence[str], wanted: Sequence[str], start: int) -> int:
+    """Return where `wanted` stands in `lines` from `start` on, `start` where it does not."""
+    for at in range(start, len(lines) - len(wanted) + 1 if wanted else 0):
+        if lines[at] == wanted[0] and lines[at : at + len(wanted)] == wanted:
+            return at
+    return start
+
+
+__all__ = ["Change", "Joined", "changes_between", "join"]

@@ -222,3 +222,12 @@ def test_what_is_not_joined_keeps_every_byte(end: str, bom: str) -> None:
     )
     ours, theirs = with_(page, ("old text", "our text")), with_(page, ("* item", "* other item"))
     assert clean(page, ours, theirs) == with_(ours, ("* item", "* other item"))
+
+
+def test_lists_nested_as_deep_as_they_are_read_are_joined() -> None:
+    """Each level is a few calls deep; a hundred of them must not exhaust the stack."""
+    base = "".join("  " * depth + f"- level {depth}\n" for depth in range(95))
+    ours, theirs = with_(base, ("level 93\n", "level 93 by us\n")), with_(base, ("level 91\n", "level 91 by them\n"))
+    assert clean(base, ours, theirs) == with_(
+        base, ("level 93\n", "level 93 by us\n"), ("level 91\n", "level 91 by them\n")
+    )
