@@ -11,7 +11,6 @@ from typing import NamedTuple
 import anyio
 import anyio.to_thread
 
-from knowledge.errors import KnowledgeError
 from knowledge.ledger.ports import Ledger
 from knowledge.writing.files import Displaced, Files
 
@@ -22,6 +21,8 @@ DOUBT_S = 0.02
 LET_GO_S = 2.0
 """How long a file that was a page stays open: an editor that had it open has written by then."""
 MOST_HELD = 128
+LAST_LOOK_S = 2.0
+"""Who stops a server does not wait long for it."""
 
 log = logging.getLogger(__name__)
 
@@ -87,9 +88,10 @@ class Watch:
                 await self._look_at_held(all_=False)
         finally:
             self._running = False
-            with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(LAST_LOOK_S, shield=True):
                 await self._look_at_held(all_=True)
                 await self._look_at_pages(all_=True)
+            self._let_go(self._held)
 
     async def _until_due(self) -> None:
         """Wait until something is to be looked at."""
@@ -107,7 +109,7 @@ class Watch:
             if all_ or page.next_at <= now:
                 try:
                     await self._look_at(path, page)
-                except KnowledgeError:
+                except Exception:  # whatever is wrong with one page, the server and its other pages go on
                     log.warning("cannot look again at %s", path, exc_info=True)
                 page.next_at = _next(page, monotonic())
                 if page.next_at == 0:
@@ -135,7 +137,7 @@ class Watch:
         for one in late:
             try:
                 await self._late(*one)
-            except KnowledgeError:
+            except Exception:  # likewise
                 log.warning("cannot join what was saved late at %s", one.path, exc_info=True)
         self._let_go(ending)
 

@@ -506,6 +506,22 @@ async def test_an_editor_that_has_the_displaced_file_open_loses_nothing(world: W
     assert late in await world.lineage(PAGE)
 
 
+async def test_one_look_that_goes_wrong_does_not_end_the_watch(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    def break_down() -> None:
+        raise RuntimeError("nobody has thought of this")
+
+    world.put(PAGE, TEXT)
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.acts.watch)
+        await anyio.lowlevel.checkpoint()
+        await world.acts.run(appending(PAGE, b"Ours."))
+        world.steps.at("read", break_down)
+        save_as_new(world.root / PAGE, TEXT)
+        assert await _until(lambda: world.read(PAGE) == TEXT + b"Ours.\n")
+        group.cancel_scope.cancel()
+    assert "cannot look again" in caplog.text
+
+
 async def test_what_was_written_late_is_kept_when_the_server_is_told_to_stop(world: World) -> None:
     world.put(PAGE, TEXT)
     late = TEXT + b"By hand, and longer than before.\n"
@@ -526,12 +542,12 @@ def test_joining_for_these_tests_adds_what_was_added() -> None:
 
 async def test_an_act_on_very_many_pages_opens_few_files_at_a_time(world: World) -> None:
     """A page that everybody links to is moved."""
-    pages = {f"{number % 3}/{number}.md": b"see a\n" for number in range(500)}
+    pages = {f"{number % 3}/{number}.md": b"see a\n" for number in range(150)}
     for path, raw in pages.items():
         world.put(path, raw)
     resource = pytest.importorskip("resource")
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (450, limit[1]))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (220, limit[1]))
     try:
         await world.acts.run(setting(dict.fromkeys(pages, b"see b\n")))
     finally:
