@@ -24,7 +24,9 @@ from knowledge.vault import LARGEST_BYTES, Vault, read_steadily, revision_of
 from knowledge.writing.exchange import Folder, Step, is_temporary, nothing, temporary_name
 
 HALF_WAY_S = 0.1
-"""A file that somebody emptied, or began to write, at most so long ago may not be all of what they save."""
+"""A file that somebody began to write at most so long ago may not be all of what they save."""
+EMPTIED_S = 1.0
+"""Editors that write in place empty the file first; on a busy machine it may stay so for a while."""
 QUIET_S = 0.02
 """A file that is written in place counts as saved when nobody has touched it for so long."""
 LOOK_AGAIN_S = 0.004
@@ -163,15 +165,18 @@ class Files:
     def settled(self, path: str, found: Found, half_way: Callable[[bytes], bool]) -> Found:
         """Return the page once an editor that writes in place has probably finished; waits a tenth of a second at most.
 
-        `half_way` says whether bytes could be the beginning of a save.
+        One that was emptied is waited for longer. `half_way` says whether bytes could be the beginning of a save.
         """
-        end = time.monotonic() + HALF_WAY_S
-        while found.status is not None and found.raw is not None and time.monotonic() < end:
+        begun = time.monotonic()
+        while found.status is not None and found.raw is not None:
+            longest_s = HALF_WAY_S if found.raw else EMPTIED_S
+            if time.monotonic() > begun + longest_s:
+                break
             age_s = time.time() - found.status.st_mtime
             in_place = (
                 found.status.st_ctime_ns == found.status.st_mtime_ns
             )  # a rename would have come after the writing
-            unfinished = -1 < age_s < HALF_WAY_S and half_way(found.raw)
+            unfinished = -1 < age_s < longest_s and half_way(found.raw)
             if not unfinished and not (in_place and -1 < age_s < QUIET_S):
                 break
             time.sleep(LOOK_AGAIN_S)
