@@ -43,6 +43,8 @@ from knowledge.merge.quantities import (
 
 REMEMBERED = 16_384
 """Texts whose claims are kept: several long pages, so that what did not change is not read again."""
+ROUGH = 4
+"""Letters from the beginning of a word that are enough to see whether two statements may be about the same."""
 LONGEST_TEXT, MOST_STATEMENTS = 100_000, 1_000
 """How much of one text is read; the parts of a page that are compared are far smaller."""
 LONGEST = 2_000
@@ -69,6 +71,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 
+_LETTERS = re.compile(r"[^\W\d_]{3,}")
 _MARKER = re.compile(r"^\s*(?:>\s*)*(?:(?:[-*+]|\d{1,9}[.)])\s+)?(?:\[[ xX]\]\s+)?(?:#{1,6}\s+)?")
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 _LINK = re.compile(r"!?\[([^\[\]]{0,300})\]\([^)\s]{0,500}(?:\s+\"[^\"]{0,200}\")?\)")
@@ -261,14 +264,33 @@ class Claim:
     row: tuple[str, ...] = ()
 
 
+class Said(NamedTuple):
+    """A statement that was not read yet, and the beginnings of its words: enough to see whether reading it is worth it."""
+
+    text: str
+    rough: frozenset[str]
+
+
 @lru_cache(REMEMBERED)
+def said_in(text: str) -> tuple[Said, ...]:
+    """Return the statements of `text`, in order; known texts cost a look-up."""
+    return tuple(Said(each, _rough(each)) for each in islice(statements(text[:LONGEST_TEXT]), MOST_STATEMENTS))
+
+
+def _rough(statement: str) -> frozenset[str]:
+    words = _LETTERS.findall(statement[:LONGEST].casefold())
+    return frozenset(
+        word[:ROUGH] for word in words if word not in _ENGLISH and word not in _EMPTY and word not in _GERMAN
+    )
+
+
 def claims_of(text: str, language: str = "") -> tuple[Claim, ...]:
     """Return what each statement of `text` claims, in order; known texts cost a look-up.
 
     `language` is that of the page, where it is known: few words tell little.
     """
     language = language or language_of(text)
-    return tuple(claim(statement, language) for statement in islice(statements(text[:LONGEST_TEXT]), MOST_STATEMENTS))
+    return tuple(claim(each.text, language) for each in said_in(text))
 
 
 def language_of(text: str) -> str:
@@ -284,7 +306,7 @@ def language_of(text: str) -> str:
     return best
 
 
-_ENGLISH = STOP_WORDS["en"]
+_ENGLISH, _GERMAN = STOP_WORDS["en"], STOP_WORDS["de"]
 _LANGUAGES = ("de", "fr", "es", "it", "nl", "pt", "sv", "da", "pl", "ru")
 
 
@@ -344,6 +366,7 @@ def plain(text: str) -> str:
     return " ".join(_MARKS.sub("", text).split())
 
 
+@lru_cache(REMEMBERED)
 def cells_of(row: str) -> tuple[str, ...]:
     """Return the cells of a table row, without markup."""
     inner = row.strip().removeprefix("|")
@@ -351,6 +374,7 @@ def cells_of(row: str) -> tuple[str, ...]:
     return tuple(plain(cell.replace(r"\|", "|")) for cell in re.split(r"(?<!\\)\|", inner))
 
 
+@lru_cache(REMEMBERED)
 def claim(statement: str, language: str) -> Claim:
     """Return what one statement says."""
     if statement.startswith("|"):
@@ -400,6 +424,8 @@ class _Reader:
         """Where negations stood that have not met their word yet, by the number of terms before them."""
         self.spent: set[int] = set()
         self.stops = STOP_WORDS.get(language, frozenset())
+        # "Per" in German, the name of a plan in English.
+        self.joining = _EMPTY - {"pro"} if language == "en" else _EMPTY
         joined = " ".join(self.folded)
         self.spared = _SPARING.search(joined) is not None
 
@@ -497,7 +523,7 @@ class _Reader:
             self._term("#" + word, name=True)
             return
         bare = word.removesuffix("'s").removesuffix("s'") if "'" in word else word
-        if bare not in self.stops and bare not in _EMPTY and bare not in _ENGLISH:
+        if bare not in self.stops and bare not in self.joining and bare not in _ENGLISH:
             self._term(bare, name=self._is_name(at, token))
 
     def _is_spared(self, at: int) -> bool:

@@ -8,14 +8,14 @@ each other by the words near them. In doubt two statements are unrelated: what i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import chain
 from typing import Literal, NamedTuple
 
-from knowledge.merge.claims import Claim, Polar, cells_of, claim, claims_of, language_of, plain, weight
+from knowledge.merge.claims import Claim, Polar, Said, cells_of, claim, claims_of, language_of, plain, said_in, weight
 from knowledge.merge.model import Unit
 from knowledge.merge.polarity import contrasts, opposite_by_prefix, same_sort, sets_apart, stands_anywhere
 from knowledge.merge.quantities import Value, relation
@@ -39,6 +39,8 @@ PART_OF = 0.7
 POLE_ALONE = 0.6
 LEAST_SHARED = 0.25
 """Below it statements have nothing in common but figures."""
+WORTH_READING = 0.4
+"""The share of their words that statements must have in common to be read at all."""
 SPELLED_ALIKE = 0.8
 SAMPLE = 50
 """Units from the beginning of a page that tell its language."""
@@ -90,12 +92,13 @@ class Found(NamedTuple):
 
 
 class _Placed(NamedTuple):
-    """A claim, the unit that it is made in, and for rows the header of their table."""
+    """A statement, the unit that it stands in, and for rows the header of their table."""
 
-    claim: Claim
+    said: Said
     unit: int
     section: tuple[str, ...]
     header: tuple[str, ...] = ()
+    is_row: bool = False
     is_header: bool = False
 
 
@@ -159,21 +162,23 @@ def contradictions(existing_units: Sequence[Unit], new_units: Sequence[Unit]) ->
     so many words, it does not contradict elsewhere. Costs little for what `claims_of` has met before.
     """
     language = language_of(" ".join(unit.text for unit in existing_units[:SAMPLE]))
-    new = _placed(new_units, language)
-    if not new:
-        return []
-    asked = frozenset().union(*(each.claim.bag for each in new))
-    old = _placed(existing_units, language, asked, rows_too=any(each.claim.row for each in new))
-    rows = [each for each in old if each.claim.row]
-    having = _by_term(old, asked)
-    found: dict[tuple[int, int], Found] = {}
-    for theirs in new:
-        near = rows if theirs.claim.row else [old[at] for at in _near(old, having, theirs.claim)]
-        for pair in _contradicted(near, theirs):
-            known = found.get((pair.existing, pair.new))
-            if known is None or known.comparison.strength < pair.comparison.strength:
-                found[pair.existing, pair.new] = pair
-    return sorted(found.values(), key=lambda pair: (-pair.comparison.strength, pair.existing, pair.new))
+    new = list(_placed(new_units))
+    having: dict[str, list[int]] = {}
+    for at, placed in enumerate(new):
+        for word in placed.said.rough:
+            having.setdefault(word, []).append(at)
+    asked = frozenset(having)
+    rows = [at for at, placed in enumerate(new) if placed.is_row]
+    held: list[list[Found]] = [[] for _ in new]
+    alike = [0.0] * len(new)
+    for ours in _placed(existing_units, rows_too=bool(rows)):
+        for at in rows if ours.is_row else _near(ours.said.rough, new, having, asked):
+            found = _compare_placed(ours, new[at], language)
+            if found.relation == "contradict":
+                held[at].append(Found(ours.unit, new[at].unit, found, (ours.said.text, new[at].said.text)))
+            elif found.relation == "agree":
+                alike[at] = max(alike[at], found.strength)
+    return _surest(pair for at, pairs in enumerate(held) for pair in pairs if pair.comparison.strength > alike[at])
 
 
 def compare_claims(ours: Claim, theirs: Claim) -> Comparison:
@@ -192,56 +197,52 @@ def _rank(found: Comparison) -> tuple[int, float]:
 # Units
 
 
-def _placed(
-    units: Sequence[Unit], language: str, asked: frozenset[str] | None = None, *, rows_too: bool = True
-) -> list[_Placed]:
-    """Return the claims of `units`; with `asked` those that have one of these terms."""
-    found: list[_Placed] = []
+def _placed(units: Sequence[Unit], *, rows_too: bool = True) -> Iterator[_Placed]:
+    """Yield the statements of `units`, each with where it stands."""
     headers: dict[int, tuple[str, ...]] = {}
     for at, unit in enumerate(units):
         if unit.kind not in _SAID:
             continue
-        for each in claims_of(unit.text, language):
-            if each.row:
-                if rows_too:
-                    first = unit.piece not in headers
-                    found.append(_Placed(each, at, unit.section, headers.setdefault(unit.piece, each.row), first))
-            elif asked is None or not asked.isdisjoint(each.bag):
-                found.append(_Placed(each, at, unit.section))
-    return found
+        for each in said_in(unit.text):
+            if not each.text.startswith("|"):
+                yield _Placed(each, at, unit.section)
+            elif rows_too:
+                first = unit.piece not in headers
+                header = headers.setdefault(unit.piece, cells_of(each.text))
+                yield _Placed(each, at, unit.section, header, is_row=True, is_header=first)
 
 
-def _by_term(claims: Sequence[_Placed], asked: frozenset[str]) -> dict[str, list[int]]:
-    """Return which claims have each of these terms, by their places in `claims`."""
-    having: dict[str, list[int]] = {}
-    for at, placed in enumerate(claims):
-        for term in placed.claim.bag & asked:
-            having.setdefault(term, []).append(at)
-    return having
+def _near(
+    rough: frozenset[str], new: Sequence[_Placed], having: Mapping[str, Sequence[int]], asked: frozenset[str]
+) -> list[int]:
+    """Return the places of the new statements with so many of the same words that they are worth reading."""
+    shared = Counter(chain.from_iterable(having[word] for word in rough & asked))
+    return [
+        at
+        for at, count in shared.items()
+        if not new[at].is_row and count >= WORTH_READING * min(len(rough), len(new[at].said.rough))
+    ]
 
 
-def _near(claims: Sequence[_Placed], having: dict[str, list[int]], new: Claim) -> list[int]:
-    """Return the places of the claims that share enough terms with `new` to look closer."""
-    shared = Counter(chain.from_iterable(having.get(term, ()) for term in new.bag))
-    size = len(new.bag)
-    return [at for at, count in shared.items() if count * 2 >= min(size, len(claims[at].claim.bag))]
+def _compare_placed(ours: _Placed, theirs: _Placed, language: str) -> Comparison:
+    if ours.is_row:
+        return _compare_placed_rows(ours, theirs)
+    left, right = claim(ours.said.text, language), claim(theirs.said.text, language)
+    if not _may_be_same(left, right):
+        return UNRELATED
+    held = compare_claims(left, right)
+    apart = held.relation == "contradict" and _sections_differ(ours.section, theirs.section, language)
+    return UNRELATED if apart else held
 
 
-def _contradicted(old: Sequence[_Placed], new: _Placed) -> list[Found]:
-    """Return the units that contradict one new statement."""
-    found, most_alike = [], 0.0
-    for placed in old:
-        if placed.claim.row:
-            held = _compare_placed_rows(placed, new)
-        else:
-            held = compare_claims(placed.claim, new.claim)
-            if held.relation == "contradict" and _sections_differ(placed.section, new.section, new.claim.language):
-                continue
-        if held.relation == "contradict":
-            found.append(Found(placed.unit, new.unit, held, (placed.claim.text, new.claim.text)))
-        elif held.relation == "agree":
-            most_alike = max(most_alike, held.strength)
-    return [pair for pair in found if pair.comparison.strength > most_alike]
+def _surest(pairs: Iterable[Found]) -> list[Found]:
+    """Return of each pair of units the surest contradiction, surest first."""
+    best: dict[tuple[int, int], Found] = {}
+    for pair in pairs:
+        known = best.get((pair.existing, pair.new))
+        if known is None or known.comparison.strength < pair.comparison.strength:
+            best[pair.existing, pair.new] = pair
+    return sorted(best.values(), key=lambda pair: (-pair.comparison.strength, pair.existing, pair.new))
 
 
 def _may_be_same(ours: Claim, theirs: Claim) -> bool:
@@ -254,7 +255,7 @@ def _compare_placed_rows(ours: _Placed, theirs: _Placed) -> Comparison:
         return UNRELATED
     if [cell.casefold() for cell in ours.header] != [cell.casefold() for cell in theirs.header]:
         return UNRELATED
-    return compare_rows(ours.header, ours.claim.row, theirs.claim.row)
+    return compare_rows(ours.header, cells_of(ours.said.text), cells_of(theirs.said.text))
 
 
 def _sections_differ(ours: Sequence[str], theirs: Sequence[str], language: str) -> bool:
