@@ -578,6 +578,17 @@ async def test_an_editor_that_has_just_begun_to_write_is_waited_for(world: World
     ]
 
 
+async def test_an_editor_that_takes_its_time_after_emptying_the_page_is_waited_for(world: World) -> None:
+    """On a busy machine it may not get on for more than a tenth of a second."""
+    world.put(PAGE, TEXT)
+    await world.acts.run(appending(PAGE, b"Ours."))
+    whole = TEXT + b"Ours.\nBy hand.\n"
+    save_in_place(world.root / PAGE, b"")
+    world.steps.at("read", lambda: save_in_place(world.root / PAGE, whole), nth=60)
+    done = await world.acts.run(adapting([PAGE], lambda seen: {PAGE: (seen[PAGE] or b"") + b"More.\n"}))
+    assert done.result == {PAGE: whole}
+
+
 async def test_acts_from_many_views_at_once_lose_nothing(world: World) -> None:
     views = [world, *(world.beside() for _ in range(3))]
     async with anyio.create_task_group() as group:
