@@ -6,8 +6,10 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
+from knowledge.merge.align import Node
 from knowledge.merge.cut import blocks_of, split_lines
 from knowledge.merge.lines import clean, hunks, merge_lines
+from knowledge.merge.sequence import Inner, Sequences
 
 APART = 3
 """Unchanged words that must lie between edits of two sides within one sentence."""
@@ -20,21 +22,17 @@ _WORDS = re.compile(r"\s+|[\u2e80-\U0003ffff]|[^\s\u2e80-\U0003ffff]+")
 
 def joined_text(base: str, ours: str, theirs: str) -> str | None:
     """Return what both sides made of a paragraph, None if they changed the same words."""
-    b, o, t = split_lines(base), split_lines(ours), split_lines(theirs)
-    joined: list[str] = []
-    for part in merge_lines(b, o, t):
-        if not part.clash:
-            joined += part.lines
-            continue
-        # Lines that were broken anew cannot be told apart any more.
-        if not len(part.base) == len(part.lines) == len(part.theirs):
-            return None
-        for one, mine, other in zip(part.base, part.lines, part.theirs, strict=True):
-            line = joined_line(one, mine, other)
-            if line is None:
-                return None
-            joined.append(line)
-    return "".join(joined)
+    b, o, t = (_line_nodes(text) for text in (base, ours, theirs))
+    merged = Sequences(b, o, t, join=_join_lines, gap="").merged()
+    return None if merged.clashes else "".join(node.text for node in merged.parts)
+
+
+def _line_nodes(text: str) -> list[Node]:
+    return [Node("line", line, "", line) for line in split_lines(text)]
+
+
+def _join_lines(base: Node, ours: Node, theirs: Node) -> Inner:
+    return Inner(joined_line(base.text, ours.text, theirs.text))
 
 
 def joined_line(base: str, ours: str, theirs: str) -> str | None:

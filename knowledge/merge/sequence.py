@@ -105,6 +105,21 @@ class Sequences:
             self._group(low, high, mine[left:x], other[right:y])
             at = high
         self._unchanged(at, len(self.base))
+        self._once()
+
+    def _once(self) -> None:
+        """Leave out what theirs added where ours added the same, though not at quite the same place."""
+        run: list[Kept] = []
+        found: list[Kept] = []
+        for kept in [*self.kept, None]:
+            if kept and (kept.ours < 0 or kept.theirs < 0):
+                run.append(kept)
+                continue
+            own = {(one.node.kind, one.node.key) for one in run if one.ours >= 0}
+            found += [one for one in run if one.ours >= 0 or (one.node.kind, one.node.key) not in own]
+            found += [kept] if kept else []
+            run = []
+        self.kept = found
 
     def _meets(self, low: int, high: int, hunk: Hunk, others: Sequence[Hunk], side: Sequence[Node]) -> bool:
         """Return whether a side's `hunk` changes what was changed between `low` and `high`.
