@@ -128,7 +128,7 @@ def rows() -> list[tuple[str, Figures, Figures]]:
         ("all", pairs),
         ("tuned on", [pair for pair in pairs if not pair.is_held_out]),
         ("only tested on", [pair for pair in pairs if pair.is_held_out]),
-        ("from revisions", [pair for pair in pairs if pair.origin == "revisions"]),
+        ("both sides from the source", [pair for pair in pairs if pair.origin == "revisions"]),
     ]
     groups += [(name, [pair for pair in pairs if pair.language == name]) for name in ("en", "de")]
     return [(name, figures(group, ours), figures(group, baseline)) for name, group in groups]
