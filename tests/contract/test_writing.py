@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -451,3 +452,38 @@ async def test_a_write_that_breaks_a_link_is_taken_back_and_that_is_on_record(ho
     content = (await host.client.read_resource("audit://recent")).contents[0]
     assert isinstance(content, TextResourceContents)
     assert [record["outcome"] for record in json.loads(content.text)] == ["undone"]
+
+
+async def test_a_directory_sets_how_evidence_is_weighed_below_it(host: Writer) -> None:
+    base = await host.revision(DEPLOY)
+    rules = "half_life_days: 10, authority: {wiki: 0.1}, weights: {recency: 0, authority: 1, corroboration: 0}"
+    (host.root / "guides/_index.md").write_text(f"---\nmerge: {{{rules}}}\n---\n")
+    old = {"source": "wiki:rollback", "observed_at": "2020-01-01", "section": "Rolling back"}
+    answer = await host.merge(DEPLOY, "The router is blue.", base_revision=base, dry_run=True, **old)
+    (block,) = answer["blocks"]
+    assert block["new"]["authority"] == block["new"]["confidence"] == 0.1
+    assert block["new"]["recency"] < 1e-6
+
+
+async def test_a_directory_of_logs_takes_appends(host: Writer) -> None:
+    (host.root / "daily").mkdir()
+    (host.root / "daily/_index.md").write_text("---\nappend: true\n---\n# Daily notes\n")
+    (host.root / "daily/2026-11-21.md").write_text("# 2026-11-21\n\nMet Ada.\n")
+    base = await host.revision("daily/2026-11-21.md")
+    answer = await host.merge("daily/2026-11-21.md", "Met Ben, too.", base_revision=base)
+    assert answer["status"] == "done"
+    assert host.text("daily/2026-11-21.md") == "# 2026-11-21\n\nMet Ada.\n\nMet Ben, too.\n"
+
+
+async def test_what_cannot_be_written_is_an_error_that_says_why_and_nothing_is_half_written(host: Writer) -> None:
+    (host.root / "huge.md").write_bytes(b"# Huge\n\n" + b"x" * 50_000_000)
+    with pytest.raises(Refused, match="too large"):
+        await host.merge("huge.md", "# Small\n", base_revision="0123456789abcdef")
+    base = await host.revision(DEPLOY)
+    (host.root / DEPLOY).unlink()
+    with pytest.raises(Refused, match="is gone"):
+        await host.merge(DEPLOY, "# Deploying\n", base_revision=base)
+    (host.root / DEPLOY).mkdir()
+    with pytest.raises(Refused, match=r"deploy\.md"):
+        await host.merge(DEPLOY, "# Deploying\n")
+    assert not [name for name in os.listdir(host.root / "guides") if name.startswith(".forge")]  # noqa: PTH208  names are enough
