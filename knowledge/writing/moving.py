@@ -65,7 +65,7 @@ class Moving:
                 found = contents[page]
                 if found is not None:
                     before[page] = text_of(page, found)
-            names = await self._linking.names(before.values())
+            names = await self._linking.names(before.values(), known={old: before[old]}, comes=new)
             after = {new: relocated(before[old], old=old, new=new, names=names)}
             for page in before.keys() - {old}:
                 after[page] = retargeted(before[page], page=page, old=old, new=new, names=names)
