@@ -15,10 +15,11 @@ from difflib import SequenceMatcher
 from itertools import chain
 from typing import Literal, NamedTuple
 
-from knowledge.merge.claims import Claim, Polar, Said, cells_of, claim, claims_of, language_of, plain, said_in, weight
+from knowledge.merge.claims import Said, cells_of, claim, claims_of, language_of, plain, said_in, weight
 from knowledge.merge.model import Unit
 from knowledge.merge.polarity import contrasts, opposite_by_prefix, same_sort, sets_apart, stands_anywhere
 from knowledge.merge.quantities import Value, relation
+from knowledge.merge.reading import Claim, Polar
 
 RelationWord = Literal["contradict", "agree", "unrelated"]
 

@@ -72,6 +72,8 @@ PURE = [
     "knowledge/ledger/moments.py",
     "knowledge/merge/quantities.py",
     "knowledge/merge/polarity.py",
+    "knowledge/merge/claim_words.py",
+    "knowledge/merge/reading.py",
     "knowledge/merge/claims.py",
     "knowledge/merge/contradiction.py",
     "mcp_server/gate/policy.py",
