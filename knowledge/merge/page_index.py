@@ -18,6 +18,8 @@ from knowledge.merge.statements import (
 )
 
 CANDIDATES = 6
+MOST_HOLDERS = 1500
+"""Statements that are looked at for one new one; what shares only frequent terms with it is not about the same."""
 
 
 Allowed = Callable[[int], bool]
@@ -59,8 +61,11 @@ class PageIndex:
         by_term = self._terms()
         shared: dict[int, float] = defaultdict(float)
         met: dict[int, Statement] = {}
-        for term in set(new.said.terms):
-            holders = by_term.get(term, ())
+        room = MOST_HOLDERS
+        for holders in sorted((by_term.get(term, []) for term in set(new.said.terms)), key=len):
+            room -= len(holders)
+            if room < 0 and shared:
+                break
             for one in holders:
                 met[id(one)] = one
                 shared[id(one)] += 1 / (1 + len(holders))

@@ -257,7 +257,7 @@ def says(existing: Reading, new: Reading) -> bool:
     figures, known = _numbers(new), _numbers(existing)
     if new.values - existing.values - figures or len(figures) > len(known):
         return False
-    relation = compare(existing.reads, new.reads).relation
+    relation = _relation(existing.reads, new.reads)
     # In the same words with the same values it is the same, whatever sort of statement it is.
     return relation == "agree" or (relation == "unrelated" and figures <= known and alike(existing, new) >= SAME_WORDS)
 
@@ -265,7 +265,7 @@ def says(existing: Reading, new: Reading) -> bool:
 def same_subject(existing: Reading, new: Reading) -> bool:
     """Return whether `new` is another wording of `existing`, or says more or less of the same."""
     shared = len(existing.about & new.about) + len(existing.values & new.values)
-    if shared < 2 or compare(existing.reads, new.reads).relation != "agree":
+    if shared < 2 or _relation(existing.reads, new.reads) != "agree":
         return False
     return (alike(existing, new) >= ALIKE and shared_order(existing, new) >= LEAST_ORDER) or covers(new, existing)
 
@@ -276,7 +276,7 @@ def covers(new: Reading, old: Reading) -> bool:
         return False
     if len(lost(new, old)) > int(len(old.about) * MAY_BE_REWORDED) or _swaps_names(old, new):
         return False
-    return shared_order(new, old) >= ALL_IN_ORDER and compare(old.reads, new.reads).relation == "agree"
+    return shared_order(new, old) >= ALL_IN_ORDER and _relation(old.reads, new.reads) == "agree"
 
 
 def lost(new: Reading, old: Reading) -> tuple[str, ...]:
@@ -284,6 +284,11 @@ def lost(new: Reading, old: Reading) -> tuple[str, ...]:
     gone = old.about - new.about
     found = dict.fromkeys(word for word in words(old.reads) if stem(word, old.language) in gone)
     return tuple(found)
+
+
+@lru_cache(REMEMBERED)
+def _relation(existing: str, new: str) -> str:
+    return compare(existing, new).relation
 
 
 def shared_order(existing: Reading, new: Reading) -> float:

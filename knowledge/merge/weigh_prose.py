@@ -25,14 +25,24 @@ from knowledge.merge.statements import (
 )
 from knowledge.merge.weighing import Found, New, Op, Weighing
 
+MOST_PAIRS = 60_000
+"""Pairs of units that are all looked at for contradictions."""
+
+_PROSE = ("paragraph", "item")
+
 
 def find_stands(w: Weighing) -> None:
     """Find out how all prose stands to the page before anything is decided: what it confirms, it does not correct."""
-    disputes = _disputes(w)
+    known = {number: same for number, unit in enumerate(w.incoming) if (same := _equal(w, unit)) is not None}
+    disputes = _disputes(w, [n for n, unit in enumerate(w.incoming) if n not in known and unit.kind in _PROSE])
     for number, unit in enumerate(w.incoming):
-        if (same := w.index.equal(unit, lambda _: True)) is not None:
+        if (same := known.get(number)) is not None:
+            w.repeated.update((old.unit, old.span) for old in w.index.of_unit(same))
             w.confirmed_by[same].add(number)
-        if unit.kind in ("paragraph", "item"):
+            continue
+        if (elsewhere := w.index.equal(unit, lambda _: True)) is not None:
+            w.confirmed_by[elsewhere].add(number)
+        if unit.kind in _PROSE:
             found = Found()
             for statement in statements([unit], w.language):
                 _stand(w, statement, w.target(unit.section), disputes.get(number, ()), found)
@@ -42,21 +52,33 @@ def find_stands(w: Weighing) -> None:
                 w.confirmed_by[old.unit].add(number)
 
 
-def _disputes(w: Weighing) -> dict[int, list[int]]:
-    """Return, by incoming unit, the units of the page that it contradicts, surest first."""
+def _equal(w: Weighing, unit: Unit) -> int | None:
+    """Return the unit of the page that is the same, where the content says that it is."""
+    target = w.target(unit.section)
+    return w.index.equal(unit, lambda at: w.lies_within(at, target))
+
+
+def _disputes(w: Weighing, numbers: Sequence[int]) -> dict[int, list[int]]:
+    """Return, by incoming unit, the units of the page that it contradicts, surest first.
+
+    Of very much at once only what has terms in common is compared, which `_stand` does.
+    """
     found: dict[int, list[int]] = defaultdict(list)
-    for one in contradictions(w.ground.units, w.incoming):
-        found[one.new].append(one.existing)
+    if len(numbers) * len(w.ground.units) <= MOST_PAIRS:
+        for one in contradictions(w.ground.units, [w.incoming[number] for number in numbers]):
+            found[numbers[one.new]].append(one.existing)
     return found
 
 
 def weigh_prose(w: Weighing, number: int, unit: Unit) -> None:
     """Decide what becomes of a paragraph or an item."""
-    target = w.target(unit.section)
+    if (same := _equal(w, unit)) is not None:
+        w.unchanged(number, same)
+        return
     own = statements([unit], w.language)
     found = w.stands[number]
     wordless = not any(one.said.about for one in own) or unit.text.lstrip().startswith("%%")
-    if (same := w.index.equal(unit, lambda at: wordless or w.lies_within(at, target))) is not None:
+    if wordless and (same := w.index.equal(unit, lambda _: True)) is not None:
         w.unchanged(number, same)
         return
     if found.disputed:
@@ -108,6 +130,8 @@ def _against(
         ):
             continue
         for old in w.index.of_unit(number):
+            if new.said.about and old.said.about.isdisjoint(new.said.about):
+                continue
             held = compare(old.said.reads, new.said.reads, existing_section=old.section, new_section=new.section)
             if held.relation == "contradict" and (best is None or held.strength > best[1].strength):
                 best = (old, held)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from knowledge.merge.cells import Row, Table, folded_cell, key_of, table_of
@@ -11,7 +13,7 @@ from knowledge.merge.model import (
     unit_digest,
 )
 from knowledge.merge.place import Section
-from knowledge.merge.rewording import folded_lines
+from knowledge.merge.rewording import SORTED_FROM, folded_lines
 from knowledge.merge.splice import Put, Replaced
 from knowledge.merge.statements import (
     Reading,
@@ -30,9 +32,9 @@ def weigh_table(w: Weighing, table: Table) -> None:
         _new_table(w, table)
         return
     columns = [there.columns.index(name) for name in table.columns]
-    w.rows = table.rows
+    meeting = _Meeting(there, table.rows, columns)
     for row in table.rows:
-        _weigh_row(w, w.incoming[row.unit], row, columns, there)
+        _weigh_row(w, w.incoming[row.unit], row, meeting)
 
 
 def weigh_rows(w: Weighing, unit: Unit, rows: Sequence[Row]) -> bool:
@@ -46,9 +48,9 @@ def weigh_rows(w: Weighing, unit: Unit, rows: Sequence[Row]) -> bool:
     ]
     if len(there) != 1:
         return False
-    w.rows = tuple(rows)
+    meeting = _Meeting(there[0], rows, list(range(width)))
     for row, line in zip(rows, folded_lines(unit.text), strict=True):
-        _weigh_row(w, unit._replace(kind="row", text=line + "\n"), row, list(range(width)), there[0])
+        _weigh_row(w, unit._replace(kind="row", text=line + "\n"), row, meeting)
     return True
 
 
@@ -88,13 +90,45 @@ def _table_like(w: Weighing, columns: Sequence[str], target: Section | None) -> 
     return (exact or found)[0] if len(exact or found) == 1 else None
 
 
-def _weigh_row(w: Weighing, unit: Unit, row: Row, columns: Sequence[int], there: Table) -> None:
-    """Meet the row with the same key, cell by cell; `columns` are those of the page, in the order of the new cells."""
-    placed = {column: row.cell(at) for at, column in enumerate(columns)}
-    key = tuple(placed.get(column, "") for column in _key_columns(there))
-    same = [one for one in there.rows if key_of(one, _key_columns(there)) == tuple(folded_cell(cell) for cell in key)]
+class _Meeting:
+    """A table of the page and the rows that came for it; `columns` are those of the page, in the order of the new cells."""
+
+    def __init__(self, there: Table, rows: Sequence[Row], columns: Sequence[int]) -> None:
+        self.there, self.columns = there, columns
+        self.firsts = [folded_cell(row.cell(0)) for row in there.rows]
+        # Where the first column does not tell rows apart, the first two do.
+        self._keys = (0,) if len(set(self.firsts)) == len(self.firsts) or len(there.columns) < 3 else (0, 1)
+        self._by_key: dict[tuple[str, ...], list[Row]] = defaultdict(list)
+        for row in there.rows:
+            self._by_key[key_of(row, self._keys)].append(row)
+        self._coming = Counter(self.key(row) for row in rows)
+        self.is_sorted = (
+            len(self.firsts) >= SORTED_FROM and self.firsts == sorted(self.firsts) and self.firsts[0] != self.firsts[-1]
+        )
+
+    def placed(self, row: Row) -> dict[int, str]:
+        """Return the cells of a new row by the column of the page that they belong to."""
+        return {column: row.cell(at) for at, column in enumerate(self.columns)}
+
+    def key(self, row: Row) -> tuple[str, ...]:
+        """Return what a new row is about."""
+        placed = self.placed(row)
+        return tuple(folded_cell(placed.get(column, "")) for column in self._keys)
+
+    def same(self, row: Row) -> list[Row]:
+        """Return the rows of the page with the key of a new one."""
+        return self._by_key.get(self.key(row), [])
+
+    def has_rival(self, row: Row) -> bool:
+        """Return whether another new row has the same key: of two, neither changes what stands there."""
+        return self._coming[self.key(row)] > 1
+
+
+def _weigh_row(w: Weighing, unit: Unit, row: Row, meeting: _Meeting) -> None:
+    """Meet the row with the same key, cell by cell."""
+    there, placed, same = meeting.there, meeting.placed(row), meeting.same(row)
     if not same:
-        _new_row(w, unit, placed, there)
+        _new_row(w, unit, placed, meeting)
         return
     old = max(same, key=lambda one: sum(folded_cell(text) == folded_cell(one.cell(at)) for at, text in placed.items()))
     differing = [at for at, text in placed.items() if text and folded_cell(text) != folded_cell(old.cell(at))]
@@ -103,24 +137,12 @@ def _weigh_row(w: Weighing, unit: Unit, row: Row, columns: Sequence[int], there:
     if not empty and not told:
         w.unchanged(-1, old.unit)
         return
-    if told and _rivals(w, row, columns, there) > 1:
+    if told and meeting.has_rival(row):
         w.retain(unit, old.unit, "came with another row of the same key:")
         return
     if told and not _may_change_cells(w, unit, old, told, placed=placed, there=there):
         return
     _write_cells(w, unit, old, {at: placed[at] for at in (*empty, *told)}, fills=not told)
-
-
-def _key_columns(table: Table) -> tuple[int, ...]:
-    """Return the columns that tell rows apart: the first, or the first two."""
-    keys = [key_of(row, (0,)) for row in table.rows]
-    return (0,) if len(set(keys)) == len(keys) or len(table.columns) < 3 else (0, 1)
-
-
-def _rivals(w: Weighing, row: Row, columns: Sequence[int], there: Table) -> int:
-    """Return how many of the rows that came have the key of this one: of two, neither changes what stands there."""
-    keys = [columns.index(column) for column in _key_columns(there) if column in columns]
-    return sum(key_of(one, keys) == key_of(row, keys) for one in w.rows)
 
 
 def _cell_says(w: Weighing, table: Table, old: str, new: str, column: int) -> bool:
@@ -176,16 +198,15 @@ def _write_cells(w: Weighing, unit: Unit, old: Row, cells: dict[int, str], *, fi
     w.replaced_units.add(old.unit)
 
 
-def _new_row(w: Weighing, unit: Unit, placed: dict[int, str], there: Table) -> None:
+def _new_row(w: Weighing, unit: Unit, placed: dict[int, str], meeting: _Meeting) -> None:
     """Put a row into the table: where its key belongs if the table is sorted by it, else at the end."""
+    there, keys = meeting.there, meeting.firsts
     section = w.page.pieces[there.piece].section
     width = len(there.columns)
     text = "| " + " | ".join(placed.get(at, "") for at in range(width)) + " |"
     if there.rows and not w.ground.units[there.rows[-1].unit].text.lstrip().startswith("|"):
         text = text[2:-2]
-    keys = [folded_cell(row.cell(0)) for row in there.rows]
-    is_sorted = len(keys) >= 3 and keys == sorted(keys) and keys[0] != keys[-1]
-    at = sum(key <= folded_cell(placed.get(0, "")) for key in keys) if is_sorted else len(keys)
+    at = bisect_right(keys, folded_cell(placed.get(0, ""))) if meeting.is_sorted else len(keys)
     # Before the first row stands the line of dashes, which is no unit.
     after = w.ground.last_line(there.rows[at - 1].unit) if at else w.ground.units[there.head].line + 1
     reason = f"new row of the table under {named_section(section)}: {shown(w.weight)}"

@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import NamedTuple
 
 from knowledge.document import find_section, parse
-from knowledge.merge.cells import Row
 from knowledge.merge.confidence import Rules, confidence, independent, lineage_of, same_lineage
 from knowledge.merge.contradiction import Comparison
 from knowledge.merge.cut import cut, units
@@ -136,7 +135,6 @@ class Weighing:
         self.content = Cut("", ())
         self.incoming: tuple[Unit, ...] = ()
         self.hint = ""
-        self.rows: tuple[Row, ...] = ()
         self.seen: set[tuple[str, bytes, tuple[str, ...]]] = set()
         self.keys_of: dict[tuple[str, ...], set[str]] | None = None
 
