@@ -138,8 +138,9 @@ async def _recover(base: KnowledgeBase) -> None:
     await anyio.sleep(START_DELAY_S)
     while True:
         try:
-            if await base.state.ledger.intents():
-                await (await anyio.to_thread.run_sync(base.load_writing)).acts.recovery.finish_all()
+            recovery = (await anyio.to_thread.run_sync(base.load_writing)).acts.recovery
+            await recovery.finish_all()
+            await recovery.sweep()
             await collect(base.state.ledger, utc_now())
         except KnowledgeError:
             logger.warning("cannot tidy up the ledger now", exc_info=True)

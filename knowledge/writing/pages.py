@@ -73,7 +73,7 @@ class Pages:
         """
         path = clean_path(asked)
         if path and is_markdown(path):
-            return Target(path, "page" if self._vault.look(path) else await self._linked_or_new(path))
+            return Target(path, "page") if self._vault.look(path) else await self._linked_or_new(path)
         beside = [path + suffix for suffix in MARKDOWN_SUFFIXES] if path else []
         there = next((candidate for candidate in beside if self._vault.look(candidate)), None)
         if there is not None:
@@ -87,13 +87,13 @@ class Pages:
         except AmbiguousName as error:
             raise AmbiguousName(asked, error.candidates) from error
 
-    async def _linked_or_new(self, path: str) -> Literal["page", "new"]:
-        """Tell a page that is reached through a link inside the knowledge base from one that is not there."""
+    async def _linked_or_new(self, path: str) -> Target:
+        """Return the page that a link inside the knowledge base leads to, by the path where it really lies, or a new one."""
         try:
-            await anyio.to_thread.run_sync(self._vault.resolve, path)
+            real = await anyio.to_thread.run_sync(self._vault.resolve, path)
         except NoSuchPath:
-            return "new"
-        return "page"
+            return Target(path, "new")
+        return Target(real if is_markdown(real) else path, "page")
 
     async def _is_directory(self, path: str) -> bool:
         try:

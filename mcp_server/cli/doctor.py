@@ -7,6 +7,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 WATCH_LIMIT = Path("/proc/sys/fs/inotify/max_user_watches")
 FEW_WATCHES = 16_384
+LEFT_BEHIND = timedelta(minutes=1)
 MOST_SHOWN = 20
 
 OnProgress = Callable[[int, int], None]
@@ -98,6 +100,7 @@ async def _opened(settings: Settings, pages: Pages) -> list[Finding]:
     async with open_base(settings) as base:
         looks: dict[str, Callable[[], Awaitable[Finding | None]]] = {
             "state": partial(_state, base),
+            "record": partial(_record, base),
             "hosts": partial(_hosts, base),
             "enrolment": partial(_enrolment, base, settings.enrolment),
             "index": partial(_index, base, pages),
@@ -125,6 +128,27 @@ async def _state(base: KnowledgeBase) -> Finding:
         found = f"{base.state.place} is damaged: {_few(wrong)}"
         return Finding("state", "bad", found, "restore it from a backup, or move it away and enrol the hosts again")
     return Finding("state", "ok", f"{base.state.place}, sound")
+
+
+async def _record(base: KnowledgeBase) -> Finding:
+    """Say whether the audit chain is sound, and whether a killed process has left an act behind."""
+    from knowledge.ledger.inspection import inspect
+    from mcp_server.base import utc_now
+
+    ledger = base.state.ledger
+    inspection = await inspect(ledger)
+    if inspection.broken:
+        first = inspection.broken[0]
+        mend = "knowledge-forge audit verify names them all; compare with a backup of the state"
+        return Finding("record", "bad", f"the audit chain is broken at record {first.seq}: {first.reason}", mend)
+    left = [intent for intent in await ledger.intents() if utc_now() - intent.at > LEFT_BEHIND]
+    said = f"{inspection.records} acts, their chain sound"
+    if left:
+        pages = ", ".join(sorted({change.path for intent in left for change in intent.entry.changes})[:MOST_SHOWN])
+        return Finding(
+            "record", "note", f"{said}; a killed process left {len(left)} unfinished: {pages}", "any server ends them"
+        )
+    return Finding("record", "ok", said)
 
 
 def _few(wrong: Sequence[str]) -> str:

@@ -487,3 +487,15 @@ async def test_what_cannot_be_written_is_an_error_that_says_why_and_nothing_is_h
     with pytest.raises(Refused, match=r"deploy\.md"):
         await host.merge(DEPLOY, "# Deploying\n")
     assert not [name for name in os.listdir(host.root / "guides") if name.startswith(".forge")]  # noqa: PTH208  names are enough
+
+
+async def test_a_page_that_is_reached_through_a_link_is_one_page(host: Writer) -> None:
+    (host.root / "alias.md").symlink_to(DEPLOY)
+    base = await host.revision("alias.md")
+    answer = await host.merge("alias.md", "Ada owns it.", section="See also", base_revision=base)
+    assert (answer["status"], answer["path"]) == ("done", DEPLOY)
+    assert "Ada owns it." in host.text(DEPLOY)
+    assert (host.root / "alias.md").is_symlink()
+    (host.root / "away.md").symlink_to("/etc/hostname")
+    with pytest.raises(Refused, match="leaves the knowledge base"):
+        await host.merge("away.md", "# X\n")
