@@ -25,7 +25,7 @@ from knowledge.merge.statements import (
 )
 from knowledge.merge.weighing import Found, New, Op, Weighing
 
-MOST_PAIRS = 60_000
+MOST_PAIRS = 20_000
 """Pairs of units that are all looked at for contradictions."""
 
 _PROSE = ("paragraph", "item")

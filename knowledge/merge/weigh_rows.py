@@ -135,9 +135,10 @@ def _weigh_row(w: Weighing, unit: Unit, row: Row, meeting: _Meeting) -> None:
     empty = [at for at in differing if not old.cell(at)]
     told = [at for at in differing if at not in empty and not _cell_says(w, there, old.cell(at), placed[at], at)]
     if not empty and not told:
+        w.confirmed_by[old.unit].add(-1)
         w.unchanged(-1, old.unit)
         return
-    if told and meeting.has_rival(row):
+    if told and (meeting.has_rival(row) or old.unit in w.confirmed_by):
         w.retain(unit, old.unit, "came with another row of the same key:")
         return
     if told and not _may_change_cells(w, unit, old, told, placed=placed, there=there):
