@@ -12,6 +12,7 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from knowledge.ledger.moments import utc_text
@@ -75,8 +76,9 @@ def packed_origins(origins: Sequence[Origin]) -> bytes:
     return pack(_text(_origins_form(origins)))
 
 
+@lru_cache(maxsize=16)
 def unpacked_origins(packed: bytes) -> tuple[Origin, ...]:
-    """Return the origins in the order in which they were given."""
+    """Return the origins in the order in which they were given. A merge asks for them when it is planned and when it is done."""
     return _origins(json.loads(unpack(packed)))
 
 

@@ -181,7 +181,7 @@ class Merging:
             *(_both(found.existing.section, found.existing.text, found.new.text) for found in flags),
         ]
         status = _status(plan, written=written)
-        origins = [replace(o, revision=o.revision or after or "") for o in plan.origins]
+        origins = [o if o.revision else replace(o, revision=after or "") for o in plan.origins]
         merged = Merged(
             status=status,
             proposal=None,
