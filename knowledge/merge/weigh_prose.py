@@ -15,10 +15,12 @@ from knowledge.merge.place import Section
 from knowledge.merge.rewording import bare_text
 from knowledge.merge.splice import Replaced
 from knowledge.merge.statements import (
+    Reading,
     Statement,
     alike,
     covers,
     lost,
+    reading,
     same_subject,
     says,
     statements,
@@ -96,7 +98,7 @@ def _stand(w: Weighing, new: Statement, target: Section | None, disputed: Sequen
     ]
     for here in (True, False):
         there = [one for one in near if w.lies_within(one.statement.unit, target) == here]
-        if (said := next((one.statement for one in there if says(one.statement.said, new.said)), None)) is not None:
+        if (said := next((one.statement for one in there if _says(w, one.statement, new)), None)) is not None:
             found.said.append(said)
             return
         among = [at for at in disputed if w.lies_within(at, target) == here]
@@ -108,6 +110,10 @@ def _stand(w: Weighing, new: Statement, target: Section | None, disputed: Sequen
         found.reworded.append((new, alike_most))
     else:
         found.fresh.append(new)
+
+
+def _says(w: Weighing, old: Statement, new: Statement) -> bool:
+    return any(says(said, new.said) for said in _readings(w, old, new))
 
 
 def _stands_against(w: Weighing, new: Statement, old: Statement, comparison: Comparison, found: Found) -> None:
@@ -132,10 +138,21 @@ def _against(
         for old in w.index.of_unit(number):
             if new.said.about and old.said.about.isdisjoint(new.said.about):
                 continue
-            held = compare(old.said.reads, new.said.reads, existing_section=old.section, new_section=new.section)
-            if held.relation == "contradict" and (best is None or held.strength > best[1].strength):
-                best = (old, held)
+            for said in _readings(w, old, new):
+                held = compare(said.reads, new.said.reads, existing_section=old.section, new_section=new.section)
+                if held.relation == "contradict" and (best is None or held.strength > best[1].strength):
+                    best = (old, held)
     return best
+
+
+def _readings(w: Weighing, old: Statement, new: Statement) -> list[Reading]:
+    """Return what an old statement says, and what it says with the heading above it, where that is its subject."""
+    if not old.section or w.ground.units[old.unit].kind not in ("paragraph", "item"):
+        return [old.said]
+    heading = reading(old.section[-1], w.language)
+    named = heading.about and heading.about <= new.said.about and heading.about.isdisjoint(old.said.about)
+    # Under "Recency" it says "Halves every 180 days".
+    return [old.said, reading(f"{old.section[-1]} {old.said.text}", w.language)] if named else [old.said]
 
 
 def _settle_prose(w: Weighing, number: int, unit: Unit, own: Sequence[Statement], found: Found) -> None:

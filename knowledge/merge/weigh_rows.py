@@ -165,9 +165,9 @@ def _may_change_cells(
         w.retain(unit, old.unit, "of an earlier time than")
     elif not grows:
         at = told[0]
-        key, column = old.cell(0), there.columns[at]
-        reason = f"About '{key}', {column} the existing text says '{old.cell(at)}', the new one '{placed[at]}'."
-        w.flag_units(unit, old.unit, Comparison("contradict", "cell", f"{key}, {column}", reason, 1.0))
+        subject = ", ".join(filter(None, (old.cell(0), there.columns[at])))
+        reason = f"About '{subject}' the existing text says '{old.cell(at)}', the new one '{placed[at]}'."
+        w.flag_units(unit, old.unit, Comparison("contradict", "cell", subject, reason, 1.0))
     elif w.weight.confidence < w.confidence(old.unit).confidence:
         w.retain(unit, old.unit, "is less than")
     else:

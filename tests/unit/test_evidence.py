@@ -214,6 +214,12 @@ def test_what_nobody_knows_the_source_of_is_another_lineage() -> None:
     assert words(plan) == ["flag"]
 
 
+def test_a_heading_that_is_the_subject_is_read_with_what_stands_below_it() -> None:
+    page = "# Weights\n\n## Recency\n\nHalves every 180 days.\n"
+    assert words(weighed("Recency halves every 180 days.", page=page)) == ["unchanged"]
+    assert words(weighed("Recency halves every 90 days.", page=page)) == ["flag"]
+
+
 # One lineage
 
 
