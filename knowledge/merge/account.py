@@ -87,17 +87,32 @@ def _unaccounted(sequences: Sequences) -> tuple[set[str], set[str]]:
     ours: list[Node | None] = list(sequences.ours)
     theirs: list[Node | None] = list(sequences.theirs)
     joined: list[Node | None] = []
+    put_together: list[_Tally] = []
     for kept in sequences.kept:
         at = sequences.from_ours.get(kept.ours, -1)
-        # Lines that were put together from both sides are on neither; what they come from is left out with them.
-        if _is_composed(sequences, kept) or _is_untouched(sequences, kept, at):
-            ours[kept.ours] = theirs[kept.theirs] = None
-            if at >= 0:
-                base[at] = None
-        else:
-            joined.append(kept.node)
-    tally = _Tally(_counted(base), _counted(ours), _counted(theirs), _counted(joined), _shown(sequences.clashes))
+        if _is_untouched(sequences, kept, at):
+            ours[kept.ours] = theirs[kept.theirs] = base[at] = None
+            continue
+        joined.append(kept.node)
+        if kept.joined and at >= 0:
+            mine, other = sequences.ours[kept.ours], sequences.theirs[kept.theirs]
+            put_together.append(_tallied([sequences.base[at]], [mine], [other], [kept.node]))
+    tally = _tallied(base, ours, theirs, joined)._replace(shown=_shown(sequences.clashes))
+    # A line that was put together from words of both sides is on neither, and is not looked for.
+    for inner in put_together:
+        for line in set().union(*_out_of_bounds(inner)):
+            for counts, part in zip(tally[:4], inner[:4], strict=True):
+                counts[line] -= part[line]
     return _out_of_bounds(tally)
+
+
+def _tallied(
+    base: Iterable[Node | None],
+    ours: Iterable[Node | None],
+    theirs: Iterable[Node | None],
+    joined: Iterable[Node | None],
+) -> _Tally:
+    return _Tally(_counted(base), _counted(ours), _counted(theirs), _counted(joined), Counter())
 
 
 def _is_untouched(sequences: Sequences, kept: Kept, at: int) -> bool:
@@ -146,13 +161,6 @@ def _counted(nodes: Iterable[Node | None]) -> Counter[str]:
 
 def _shown(clashes: Iterable[Clash]) -> Counter[str]:
     return _lines_of(text for clash in clashes for text in (clash.base, clash.ours, clash.theirs))
-
-
-def _is_composed(sequences: Sequences, kept: Kept) -> bool:
-    if kept.ours < 0 or kept.theirs < 0:
-        return False
-    mine, other = sequences.ours[kept.ours].text, sequences.theirs[kept.theirs].text
-    return kept.node.text not in (mine, other) and not set(_lines(kept.node.text)) <= {*_lines(mine), *_lines(other)}
 
 
 def _without(sequences: Sequences, doubled: set[str]) -> bool:

@@ -22,6 +22,8 @@ REMEMBERED = 1_024
 """Texts whose words are remembered, as one is compared with several others."""
 
 _WORDS = re.compile(r"[\u2e80-\U0003ffff]|[^\W\u2e80-\U0003ffff]+")
+_NAMED = frozenset({"heading", "item", "row", "key"})
+"""Kinds of which one that is not alike is another one."""
 BODY = 7
 """The level of what is no heading: below all of them."""
 
@@ -88,11 +90,11 @@ def align(base: Sequence[Node], side: Sequence[Node], alike: Likeness = likeness
 
 
 def _in_place(base: Sequence[Node], side: Sequence[Node], pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return what stands where something of its kind stood, alike or not; a heading stands for more than itself."""
+    """Return what stands where something of its kind stood, alike or not."""
     found: list[tuple[int, int]] = []
     for start, end, first, last in hunks_of(pairs, len(base), len(side)):
         kinds = [node.kind for node in base[start:end]]
-        if "heading" not in kinds and kinds == [node.kind for node in side[first:last]]:
+        if _NAMED.isdisjoint(kinds) and kinds == [node.kind for node in side[first:last]]:
             found += zip(range(start, end), range(first, last), strict=True)
     return found
 

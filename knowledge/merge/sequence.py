@@ -27,11 +27,15 @@ class Clash(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """A part of the joined sequence, and which part of each side it comes from, -1 for none."""
+    """A part of the joined sequence, and which part of each side it comes from, -1 for none.
+
+    `joined` tells whether it was put together from what both sides made of it, with nothing left over.
+    """
 
     node: Node
     ours: int = -1
     theirs: int = -1
+    joined: bool = False
 
 
 class Inner(NamedTuple):
@@ -112,14 +116,17 @@ class Sequences:
         run: list[Kept] = []
         found: list[Kept] = []
         for kept in [*self.kept, None]:
-            if kept and (kept.ours < 0 or kept.theirs < 0):
+            if kept and not self._is_same(kept):
                 run.append(kept)
                 continue
-            own = {(one.node.kind, one.node.key) for one in run if one.ours >= 0}
+            own = {(self.ours[one.ours].kind, self.ours[one.ours].key) for one in run if one.ours >= 0}
             found += [one for one in run if one.ours >= 0 or (one.node.kind, one.node.key) not in own]
             found += [kept] if kept else []
             run = []
         self.kept = found
+
+    def _is_same(self, kept: Kept) -> bool:
+        return kept.ours >= 0 and kept.theirs >= 0 and self.ours[kept.ours].key == self.theirs[kept.theirs].key
 
     def _meets(self, low: int, high: int, hunk: Hunk, others: Sequence[Hunk], side: Sequence[Node]) -> bool:
         """Return whether a side's `hunk` changes what was changed between `low` and `high`.
@@ -182,22 +189,30 @@ class Sequences:
     def _both_edited(self, at: int) -> None:
         x, y = self.to_ours[at], self.to_theirs[at]
         base, ours, theirs = self.base[at], self.ours[x], self.theirs[y]
-        inner = Inner(ours.text) if ours.text == theirs.text else self.join(base, ours, theirs)
+        inner = Inner(ours.text) if ours.key == theirs.key else self.join(base, ours, theirs)
         self.clashes += inner.clashes
         if inner.text is None:
             self.clashes.append(Clash(base.text, ours.text, theirs.text, ours.line, ours.section))
         # Each side took away the rest of what the other took away.
         if inner.text != "":
-            self.kept.append(Kept(ours._replace(text=ours.text if inner.text is None else inner.text), x, y))
+            text = ours.text if inner.text is None else inner.text
+            self.kept.append(Kept(ours._replace(text=text), x, y, inner.text is not None and not inner.clashes))
 
     def _both(self, low: int, high: int, mine: Sequence[Hunk], other: Sequence[Hunk]) -> None:
         first, last = _span(mine, low, high)
         start, end = _span(other, low, high)
         base, ours, theirs = self.base[low:high], self.ours[first:last], self.theirs[start:end]
-        if [n.text for n in ours] == [n.text for n in theirs]:
+        if [n.key for n in ours] == [n.key for n in theirs]:
             self.kept += [Kept(node, first + i, start + i) for i, node in enumerate(ours)]
             return
-        if not ours and not theirs:
+        # Neither did more than take out, each some of it.
+        if all(hunk.first == hunk.last for hunk in (*mine, *other)):
+            return
+        # Both took it out; what one of them put there is not alike, so it is something else.
+        gone = all(self.to_ours[at] < 0 and self.to_theirs[at] < 0 for at in range(low, high))
+        if gone and not (ours and theirs):
+            self.kept += [Kept(node, ours=first + i) for i, node in enumerate(ours)]
+            self.kept += [Kept(node, theirs=start + i) for i, node in enumerate(theirs)]
             return
         texts = _text(base), _text(ours), _text(theirs)
         rescued = self.rescue(*texts) if self.rescue else None

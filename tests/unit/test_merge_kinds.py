@@ -231,3 +231,18 @@ def test_lists_nested_as_deep_as_they_are_read_are_joined() -> None:
     assert clean(base, ours, theirs) == with_(
         base, ("level 93\n", "level 93 by us\n"), ("level 91\n", "level 91 by them\n")
     )
+
+
+def test_taking_out_more_and_less_of_the_same_is_taking_out_more() -> None:
+    assert clean(LIST, "- one\n", with_(LIST, ("- three\n", ""))) == "- one\n"
+    assert clean(FRONT, with_(FRONT, ("tags: [a, b]\n", "lang: en\n")), with_(FRONT, ("tags: [a, b]\n", ""))) == with_(
+        FRONT, ("tags: [a, b]\n", "lang: en\n")
+    )
+
+
+def test_what_was_joined_already_is_not_joined_again() -> None:
+    """A caller whose answer got lost sends the same again, against the same base."""
+    ours = with_(TABLE, ("| 1 |", "| 11 |"), ("| c | 3 | z |\n", ""))
+    theirs = with_(TABLE, ("| x |", "| xx |"), ("| b | 2 | y |\n", "| new | 0 | q |\n| b | 2 | y |\n"))
+    once = clean(TABLE, ours, theirs)
+    assert clean(TABLE, once, theirs) == once
