@@ -499,7 +499,7 @@ SENTENCES = st.sampled_from(
 )
 BLOCKS = st.one_of(
     SENTENCES,
-    st.lists(SENTENCES, min_size=2, max_size=3).map(" ".join),
+    st.lists(SENTENCES, min_size=2, max_size=3, unique=True).map(" ".join),
     st.lists(SENTENCES, min_size=1, max_size=4).map(lambda said: "\n".join(f"- {one}" for one in said)),
     st.lists(SENTENCES, min_size=1, max_size=3).map(lambda said: "\n".join(f"{n}. {s}" for n, s in enumerate(said, 1))),
     st.lists(SENTENCES, min_size=1, max_size=2).map(

@@ -47,7 +47,9 @@ def origins(text: str, source: str = "code:a.py") -> list[Origin]:
 def traced(before: str, after: str) -> dict[str, str | None]:
     """Return, by the text of each unit after, the revision of its origin."""
     found = trace(of(after), origins(before), of(before))
-    return {unit.text.strip(): origin and origin.revision for unit, origin in zip(of(after), found, strict=True)}
+    return {
+        unit.text.strip(): origin.revision if origin else None for unit, origin in zip(of(after), found, strict=True)
+    }
 
 
 def test_a_page_that_nobody_touched_keeps_every_origin() -> None:
