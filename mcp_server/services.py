@@ -24,10 +24,14 @@ Clock = Callable[[], datetime]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Who calls a tool, and by which way: `mcp` for a client's request, `inner` for a call made by the server itself."""
+    """Who calls a tool, and by which way: `mcp` for a client's request, `inner` for a call made by the server itself.
+
+    `trusted`: the caller holds the level that the tool usually needs, so that a plan need not show anybody its effect.
+    """
 
     principal: Principal
     origin: str = "mcp"
+    trusted: bool = False
 
     @property
     def reader(self) -> Reader:

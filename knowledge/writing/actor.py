@@ -156,10 +156,11 @@ class Acts:
 
     async def _account(self, path: str, found: Found, afterwards: ExitStack) -> tuple[Found, bool]:
         """Return the page as it is and on record, and whether something was put back into it."""
-        history = await self._ledger.history(path, limit=NEAR)
-        newest = history[0].revision if history else None
+        newest_line = await self._ledger.history(path, limit=1)
+        newest = newest_line[0].revision if newest_line else None
         if found.raw is None or found.revision == newest:
             return found, False
+        history = await self._ledger.history(path, limit=NEAR)
         known = [raw for line in history[:3] if (raw := await self._content(path, line.revision)) is not None]
         found = await anyio.to_thread.run_sync(self._files.settled, path, found, partial(_half_way, known))
         if not history or found.raw is None or found.status is None or found.revision == newest:

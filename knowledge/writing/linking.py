@@ -33,7 +33,8 @@ class Linking:
         `known` are pages with their texts, whose names hold although the index may not have come to them; `comes` is a path
         that a page is about to have, whose name others may bear already.
         """
-        wanted = {without_suffix(link.path) for text in texts for link in links_in(text) if link.wiki}
+        spoken = [text for text in texts if "[[" in text]
+        wanted = {without_suffix(link.path) for text in spoken for link in links_in(text) if link.wiki}
         bearers = {_key(name): [path] for path, text in known.items() for name in _own_names(path, text)}
         if comes is not None and wanted:
             wanted.add(_stem(comes))

@@ -150,6 +150,11 @@ def front_matter_of(text: str) -> Mapping[str, object]:
     return read_front_matter(_LINE_END.split(head)).metadata
 
 
+def may_configure(path: str) -> bool:
+    """Return whether a page at `path` may configure the server, whatever it says."""
+    return bool(CONFIGURING_FOLDERS & set(path.split("/")[:-1])) or path.rpartition("/")[2] == INDEX_NAME
+
+
 def configures(path: str, before: str | None, after: str | None) -> bool:
     """Return whether the change concerns what configures the server: an agent, a skill, or such a key of an `_index.md`."""
     if CONFIGURING_FOLDERS & set(path.split("/")[:-1]):

@@ -26,7 +26,7 @@ from knowledge.writing.linking import Linking
 from knowledge.writing.merging import Merging, Outcome
 from knowledge.writing.model import Act, Contents, Done
 from knowledge.writing.moving import Moving, Turned
-from knowledge.writing.pages import Pages, Target, new_page_path, text_of
+from knowledge.writing.pages import Pages, Target, may_configure, new_page_path, text_of
 from knowledge.writing.related import Related
 from knowledge.writing.requests import ChangeRequest, DeleteRequest, MergeRequest, MoveRequest, RevertRequest
 
@@ -75,6 +75,18 @@ class Writer:
         self._merging, self._moving, self._linking = merging, moving, linking
         self._elsewhere, self._related, self._similarity = elsewhere, related, similarity
 
+    async def aimed(self, request: MergeRequest) -> MergeRequest | None:
+        """Return the request for the page that it names; None where only a preview tells page or effect.
+
+        That is so without a page or a base, and where the page may configure the server.
+        """
+        if request.base_revision is None:
+            return None
+        target = await self._pages.target(request.path)
+        if target.kind != "page" or may_configure(target.path):
+            return None
+        return replace(request, path=target.path)
+
     async def preview_merge(self, request: MergeRequest) -> Preview:
         """Return what merging would do now, and into which page. Changes nothing.
 
@@ -112,7 +124,7 @@ class Writer:
         revision = outcome.merged.revision
         if outcome.brought and revision is not None:
             self._elsewhere.look(Written(request.actor, request.path, revision, outcome.brought))
-        if outcome.merged.status in ("unchanged", "conflict"):
+        if outcome.merged.status in ("unchanged", "conflict", "analysis"):
             await self.shown(request.path)
         return outcome.merged
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from knowledge.errors import KnowledgeError
@@ -92,6 +92,8 @@ class Gate:
         decision = await self.decide(spec.name, Trust.READ, call.principal)  # a plan shows what is written there
         if isinstance(decision, Refuse):
             return Failed(decision.why)
+        usual = await self.decide(spec.name, spec.needs, call.principal)
+        call = replace(call, trusted=isinstance(usual, Allow))
         plan = await spec.plan(self._services, call, asked)
         shown = spec.rehearsed(plan) if spec.rehearsed else None
         if shown is not None:

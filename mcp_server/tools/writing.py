@@ -23,9 +23,9 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class WritePlan(Generic[R]):
-    """What a call would do: `preview` is what it would answer; `request` is what `apply` does, None if only a look was asked for."""
+    """What a call would do: `preview` is what it would answer, None where nobody has to see it; `request` is what `apply` does."""
 
-    preview: R
+    preview: R | None
     request: Any
     act: bool
     configures: bool = False
@@ -98,6 +98,10 @@ async def plan_merge(services: Services, call: Call, asked: MergeArguments) -> W
         corroboration=tuple(asked.corroboration),
         intent=asked.intent,
     )
+    if call.trusted and not asked.dry_run:
+        aimed = await services.writer.aimed(request)
+        if aimed is not None:  # what it does is worked out once, with what is in the file then
+            return WritePlan(None, aimed, act=True)
     preview = await services.writer.preview_merge(request)
     if asked.dry_run:
         return await _rehearsal(services, preview.request, preview.merged)
