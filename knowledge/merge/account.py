@@ -173,7 +173,7 @@ def _without(sequences: Sequences, doubled: set[str]) -> bool:
             continue
         sequences.clashes.append(_clash(sequences, kept, mine))
         if mine:
-            found.append(kept._replace(node=mine))
+            found.append(kept._replace(node=mine, joined=False))
     changed = found != sequences.kept
     sequences.kept = found
     return changed
@@ -208,7 +208,7 @@ def _with_again(sequences: Sequences, lost: set[str]) -> bool:
     for kept in edited:
         mine = sequences.ours[kept.ours]
         sequences.clashes.append(_clash(sequences, kept, mine))
-        sequences.kept[sequences.kept.index(kept)] = kept._replace(node=mine)
+        sequences.kept[sequences.kept.index(kept)] = kept._replace(node=mine, joined=False)
     return bool(gone or edited)
 
 
