@@ -100,7 +100,8 @@ def _unaccounted(sequences: Sequences) -> tuple[set[str], set[str]]:
     tally = _tallied(base, ours, theirs, joined)._replace(shown=_shown(sequences.clashes))
     # A line that was put together from words of both sides is on neither, and is not looked for.
     for inner in put_together:
-        for line in set().union(*_out_of_bounds(inner)):
+        more, less = _out_of_bounds(inner)
+        for line in less | {line for line in more if not inner.ours[line] and not inner.theirs[line]}:
             for counts, part in zip(tally[:4], inner[:4], strict=True):
                 counts[line] -= part[line]
     return _out_of_bounds(tally)
@@ -134,12 +135,12 @@ def _nearly(sequences: Sequences) -> tuple[set[str], set[str]]:
 
 
 def _held_and_refused(clashes: Iterable[Clash]) -> tuple[Counter[str], Counter[str]]:
-    """Return the lines that theirs took out of what clashes, and those that it put in."""
+    """Return the lines of what clashes that are not theirs and stay, and those that are theirs alone."""
     held: Counter[str] = Counter()
     refused: Counter[str] = Counter()
     for clash in clashes:
         base, ours, theirs = (_lines_of([text]) for text in (clash.base, clash.ours, clash.theirs))
-        held += base - theirs
+        held += (base | ours) - theirs
         refused += theirs - base - ours
     return held, refused
 
