@@ -195,6 +195,11 @@ def item_starts(lines: Sequence[str]) -> tuple[int, ...]:
     return (0,)
 
 
+@lru_cache(maxsize=4 * REMEMBERED)
+def _starts_of(text: str) -> tuple[int, ...]:
+    return item_starts([bare(line) for line in split_lines(text)])
+
+
 def _pieces(lines: Sequence[str], seen: Sequence[str]) -> Iterator[Piece]:
     body = read_front_matter(seen).body
     if body:
@@ -238,7 +243,7 @@ def _units(piece: Piece, number: int) -> Iterator[Unit]:
         yield Unit(same, piece.text, piece.line, piece.section, number)
     elif piece.kind == "list":
         lines = split_lines(piece.text)
-        yield from _spans(piece, number, "item", lines, item_starts([bare(line) for line in lines]))
+        yield from _spans(piece, number, "item", lines, _starts_of(piece.text))
     elif piece.kind == "table":
         lines = split_lines(piece.text)
         for at, line in enumerate(lines):

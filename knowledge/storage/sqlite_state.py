@@ -21,7 +21,7 @@ from knowledge.storage.sqlite import Database, Schema, Value, load_schema
 from knowledge.storage.sqlite_events import publish
 
 APPLICATION_ID = 0x4B464753  # "KFGS"
-LOOK_S = 0.05
+LOOK_S = 0.08
 """How often the change counter is looked at: a file cannot ring."""
 LOOKS_KEPT = timedelta(days=30)
 

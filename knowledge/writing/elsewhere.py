@@ -27,7 +27,7 @@ MOST_UNITS = 24
 """Units of the last writes to a page that are compared with other pages."""
 MOST_PAGES = 5
 MOST_WAITING = 200
-QUIET_S = 0.3
+QUIET_S = 1.0
 LEAST_WORDS = 3
 
 

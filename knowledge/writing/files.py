@@ -20,6 +20,7 @@ from typing import NamedTuple, Self
 
 from knowledge.errors import InvalidPath, KnowledgeError, NoSuchPath, UnreadableDocument, UnwritableDocument
 from knowledge.paths import clean_path, is_markdown, parent
+from knowledge.storage.ports import Stamp
 from knowledge.vault import LARGEST_BYTES, Vault, read_steadily, revision_of
 from knowledge.writing.exchange import Folder, Step, is_temporary, nothing, temporary_name
 
@@ -144,6 +145,11 @@ class Files:
             except NoSuchPath:
                 above, rest = parent(above), f"{above.rpartition('/')[2]}/{rest}"
         return rest
+
+    def stamp(self, path: str) -> Stamp | None:
+        """Return what the page looks like from outside; None if there is none. Reads nothing."""
+        found = self._vault.look(path)
+        return found.stamp if found else None
 
     def look(self, path: str) -> Found:
         """Return the page as it is now.

@@ -12,6 +12,7 @@ import anyio
 import anyio.to_thread
 
 from knowledge.ledger.ports import Ledger
+from knowledge.storage.ports import Stamp
 from knowledge.writing.files import Displaced, Files
 
 LOOKS_S = (0.05, 0.15, 0.4, 0.9, 1.6, 2.5)
@@ -20,6 +21,8 @@ DOUBT_S = 0.02
 """What nobody knows may be an act of another process that is not on record yet: asked again so much later."""
 LET_GO_S = 2.0
 """How long a file that was a page stays open: an editor that had it open has written by then."""
+HELD_S = 0.2
+"""How often those are asked, by their descriptors, whether anybody has written to them."""
 MOST_HELD = 128
 LAST_LOOK_S = 2.0
 """Who stops a server does not wait long for it."""
@@ -36,6 +39,8 @@ class _Page:
     next_at: float
     known: str | None = None
     doubted: str | None = None
+    stamp: Stamp | None = None
+    """What the file looked like from outside when it was `known`."""
 
 
 class _Held(NamedTuple):
@@ -99,9 +104,8 @@ class Watch:
             await self._more.wait()
         self._more = anyio.Event()
         now = monotonic()
-        due = min((page.next_at for page in self._pages.values()), default=now + LOOKS_S[0])
-        # Files that are held are cheap to look at, and a person waits for what they have saved.
-        await anyio.sleep(max(0.0, min(due - now, LOOKS_S[0])))
+        due = min((page.next_at for page in self._pages.values()), default=now + HELD_S)
+        await anyio.sleep(max(0.0, min(due - now, HELD_S if self._held else due - now)))
 
     async def _look_at_pages(self, *, all_: bool = False) -> None:
         for path, page in list(self._pages.items()):
@@ -116,12 +120,16 @@ class Watch:
                     self._pages.pop(path, None)
 
     async def _look_at(self, path: str, page: _Page) -> None:
+        stamp = self._files.stamp(path)
+        if stamp is not None and stamp == page.stamp:
+            return
         found = await anyio.to_thread.run_sync(self._files.look, path)
         if found.revision is None or found.revision == page.known:
+            page.stamp = stamp
             return
         history = await self._ledger.history(path, limit=1)
         if history and history[0].revision == found.revision:
-            page.known, page.doubted = found.revision, None
+            page.known, page.doubted, page.stamp = found.revision, None, stamp
         elif page.doubted == found.revision or not self._running:
             page.doubted = None
             await self._mend(path)
@@ -133,7 +141,8 @@ class Watch:
         over = len(held) - MOST_HELD
         ending = [one for number, one in enumerate(held) if all_ or one.until <= now or number < over]
         self._held = [one for one in held if one not in ending]
-        late = await anyio.to_thread.run_sync(_written_late, held, ending) if held else []
+        # Asking descriptors is quick; only at the end all bytes are read.
+        late = await anyio.to_thread.run_sync(_written_late, held, ending) if ending else _written_late(held, ())
         for one in late:
             try:
                 await self._late(*one)
