@@ -9,6 +9,7 @@ import pytest
 
 from tests.many_writers import Load, play
 
+
 @pytest.mark.external
 async def test_two_hundred_edits_beside_two_hundred_saves_are_all_kept(tmp_path: Path) -> None:
     """The issue, "must show"; the places and the editor's habits are drawn anew each time."""
