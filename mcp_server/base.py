@@ -23,12 +23,11 @@ from knowledge.storage.sqlite_index import SqliteIndexStore
 from knowledge.storage.sqlite_state import SqliteStateStore
 from knowledge.vault import Vault
 from knowledge.writing.locks import Locks
-from mcp_server.embedding import STATIC, Embedding, embedding
+from mcp_server.embedding import Embedding, embedding
 from mcp_server.engines import Follower, beside, meilisearch_index, qdrant_engine
 from mcp_server.settings import Settings
 
 if TYPE_CHECKING:
-    from knowledge.embed.static import StaticEmbedder
     from knowledge.find.circles import Circles
     from knowledge.find.ranking import Engines
     from knowledge.find.search import Finder
@@ -234,9 +233,6 @@ async def open_base(
                 on_renewal=on_renewal,
             )
 
-        async def static() -> StaticEmbedder:
-            return cast("StaticEmbedder", await embed.questions(STATIC))
-
         @cache
         def writing() -> Writing:
             from mcp_server.writing import Ground, writing_on
@@ -249,7 +245,7 @@ async def open_base(
                     index=index,
                     circles=circles(),
                     keyword=keyword.get,
-                    words=static,
+                    words=embed.static,
                     locks=locks,
                     now=utc_now,
                 )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from knowledge.embed.endpoint import Patience
     from knowledge.embed.ports import Embedder, EmbedderOf
+    from knowledge.embed.static import StaticEmbedder
 
 STATIC = IndexIdentity("static-l2_supercat-256/2", 256, RECIPE)
 """What `StaticEmbedder` says of itself; stated here because loading it to ask would cost every start."""
@@ -39,6 +40,8 @@ class Embedding:
     questions: EmbedderOf
     passages: EmbedderOf
     client: Callable[[], httpx.AsyncClient | None]
+    static: Callable[[], StaticEmbedder]
+    """The embedder that needs nothing, the same one that questions and passages are given where it is wanted."""
 
     async def close(self) -> None:
         """Give connections back, if there ever were any."""
@@ -57,6 +60,7 @@ def embedding(settings: Settings, index: IndexStore, models: Path) -> Embedding:
         questions=KnownEmbedders(partial(loading.load, asking=True), loading.check).of,
         passages=KnownEmbedders(partial(loading.load, asking=False), loading.check).of,
         client=lambda: loading.made_client,
+        static=loading.static,
     )
 
 
@@ -81,7 +85,7 @@ class _Loading:
     def __init__(self, settings: Settings, index: IndexStore, models: Path) -> None:
         self._settings, self._index, self._models = settings, index, models
         self.made_client: httpx.AsyncClient | None = None
-        self._static = cache(_static)  # one for questions and passages: it remembers the words it has met
+        self.static = cache(_static)  # one for questions and passages: it remembers the words it has met
 
     def load(self, identity: IndexIdentity, *, asking: bool) -> Embedder:
         """Return the embedder whose name is recorded.
@@ -91,7 +95,7 @@ class _Loading:
         """
         # An index that was never begun holds nothing, so that it does not matter with what it is searched.
         if identity.embedder in ("", STATIC.embedder):
-            return self._static()
+            return self.static()
         name = parse(identity.embedder)
         if name is None:
             reason = "this version of knowledge-forge does not have it"
@@ -180,7 +184,7 @@ class _Loading:
         return len(now) == len(then) and float(now @ then) >= SAME_COSINE * float(np.linalg.norm(then))
 
 
-def _static() -> Embedder:
+def _static() -> StaticEmbedder:
     """Load what turns text into vectors. numpy and the weights cost more than everything that a listing needs."""
     from knowledge.embed.static import StaticEmbedder
 

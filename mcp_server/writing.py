@@ -50,7 +50,7 @@ class Ground:
     index: IndexStore
     circles: Circles
     keyword: Callable[[], Awaitable[KeywordIndex]]
-    words: Callable[[], Awaitable[StaticEmbedder]]
+    words: Callable[[], StaticEmbedder]
     locks: PageLocks
     now: Callable[[], datetime]
 
@@ -72,24 +72,17 @@ def writing_on(ground: Ground) -> Writing:
         linking=linking,
         elsewhere=elsewhere,
         related=related,
-        similarity=_Meaning(ground.words).similarity,
+        similarity=_meaning(ground.words),
     )
     chronicle = Chronicle(ground.vault, ground.ledger, ground.circles, ground.now)
     return Writing(writer, chronicle, acts, elsewhere)
 
 
-class _Meaning:
-    """How alike texts are in meaning, by word embeddings that need no network. Nothing is loaded before the first comparison."""
+def _meaning(words: Callable[[], StaticEmbedder]) -> Similarity:
+    """Return how alike texts are in meaning, by word embeddings that need no network, loaded with the first comparison."""
 
-    def __init__(self, words: Callable[[], Awaitable[StaticEmbedder]]) -> None:
-        self._words = words
+    def compared(asked: Sequence[str], told: Sequence[str]) -> Sequence[Sequence[float]]:
+        rows = words().embed_now([*asked, *told])
+        return [[float(cosine) for cosine in row] for row in rows[: len(asked)] @ rows[len(asked) :].T]
 
-    async def similarity(self) -> Similarity:
-        """Return the function that compares."""
-        embedder = await self._words()
-
-        def compared(asked: Sequence[str], told: Sequence[str]) -> Sequence[Sequence[float]]:
-            rows = embedder.embed_now([*asked, *told])
-            return [[float(cosine) for cosine in row] for row in rows[: len(asked)] @ rows[len(asked) :].T]
-
-        return compared
+    return compared

@@ -164,6 +164,8 @@ class MergePlan:
     contradictions: Sequence[Contradiction] = ()
     origins: Sequence[Origin] = ()
     note: str | None = None
+    cut: Cut | None = None
+    """`text` in pieces, where that is known already."""
 
 
 @lru_cache(maxsize=20_000)

@@ -11,7 +11,7 @@ import anyio.to_thread
 from knowledge.errors import InvalidPath, PageGone, UnreadableDocument
 from knowledge.ledger.ports import Ledger, Tracked
 from knowledge.merge.confidence import USER
-from knowledge.merge.cut import cut, units
+from knowledge.merge.cut import cut, recut, units
 from knowledge.merge.diff import unified
 from knowledge.merge.form import Taken, as_document
 from knowledge.merge.model import Conflict, Cut, Evidence, MergePlan, Origin, Unit, unit_digest
@@ -25,6 +25,7 @@ from knowledge.writing.pages import Pages, configures, front_matter_of, text_of
 from knowledge.writing.requests import MergeRequest
 
 MOST_DIFF = 6_000
+MOST_SEEN = 32
 ASIDE_CHARACTERS = 200_000
 """Longer texts are merged on a worker thread, so that other calls are answered meanwhile."""
 
@@ -63,6 +64,7 @@ class Merging:
     def __init__(self, ledger: Ledger, pages: Pages, now: Callable[[], datetime]) -> None:
         self._ledger, self._pages, self._now = ledger, pages, now
         self._known: dict[_Ground, Work[Outcome]] = {}
+        self._seen: dict[str, Cut] = {}
 
     def act(
         self, request: MergeRequest, *, verified: Sequence[str] = (), similarity: Similarity | None = None
@@ -117,7 +119,7 @@ class Merging:
         return self._known[ground]
 
     async def _worked_out(self, ground: _Ground, text: str, similarity: Similarity | None) -> Work[Outcome]:
-        request, current = ground.request, cut(text)
+        request, current = ground.request, self._cut(ground.request.path, text)
         base = await self._base(request, current, ground.revision)
         taken = as_document(base or current, request.content, path=request.path, section=request.section)
         if request.source != USER:
@@ -134,6 +136,21 @@ class Merging:
             work = _noted(work, TAKEN_AS_SNIPPET)
         return work if base is not None else self._analysis(work, request, ground.revision)
 
+    def _cut(self, path: str, text: str, *, remember: bool = True) -> Cut:
+        """Return the page's text in pieces; what it was when last seen saves most of the work."""
+        known = self._seen.get(path)
+        found = cut(text) if known is None else known if known.text == text else recut(known, text)
+        if remember:
+            self._remember(path, found)
+        return found
+
+    def _remember(self, path: str, found: Cut) -> None:
+        self._seen.pop(path, None)
+        if len(found.text) <= ASIDE_CHARACTERS:
+            self._seen[path] = found
+        while len(self._seen) > MOST_SEEN:
+            del self._seen[next(iter(self._seen))]
+
     async def _base(self, request: MergeRequest, current: Cut, revision: str) -> Cut | None:
         asked = request.base_revision
         if asked is None:
@@ -143,13 +160,13 @@ class Merging:
         raw = await self._ledger.content(request.path, asked)
         if raw is None:
             return None
-        return cut(text_of(request.path, raw))
+        return self._cut(request.path, text_of(request.path, raw), remember=False)
 
     async def _setting(
         self, request: MergeRequest, text: str, ground: _Ground | None = None, similarity: Similarity | None = None
     ) -> Setting:
         path, by = request.path, request.actor.principal
-        own, here = front_matter_of(text), units(cut(text))
+        own, here = front_matter_of(text), units(self._cut(path, text)) if text else ()
         around = await self._pages.surroundings(path, own)
         tracked, revision = (ground.tracked, ground.revision) if ground else (None, None)
         origins: Sequence[Origin | None] = [None] * len(here)
@@ -198,7 +215,7 @@ class Merging:
             result=Outcome(
                 merged,
                 configures(request.path, before if revision is not None else None, plan.text),
-                _brought(plan, before) if written else (),
+                _brought(plan, units(self._cut(request.path, before)) if before else ()) if written else (),
             ),
             source=request.source,
             confidence=_highest(plan),
@@ -244,12 +261,12 @@ def _highest(plan: MergePlan) -> float | None:
     return max((verdict.new.confidence for verdict in plan.verdicts if verdict.new), default=None)
 
 
-def _brought(plan: MergePlan, before: str) -> list[tuple[Unit, Origin]]:
+def _brought(plan: MergePlan, before: Sequence[Unit]) -> list[tuple[Unit, Origin]]:
     """Return the units of the merged text that were not in it before, each with its origin."""
-    old = {unit_digest(unit.text) for unit in units(cut(before))}
+    old = {unit_digest(unit.text) for unit in before}
     origins: Mapping[bytes, Origin] = {origin.digest: origin for origin in plan.origins}
     found = []
-    for unit in units(cut(plan.text)):
+    for unit in units(plan.cut or cut(plan.text)):
         digest = unit_digest(unit.text)
         if digest not in old and digest in origins and unit.kind != "heading":
             found.append((unit, origins[digest]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
@@ -69,7 +69,7 @@ class Writer:
         linking: Linking,
         elsewhere: Elsewhere,
         related: Related,
-        similarity: Callable[[], Awaitable[Similarity | None]],
+        similarity: Similarity,
     ) -> None:
         self._vault, self._past, self._acts, self._pages = vault, past, acts, pages
         self._merging, self._moving, self._linking = merging, moving, linking
@@ -130,7 +130,7 @@ class Writer:
 
     async def _merge_act(self, request: MergeRequest) -> Act[Outcome]:
         verified = await self._verified(request)
-        return self._merging.act(request, verified=verified, similarity=await self._similarity())
+        return self._merging.act(request, verified=verified, similarity=self._similarity)
 
     async def _run(self, act: Act[T]) -> Done[T]:
         done = await self._acts.run(self._checked(act))
@@ -167,7 +167,7 @@ class Writer:
         """Return the page under `directory` that the content belongs to, or that is to be made for it, and why."""
         under = f"under {directory or 'the root'}"
         sketches = await self._related.near(request.content, directory)
-        chosen = best_page(request.content, sketches, await self._similarity())
+        chosen = best_page(request.content, sketches, self._similarity)
         if chosen.path is not None:
             return Target(chosen.path, "page"), f"of the pages {under}, {chosen.path} fits best ({chosen.score:.2f})"
         title = next(
