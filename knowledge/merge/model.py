@@ -166,6 +166,8 @@ class MergePlan:
     note: str | None = None
     cut: Cut | None = None
     """`text` in pieces, where that is known already."""
+    known: str | None = None
+    """The document as the caller knows it now, who has not read what others wrote since the base; None where it is `text`."""
 
 
 @lru_cache(maxsize=20_000)

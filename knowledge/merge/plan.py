@@ -14,6 +14,7 @@ from knowledge.merge.fit import fitted
 from knowledge.merge.form import Taken
 from knowledge.merge.model import (
     Confidence,
+    Conflict,
     Cut,
     Evidence,
     MergePlan,
@@ -71,7 +72,9 @@ def merge(base: Cut, current: Cut, incoming: Taken, evidence: Evidence, setting:
         similarity=setting.similarity,
         revision=setting.revision or "",
     )
-    return replace(plan, origins=[_brought(origin, setting.by) for origin in plan.origins])
+    # Who sends evidence has not read where it was put, beside what others wrote.
+    known = None if base.text == current.text else base.text
+    return replace(plan, origins=[_brought(origin, setting.by) for origin in plan.origins], known=known)
 
 
 def _brought(origin: Origin, by: str) -> Origin:
@@ -111,7 +114,17 @@ def _edited(base: Cut, current: Cut, incoming: Taken, evidence: Evidence, settin
         ),
         note=_said(joined.changes),
         cut=joined.cut,
+        known=None if ground == current.text else _known(text, joined.conflicts),
     )
+
+
+def _known(incoming: str, conflicts: Sequence[Conflict]) -> str | None:
+    """Return what a caller knows of the document once it has the answer: what it sent, and ours where that is contested."""
+    for conflict in conflicts:
+        if not conflict.theirs or incoming.count(conflict.theirs) != 1:
+            return None
+        incoming = incoming.replace(conflict.theirs, conflict.ours)
+    return incoming
 
 
 def _weight(evidence: Evidence, setting: Setting) -> Confidence:

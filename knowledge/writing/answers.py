@@ -15,8 +15,10 @@ was asked to be written, or it is not known what the caller had read."""
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What became of a merge. `revision` is the page's now, the base of the next merge; None while there is no page.
+    """What became of a merge. `revision` is the base of the next merge; None while there is no page.
 
+    It is the page's own, unless others wrote in the page since the base: then it is that of the page as the caller knows it,
+    so that going on from there takes nothing of theirs away, and `note` says which the page's own is.
     `blocks` leaves out what nobody touched. `verified`: read back and found as planned; None when nothing was written.
     """
 

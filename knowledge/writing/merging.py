@@ -37,6 +37,8 @@ class Outcome:
     merged: Merged
     configures: bool = False
     brought: Sequence[tuple[Unit, Origin]] = ()
+    known: bytes | None = None
+    """The page as the caller knows it now; None where it is the page as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ class Merging:
         self._ledger, self._pages, self._now = ledger, pages, now
         self._known: dict[_Ground, Work[Outcome]] = {}
         self._seen: dict[str, Cut] = {}
+        self._bases: dict[tuple[str, str], Cut] = {}
 
     def act(
         self, request: MergeRequest, *, verified: Sequence[str] = (), similarity: Similarity | None = None
@@ -157,6 +160,8 @@ class Merging:
             return None
         if asked == revision:
             return current
+        if (request.path, asked) in self._bases:
+            return self._bases[request.path, asked]  # what this process wrote last is what its callers go on from
         raw = await self._ledger.content(request.path, asked)
         if raw is None:
             return None
@@ -190,6 +195,10 @@ class Merging:
         written = plan.text != before or revision is None
         raw = plan.text.encode()
         after = revision_of(raw) if written else revision
+        if plan.cut is not None and after is not None and len(plan.text) <= ASIDE_CHARACTERS:
+            self._bases[request.path, after] = plan.cut
+            while len(self._bases) > MOST_SEEN:
+                del self._bases[next(iter(self._bases))]
         flags = [
             replace(found, new=replace(found.new, path=request.path, revision=None)) for found in plan.contradictions
         ]
@@ -216,6 +225,7 @@ class Merging:
                 merged,
                 configures(request.path, before if revision is not None else None, plan.text),
                 _brought(plan, units(self._cut(request.path, before)) if before else ()) if written else (),
+                _known_of(plan),
             ),
             source=request.source,
             confidence=_highest(plan),
@@ -240,6 +250,10 @@ class Merging:
             note=_joined(note, work.result.merged.note),
         )
         return Work(contents={}, result=Outcome(merged), source=request.source)
+
+
+def _known_of(plan: MergePlan) -> bytes | None:
+    return None if plan.known is None or plan.known == plan.text else plan.known.encode()
 
 
 def _status(plan: MergePlan, *, written: bool) -> Status:

@@ -19,7 +19,7 @@ from knowledge.merge.place import Similarity, best_page
 from knowledge.merge.verify import problems
 from knowledge.paths import clean_path, is_markdown
 from knowledge.provenance import source_kind
-from knowledge.vault import Vault
+from knowledge.vault import Vault, revision_of
 from knowledge.writing.answers import Changed, Merged
 from knowledge.writing.elsewhere import Elsewhere, Written
 from knowledge.writing.linking import Linking
@@ -124,9 +124,22 @@ class Writer:
         revision = outcome.merged.revision
         if outcome.brought and revision is not None:
             self._elsewhere.look(Written(request.actor, request.path, revision, outcome.brought))
+        if outcome.known is not None:
+            return await self._gone_on_from(request.path, outcome.known, outcome.merged)
         if outcome.merged.status in ("unchanged", "conflict", "analysis"):
             await self.shown(request.path)
         return outcome.merged
+
+    async def _gone_on_from(self, path: str, known: bytes, merged: Merged) -> Merged:
+        """Return the answer with the revision of the page as the caller knows it, kept as what was shown to it.
+
+        Named as base with the page's own revision, what others wrote would count as read, and as taken out by who sends the
+        page without it.
+        """
+        revision = revision_of(known)
+        await self._past.shown(path, known, revision)
+        note = f"others have written in the page too, which is at {merged.revision}: to see it all, read it"
+        return replace(merged, revision=revision, note=_joined(merged.note, note))
 
     async def _merge_act(self, request: MergeRequest) -> Act[Outcome]:
         verified = await self._verified(request)

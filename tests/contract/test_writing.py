@@ -396,8 +396,9 @@ async def test_with_the_state_in_postgresql_a_page_is_merged_moved_and_taken_bac
             DEPLOY, "| limit | value |\n|---|---|\n| retries | 4 |", section="Limits", base_revision=base
         )
         assert (first["status"], second["status"]) == ("done", "done")
+        both = await other.revision(DEPLOY)
         await host.call("kb_move", path=DEPLOY, to="moved.md")
-        back = await other.call("kb_revert", path="moved.md", revision=second["revision"])
+        back = await other.call("kb_revert", path="moved.md", revision=both)
         assert (back["status"], back["path"]) == ("done", DEPLOY)
         assert "Ada owns it." in host.text(DEPLOY)
         assert "| retries | 4 |" in host.text(DEPLOY)
