@@ -14,6 +14,8 @@ from knowledge.merge.fit import adapted
 from knowledge.merge.model import Cut, Form, section_name
 
 _BLANK = " \t\r\n"
+BEGINNING = 200
+"""Lines in which a front matter ends, as a rule."""
 
 
 class Taken(NamedTuple):
@@ -114,16 +116,16 @@ def _headings(lines: Sequence[str], first: int) -> list[_Heading]:
 def _is_whole(base: Cut, content: str) -> bool:
     if not base.text.strip(_BLANK + BOM):
         return True
-    sent = cut(content)
-    if sent.pieces and sent.pieces[0].kind == "front":
-        return True
-    begins = next((piece for piece in sent.pieces if piece.kind != "blank"), None)
+    # How it begins tells most of the time, and that is quick to see.
+    begins = next(
+        (piece for piece in cut("".join(split_lines(content)[:BEGINNING])).pieces if piece.kind != "blank"), None
+    )
     if begins is None:
         return False
     title = next((piece.section[-1] for piece in base.pieces if piece.kind == "heading"), None)
-    if begins.kind == "heading" and begins.section[-1] == title:
+    if begins.kind == "front" or (begins.kind == "heading" and begins.section[-1] == title):
         return True
-    had, has = _words(base), _words(sent)
+    had, has = _words(base), Counter(content.split())
     # A page of one sentence that was edited has no block left as it was, and nearly all of its words.
     return bool(had) and 2 * (had & has).total() >= had.total()
 

@@ -18,6 +18,8 @@ SAME_S = 0.5
 """The same of a save that is exactly an earlier state: an editor that saves what it has not changed, or somebody who goes back."""
 NEAR = 24
 """So many states are looked at first; more only while the nearest is among the oldest of them."""
+PATIENCE = 10
+"""Older states than the nearest that are looked at, in a row, before it is taken: each edit in between sets a state further off."""
 MOST_STATES = 2000
 MOST_COUNTED = 400
 
@@ -88,6 +90,8 @@ class Lineage:
                 apart = None if lines is None else distance(save, lines)
                 if apart is not None and (best is None or apart < least):
                     best, least, found_at = revision, apart, place
+                if best is not None and place - found_at > PATIENCE:
+                    return best if await self._akin(path, save, best) else None
             looked_at += len(revisions)
             if best is None or found_at < looked_at - NEAR // 2 or looked_at >= MOST_STATES:
                 break
