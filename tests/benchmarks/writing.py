@@ -35,17 +35,12 @@ saves are made from a buffer that is not new any more. *Lost*, *doubled* and *re
 def lines(played: Sequence[tuple[str, Played]], core: MergeCosts, *, load: float) -> list[str]:
     """Return the section of the handbook."""
     when, cores = datetime.now(UTC).date().isoformat(), len(os.sched_getaffinity(0))
-    worst = max(core.worst_s, key=lambda name: core.worst_s[name])
     return [
         *INTRODUCTION.strip().format(when=when, cores=cores, load=load).split("\n"),
         "",
         *table(played).split("\n"),
         "",
-        (
-            f"The core alone, one merge into a page of {core.lines:,} lines, CPU: {core.cut_already_ms:.1f} ms when base and current are "
-            f"parsed already (promised: 25), {core.nothing_cut_ms:.1f} ms when not (promised: 60). Of texts that are made to be slow the "
-            f"slowest was {worst}: {core.worst_s[worst]:.1f} s."
-        ),
+        _core(core),
         "",
         "Contradictions, against labelled pairs from public documentation (promised: precision 0.9, recall 0.75):",
         "",
@@ -56,6 +51,15 @@ def lines(played: Sequence[tuple[str, Played]], core: MergeCosts, *, load: float
             for name, ours, trivial in contradictions.rows()
         ),
     ]
+
+
+def _core(core: MergeCosts) -> str:
+    worst = max(core.worst_s, key=lambda name: core.worst_s[name])
+    return (
+        f"The core alone, one merge into a page of {core.lines:,} lines, CPU: {core.cut_already_ms:.1f} ms when base and "
+        f"current are parsed already (promised: 25), {core.nothing_cut_ms:.1f} ms when not (promised: 60). Of texts that are "
+        f"made to be slow the slowest was {worst}: {core.worst_s[worst]:.1f} s."
+    )
 
 
 async def _played(seed: int) -> list[tuple[str, Played]]:
