@@ -12,7 +12,7 @@ from datetime import datetime
 
 from knowledge.ledger.ports import Ledger, Revision
 
-STALE_S = 2.0
+STALE_S = 10.0
 """A save that comes later than this after our newest write is what somebody wanted, whatever they had read."""
 SAME_S = 0.5
 """The same of a save that is exactly an earlier state: an editor that saves what it has not changed, or somebody who goes back."""

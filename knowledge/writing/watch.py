@@ -15,7 +15,7 @@ from knowledge.ledger.ports import Ledger
 from knowledge.storage.ports import Stamp
 from knowledge.writing.files import Displaced, Files
 
-LOOKS_S = (0.05, 0.15, 0.4, 0.9, 1.6, 2.5)
+LOOKS_S = (0.05, 0.15, 0.4, 0.9, 1.6, 2.5, 4.0, 7.0, 11.0)
 """When a page is looked at again after it was last written here."""
 DOUBT_S = 0.02
 """What nobody knows may be an act of another process that is not on record yet: asked again so much later."""
