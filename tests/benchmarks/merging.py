@@ -19,7 +19,7 @@ import anyio
 from tests.many_writers import Load, Played, play
 
 HOSTS, EDITS, SAVES = 8, 25, 200
-PAUSE_S = 1.0
+PAUSE_S = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def scenes(seed: int) -> list[Scene]:
     """Return the loads that are measured, the lightest first."""
     return [
         Scene("one host", Load(1, EDITS, 0, seed)),
-        Scene("8 hosts, an edit a second each, an editor", Load(HOSTS, EDITS, SAVES, seed, PAUSE_S)),
+        Scene("8 hosts, an edit every 1.5 seconds each, an editor", Load(HOSTS, EDITS, SAVES, seed, PAUSE_S)),
         Scene("8 hosts, one edit right after the other", Load(HOSTS, EDITS, 0, seed)),
         Scene("8 hosts, one edit right after the other, an editor", Load(HOSTS, EDITS, SAVES, seed)),
     ]
