@@ -38,6 +38,7 @@ from mcp_server.tools.registry import AnySpec, chosen, declared
 
 if TYPE_CHECKING:
     from knowledge.index.watch import IndexingService
+    from knowledge.writing.recovery import Recovery
     from mcp_server.writing import Writing
 
 logger = logging.getLogger("knowledge_forge")
@@ -46,6 +47,7 @@ DAMAGE_LOOK_S = 1.0
 """How often a process asks itself, for next to nothing, whether a search has met damage in the index."""
 NEW_VECTORS = "%d of %d passages have their new vectors"
 TIDY_S = 3600.0
+SWEEP_DELAY_S = 60.0
 START_DELAY_S = 0.3
 """The first moments of a process belong to the host's handshake."""
 
@@ -134,17 +136,36 @@ async def _look_after_writes(base: KnowledgeBase, loaded: anyio.Event) -> None:
 
 
 async def _recover(base: KnowledgeBase) -> None:
-    """End what a killed process left half done, and forget what was only seen long ago, again every hour."""
+    """End what a killed process left half done, put away what it left beside pages, and forget what was only seen long ago.
+
+    The last two every hour, the first time when the start is over.
+    """
     await anyio.sleep(START_DELAY_S)
+    wait_s = SWEEP_DELAY_S
     while True:
         try:
-            recovery = (await anyio.to_thread.run_sync(base.load_writing)).acts.recovery
-            await recovery.finish_all()
-            await recovery.sweep()
-            await collect(base.state.ledger, utc_now())
+            if await base.state.ledger.intents():
+                await (await anyio.to_thread.run_sync(_recovery, base)).finish_all()
+            if wait_s == TIDY_S:
+                await (await anyio.to_thread.run_sync(_recovery, base)).sweep()
+                await collect(base.state.ledger, utc_now())
         except KnowledgeError:
             logger.warning("cannot tidy up the ledger now", exc_info=True)
-        await anyio.sleep(TIDY_S)
+        await anyio.sleep(wait_s)
+        wait_s = TIDY_S
+
+
+def _recovery(base: KnowledgeBase) -> Recovery:
+    """Return what ends acts; what only a join needs is loaded with the first one."""
+    from knowledge.writing.files import Files
+    from knowledge.writing.recovery import Recovery
+
+    def rejoin(before: bytes, current: bytes, after: bytes) -> bytes:
+        from knowledge.writing.moving import rejoin
+
+        return rejoin(before, current, after)
+
+    return Recovery(Files(base.vault), base.state.ledger, base.locks, rejoin=rejoin, now=utc_now)
 
 
 async def _replace_when_damaged(index: SqliteIndexStore) -> None:

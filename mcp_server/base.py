@@ -22,7 +22,7 @@ from knowledge.storage.ports import Progress, StateStore, TextRow
 from knowledge.storage.sqlite_index import SqliteIndexStore
 from knowledge.storage.sqlite_state import SqliteStateStore
 from knowledge.vault import Vault
-from knowledge.writing.locks import Locks
+from knowledge.writing.locks import Locks, PageLocks
 from mcp_server.embedding import Embedding, embedding
 from mcp_server.engines import Follower, beside, meilisearch_index, qdrant_engine
 from mcp_server.settings import Settings
@@ -94,6 +94,7 @@ class KnowledgeBase:
     followers: Callable[[], Awaitable[Sequence[Follower]]]
     """The engines on search servers, which have to be brought up with the index."""
     load_writing: Callable[[], Writing]
+    locks: PageLocks
 
     @property
     def identity(self) -> IndexIdentity:
@@ -264,6 +265,7 @@ async def open_base(
             lease=_lease(settings, folder),
             followers=followers,
             load_writing=writing,
+            locks=locks,
         )
 
 
