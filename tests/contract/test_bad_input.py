@@ -239,13 +239,22 @@ async def test_completion_of_any_text_shows_only_what_is_there(folder: Path) -> 
                 assert all("secret" not in value and ".." not in value for value in found)
 
 
+SOUND = {
+    "query": "deploy",
+    "path": "guides/deploy.md",
+    "content": "Text.",
+    "to": "guides/release.md",
+    "base_revision": "0123456789abcdef",
+    "revision": "0123456789abcdef",
+}
+
+
 async def test_a_wrong_value_anywhere_is_answered_or_named(folder: Path) -> None:
     """The issue: wrong arguments are a clean, short, typed error."""
     async with serving(folder) as client:
         for tool in (await client.list_tools()).tools:
             schema = tool.input_schema
-            sound = {"query": "deploy", "path": "guides/deploy.md"} if tool.name != "trust_status" else {}
-            sound = {name: sound[name] for name in schema.get("required", [])}
+            sound = {name: SOUND[name] for name in schema.get("required", [])}
             for name, wanted in schema.get("properties", {}).items():
                 for value in VALUES:
                     sentence = await told(client, folder, tool.name, **{**sound, name: value})
@@ -262,7 +271,14 @@ def fits(value: Any, kind: str) -> bool:
         return True
     if kind in ("object", "array") and isinstance(value, str):
         return value.startswith("{" if kind == "object" else "[]")
-    types = {"string": str, "integer": int, "number": float, "boolean": bool, "array": list, "object": dict}
+    types: dict[str, Any] = {
+        "string": str,
+        "integer": int,
+        "number": int | float,
+        "boolean": bool,
+        "array": list,
+        "object": dict,
+    }
     if kind == "integer" and isinstance(value, float):
         return value.is_integer()
     return isinstance(value, types[kind]) and (kind == "boolean" or not isinstance(value, bool))
