@@ -41,7 +41,7 @@ async def merge(console: Console, kb: Path, state: Path) -> dict[str, Any]:
     """Show that nothing is lost when several write, and what is held back for a person."""
     (kb / PAGE).write_text(TEXT, encoding="utf-8")
     async with AsyncExitStack() as stack:
-        ada, ben = [await stack.enter_async_context(await _host(name, kb, state)) for name in ("ada", "ben")]
+        ada, ben = [await _connected(stack, name, kb, state) for name in ("ada", "ben")]
         base = (await call(ada, "kb_read", path=PAGE))["revision"]
         step(
             console,
@@ -69,8 +69,8 @@ async def merge(console: Console, kb: Path, state: Path) -> dict[str, Any]:
     return {"page": PAGE, **answers, "contradictions": listed["contradictions"], "history": history["revisions"]}
 
 
-async def _host(name: str, kb: Path, state: Path) -> Client:
-    """Return a client of a server process of its own, for a host that a person enrolled and lets edit."""
+async def _connected(stack: AsyncExitStack, name: str, kb: Path, state: Path) -> Client:
+    """Return a connected client of a server process of its own, for a host that a person enrolled and lets edit."""
     from mcp import Client, StdioServerParameters
     from mcp.client.stdio import stdio_client
 
@@ -85,8 +85,8 @@ async def _host(name: str, kb: Path, state: Path) -> Client:
     process = StdioServerParameters(
         command=sys.executable, args=command, cwd=Path(__file__).parents[2], env={"FORGE_ENROLMENT": secret}
     )
-    log = (state.parent / f"{name}.log").open("w", encoding="utf-8")
-    return Client(stdio_client(process, errlog=log))
+    log = stack.enter_context((state.parent / f"{name}.log").open("w", encoding="utf-8"))
+    return await stack.enter_async_context(Client(stdio_client(process, errlog=log)))
 
 
 def _say(console: Console, what: str) -> None:
