@@ -14,7 +14,7 @@ from knowledge.merge.fit import adapted
 from knowledge.merge.model import Cut, Form, section_name
 
 _BLANK = " \t\r\n"
-BEGINNING = 200
+BEGINNING = 60
 """Lines in which a front matter ends, as a rule."""
 
 
