@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ CONFIGURING_FOLDERS = frozenset({"_agents", "_skills"})
 CONFIGURING_KEYS = ("router", "merge", "untrusted", "append")
 """Keys of an `_index.md` by which it configures the server for everything below."""
 MOST_REMEMBERED = 500
+
+log = logging.getLogger(__name__)
 
 _YES = frozenset({"true", "yes", "on", "1"})
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -56,6 +59,7 @@ class Pages:
     def __init__(self, vault: Vault, names: Names) -> None:
         self._vault, self._names = vault, names
         self._heads: dict[str, tuple[Stamp, Mapping[str, object]]] = {}
+        self._told: set[str] = set()
 
     async def existing(self, asked: str) -> str:
         """Return the path of the page that `asked` names.
@@ -110,7 +114,10 @@ class Pages:
     async def surroundings(self, path: str, own: Mapping[str, object]) -> Surroundings:
         """Return what holds for the page at `path`, whose own front matter is `own`."""
         heads = [self._head(f"{folder}/{INDEX_NAME}" if folder else INDEX_NAME) for folder in ancestors(path)]
-        rules, _ = rules_of(heads)
+        rules, problems = rules_of(heads)
+        for problem in set(problems) - self._told:
+            log.warning("in an _index.md above %s: %s", path, problem)
+            self._told.add(problem)
         said = [head["append"] for head in (own, *heads) if "append" in head]
         return Surroundings(rules, bool(said) and _is_yes(said[0]))
 
