@@ -102,6 +102,8 @@ def _in_place(base: Sequence[Node], side: Sequence[Node], pairs: Sequence[tuple[
 def _most_alike(base: Sequence[Node], side: Sequence[Node], alike: Likeness) -> list[tuple[int, int]]:
     """Return the pairs in order whose likenesses add up to the most."""
     n, m = len(base), len(side)
+    if n == m == 1 and base[0].kind == side[0].kind and base[0].kind not in _NAMED:
+        return []  # it stands in its place, alike or not
     if n * m > MOST_PAIRS:
         return _alike_in_place(base, side, alike)
     score = [[alike(one, other) for other in side] for one in base]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from knowledge.merge.account import is_accounted, settled
@@ -240,16 +241,17 @@ def _alike(one: Node, other: Node) -> float:
         return 1.0
     if one.kind == other.kind == "list":
         # A list is what it was while some items are.
-        mine, yours = set(_items(one.text)), set(_items(other.text))
+        mine, yours = _items(one.text), _items(other.text)
         shared = len(mine & yours) / max(1, min(len(mine), len(yours)))
         return max(shared, likeness(one, other))
     return likeness(one, other)
 
 
-def _items(text: str) -> list[str]:
+@lru_cache(maxsize=64)
+def _items(text: str) -> frozenset[str]:
     lines = split_lines(text)
     starts = item_starts([bare(line) for line in lines])
-    return ["".join(lines[a:b]).strip(_BLANK) for a, b in zip(starts, [*starts[1:], len(lines)], strict=True)]
+    return frozenset("".join(lines[a:b]).strip(_BLANK) for a, b in zip(starts, [*starts[1:], len(lines)], strict=True))
 
 
 def _rescued(base: str, ours: str, theirs: str) -> Sequence[Node] | None:
