@@ -38,9 +38,9 @@ RETRY_S = 1.0
 LONGEST_RETRY_S = 30.0
 RENEW_LOOK_S = 2.0
 """How often it is asked, for next to nothing, whether chunks lack a vector."""
-RESTS = 4
-LONGEST_REST_S = 1.0
-"""After an update, indexing rests four times as long as that took, a second at most: those who write come first."""
+RESTS = 3
+LONGEST_REST_S = 0.5
+"""A page that keeps changing is taken in again after three times as long as it took, half a second at most: writers come first."""
 MOST_EVENTS = 100
 MOST_PENDING = 5_000
 
@@ -245,18 +245,18 @@ class IndexingService:
             generation = (await index.position()).generation
         compared.set()
         self._troubles.pop("work", None)
-        rested_at = 0.0
+        rested_at, taken_in = 0.0, set[str]()
         while True:
             with anyio.move_on_after(HEARTBEAT_S):
                 await self._arrived.wait()
-            if self._pending:
+            if self._pending and self._pending <= taken_in:
                 await anyio.sleep_until(rested_at)
             paths, self._pending, self._arrived = self._pending, set(), anyio.Event()
             if paths:
                 began = anyio.current_time()
                 await self._publish(await self._indexer.update(paths, fence))
                 ended = anyio.current_time()
-                rested_at = ended + min(RESTS * (ended - began), LONGEST_REST_S)
+                rested_at, taken_in = ended + min(RESTS * (ended - began), LONGEST_REST_S), paths
                 # Its keyword part may have failed, or found a predecessor at work; looking again costs next to nothing.
                 settled_at = min(settled_at, anyio.current_time() + self._settle_s)
             same = folder == await anyio.to_thread.run_sync(vault.identity)

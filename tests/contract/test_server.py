@@ -119,7 +119,9 @@ async def test_a_client_finds_its_way_from_the_map_to_the_answer(connect: Connec
         assert [tool.name for tool in tools] == [spec.name for spec in declared()]
         for tool in tools:
             assert tool.annotations is not None
-            assert tool.annotations.read_only_hint is (tool.name not in ("kb_merge", "kb_move", "kb_delete", "kb_revert"))
+            assert tool.annotations.read_only_hint is (
+                tool.name not in ("kb_merge", "kb_move", "kb_delete", "kb_revert")
+            )
             assert None not in (
                 tool.annotations.destructive_hint,
                 tool.annotations.idempotent_hint,
