@@ -127,14 +127,14 @@ def _known(incoming: str, conflicts: Sequence[Conflict]) -> str | None:
     return incoming
 
 
-def _weight(evidence: Evidence, setting: Setting) -> Confidence:
+def _weight(claim: Evidence | Origin, setting: Setting) -> Confidence:
     return confidence(
-        evidence.source,
-        evidence.observed_at,
+        claim.source,
+        claim.observed_at,
         now=setting.now,
         rules=setting.rules,
-        authority=evidence.authority,
-        corroborated_by=evidence.corroborated_by,
+        authority=claim.authority,
+        corroborated_by=claim.corroborated_by,
     )
 
 
@@ -175,7 +175,7 @@ def _verdicts(joined: Joined, weight: Confidence, gone: dict[str, deque[Origin]]
         word, reason = _WORDS[change.kind]
         waiting = gone.get(change.section)
         before = waiting.popleft() if change.kind in ("changed", "removed") and waiting else None
-        existing = _confidence_of(before, setting) if before else None
+        existing = _weight(before, setting) if before else None
         against = f" against {_shown(existing)} ({before.source})" if existing and before else ""
         told = f"{reason}; {_shown(weight)}{against}; an edit is always written"
         found.append(Verdict(change.section, word, told, weight, existing))
@@ -186,17 +186,6 @@ def _verdicts(joined: Joined, weight: Confidence, gone: dict[str, deque[Origin]]
         rest = len(found) - MOST_VERDICTS
         found = [*found[:MOST_VERDICTS], Verdict("", "update", f"and {rest} more blocks, see the diff", weight)]
     return found
-
-
-def _confidence_of(origin: Origin, setting: Setting) -> Confidence:
-    return confidence(
-        origin.source,
-        origin.observed_at,
-        now=setting.now,
-        rules=setting.rules,
-        authority=origin.authority,
-        corroborated_by=origin.corroborated_by,
-    )
 
 
 def _shown(weight: Confidence) -> str:

@@ -21,27 +21,22 @@ def lean_output(schema: dict[str, Any]) -> dict[str, Any]:
     one is said: its fields would be told again for each place it stands in, and the reference page has them.
     """
     lean = cast("dict[str, Any]", _lean(_inlined(schema, schema.get("$defs", {})), nulls=True))
-    lean = cast("dict[str, Any]", _shallow(lean, in_item=False))
+    lean = cast("dict[str, Any]", _shallow(lean))
     return {key: _without_required(value) if key == "properties" else value for key, value in lean.items()}
 
 
-def _shallow(node: Any, *, in_item: bool) -> Any:
+def _shallow(node: Any) -> Any:
+    """Return the schema with the fields of objects left out that belong to items of lists."""
     if isinstance(node, list):
-        return [_shallow(item, in_item=in_item) for item in node]
+        return [_shallow(item) for item in node]
     if not isinstance(node, dict):
         return node
-    found = {key: _shallow(value, in_item=in_item) for key, value in node.items() if key not in ("items", "properties")}
-    if "items" in node:
-        found["items"] = _shallow(node["items"], in_item=False) if in_item else _shallow_item(node["items"])
-    if "properties" in node:
-        found["properties"] = {name: _shallow(value, in_item=in_item) for name, value in node["properties"].items()}
+    found = {key: _shallow(value) for key, value in node.items()}
+    item = found.get("items")
+    if isinstance(item, dict) and isinstance(item.get("properties"), dict):
+        fields = {name: _named_only(value) for name, value in item["properties"].items()}
+        found["items"] = {**item, "properties": fields}
     return found
-
-
-def _shallow_item(item: Any) -> Any:
-    if not isinstance(item, dict) or "properties" not in item:
-        return item
-    return {**item, "properties": {name: _named_only(value) for name, value in item["properties"].items()}}
 
 
 def _named_only(node: Any) -> Any:
