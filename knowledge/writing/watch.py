@@ -21,7 +21,7 @@ DOUBT_S = 0.02
 """What nobody knows may be an act of another process that is not on record yet: asked again so much later."""
 LET_GO_S = 2.0
 """How long a file that was a page stays open: an editor that had it open has written by then."""
-HELD_S = 0.2
+HELD_S = 0.05
 """How often those are asked, by their descriptors, whether anybody has written to them."""
 MOST_HELD = 128
 LAST_LOOK_S = 2.0
