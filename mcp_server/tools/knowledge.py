@@ -58,7 +58,7 @@ class ReadArguments(Arguments):
     path: Annotated[str, Field(min_length=1, description="Page: path, title or alias.")]
     section: Annotated[str | None, Field(description="Heading, or 'A > B'.")] = None
     view: Literal["outline", "full"] = "outline"
-    revision: Annotated[str | None, Field(description="Refuse if it is not this one.")] = None
+    revision: Annotated[str | None, Field(description="An earlier state, from kb_history.")] = None
     offset: Annotated[int, Field(ge=0, description="Go on from next_offset.")] = 0
 
 
