@@ -281,3 +281,22 @@ def _listed(names: Sequence[str], separator: str = ", ", room: int = 120) -> str
             return separator.join([*shown, "..."])
         shown.append(short)
     return separator.join(shown)
+
+
+class TooManyPending(KnowledgeError):
+    """A principal has as many proposals waiting as it may have."""
+
+    def __init__(self, principal: str, most: int) -> None:
+        self.principal, self.most = principal, most
+        super().__init__(
+            f"{principal} has {most} proposals waiting for a person, which is as many as there may be; wait until some are "
+            "decided, or take one back with proposal_withdraw"
+        )
+
+
+class ProposalSettled(KnowledgeError):
+    """The proposal that an act was to carry out is not to be carried out (any more): it has been, or was never approved."""
+
+    def __init__(self, proposal: str) -> None:
+        self.proposal = proposal
+        super().__init__(f"proposal {proposal} is not waiting to be carried out (any more); nothing was changed")

@@ -35,11 +35,10 @@ from knowledge.storage.ports import (
     Remove,
     Space,
     Stamp,
-    Standing,
-    StandingChange,
     TextRow,
     Touch,
 )
+from knowledge.trust.ports import Standing, StandingChange
 
 
 class MemoryStateStore:

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Literal, Protocol
 
 from knowledge.ledger.ports import Ledger
+from knowledge.trust.ports import Standing, StandingChange, TrustRecords
 
 # --- state.db: the truth beside the files -----------------------------------------------------------------------------
 
@@ -24,31 +25,6 @@ class Enrolment:
     host: str
     secret_digest: bytes
     created_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """How far a principal is trusted. `floor <= score <= ceiling`, all in 0.0..5.0; frozen means score 0 until thawed."""
-
-    principal: str
-    score: float
-    floor: float
-    ceiling: float
-    frozen: bool
-    updated_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class StandingChange:
-    """One line of a principal's history, oldest first by `id`."""
-
-    id: int
-    principal: str
-    at: datetime
-    score_before: float
-    score_after: float
-    reason: str
-    by: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +65,11 @@ class StateStore(Protocol):
     @property
     def ledger(self) -> Ledger:
         """Return the ledger that lies in the same database: revisions, provenance, contradictions, audit."""
+        ...
+
+    @property
+    def trust(self) -> TrustRecords:
+        """Return the records of trust that lie in the same database: proposals, passkeys, taint."""
         ...
 
     async def check(self) -> Sequence[str]:

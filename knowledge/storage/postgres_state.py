@@ -10,12 +10,13 @@ import anyio
 
 from knowledge.ledger.moments import aware
 from knowledge.ledger.postgres import PostgresLedger
-from knowledge.storage.ports import Enrolment, Event, Lease, Looked, Standing, StandingChange
+from knowledge.storage.ports import Enrolment, Event, Lease, Looked
 from knowledge.storage.postgres import Pool, Server
 from knowledge.storage.postgres_ear import Ear
 from knowledge.storage.postgres_events import publishing
 from knowledge.storage.postgres_schema import Schema
 from knowledge.storage.postgres_tables import Tables
+from knowledge.trust.ports import Standing, StandingChange
 
 LOOKS_KEPT = timedelta(days=30)
 PRUNE_EVERY = timedelta(hours=1)

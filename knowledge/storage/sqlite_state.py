@@ -16,9 +16,10 @@ import apsw
 from knowledge.errors import CorruptDatabase, StorageError
 from knowledge.ledger.moments import micros, moment
 from knowledge.ledger.sqlite import SqliteLedger
-from knowledge.storage.ports import Enrolment, Event, Lease, Looked, Standing, StandingChange
+from knowledge.storage.ports import Enrolment, Event, Lease, Looked
 from knowledge.storage.sqlite import Database, Schema, Value, load_schema
 from knowledge.storage.sqlite_events import publish
+from knowledge.trust.ports import Standing, StandingChange
 
 APPLICATION_ID = 0x4B464753  # "KFGS"
 LOOK_S = 0.08

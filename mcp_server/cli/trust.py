@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import anyio
 
 from knowledge.errors import KnowledgeError
-from knowledge.storage.ports import Standing, StateStore
+from knowledge.storage.ports import StateStore
+from knowledge.trust.ports import Standing
 from mcp_server.cli.options import add_common
 from mcp_server.cli.terminal import output, print_json
 from mcp_server.gate.enrolment import UNENROLLED, Principal, enrolled_hosts, os_user

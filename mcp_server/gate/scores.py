@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from knowledge.errors import KnowledgeError
-from knowledge.storage.ports import Standing, StateStore
+from knowledge.storage.ports import StateStore
+from knowledge.trust.ports import Standing
 from mcp_server.gate.enrolment import UNENROLLED, Principal
 from mcp_server.gate.policy import Grant
 

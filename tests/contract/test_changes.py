@@ -15,7 +15,8 @@ from mcp_types import ResourceUpdatedNotification
 
 from knowledge.errors import DatabaseUnavailable
 from knowledge.storage.memory import MemoryStateStore
-from knowledge.storage.ports import Event, Standing
+from knowledge.storage.ports import Event
+from knowledge.trust.ports import Standing
 from mcp_server.app import App, open_app
 from mcp_server.base import utc_now
 from mcp_server.changes import SessionSubscribers, follow_changes

@@ -13,7 +13,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import Implementation, TextContent
 
 from knowledge.errors import StorageError
-from knowledge.storage.ports import Standing
+from knowledge.trust.ports import Standing
 from mcp_server.app import App, open_app
 from mcp_server.base import utc_now
 from mcp_server.gate.dispatch import Answered, Failed, Gate

@@ -24,9 +24,10 @@ from knowledge.errors import (
     StorageError,
 )
 from knowledge.storage import postgres_ear
-from knowledge.storage.ports import Looked, Standing
+from knowledge.storage.ports import Looked
 from knowledge.storage.postgres_schema import migrations
 from knowledge.storage.postgres_state import PostgresStateStore
+from knowledge.trust.ports import Standing
 from tests.postgres import PASSWORD, PostgresServer
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)

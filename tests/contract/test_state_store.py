@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from knowledge.storage.memory import MemoryStateStore
-from knowledge.storage.ports import Looked, Standing, StateStore
+from knowledge.storage.ports import Looked, StateStore
 from knowledge.storage.postgres_state import PostgresStateStore
 from knowledge.storage.sqlite_state import SqliteStateStore
+from knowledge.trust.ports import Standing
 from tests.postgres import PASSWORD
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)

@@ -18,10 +18,11 @@ from knowledge.errors import (
     NewerDatabase,
     UnsafeDatabaseEngine,
 )
-from knowledge.storage.ports import DocumentRecord, IndexIdentity, Remove, Replace, Stamp, Standing
+from knowledge.storage.ports import DocumentRecord, IndexIdentity, Remove, Replace, Stamp
 from knowledge.storage.sqlite import Database, Schema, load_schema, require_safe_engine
 from knowledge.storage.sqlite_index import SqliteIndexStore
 from knowledge.storage.sqlite_state import SqliteStateStore
+from knowledge.trust.ports import Standing
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 STANDING = Standing("ada", 2.5, 2.0, 3.9, frozen=False, updated_at=NOW)

@@ -1,0 +1,255 @@
+"""What the records of trust must promise. `memory.py` is the specification; every engine passes the same contract suite.
+
+They lie in the state database of their knowledge base, beside the ledger, and whatever a person decides is put on its audit
+chain in the same transaction. Every method is one transaction. Times come in as arguments (aware UTC). Whatever changes a
+proposal adds an event `proposal` with its id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, Protocol
+
+Kind = Literal["call", "flag", "admin"]
+"""A caller's call; claims that a call brought and that contradict what is there; an act on trust itself."""
+State = Literal["pending", "approved", "rejected", "executed", "failed", "expired", "withdrawn", "superseded"]
+Channel = Literal["host", "page", "terminal"]
+"""Where a person decided: in the host that asked, on the review page, in a terminal."""
+Purpose = Literal["login", "session", "challenge", "form"]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far a principal is trusted. `floor <= score <= ceiling`, all in 0.0..5.0; frozen means score 0 until thawed."""
+
+    principal: str
+    score: float
+    floor: float
+    ceiling: float
+    frozen: bool
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class StandingChange:
+    """One line of a principal's history, oldest first by `id`."""
+
+    id: int
+    principal: str
+    at: datetime
+    score_before: float
+    score_after: float
+    reason: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a person said. `hash` is that of what was shown; `signed` is the passkey that signed it, "" for none.
+
+    `advisory`: nothing proves that it was a person and not a program of the same account.
+    """
+
+    approved: bool
+    by: str
+    channel: Channel
+    at: datetime
+    hash: str
+    note: str = ""
+    signed: str = ""
+    advisory: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A call that waits, or waited, for a person.
+
+    `arguments` is a canonical JSON list of the calls' arguments, run in this order as one act; `revisions` are those of the
+    files it rests on, None for one that is not there; `effect` is a hash of what it would change; `documents` are the pages
+    by which a newer proposal replaces it. `hash` is over all that a decision is about. `preview` is JSON: what the call
+    would answer; `result` is JSON: what it did answer. `successor` is the proposal that took its place, `origin` the one
+    that it was made from. `runner` is who executes it, until `runs_until`.
+    """
+
+    id: str
+    kind: Kind
+    tool: str
+    tool_hash: str
+    arguments: str
+    principal: str
+    revisions: Mapping[str, str | None]
+    effect: str
+    policy: int
+    hash: str
+    level_needed: int
+    level_held: int
+    why: str
+    preview: str
+    documents: tuple[str, ...]
+    created_at: datetime
+    expires_at: datetime
+    journey: str = ""
+    origin: str | None = None
+    state: State = "pending"
+    verdict: Verdict | None = None
+    result: str | None = None
+    error: str | None = None
+    ended_at: datetime | None = None
+    successor: str | None = None
+    runner: str = ""
+    runs_until: datetime | None = None
+
+    @property
+    def open(self) -> bool:
+        """Return whether something is still to happen to it."""
+        return self.state in ("pending", "approved")
+
+
+@dataclass(frozen=True, slots=True)
+class Passkey:
+    """A credential that a person enrolled. `id` and `public_key` (COSE) as the authenticator gave them.
+
+    Source: W3C Web Authentication, level 2, sections 4 and 6.5.
+    """
+
+    id: bytes
+    public_key: bytes
+    sign_count: int
+    name: str
+    user: str
+    created_at: datetime
+    used_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What the audit chain says of a decision: who, what kind of act (`proposal.decide`, `trust.grant`), and why."""
+
+    by: str
+    act: str
+    about: str
+    at: datetime
+    reason: str = ""
+
+
+Restand = Callable[[Standing | None, Sequence[StandingChange]], Standing]
+"""From what is recorded of a principal, and its changes of the last day (newest first), to what is to hold. Pure."""
+
+
+class TrustRecords(Protocol):
+    """Proposals, changes of standing, passkeys, single-use secrets and taint of one knowledge base."""
+
+    async def propose(self, proposal: Proposal, *, most_pending: int, replacing: Collection[str] = ()) -> Proposal:
+        """Record the proposal, and that it supersedes those of `replacing` that are its principal's and still pending.
+
+        Of kind `call` a principal has at most `most_pending` pending ones; those that are replaced do not count.
+
+        Raises:
+            TooManyPending: there are as many already. Nothing is recorded.
+        """
+        ...
+
+    async def proposal(self, proposal_id: str) -> Proposal | None:
+        """Return it, or None."""
+        ...
+
+    async def proposals(
+        self,
+        *,
+        principal: str | None = None,
+        states: Collection[State] = (),
+        limit: int = 100,
+        before: str | None = None,
+    ) -> Sequence[Proposal]:
+        """Return them, newest first, from the one after `before`; no `states` means any."""
+        ...
+
+    async def pending(self, principal: str | None = None) -> int:
+        """Return how many are pending, of all kinds; of one principal or of all. Cheap."""
+        ...
+
+    async def decide(self, proposal_id: str, verdict: Verdict) -> Proposal | None:
+        """Make a pending proposal approved or rejected and put that on the audit chain (`proposal.decide`).
+
+        None, and nothing done, if it is not pending, has expired at `verdict.at`, or its hash is not `verdict.hash`. Of any
+        number of decisions at once exactly one counts.
+        """
+        ...
+
+    async def claim(self, proposal_id: str, runner: str, *, now: datetime, lease_s: float) -> Proposal | None:
+        """Let `runner` execute an approved proposal until the lease ends; None if it is not approved or another one runs it.
+
+        The same runner may claim again, which extends its time.
+        """
+        ...
+
+    async def finish(
+        self,
+        proposal_id: str,
+        state: Literal["executed", "failed", "superseded"],
+        *,
+        at: datetime,
+        result: str | None = None,
+        error: str | None = None,
+        successor: str | None = None,
+    ) -> Proposal | None:
+        """End an approved proposal; one that the ledger has ended as executed only gets its result. None if neither."""
+        ...
+
+    async def withdraw(self, proposal_id: str, principal: str, *, at: datetime) -> Proposal | None:
+        """Take a pending proposal back, in its principal's name, and put that on the chain; None if there is no such one."""
+        ...
+
+    async def expire(self, *, now: datetime) -> Sequence[str]:
+        """Make every pending proposal whose time is over expired, and return their ids."""
+        ...
+
+    async def restand(self, principal: str, change: Restand, *, note: Note) -> Standing:
+        """Replace the principal's standing by what `change` makes of it, add one line to its history (`note.reason`), and put
+        the score before and after on the audit chain: all or nothing. Of several at once each sees what the last one left.
+
+        If nothing changes nothing is recorded.
+        """
+        ...
+
+    async def add_passkey(self, passkey: Passkey, *, note: Note) -> None:
+        """Enrol a credential and put that on the chain.
+
+        Raises:
+            ValueError: one with that id is enrolled already.
+        """
+        ...
+
+    async def passkeys(self) -> Sequence[Passkey]:
+        """Return all, oldest first."""
+        ...
+
+    async def use_passkey(self, passkey_id: bytes, *, sign_count: int, at: datetime) -> bool:
+        """Note a use; False if there is no such one, or its count did not grow although it counts (a copied authenticator)."""
+        ...
+
+    async def remove_passkey(self, passkey_id: bytes, *, note: Note) -> bool:
+        """Remove it and put that on the chain; False if there is no such one."""
+        ...
+
+    async def put_secret(self, digest: bytes, purpose: Purpose, value: str, *, expires_at: datetime) -> None:
+        """Keep what a secret stands for, under its digest, until then; what has expired is forgotten on the way."""
+        ...
+
+    async def secret(self, digest: bytes, purpose: Purpose, *, now: datetime) -> str | None:
+        """Return what the secret stands for, or None."""
+        ...
+
+    async def take_secret(self, digest: bytes, purpose: Purpose, *, now: datetime) -> str | None:
+        """Return what it stands for and forget it: of any number of callers at once exactly one gets it."""
+        ...
+
+    async def note_taint(self, principal: str, journey: str, origins: Collection[str], *, at: datetime) -> None:
+        """Remember that the caller has read text from there that nobody vouches for. Older than thirty days may be gone."""
+        ...
+
+    async def taints(self, principal: str, journey: str, *, since: datetime) -> Mapping[str, datetime]:
+        """Return what untrusted origins the caller read since then, in this journey (any time) or outside of one, and when last."""
+        ...
