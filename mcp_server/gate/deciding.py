@@ -1,0 +1,77 @@
+"""Deciding: what a person's word needs to count, and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from knowledge.errors import KnowledgeError
+from knowledge.trust.ports import Channel, Proposal
+
+HIGHEST_IN_HOST = 3
+"""A form in the host is enough up to this level: some hosts accept every form by themselves."""
+LOWEST_SIGNED = 4
+"""From here on a passkey is asked for, once there is one: a program of the same account can imitate anything else."""
+
+AdminAct = Literal["trust.grant", "trust.thaw", "host.enrol", "passkey.add", "passkey.remove"]
+
+Requirement = Literal["word", "advisory", "passkey", "elsewhere"]
+"""What it takes to decide here: a person's word; that too, but nothing proves that it was a person; a signature of a passkey;
+nothing, because it cannot be decided here."""
+
+
+class CannotDecide(KnowledgeError):
+    """The word does not count here and now; the message says what to do instead. Nothing was changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Who decides, and where. `signed` names the passkey whose signature over the proposal's hash was verified."""
+
+    name: str
+    channel: Channel
+    signed: str = ""
+
+
+def requirement(proposal: Proposal, channel: Channel, *, passkeys: bool) -> Requirement:
+    """Return what it takes to approve `proposal` in `channel`; `passkeys`: at least one is enrolled. Pure.
+
+    Rejecting takes a person's word, wherever it is said.
+    """
+    high = proposal.kind == "admin" or proposal.level_needed >= LOWEST_SIGNED
+    if not high:
+        return "word"
+    if channel == "host" or (channel == "terminal" and passkeys):
+        return "elsewhere"
+    return "passkey" if passkeys else "advisory"
+
+
+class Desk(Protocol):
+    """Where people decide. Every method raises `CannotDecide` when the word does not count, and then nothing was changed."""
+
+    async def approve(self, proposal_id: str, shown_hash: str, person: Person, note: str = "") -> Proposal:
+        """Approve what was shown (`proposal.hash`), carry it out, and return how it ended: executed, failed or superseded."""
+        ...
+
+    async def reject(
+        self, proposal_id: str, shown_hash: str, person: Person, note: str = "", *, harmful: bool = False
+    ) -> Proposal:
+        """Reject it; `harmful` also sets its principal's score to 0 and freezes it."""
+        ...
+
+    async def edit(self, proposal_id: str, arguments: Sequence[Mapping[str, Any]], person: Person) -> Proposal:
+        """Replace a pending proposal by one with these arguments (of each call), planned anew, and return the new one, pending.
+
+        Raises:
+            BadArguments: they do not fit.
+        """
+        ...
+
+    async def ask(self, act: AdminAct, arguments: Mapping[str, Any], person: Person) -> Proposal:
+        """Return a pending proposal of kind `admin`, for an act on trust itself; whoever may approves it like any other."""
+        ...
+
+    async def freeze(self, principal: str, person: Person, reason: str) -> None:
+        """Set the principal's score to 0 until a person lifts it. Taking trust away needs nobody's signature."""
+        ...
