@@ -34,6 +34,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     exporting = actions.add_parser("export", help="print all records, a JSON object a line, oldest first")
     exporting.add_argument("--jsonl", action="store_true", help="a JSON object a line: the only form, and the default")
     searching = actions.add_parser("search", help="list records, newest first")
+    searching.add_argument("text", metavar="TEXT", nargs="*", help="only records that mention these words, anywhere")
     searching.add_argument("--path", metavar="PATH", type=said, help="only acts on this page, or on pages below it")
     searching.add_argument("--principal", metavar="NAME", type=said, help="only acts of this USER@HOST, or HOST")
     searching.add_argument("--tool", metavar="TOOL", type=said, help="only acts of this tool")
@@ -129,8 +130,11 @@ def _fields(record: Record) -> dict[str, Any]:
 
 
 def _wanted(fields: Mapping[str, Any], args: argparse.Namespace) -> bool:
+    from knowledge.ledger.mentions import mentions
     from knowledge.paths import within
 
+    if not mentions(fields, " ".join(args.text)):
+        return False
     principal = str(fields.get("principal", ""))
     if args.principal is not None and args.principal not in (principal, principal.rpartition("@")[2]):
         return False

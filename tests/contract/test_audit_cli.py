@@ -157,6 +157,19 @@ def test_records_are_searched_by_page_principal_tool_and_time_newest_first(reade
     assert found("--path", "guides", "--limit", "2") == [4, 3]
 
 
+def test_records_are_searched_by_words_wherever_they_stand_in_them(reader: Person) -> None:
+    def found(*words: str) -> list[int]:
+        return [row["seq"] for row in reader.json("search", *words)]
+
+    assert found("begin") == [1], "what it was for"
+    assert found("PLÄNE [draft]") == found("pläne", "kb_merge") == [2], "a path, and a path with a tool"
+    assert found("p-1") == [2], "a proposal"
+    assert found("guides/b.md") == [3], "where a page was before"
+    assert found("kb_delete", "desktop") == [], "all words must be there"
+    assert found("principal") == [], "the name of a field is nothing that a record says"
+    assert found("guides", "--tool", "kb_delete") == [4]
+
+
 def test_a_search_is_shown_as_a_table(reader: Person) -> None:
     done = reader.here("search", "--path", "guides")
     assert done.returncode == 0

@@ -69,6 +69,7 @@ PURE = [
     "knowledge/ledger/acts.py",
     "knowledge/ledger/chain.py",
     "knowledge/ledger/forms.py",
+    "knowledge/ledger/mentions.py",
     "knowledge/ledger/moments.py",
     "knowledge/merge/cut.py",
     "knowledge/merge/lines.py",
