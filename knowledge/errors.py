@@ -300,3 +300,13 @@ class ProposalSettled(KnowledgeError):
     def __init__(self, proposal: str) -> None:
         self.proposal = proposal
         super().__init__(f"proposal {proposal} is not waiting to be carried out (any more); nothing was changed")
+
+
+class EffectChanged(KnowledgeError):
+    """What a person agreed to is not what would happen now."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__(
+            f"{_ends(path)} was changed since, so that something else would happen now than was agreed to; nothing was changed"
+        )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from knowledge.find.ledger import Reader, ReadingLedger
 from knowledge.storage.ports import IndexStore, StateStore
+from knowledge.writing.requests import Approval
 from mcp_server.gate.enrolment import Principal
 
 if TYPE_CHECKING:
@@ -27,11 +28,16 @@ class Call:
     """Who calls a tool, and by which way: `mcp` for a client's request, `inner` for a call made by the server itself.
 
     `trusted`: the caller holds the level that the tool usually needs, so that a plan need not show anybody its effect.
+    `against` are texts that a person decided against, `approval` is what the person agreed to, `journey` the journey that the
+    call belongs to, "" for none.
     """
 
     principal: Principal
     origin: str = "mcp"
     trusted: bool = False
+    against: tuple[str, ...] = ()
+    approval: Approval | None = None
+    journey: str = ""
 
     @property
     def reader(self) -> Reader:

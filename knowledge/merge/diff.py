@@ -13,10 +13,19 @@ LONGEST_LINE = 400
 """Characters of one line that are shown."""
 
 
-def unified(before: str, after: str, path: str, *, context: int = 2, most_characters: int = 6000) -> str:
+def unified(
+    before: str,
+    after: str,
+    path: str,
+    *,
+    context: int = 2,
+    most_characters: int = 6000,
+    longest_line: int = LONGEST_LINE,
+) -> str:
     """Return what became of `before`, "" if nothing did; at most about so many characters, and then it says what was cut.
 
-    A line that differs only in its end is a changed line, and the end is named behind it.
+    Of a line at most `longest_line` characters are shown. A line that differs only in its end is a changed line, and the end
+    is named behind it.
     """
     old, new = _lines(before), _lines(after)
     changed = hunks(old, new)
@@ -25,7 +34,7 @@ def unified(before: str, after: str, path: str, *, context: int = 2, most_charac
     shown = [f"--- {path}", f"+++ {path}"]
     size = sum(map(len, shown))
     for index, group in enumerate(_groups(changed, context)):
-        part = list(_hunk(group, old, new, context))
+        part = list(_hunk(group, old, new, context, longest_line))
         size += sum(len(line) + 1 for line in part)
         if size > most_characters:
             if not index:
@@ -61,7 +70,7 @@ def _groups(changed: Sequence[Hunk], context: int) -> Iterator[list[Hunk]]:
         yield group
 
 
-def _hunk(group: Sequence[Hunk], old: Sequence[str], new: Sequence[str], context: int) -> Iterator[str]:
+def _hunk(group: Sequence[Hunk], old: Sequence[str], new: Sequence[str], context: int, longest: int) -> Iterator[str]:
     low, first = max(0, group[0].start - context), group[0].first - min(context, group[0].start)
     high, last = min(len(old), group[-1].end + context), min(len(new), group[-1].last + context)
     yield f"@@ -{_range(low, high)} +{_range(first, last)} @@"
@@ -69,11 +78,11 @@ def _hunk(group: Sequence[Hunk], old: Sequence[str], new: Sequence[str], context
     ends = len({line.endswith("\r\n") for line in touched}) > 1
     at = low
     for hunk in group:
-        yield from _marked(" ", old[at : hunk.start], ends=False)
-        yield from _marked("-", old[hunk.start : hunk.end], ends=ends)
-        yield from _marked("+", new[hunk.first : hunk.last], ends=ends)
+        yield from _marked(" ", old[at : hunk.start], ends=False, longest=longest)
+        yield from _marked("-", old[hunk.start : hunk.end], ends=ends, longest=longest)
+        yield from _marked("+", new[hunk.first : hunk.last], ends=ends, longest=longest)
         at = hunk.end
-    yield from _marked(" ", old[at:high], ends=False)
+    yield from _marked(" ", old[at:high], ends=False, longest=longest)
 
 
 def _range(first: int, last: int) -> str:
@@ -81,12 +90,12 @@ def _range(first: int, last: int) -> str:
     return f"{first + 1}" if count == 1 else f"{first + 1 if count else first},{count}"
 
 
-def _marked(mark: str, lines: Sequence[str], *, ends: bool) -> Iterator[str]:
+def _marked(mark: str, lines: Sequence[str], *, ends: bool, longest: int) -> Iterator[str]:
     for line in lines:
         bare = line.removesuffix("\n")
         shown = bare.removesuffix("\r")
-        cut = f"... ({len(shown)} characters)" if len(shown) > LONGEST_LINE else ""
-        yield mark + shown[:LONGEST_LINE] + cut + (" (CR LF)" if ends and bare != shown else "")
+        cut = f"... ({len(shown)} characters)" if len(shown) > longest else ""
+        yield mark + shown[:longest] + cut + (" (CR LF)" if ends and bare != shown else "")
         if bare == line:
             yield "\\ No newline at end of file"
 

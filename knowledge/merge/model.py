@@ -72,7 +72,8 @@ class Evidence:
     """Where incoming knowledge comes from.
 
     `authority` is what the caller claims at most, None for what the table gives. `corroborated_by` are the lineages that
-    the server has verified itself; `claimed_by` those that were only named.
+    the server has verified itself; `claimed_by` those that were only named. `against` are texts of the page that a person
+    decided against, in favour of this.
     """
 
     source: str
@@ -80,6 +81,7 @@ class Evidence:
     authority: float | None = None
     corroborated_by: tuple[str, ...] = ()
     claimed_by: tuple[str, ...] = ()
+    against: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

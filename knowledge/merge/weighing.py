@@ -194,12 +194,17 @@ class Weighing:
         return target is None or self.lies_in(self.ground.units[number].piece, target)
 
     def same_voice(self, number: int) -> bool:
-        """Return whether unit `number` of the page comes from the lineage of the evidence."""
-        return same_lineage(self.evidence.source, self.origins[number].source)
+        """Return whether unit `number` of the page comes from the lineage of the evidence, or has to give way to it."""
+        return same_lineage(self.evidence.source, self.origins[number].source) or self.given_up(number)
+
+    def given_up(self, number: int) -> bool:
+        """Return whether a person decided for the evidence and against unit `number` of the page."""
+        text = self.ground.units[number].text
+        return any(one in text for one in self.evidence.against)
 
     def is_later(self, number: int) -> bool:
         """Return whether the evidence was observed no earlier than what the page says there."""
-        return self.evidence.observed_at >= self.origins[number].observed_at
+        return self.evidence.observed_at >= self.origins[number].observed_at or self.given_up(number)
 
     def update_unit(self, number: int, unit: Unit, old_number: int, gone: Sequence[str] = ()) -> None:
         """Put the new unit in the place of an old one, in its form; `gone` are words that are lost with it."""
@@ -287,6 +292,8 @@ class Weighing:
         source, existing = self.origins[there].source, self.confidence(there)
         line = self.ground.units[there].line
         weights = f"{shown(self.weight)} against {shown(existing)} of {source}"
+        if self.given_up(there):
+            return f"a person decided for {self.evidence.source} and against line {line}: {weights}"
         if self.same_voice(there):
             without = f", without {quoted(', '.join(gone))}" if gone else ""
             return f"{self.evidence.source} says otherwise now than in line {line}{without}: {weights}"

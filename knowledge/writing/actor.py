@@ -19,13 +19,13 @@ from typing import Any, Generic, TypeVar
 import anyio
 import anyio.to_thread
 
-from knowledge.errors import KeepsChanging, OutcomeUnknown
+from knowledge.errors import KeepsChanging, KnowledgeError, OutcomeUnknown
 from knowledge.ledger.ports import Actor, Entry, FileChange, Intent, Ledger
 from knowledge.vault import revision_of
 from knowledge.writing.files import Change, Files, Found, Save, Swap
 from knowledge.writing.guard import NEAR, Lineage
 from knowledge.writing.locks import PageLocks
-from knowledge.writing.model import Act, Contents, Done, Work
+from knowledge.writing.model import Act, Contents, Done, Rehearsed, Work
 from knowledge.writing.recovery import Recovery, Rejoin
 from knowledge.writing.watch import Watch
 
@@ -52,6 +52,20 @@ class _Begun(Generic[T]):
     work: Work[T]
     intent: Intent
     contents: Contents
+
+
+class _Afterwards(ExitStack):
+    """What is left to do after an act: what lies beside the pages is removed, and what it displaced for a moment looked after."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.met: list[Save] = []
+
+    def met_at(self, path: str) -> list[bytes]:
+        """Return once what acts met at the page and took back, the oldest first."""
+        met = [save.raw for save in self.met if save.path == path]
+        self.met = [save for save in self.met if save.path != path]
+        return met
 
 
 class Acts:
@@ -86,32 +100,47 @@ class Acts:
             StorageError: the ledger cannot be used; nothing was changed, or (OutcomeUnknown) it is ended later.
             What `act.work` raises: nothing was changed.
         """
-        with ExitStack() as afterwards:
-            async with self._held(act.paths):
-                with anyio.CancelScope(shield=True):
-                    done = await self._done(act, afterwards)
-            # What lies beside the pages is removed when others may write them again.
-            with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(afterwards.close)
+        async with self._writing(act.paths) as afterwards:
+            done = await self._done(act, afterwards)
         if done.revisions and not done.undone:
             self._watch.wrote(done.revisions)
         return done
 
-    async def rehearse(self, act: Act[T]) -> T:
-        """Return the result that the act would have now. Waits for nobody and changes nothing."""
-        seen = await self._look(act.paths)
-        return (await act.work(_contents(seen))).result
+    async def rehearse(self, act: Act[T]) -> Rehearsed[T]:
+        """Return what the act would do now. Waits for nobody and changes nothing."""
+        seen = _contents(await self._look(act.paths))
+        return Rehearsed(seen, await act.work(seen))
 
     async def mend(self, path: str) -> None:
         """Look at the page: what somebody saved is in its history, and what they overwrote unknowingly is put back."""
-        with ExitStack() as afterwards:
-            async with self._held((path,)):
-                with anyio.CancelScope(shield=True):
-                    await self._accounted((path,), afterwards)
+        async with self._writing((path,)) as afterwards:
+            await self._accounted((path,), afterwards)
 
     async def watch(self) -> None:
         """Look again, for some seconds, at every page that was written here. Runs until it is cancelled."""
         await self._watch.run()
+
+    @asynccontextmanager
+    async def _writing(self, paths: Sequence[str]) -> AsyncIterator[_Afterwards]:
+        """Hold the pages, not to be cancelled, and leave nothing behind."""
+        with _Afterwards() as afterwards:
+            async with self._held(paths):
+                with anyio.CancelScope(shield=True):
+                    try:
+                        yield afterwards
+                    finally:
+                        await self._account_for_met(paths, afterwards)
+            # What lies beside the pages is removed when others may write them again.
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(afterwards.close)
+
+    async def _account_for_met(self, paths: Sequence[str], afterwards: _Afterwards) -> None:
+        """Put on record what the last act on the pages displaced and took back; no other attempt has looked at it."""
+        if afterwards.met:
+            try:
+                await self._accounted(paths, afterwards)
+            except KnowledgeError:  # what became of the act itself is what the caller has to hear
+                log.warning("cannot put on record what somebody saved at %s meanwhile", paths[0], exc_info=True)
 
     @asynccontextmanager
     async def _held(self, paths: Sequence[str]) -> AsyncIterator[None]:
@@ -130,7 +159,7 @@ class Acts:
         """Return whether the act is about one of these pages, whichever link it was reached through."""
         return not self.recovery.lock_names(change.path for change in intent.entry.changes).isdisjoint(names)
 
-    async def _done(self, act: Act[T], afterwards: ExitStack) -> Done[T]:
+    async def _done(self, act: Act[T], afterwards: _Afterwards) -> Done[T]:
         for _ in range(TRIES):
             seen = await self._accounted(act.paths, afterwards)
             work = await act.work(_contents(seen))
@@ -142,19 +171,19 @@ class Acts:
     async def _look(self, paths: Sequence[str]) -> dict[str, Found]:
         return await anyio.to_thread.run_sync(lambda: {path: self._files.look(path) for path in paths})
 
-    async def _accounted(self, paths: Sequence[str], afterwards: ExitStack) -> Mapping[str, Found]:
+    async def _accounted(self, paths: Sequence[str], afterwards: _Afterwards) -> Mapping[str, Found]:
         """Return the pages as they are; what somebody else saved is on record, and what it took away is put back."""
         for _ in range(TRIES):
             seen = await self._look(paths)
             restored = False
             for path in paths:
                 seen[path], again = await self._account(path, seen[path], afterwards)
-                restored = restored or again
+                restored = again or await self._join_met(path, seen[path], afterwards) or restored
             if not restored:
                 return seen
         raise KeepsChanging(paths[0], TRIES)
 
-    async def _account(self, path: str, found: Found, afterwards: ExitStack) -> tuple[Found, bool]:
+    async def _account(self, path: str, found: Found, afterwards: _Afterwards) -> tuple[Found, bool]:
         """Return the page as it is and on record, and whether something was put back into it."""
         newest_line = await self._ledger.history(path, limit=1)
         newest = newest_line[0].revision if newest_line else None
@@ -173,10 +202,22 @@ class Acts:
         joined = self._rejoin(stale.read, found.raw, stale.newest)
         return found, joined != found.raw and await self._restore(path, found, joined, afterwards)
 
+    async def _join_met(self, path: str, found: Found, afterwards: _Afterwards) -> bool:
+        """Keep what an act had displaced for a moment, if somebody has saved over it since; return whether something was written.
+
+        They had read the page in that moment: their save does not know of it, and here it was never seen at the page.
+        """
+        met = afterwards.met_at(path)
+        for number, raw in enumerate(met):
+            if not any(later.startswith(raw) for later in (found.raw or b"", *met[number + 1 :])):
+                afterwards.met += [Save(path, later) for later in met[number + 1 :]]
+                return await self._join(path, None, raw, found, afterwards)
+        return False
+
     async def _content(self, path: str, revision: str | None) -> bytes | None:
         return None if revision is None else await self._ledger.content(path, revision)
 
-    async def _restore(self, path: str, found: Found, joined: bytes, afterwards: ExitStack) -> bool:
+    async def _restore(self, path: str, found: Found, joined: bytes, afterwards: _Afterwards) -> bool:
         """Write what an editor overwrote unknowingly, joined with what it saved."""
         arguments = revision_of(joined)
 
@@ -188,7 +229,7 @@ class Acts:
         return True
 
     async def _attempt(
-        self, act: Act[T], work: Work[T], seen: Mapping[str, Found], afterwards: ExitStack
+        self, act: Act[T], work: Work[T], seen: Mapping[str, Found], afterwards: _Afterwards
     ) -> Done[T] | None:
         """Write what `work` says about the pages as seen; None if somebody saved one of them meanwhile."""
         stray = set(work.contents) - set(seen)
@@ -207,7 +248,7 @@ class Acts:
         await self._begin_history(changes)
         states = {raw for change in changes for raw in (change.seen.raw, change.raw) if raw is not None}
         await self._ledger.intend(begun.intent, list(states))
-        return await self._carry_out(begun, afterwards.enter_context(self._files.begin(changes)))
+        return await self._carry_out(begun, afterwards.enter_context(self._files.begin(changes)), afterwards)
 
     async def _begin_history(self, changes: Sequence[Change]) -> None:
         """Let the history of a page that is written for the first time begin with what it was, so that one finds back to it."""
@@ -226,7 +267,14 @@ class Acts:
             record = await self._ledger.commit(replace(entry, changes=changes, origins=origins))
         return Done(work.result, {}, record)
 
-    async def _carry_out(self, begun: _Begun[T], swap: Swap) -> Done[T] | None:
+    async def _carry_out(self, begun: _Begun[T], swap: Swap, afterwards: _Afterwards) -> Done[T] | None:
+        try:
+            return await self._carried_out(begun, swap)
+        finally:
+            afterwards.met += swap.met()
+            self._watch.take(swap.displaced())
+
+    async def _carried_out(self, begun: _Begun[T], swap: Swap) -> Done[T] | None:
         try:
             saves = await anyio.to_thread.run_sync(swap.make)
         except BaseException:
@@ -234,7 +282,7 @@ class Acts:
             raise
         if saves is not None:
             await self._keep(saves, swap)
-            await anyio.to_thread.run_sync(swap.close)
+            await anyio.to_thread.run_sync(swap.clear)
             await self._ledger.drop(begun.intent.id)
             return None
         try:
@@ -249,7 +297,6 @@ class Acts:
             await self._keep(await anyio.to_thread.run_sync(swap.undo_what_can_be), swap)
             await self._give_up(begun, swap)
             raise
-        self._watch.take(swap.displaced())
         revisions = {change.path: change.after for change in begun.intent.entry.changes}
         return Done(begun.work.result, revisions, record)
 
@@ -282,16 +329,25 @@ class Acts:
 
     async def _rejoin_late(self, path: str, before: str | None, save: bytes) -> None:
         """Keep what an editor wrote into a file that was the page until just now, and join it with what the page is."""
-        with ExitStack() as afterwards:
-            async with self._held((path,)):
-                with anyio.CancelScope(shield=True):
-                    seen = (await self._accounted((path,), afterwards))[path]
-                    read = await self._read_before(path, before, save)
-                    await self._ledger.keep(path, save, how="outside", at=self._now())
-                    if seen.raw is not None and read is not None:
-                        joined = self._rejoin(read, save, seen.raw)
-                        if joined != seen.raw:
-                            await self._restore(path, seen, joined, afterwards)
+        try:
+            async with self._writing((path,)) as afterwards:
+                seen = await self._accounted((path,), afterwards)
+                await self._join(path, before, save, seen[path], afterwards)
+        except KnowledgeError:
+            await self._ledger.keep(path, save, how="outside", at=self._now())  # joined or not
+            raise
+
+    async def _join(self, path: str, before: str | None, save: bytes, seen: Found, afterwards: _Afterwards) -> bool:
+        """Keep what somebody saved and what is not at the page; return whether the page was written, joined with it."""
+        read = await self._read_before(path, before, save)
+        await self._ledger.keep(path, save, how="outside", at=self._now())
+        if seen.raw is None:
+            return False
+        joined = seen.raw if read is None else self._rejoin(read, save, seen.raw)
+        if joined != seen.raw:
+            return await self._restore(path, seen, joined, afterwards)
+        await self._ledger.keep(path, seen.raw, how="outside", at=self._now())  # that is what the page is, again
+        return False
 
     async def _read_before(self, path: str, before: str | None, save: bytes) -> bytes | None:
         """Return the state that a late save was made from."""

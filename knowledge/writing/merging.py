@@ -11,7 +11,7 @@ import anyio.to_thread
 from knowledge.errors import InvalidPath, PageGone, UnreadableDocument
 from knowledge.ledger.ports import Ledger, Tracked
 from knowledge.merge.confidence import USER
-from knowledge.merge.cut import cut, recut, units
+from knowledge.merge.cut import cut, units
 from knowledge.merge.diff import unified
 from knowledge.merge.form import Taken, as_document
 from knowledge.merge.model import Conflict, Cut, Evidence, MergePlan, Origin, Unit, unit_digest
@@ -25,7 +25,7 @@ from knowledge.writing.pages import Pages, configures, front_matter_of, text_of
 from knowledge.writing.requests import MergeRequest
 
 MOST_DIFF = 6_000
-MOST_SEEN = 32
+MOST_BASES = 32
 ASIDE_CHARACTERS = 200_000
 """Longer texts are merged on a worker thread, so that other calls are answered meanwhile."""
 
@@ -66,21 +66,48 @@ class Merging:
     def __init__(self, ledger: Ledger, pages: Pages, now: Callable[[], datetime]) -> None:
         self._ledger, self._pages, self._now = ledger, pages, now
         self._known: dict[_Ground, Work[Outcome]] = {}
-        self._seen: dict[str, Cut] = {}
         self._bases: dict[tuple[str, str], Cut] = {}
 
     def act(
-        self, request: MergeRequest, *, verified: Sequence[str] = (), similarity: Similarity | None = None
+        self,
+        request: MergeRequest,
+        *,
+        verified: Sequence[str] = (),
+        similarity: Similarity | None = None,
+        earlier: Sequence[tuple[MergeRequest, Sequence[str]]] = (),
     ) -> Act[Outcome]:
-        """Return the act of merging into the page at `request.path`; `verified` are the lineages that say the same."""
+        """Return the act of merging into the page at `request.path`; `verified` are the lineages that say the same.
+
+        What is `earlier` is merged before, each with its own lineages, and all of it is one act.
+        """
 
         async def work(contents: Contents) -> Work[Outcome]:
             raw = contents[request.path]
+            if earlier:
+                return await self._one_after_another([*earlier, (request, verified)], raw, similarity)
             if raw is None:
                 return await self._new(request, verified)
             return await self._into(request, raw, verified, similarity)
 
         return Act(request.actor, (request.path,), work, intent=request.intent)
+
+    async def _one_after_another(
+        self,
+        steps: Sequence[tuple[MergeRequest, Sequence[str]]],
+        before: bytes | None,
+        similarity: Similarity | None,
+    ) -> Work[Outcome]:
+        """Return the work of several merges, each into what the one before it left."""
+        path, raw, works = steps[0][0].path, before, list[Work[Outcome]]()
+        for request, verified in steps:
+            if raw is None:
+                work = await self._new(request, verified)
+            else:
+                tracked = _tracked_after(works, path) or await self._ledger.tracked(path)
+                work = await self._into(request, raw, verified, similarity, tracked)
+            works.append(work)
+            raw = work.contents.get(path, raw)
+        return _as_one(works, path, before, raw)
 
     def _evidence(self, request: MergeRequest, verified: Sequence[str]) -> Evidence:
         return Evidence(
@@ -89,6 +116,7 @@ class Merging:
             authority=request.authority,
             corroborated_by=tuple(verified),
             claimed_by=tuple(source for source in request.corroboration if source not in verified),
+            against=request.against,
         )
 
     async def _new(self, request: MergeRequest, verified: Sequence[str]) -> Work[Outcome]:
@@ -105,7 +133,12 @@ class Merging:
         return self._work(request, plan, "", setting)
 
     async def _into(
-        self, request: MergeRequest, raw: bytes, verified: Sequence[str], similarity: Similarity | None
+        self,
+        request: MergeRequest,
+        raw: bytes,
+        verified: Sequence[str],
+        similarity: Similarity | None,
+        tracked: Tracked | None = None,
     ) -> Work[Outcome]:
         path = request.path
         if len(raw) > LARGEST_BYTES:
@@ -113,7 +146,7 @@ class Merging:
                 path, f"it has {len(raw) // 2**20} MiB; at most {LARGEST_BYTES // 2**20} MiB can be merged"
             )
         text, revision = text_of(path, raw), revision_of(raw)
-        tracked = await self._ledger.tracked(path)
+        tracked = tracked or await self._ledger.tracked(path)
         ground = _Ground(request, revision, tuple(verified), tracked)
         if ground not in self._known:
             work = await self._worked_out(ground, text, similarity)
@@ -122,7 +155,7 @@ class Merging:
         return self._known[ground]
 
     async def _worked_out(self, ground: _Ground, text: str, similarity: Similarity | None) -> Work[Outcome]:
-        request, current = ground.request, self._cut(ground.request.path, text)
+        request, current = ground.request, cut(text)
         base = await self._base(request, current, ground.revision)
         taken = as_document(base or current, request.content, path=request.path, section=request.section)
         if request.source != USER:
@@ -139,21 +172,6 @@ class Merging:
             work = _noted(work, TAKEN_AS_SNIPPET)
         return work if base is not None else self._analysis(work, request, ground.revision)
 
-    def _cut(self, path: str, text: str, *, remember: bool = True) -> Cut:
-        """Return the page's text in pieces; what it was when last seen saves most of the work."""
-        known = self._seen.get(path)
-        found = cut(text) if known is None else known if known.text == text else recut(known, text)
-        if remember:
-            self._remember(path, found)
-        return found
-
-    def _remember(self, path: str, found: Cut) -> None:
-        self._seen.pop(path, None)
-        if len(found.text) <= ASIDE_CHARACTERS:
-            self._seen[path] = found
-        while len(self._seen) > MOST_SEEN:
-            del self._seen[next(iter(self._seen))]
-
     async def _base(self, request: MergeRequest, current: Cut, revision: str) -> Cut | None:
         asked = request.base_revision
         if asked is None:
@@ -165,13 +183,21 @@ class Merging:
         raw = await self._ledger.content(request.path, asked)
         if raw is None:
             return None
-        return self._cut(request.path, text_of(request.path, raw), remember=False)
+        base = cut(text_of(request.path, raw))
+        self._remember(request.path, asked, base)
+        return base
+
+    def _remember(self, path: str, revision: str, base: Cut) -> None:
+        if len(base.text) <= ASIDE_CHARACTERS:
+            self._bases[path, revision] = base
+            while len(self._bases) > MOST_BASES:
+                del self._bases[next(iter(self._bases))]
 
     async def _setting(
         self, request: MergeRequest, text: str, ground: _Ground | None = None, similarity: Similarity | None = None
     ) -> Setting:
         path, by = request.path, request.actor.principal
-        own, here = front_matter_of(text), units(self._cut(path, text)) if text else ()
+        own, here = front_matter_of(text), units(cut(text)) if text else ()
         around = await self._pages.surroundings(path, own)
         tracked, revision = (ground.tracked, ground.revision) if ground else (None, None)
         origins: Sequence[Origin | None] = [None] * len(here)
@@ -195,10 +221,8 @@ class Merging:
         written = plan.text != before or revision is None
         raw = plan.text.encode()
         after = revision_of(raw) if written else revision
-        if plan.cut is not None and after is not None and len(plan.text) <= ASIDE_CHARACTERS:
-            self._bases[request.path, after] = plan.cut
-            while len(self._bases) > MOST_SEEN:
-                del self._bases[next(iter(self._bases))]
+        if plan.cut is not None and after is not None:
+            self._remember(request.path, after, plan.cut)
         flags = [
             replace(found, new=replace(found.new, path=request.path, revision=None)) for found in plan.contradictions
         ]
@@ -224,7 +248,7 @@ class Merging:
             result=Outcome(
                 merged,
                 configures(request.path, before if revision is not None else None, plan.text),
-                _brought(plan, units(self._cut(request.path, before)) if before else ()) if written else (),
+                _brought(plan, units(cut(before)) if before else ()) if written else (),
                 _known_of(plan),
             ),
             source=request.source,
@@ -250,6 +274,48 @@ class Merging:
             note=_joined(note, work.result.merged.note),
         )
         return Work(contents={}, result=Outcome(merged), source=request.source)
+
+
+def _tracked_after(works: Sequence[Work[Outcome]], path: str) -> Tracked | None:
+    """Return where the units of the page come from after these merges; None while nothing of it changed."""
+    for work in reversed(works):
+        raw = work.contents.get(path)
+        if raw is not None:
+            return Tracked(revision_of(raw), work.origins[path])
+    return None
+
+
+def _as_one(works: Sequence[Work[Outcome]], path: str, before: bytes | None, after: bytes | None) -> Work[Outcome]:
+    """Return one work that does what these do one after another."""
+    told = [work.result.merged for work in works]
+    conflicts = [conflict for merged in told for conflict in merged.conflicts]
+    written = before != after and after is not None
+    last = works[-1]
+    merged = replace(
+        told[-1],
+        status="partial" if conflicts and written else "conflict" if conflicts else "done" if written else "unchanged",
+        revision=None if after is None else revision_of(after),
+        blocks=[verdict for one in told for verdict in one.blocks],
+        diff=unified(_text(before), _text(after), path, most_characters=MOST_DIFF),
+        conflicts=conflicts,
+        verified=True if written else None,
+        note=_joined(*(one.note for one in told)) or None,
+    )
+    brought = [pair for work in works for pair in work.result.brought]
+    return replace(
+        last,
+        contents={path: after} if written else {},
+        result=Outcome(merged, any(work.result.configures for work in works), brought, last.result.known),
+        confidence=max((work.confidence for work in works if work.confidence is not None), default=None),
+        outcome="partial" if conflicts and written else "done",
+        contradictions=[found for work in works for found in work.contradictions],
+        origins={path: tracked.origins} if written and (tracked := _tracked_after(works, path)) else last.origins,
+        record=any(work.record for work in works) and not written,
+    )
+
+
+def _text(raw: bytes | None) -> str:
+    return "" if raw is None else raw.decode("utf-8", "replace")
 
 
 def _known_of(plan: MergePlan) -> bytes | None:

@@ -36,6 +36,19 @@ class Work(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
+class Rehearsed(Generic[T]):
+    """What an act would do to files that hold `contents`."""
+
+    contents: Contents
+    work: Work[T]
+
+    @property
+    def result(self) -> T:
+        """Return what the caller would get."""
+        return self.work.result
+
+
+@dataclass(frozen=True, slots=True)
 class Act(Generic[T]):
     """Something to be done to files.
 

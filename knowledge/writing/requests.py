@@ -9,8 +9,21 @@ from knowledge.ledger.ports import Actor
 
 
 @dataclass(frozen=True, slots=True)
+class Approval:
+    """What a person agreed to: exactly this effect (`Effect.digest`), and how the agreement is put on record."""
+
+    proposal: str
+    decision: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
 class MergeRequest:
-    """Knowledge for a page, one of its sections, or the best place under a directory. Times are aware UTC."""
+    """Knowledge for a page, one of its sections, or the best place under a directory. Times are aware UTC.
+
+    `against` are texts of the page that a person decided against: what says otherwise takes their place. `earlier` are
+    requests for the same page that are carried out first, in the same act.
+    """
 
     actor: Actor
     path: str
@@ -22,6 +35,9 @@ class MergeRequest:
     observed_at: datetime | None = None
     corroboration: tuple[str, ...] = ()
     intent: str = ""
+    against: tuple[str, ...] = ()
+    earlier: tuple[MergeRequest, ...] = ()
+    approval: Approval | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +47,7 @@ class MoveRequest:
     actor: Actor
     path: str
     to: str
+    approval: Approval | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +57,7 @@ class DeleteRequest:
     actor: Actor
     path: str
     base_revision: str
+    approval: Approval | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +67,7 @@ class RevertRequest:
     actor: Actor
     path: str
     revision: str
+    approval: Approval | None = None
 
 
 ChangeRequest = MoveRequest | DeleteRequest | RevertRequest

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 import anyio.to_thread
 
-from knowledge.errors import InvalidPath, KnowledgeError, WriteUndone
+from knowledge.errors import EffectChanged, InvalidPath, KnowledgeError, WriteUndone
 from knowledge.find.circles import chunk_section
 from knowledge.ledger.past import Past
 from knowledge.merge.confidence import lineage_of
@@ -21,14 +21,15 @@ from knowledge.paths import clean_path, is_markdown
 from knowledge.provenance import source_kind
 from knowledge.vault import Vault, revision_of
 from knowledge.writing.answers import Changed, Merged
+from knowledge.writing.effect import effect_of
 from knowledge.writing.elsewhere import Elsewhere, Written
 from knowledge.writing.linking import Linking
 from knowledge.writing.merging import Merging, Outcome
-from knowledge.writing.model import Act, Contents, Done
+from knowledge.writing.model import Act, Contents, Done, Rehearsed, Work
 from knowledge.writing.moving import Moving, Turned
 from knowledge.writing.pages import Pages, Target, may_configure, new_page_path, text_of
 from knowledge.writing.related import Related
-from knowledge.writing.requests import ChangeRequest, DeleteRequest, MergeRequest, MoveRequest, RevertRequest
+from knowledge.writing.requests import Approval, ChangeRequest, DeleteRequest, MergeRequest, MoveRequest, RevertRequest
 
 T = TypeVar("T")
 
@@ -40,8 +41,8 @@ class Acts(Protocol):
         """Do it."""
         ...
 
-    async def rehearse(self, act: Act[T]) -> T:
-        """Return what doing it would answer now. Changes nothing."""
+    async def rehearse(self, act: Act[T]) -> Rehearsed[T]:
+        """Return what doing it would do now. Changes nothing."""
         ...
 
 
@@ -52,6 +53,17 @@ class Preview:
     request: MergeRequest
     merged: Merged
     configures: bool
+    rehearsed: Rehearsed[Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePreview:
+    """The same of a move, a deletion or a return."""
+
+    request: ChangeRequest
+    changed: Changed
+    configures: bool
+    rehearsed: Rehearsed[Turned]
 
 
 class Writer:
@@ -98,11 +110,12 @@ class Writer:
         if target.kind == "directory":
             target, note = await self._placed(request, target.path)
         request = replace(request, path=target.path)
-        outcome = await self._acts.rehearse(await self._merge_act(request))
+        rehearsed = await self._acts.rehearse(await self._merge_act(request))
+        outcome = rehearsed.result
         merged = outcome.merged if note is None else replace(outcome.merged, note=_joined(note, outcome.merged.note))
         if merged.status == "analysis":
             await self.shown(request.path)
-        return Preview(request, merged, outcome.configures)
+        return Preview(request, merged, outcome.configures, rehearsed)
 
     async def shown(self, path: str) -> str | None:
         """Return the page's revision, None if there is no page; a write may be based on it from now on."""
@@ -119,7 +132,7 @@ class Writer:
         Raises:
             WriteUndone: what was written was found wrong and taken back.
         """
-        done = await self._run(await self._merge_act(request))
+        done = await self._run(await self._merge_act(request), request.approval)
         outcome = done.result
         revision = outcome.merged.revision
         if outcome.brought and revision is not None:
@@ -143,9 +156,12 @@ class Writer:
 
     async def _merge_act(self, request: MergeRequest) -> Act[Outcome]:
         verified = await self._verified(request)
-        return self._merging.act(request, verified=verified, similarity=self._similarity)
+        earlier = [(one, await self._verified(one)) for one in request.earlier]
+        return self._merging.act(request, verified=verified, similarity=self._similarity, earlier=earlier)
 
-    async def _run(self, act: Act[T]) -> Done[T]:
+    async def _run(self, act: Act[T], approval: Approval | None) -> Done[T]:
+        if approval is not None:
+            act = replace(act, proposal=approval.proposal, decision=approval.decision, work=_as_agreed(act, approval))
         done = await self._acts.run(self._checked(act))
         if done.undone:
             raise WriteUndone(act.paths[0], done.undone)
@@ -219,11 +235,12 @@ class Writer:
         said = [unit.text for unit in units(cut(request.content)) if unit.kind not in ("heading", "front")]
         return bool(said) and all(says(page, text) for text in said)
 
-    async def preview_change(self, request: ChangeRequest) -> tuple[ChangeRequest, Changed, bool]:
+    async def preview_change(self, request: ChangeRequest) -> ChangePreview:
         """Return the request with real paths, what doing it would answer now, and whether it changes what configures the server."""
         request = await self._resolved(request)
-        turned = await self._acts.rehearse(await self._act(request))
-        return request, turned.changed, turned.configures
+        rehearsed = await self._acts.rehearse(await self._act(request))
+        turned = rehearsed.result
+        return ChangePreview(request, turned.changed, turned.configures, rehearsed)
 
     async def change(self, request: ChangeRequest) -> Changed:
         """Move, delete or bring back the page, whose path `preview_change` has found.
@@ -231,7 +248,7 @@ class Writer:
         Raises:
             WriteUndone: what was written was found wrong and taken back.
         """
-        return (await self._run(await self._act(request))).result.changed
+        return (await self._run(await self._act(request), request.approval)).result.changed
 
     async def _resolved(self, request: ChangeRequest) -> ChangeRequest:
         if isinstance(request, RevertRequest):
@@ -254,6 +271,22 @@ class Writer:
         if isinstance(request, DeleteRequest):
             return self._moving.delete(request, await self._linking.to(request.path))
         return await self._moving.revert(request)
+
+
+def _as_agreed(act: Act[T], approval: Approval) -> Callable[[Contents], Awaitable[Work[T]]]:
+    """Return the act's work, which does only what was agreed to.
+
+    Raises:
+        EffectChanged: with what is in the files now something else would happen.
+    """
+
+    async def work(contents: Contents) -> Work[T]:
+        found = await act.work(contents)
+        if effect_of(contents, found).digest != approval.effect:
+            raise EffectChanged(act.paths[0])
+        return found
+
+    return work
 
 
 def _lies_in(path: Sequence[str], asked: str) -> bool:

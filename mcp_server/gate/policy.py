@@ -52,28 +52,43 @@ class Allow:
 
 
 @dataclass(frozen=True, slots=True)
+class Propose:
+    """The call waits for a person; `why` is one plain sentence for both, `needed` and `held` are levels."""
+
+    why: str
+    needed: Trust
+    held: Trust
+
+
+@dataclass(frozen=True, slots=True)
 class Refuse:
     """The call may not run; `why` is one plain sentence for the caller."""
 
     why: str
 
 
-Decision = Allow | Refuse
+Decision = Allow | Propose | Refuse
+
+POLICY = 1
+"""The version of these rules; what was proposed under other rules is not carried out."""
 
 
-def decide(grant: Grant, tool: str, needed: Trust, *, taint: int = 0) -> Decision:
-    """Return whether `grant` suffices for `tool`, which needs level `needed` plus `taint`.
+def decide(grant: Grant, tool: str, needed: Trust, *, taint: str = "") -> Decision:
+    """Return what becomes of a call of `tool`, which needs level `needed`, and one more if there is a `taint` (its reason).
 
-    There are no proposals yet, so whatever lies above the level is refused.
+    What lies above the level waits for a person, from level 2 on; a caller below level 2 is refused, and so is one that may
+    not even read.
     """
-    level = min(needed + taint, Trust.HIGH_STAKES)
+    level = Trust(min(needed + (1 if taint else 0), Trust.HIGH_STAKES))
     if grant.level >= level:
         return Allow()
-    if grant.frozen and level > Trust.NONE:
+    if grant.frozen:
         return Refuse(
-            f"{tool} is refused: {grant.principal} is frozen until a person lifts it (knowledge-forge trust grant)"
+            f"{tool} is refused: {grant.principal} is frozen until a person lifts it (knowledge-forge trust thaw)"
         )
-    return Refuse(
-        f"{tool} is refused: it needs trust level {int(level)} ({Trust(level).meaning}) and {grant.principal} holds "
-        f"level {int(grant.level)}; a person can raise it with `knowledge-forge trust grant`"
-    )
+    held = grant.level
+    told = f"it needs trust level {int(level)} ({level.meaning}) and {grant.principal} holds level {int(held)}"
+    if level < Trust.PROPOSE or held < Trust.PROPOSE:
+        return Refuse(f"{tool} is refused: {told}; a person can raise it with `knowledge-forge trust grant`")
+    why = f"{tool} waits for a person: {told}"
+    return Propose(f"{why}; {taint}" if taint else why, level, held)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from mcp_types import ToolAnnotations
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
+from mcp_server.gate.canonical import canonical
 from mcp_server.gate.policy import Trust
 from mcp_server.services import Call, Services
 from mcp_server.tools.schema import lean_input, lean_output
@@ -37,6 +37,30 @@ P = TypeVar("P")
 R = TypeVar("R")
 
 
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a plan would do, as a person is shown it before they agree.
+
+    `answer` is what the call would answer, `sentence` says it in one line. `effect` is a hash that stays the same as long as
+    the same would happen. `files` are the files that change (`path`, `moved_from`, `before`, `after`, `diff`), `revisions`
+    those of all files that the plan rests on. A newer proposal of the same caller for one of `documents` takes the place of
+    this one. `destination` is where something goes that leaves the machine, like `zulip:design`.
+    """
+
+    answer: Any
+    sentence: str
+    effect: str
+    documents: tuple[str, ...]
+    files: Sequence[Mapping[str, Any]] = ()
+    revisions: Mapping[str, str | None] = field(default_factory=dict)
+    destination: str = ""
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Return whether there is nothing to agree to."""
+        return not self.effect
+
+
 @dataclass(frozen=True)
 class ToolSpec(Generic[A, P, R]):
     """A tool as declared.
@@ -47,6 +71,10 @@ class ToolSpec(Generic[A, P, R]):
 
     `rehearsed` returns the answer of a plan that needs no act (a rehearsal, or nothing that could be done): whoever may read
     gets it. `plan_needs` returns the level of a plan that needs more than its tool usually does.
+
+    `shows` returns what a person is shown of a plan before they agree to it; `told` returns an answer with a proposal in it.
+    `joins` plans several calls of one caller, oldest first, as one. `unsettled` plans what an answer left for a person to
+    decide. `taints` returns where the text in an answer comes from that nobody vouches for.
     """
 
     name: str
@@ -61,6 +89,11 @@ class ToolSpec(Generic[A, P, R]):
     apply: Callable[[Services, Call, P], Awaitable[R]] | None = None
     rehearsed: Callable[[P], R | None] | None = None
     plan_needs: Callable[[P], Trust] | None = None
+    shows: Callable[[P], Shown] | None = None
+    told: Callable[[R, Mapping[str, Any], bool], R] | None = None
+    joins: Callable[[Services, Call, Sequence[A]], Awaitable[P | None]] | None = None
+    unsettled: Callable[[Services, Call, A, R], Awaitable[tuple[P, tuple[str, ...]] | None]] | None = None
+    taints: Callable[[R], Sequence[str]] | None = None
     read_only: bool = False
     destructive: bool = False
     idempotent: bool = False
@@ -76,9 +109,11 @@ class ToolSpec(Generic[A, P, R]):
             raise BadDeclaration(f"tool {self.name} declares no trust level; every tool needs one")
         if not self.title or not self.description:
             raise BadDeclaration(f"tool {self.name} needs a title and a description")
-        acts = self.plan is not None and self.apply is not None
+        acts = None not in (self.plan, self.apply, self.shows, self.told)
         if self.level >= Trust.PROPOSE and (not acts or self.answer is not None):
-            raise BadDeclaration(f"tool {self.name} has level {int(self.level)} and needs plan and apply, not answer")
+            raise BadDeclaration(
+                f"tool {self.name} has level {int(self.level)} and needs plan, apply, shows and told, not answer"
+            )
         if self.level < Trust.PROPOSE and (self.answer is None or self.plan is not None or self.apply is not None):
             raise BadDeclaration(f"tool {self.name} has level {int(self.level)} and needs answer, not plan and apply")
         if self.level >= Trust.PROPOSE and self.read_only:
@@ -133,9 +168,14 @@ class ToolSpec(Generic[A, P, R]):
 
     @staticmethod
     def hash_of(asked: Arguments) -> str:
-        """Return the SHA-256, hexadecimal, of the arguments in canonical form: sorted, compact, defaults filled in."""
-        canonical = json.dumps(asked.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
+        """Return the SHA-256, hexadecimal, of the arguments in canonical form, defaults filled in."""
+        return hashlib.sha256(canonical(asked.model_dump(mode="json"))).hexdigest()
+
+    @cached_property
+    def definition_hash(self) -> str:
+        """Return a hash over all that a caller is told of the tool, and its level."""
+        told = [self.name, self.description, self.input_schema, self.output_schema, int(self.needs)]
+        return hashlib.sha256(canonical(told)).hexdigest()
 
     def as_json(self, result: R) -> dict[str, Any]:
         """Return `result` as plain JSON, nulls kept."""

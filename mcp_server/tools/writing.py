@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import Annotated, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 from pydantic import Field, field_validator
 
@@ -12,7 +13,13 @@ from knowledge.ledger.ports import Actor
 from knowledge.writing.answers import Changed, Disagreements, History, Merged
 from mcp_server.gate.policy import Trust
 from mcp_server.services import Call, Services
-from mcp_server.tools.spec import Arguments, ToolSpec
+from mcp_server.tools.spec import Arguments, Shown, ToolSpec
+
+if TYPE_CHECKING:
+    from knowledge.writing.effect import FileEffect
+    from knowledge.writing.model import Rehearsed
+    from knowledge.writing.requests import MergeRequest
+    from knowledge.writing.writer import Preview
 
 LONGEST_CONTENT = 4_000_000
 LONGEST_INTENT = 500
@@ -29,6 +36,7 @@ class WritePlan(Generic[R]):
     request: Any
     act: bool
     configures: bool = False
+    rehearsed: Rehearsed[Any] | None = None
 
 
 def shown(plan: WritePlan[R]) -> R | None:
@@ -39,6 +47,42 @@ def shown(plan: WritePlan[R]) -> R | None:
 def needed(plan: WritePlan[Any]) -> Trust:
     """Return the level of the plan: what configures the server needs the highest."""
     return Trust.HIGH_STAKES if plan.configures else Trust.NONE
+
+
+def shows(plan: WritePlan[Any]) -> Shown:
+    """Return what a person is shown of the plan, which must have been planned whole."""
+    from knowledge.writing.effect import effect_of
+
+    if plan.preview is None or plan.rehearsed is None:
+        raise ValueError("a plan that nobody was to see cannot be shown")
+    work, request = plan.rehearsed.work, plan.request
+    effect = effect_of(plan.rehearsed.contents, work)
+    nothing = not work.contents and not work.contradictions and not work.record
+    return Shown(
+        answer=plan.preview,
+        sentence=_sentence(request, effect.files),
+        effect="" if nothing else effect.digest,
+        documents=tuple(dict.fromkeys(path for path in (request.path, getattr(request, "to", None)) if path)),
+        files=[asdict(file) for file in effect.files],
+        revisions={path: effect.revisions.get(path) for path in effect.revisions},
+    )
+
+
+def _sentence(request: Any, files: Sequence[FileEffect]) -> str:
+    """Return what the request does, in one line."""
+    verbs = {"kb_merge": "merge into", "kb_move": "move", "kb_delete": "delete", "kb_revert": "bring back"}
+    verb = verbs.get(request.actor.tool, request.actor.tool)
+    to = f" to {request.to}" if getattr(request, "to", None) else ""
+    others = f", and change {len(files) - 1} more files" if len(files) > 2 else ""
+    intent = f": {request.intent}" if getattr(request, "intent", "") else ""
+    return f"{verb} {request.path}{to}{others}{intent}"
+
+
+def told(answer: R, proposal: Mapping[str, Any], waits: bool) -> R:  # noqa: FBT001 - one of the gate's functions
+    """Return the answer with the proposal in it; with `waits` nothing of it is done yet."""
+    if not waits:
+        return replace(answer, proposal=proposal)  # type: ignore[type-var]  # each answer of this module is a dataclass
+    return replace(answer, status="proposed", proposal=proposal, verified=None)  # type: ignore[type-var]  # as above
 
 
 class MergeArguments(Arguments):
@@ -82,11 +126,10 @@ class MergeArguments(Arguments):
         return value
 
 
-async def plan_merge(services: Services, call: Call, asked: MergeArguments) -> WritePlan[Merged]:
-    """Work out what merging would do. Changes nothing."""
+def _request(call: Call, asked: MergeArguments) -> MergeRequest:
     from knowledge.writing.requests import MergeRequest
 
-    request = MergeRequest(
+    return MergeRequest(
         actor=actor(call, "kb_merge", asked),
         path=asked.path,
         content=asked.content,
@@ -97,7 +140,13 @@ async def plan_merge(services: Services, call: Call, asked: MergeArguments) -> W
         observed_at=moment(asked.observed_at) if asked.observed_at else None,
         corroboration=tuple(asked.corroboration),
         intent=asked.intent,
+        against=call.against,
     )
+
+
+async def plan_merge(services: Services, call: Call, asked: MergeArguments) -> WritePlan[Merged]:
+    """Work out what merging would do. Changes nothing."""
+    request = _request(call, asked)
     if call.trusted and not asked.dry_run:
         aimed = await services.writer.aimed(request)
         if aimed is not None:  # what it does is worked out once, with what is in the file then
@@ -105,12 +154,49 @@ async def plan_merge(services: Services, call: Call, asked: MergeArguments) -> W
     preview = await services.writer.preview_merge(request)
     if asked.dry_run:
         return await _rehearsal(services, preview.request, preview.merged)
-    return _plan(preview.request, preview.merged, configures=preview.configures)
+    return _merge_plan(preview)
 
 
-async def merge(services: Services, _call: Call, plan: WritePlan[Merged]) -> Merged:
+def _merge_plan(preview: Preview) -> WritePlan[Merged]:
+    act = preview.merged.status != "analysis"
+    return WritePlan(preview.merged, preview.request, act, preview.configures, preview.rehearsed)
+
+
+async def merge(services: Services, call: Call, plan: WritePlan[Merged]) -> Merged:
     """Merge, with what is in the file by then."""
-    return await services.writer.merge(plan.request)
+    return await services.writer.merge(replace(plan.request, approval=call.approval))
+
+
+async def join_merges(services: Services, call: Call, asked: Sequence[MergeArguments]) -> WritePlan[Merged] | None:
+    """Work out what several merges into one page would do together; None if they do not go together."""
+    *earlier, last = [_request(call, one) for one in asked]
+    if any(one.base_revision is None for one in (*earlier, last)):
+        return None
+    preview = await services.writer.preview_merge(replace(last, earlier=tuple(earlier)))
+    together = preview.merged.status == "done"
+    return _merge_plan(preview) if together else None
+
+
+async def unsettled_claims(
+    services: Services, call: Call, asked: MergeArguments, answer: Merged
+) -> tuple[WritePlan[Merged], tuple[str, ...]] | None:
+    """Work out what would become of the claims that were flagged if a person decided for them; None if there are none.
+
+    Also returns the texts of the page that the person would decide against.
+    """
+    against = tuple(dict.fromkeys(one.ours for one in answer.conflicts if one.line == 0 and one.ours))
+    if not against or not any(block.verdict == "flag" for block in answer.blocks):
+        return None
+    request = replace(_request(replace(call, against=against), asked), path=answer.path)
+    if request.base_revision is None:
+        return None
+    plan = _merge_plan(await services.writer.preview_merge(request))
+    return (plan, against) if plan.act and plan.rehearsed and plan.rehearsed.work.contents else None
+
+
+async def change(services: Services, call: Call, plan: WritePlan[Changed]) -> Changed:
+    """Move, delete or bring back a page."""
+    return await services.writer.change(replace(plan.request, approval=call.approval))
 
 
 KB_MERGE = ToolSpec[MergeArguments, WritePlan[Merged], Merged](
@@ -129,6 +215,10 @@ KB_MERGE = ToolSpec[MergeArguments, WritePlan[Merged], Merged](
     apply=merge,
     rehearsed=shown,
     plan_needs=needed,
+    shows=shows,
+    told=told,
+    joins=join_merges,
+    unsettled=unsettled_claims,
     idempotent=True,
 )
 
@@ -158,9 +248,11 @@ KB_MOVE = ToolSpec[MoveArguments, WritePlan[Changed], Changed](
     arguments=MoveArguments,
     result=Changed,
     plan=plan_move,
-    apply=lambda services, _call, plan: services.writer.change(plan.request),
+    apply=change,
     rehearsed=shown,
     plan_needs=needed,
+    shows=shows,
+    told=told,
 )
 
 
@@ -189,9 +281,11 @@ KB_DELETE = ToolSpec[DeleteArguments, WritePlan[Changed], Changed](
     arguments=DeleteArguments,
     result=Changed,
     plan=plan_delete,
-    apply=lambda services, _call, plan: services.writer.change(plan.request),
+    apply=change,
     rehearsed=shown,
     plan_needs=needed,
+    shows=shows,
+    told=told,
     destructive=True,
 )
 
@@ -221,28 +315,27 @@ KB_REVERT = ToolSpec[RevertArguments, WritePlan[Changed], Changed](
     arguments=RevertArguments,
     result=Changed,
     plan=plan_revert,
-    apply=lambda services, _call, plan: services.writer.change(plan.request),
+    apply=change,
     rehearsed=shown,
     plan_needs=needed,
+    shows=shows,
+    told=told,
     idempotent=True,
 )
 
 
 async def _planned(services: Services, request: Any, *, dry_run: bool) -> WritePlan[Changed]:
-    request, changed, configures = await services.writer.preview_change(request)
+    preview = await services.writer.preview_change(request)
     if dry_run:
-        return await _rehearsal(services, request, changed)
-    return _plan(request, changed, configures=configures)
+        return await _rehearsal(services, preview.request, preview.changed)
+    act = preview.changed.status != "analysis"
+    return WritePlan(preview.changed, preview.request, act, preview.configures, preview.rehearsed)
 
 
 async def _rehearsal(services: Services, request: Any, preview: Any) -> WritePlan[Any]:
     """Return the plan that only shows what would happen; the revision is the one that the page has."""
     revision = await services.writer.shown(request.path)
     return WritePlan(replace(preview, status="analysis", revision=revision, verified=None), request, act=False)
-
-
-def _plan(request: Any, preview: Any, *, configures: bool) -> WritePlan[Any]:
-    return WritePlan(preview, request, act=preview.status != "analysis", configures=configures)
 
 
 class HistoryArguments(Arguments):

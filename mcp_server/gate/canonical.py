@@ -1,0 +1,20 @@
+"""One text for one meaning, so that whoever hashes it again gets the same.
+
+Source: RFC 8785, JSON Canonicalization Scheme.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def canonical(value: Any) -> bytes:
+    """Return the canonical JSON of plain data."""
+    import rfc8785
+
+    return rfc8785.dumps(value)
+
+
+def canonical_text(value: Any) -> str:
+    """Return the same as text."""
+    return canonical(value).decode("utf-8")
