@@ -8,19 +8,27 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
-from knowledge.front_matter import read_front_matter
+from knowledge.front_matter import FrontMatter, read_front_matter
 from knowledge.inline import plain
 from knowledge.markdown import scan
-from knowledge.merge.model import Cut, Piece, Unit, UnitKind
+from knowledge.merge.model import Cut, Piece, PieceKind, Unit, UnitKind
 
 BOM = "\ufeff"
 
 REMEMBERED = 24
 REMEMBERED_CHARACTERS = 500_000
 """Longer texts are not remembered cut."""
+REMEMBERED_SECTIONS = 1_024
+"""Versions of a page differ in a few of their sections: the others are cut once."""
+LONGEST_SECTION = 10_000
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+_FRONT = re.compile(
+    r"\ufeff?---[ \t]*+(?>\r\n|\r|\n)(?:[^\r\n]*+(?>\r\n|\r|\n))*?(?:---|\.\.\.)[ \t]*+(?>\r\n|\r|\n|\Z)"
+)
+_ATX_START = re.compile(r"(?<=\n)#{1,6}(?=[ \t\r\n]|\Z)")
 _INNER_END = re.compile(r"[\r\n](?=[^\r\n])")
 _KEY = re.compile(
     r"(?:[^\s#&*!|>'\"%@`\[\]{},?:-]|[?:-](?=\S))[^\r\n]*?:(?=[ \t\r\n]|$)|\"[^\"\r\n]*\"[ \t]*:|'[^'\r\n]*'[ \t]*:"
@@ -50,64 +58,24 @@ def cut(text: str) -> Cut:
     return _cut_once(text) if len(text) <= REMEMBERED_CHARACTERS else _cut(text)
 
 
-def recut(known: Cut, text: str) -> Cut:
-    """Return `cut(text)`, looking only at what lies between the headings around what differs from `known`.
-
-    A heading with `#` ends whatever was open before it, so nothing before it matters to what follows.
-    """
-    # An Obsidian comment ends where its end comes, however far that is.
-    if "%%" in text or not known.pieces:
-        return cut(text)
-    before, start = _same_head(known.pieces, text)
-    after, end = _same_tail(known.pieces, text, before, start)
-    head, tail = known.pieces[:before], known.pieces[after:]
-    # A front matter may be closed only now, however far down.
-    if text.removeprefix(BOM).startswith(("---", "+++")) and (not head or head[0].kind != "front"):
-        return cut(text)
-    lines = split_lines(text[start:end] + (tail[0].text if tail else ""))
-    seen = [bare(line) for line in lines]
-    if seen and not before:
-        seen[0] = seen[0].removeprefix(BOM)
-    offset = head[-1].line - 1 + len(split_lines(head[-1].text)) if head else 0
-    body = [
-        piece._replace(line=piece.line + offset) if offset else piece
-        for piece in _body(lines, seen, 0, _open_headings(head))
-    ]
-    if tail:
-        last = body.pop()
-        if (last.kind, last.text) != ("heading", tail[0].text):
-            return cut(text)
-        tail = _shifted(
-            tail, last.line - tail[0].line, _open_headings([*head, *body]), _open_headings(known.pieces[:after])
-        )
-    return Cut(text, (*head, *body, *tail))
+def front_matter(text: str) -> FrontMatter:
+    """Return what the front matter of a page says; the last few are remembered."""
+    found = _FRONT.match(text)
+    return _front_once(found[0]) if found else read_front_matter(_seen(text) if _may_have_front(text) else ())
 
 
-def _same_head(pieces: Sequence[Piece], text: str) -> tuple[int, int]:
-    """Return how many pieces `text` begins with, up to a heading or the end of the front matter, and how many characters."""
-    at, found = 0, (0, 0)
-    for number, piece in enumerate(pieces):
-        if not text.startswith(piece.text, at) or piece.text[-1] not in "\r\n":
-            break
-        if _is_marked(piece):
-            found = number, at
-        at += len(piece.text)
-        if piece.kind == "front" and not (piece.text[-1] == "\r" and text.startswith("\n", at)):
-            found = number + 1, at
-    return found
+@lru_cache(maxsize=REMEMBERED)
+def _front_once(head: str) -> FrontMatter:
+    return read_front_matter(_seen(head))
 
 
-def _same_tail(pieces: Sequence[Piece], text: str, before: int, start: int) -> tuple[int, int]:
-    """Return the number of the first piece, a heading, from which on `text` ends with the same pieces, and where it begins."""
-    at, found = len(text), (len(pieces), len(text))
-    for number in range(len(pieces) - 1, before - 1, -1):
-        piece = pieces[number]
-        if not text.endswith(piece.text, start, at):
-            break
-        at -= len(piece.text)
-        if _is_marked(piece) and (not at or text[at - 1] in "\r\n"):
-            found = number, at
-    return found
+def _may_have_front(text: str) -> bool:
+    return text.removeprefix(BOM).startswith(("---", "+++"))
+
+
+def _seen(text: str) -> list[str]:
+    """Return the lines of a page as they are read: without their ends, and without a byte order mark."""
+    return [bare(line) for line in split_lines(text.removeprefix(BOM))]
 
 
 def _is_marked(piece: Piece) -> bool:
@@ -123,51 +91,13 @@ def level_of(heading: Piece) -> int:
     return 1 if split_lines(heading.text)[-1].lstrip(" \t").startswith("=") else 2
 
 
-def _open_headings(pieces: Sequence[Piece]) -> list[tuple[int, tuple[str, ...]]]:
-    """Return the headings under which what follows these pieces lies, each with its level, outermost first."""
-    above: list[tuple[int, tuple[str, ...]]] = []
-    for piece in pieces:
-        if piece.kind == "heading":
-            level = level_of(piece)
-            while above and above[-1][0] >= level:
-                above.pop()
-            above.append((level, piece.section))
-    return above
-
-
-def _shifted(
-    tail: Sequence[Piece],
-    lines: int,
-    above: list[tuple[int, tuple[str, ...]]],
-    before: list[tuple[int, tuple[str, ...]]],
-) -> tuple[Piece, ...]:
-    """Return the pieces so many lines further down, under the headings `above` instead of those `before`."""
-    if above == before:
-        return tuple(Piece(p.kind, p.text, p.line + lines, p.section) for p in tail) if lines else tuple(tail)
-    found: list[Piece] = []
-    section: tuple[str, ...] = ()
-    for piece in tail:
-        if piece.kind == "heading":
-            level = level_of(piece)
-            while above and above[-1][0] >= level:
-                above.pop()
-            section = (*(above[-1][1] if above else ()), piece.section[-1])
-            above.append((level, section))
-        found.append(Piece(piece.kind, piece.text, piece.line + lines, section))
-    return tuple(found)
-
-
 @lru_cache(maxsize=REMEMBERED)
 def _cut_once(text: str) -> Cut:
     return _cut(text)
 
 
 def _cut(text: str) -> Cut:
-    lines = split_lines(text)
-    seen = [bare(line) for line in lines]
-    if seen:
-        seen[0] = seen[0].removeprefix(BOM)
-    return Cut(text, tuple(_pieces(lines, seen)))
+    return Cut(text, tuple(_pieces(text)))
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -183,8 +113,7 @@ def units(document: Cut) -> tuple[Unit, ...]:
 
 def blocks_of(text: str) -> tuple[Piece, ...]:
     """Return the pieces of a part of a document: what looks like front matter is none there."""
-    lines = split_lines(text)
-    return tuple(_body(lines, [bare(line) for line in lines], 0))
+    return tuple(_body(text, 0, 0))
 
 
 def item_starts(lines: Sequence[str]) -> tuple[int, ...]:
@@ -200,31 +129,99 @@ def _starts_of(text: str) -> tuple[int, ...]:
     return item_starts([bare(line) for line in split_lines(text)])
 
 
-def _pieces(lines: Sequence[str], seen: Sequence[str]) -> Iterator[Piece]:
-    body = read_front_matter(seen).body
-    if body:
-        yield Piece("front", "".join(lines[:body]), 1, ())
-    yield from _body(lines, seen, body)
+def _pieces(text: str) -> Iterator[Piece]:
+    end, lines = _front(text)
+    if end:
+        yield Piece("front", text[:end], 1, ())
+    yield from _body(text, end, lines, is_page=True)
 
 
-def _body(
-    lines: Sequence[str], seen: Sequence[str], first: int, above: list[tuple[int, tuple[str, ...]]] | None = None
-) -> Iterator[Piece]:
-    at = first
-    above = above or []
-    section = above[-1][1] if above else ()
-    for block in scan(seen, first).blocks:
+def _front(text: str) -> tuple[int, int]:
+    """Return how many characters the front matter has, and how many lines; none of both where there is none."""
+    if not _may_have_front(text):
+        return 0, 0
+    body = front_matter(text).body
+    return sum(map(len, split_lines(text)[:body])) if body else 0, body
+
+
+class _Part(NamedTuple):
+    """A piece that begins so many lines below the first one of its section; `level` and `title` are a heading's."""
+
+    kind: PieceKind
+    text: str
+    below: int
+    level: int
+    title: str
+
+
+class _Section(NamedTuple):
+    """What is in a stretch of so many lines; `ended` says whether a heading with `#` right below it is one."""
+
+    parts: tuple[_Part, ...]
+    lines: int
+    ended: bool
+
+
+def _body(text: str, start: int, line: int, *, is_page: bool = False) -> Iterator[Piece]:
+    """Yield the pieces of `text` from `start` on, above which so many lines are."""
+    above: list[tuple[int, tuple[str, ...]]] = []
+    path: tuple[str, ...] = ()
+    for section in _sections(text, start, is_page=is_page):
+        for kind, own, below, level, title in section.parts:
+            if kind == "heading":
+                while above and above[-1][0] >= level:
+                    above.pop()
+                path = (*(above[-1][1] if above else ()), title)
+                above.append((level, path))
+            yield Piece(kind, own, line + below + 1, path)
+        line += section.lines
+
+
+def _sections(text: str, start: int, *, is_page: bool) -> Iterator[_Section]:
+    """Yield what is in each stretch of `text` from one heading with `#` to the next, from `start` on.
+
+    What looks like a heading may be code: that is seen when what is above it has been cut.
+    """
+    enough = 0
+    # An Obsidian comment ends where its end comes, whatever is in between.
+    for mark in () if "%%" in text else _ATX_START.finditer(text, start + 1):
+        # Of what did not end at the last one twice as much is cut next, so that long code is read in linear time.
+        if mark.start() - start < enough:
+            continue
+        found = _section(text[start : mark.start()], is_first=is_page and not start)
+        if found.ended:
+            yield found
+            start, enough = mark.start(), 0
+        else:
+            enough = 2 * (mark.start() - start)
+    yield _section(text[start:], is_first=is_page and not start)
+
+
+def _section(text: str, *, is_first: bool) -> _Section:
+    return (_section_once if len(text) <= LONGEST_SECTION else _section_cut)(text, is_first)
+
+
+def _section_cut(text: str, is_first: bool) -> _Section:  # noqa: FBT001  (lru_cache takes it either way for another call)
+    lines = split_lines(text)
+    seen = [bare(line) for line in lines]
+    if is_first and seen:
+        seen[0] = seen[0].removeprefix(BOM)
+    blocks = scan([*seen, "#"]).blocks
+    ended = blocks[-1].kind == "heading" and blocks[-1].start == len(seen)
+    parts: list[_Part] = []
+    at = 0
+    for block in blocks[:-1] if ended else scan(seen).blocks:
         if block.start > at:
-            yield Piece("blank", "".join(lines[at : block.start]), at + 1, section)
-        if block.kind == "heading":
-            while above and above[-1][0] >= block.level:
-                above.pop()
-            section = (*(above[-1][1] if above else ()), plain(block.text))
-            above.append((block.level, section))
-        yield Piece(block.kind, "".join(lines[block.start : block.end]), block.start + 1, section)
+            parts.append(_Part("blank", "".join(lines[at : block.start]), at, 0, ""))
+        title = plain(block.text) if block.kind == "heading" else ""
+        parts.append(_Part(block.kind, "".join(lines[block.start : block.end]), block.start, block.level, title))
         at = block.end
     if at < len(lines):
-        yield Piece("blank", "".join(lines[at:]), at + 1, section)
+        parts.append(_Part("blank", "".join(lines[at:]), at, 0, ""))
+    return _Section(tuple(parts), len(lines), ended)
+
+
+_section_once = lru_cache(maxsize=REMEMBERED_SECTIONS)(_section_cut)
 
 
 _SAME: dict[str, UnitKind] = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from knowledge.merge.confidence import USER, Rules, confidence
-from knowledge.merge.cut import cut, recut, units
+from knowledge.merge.cut import cut, units
 from knowledge.merge.evidence import weigh
 from knowledge.merge.fit import fitted
 from knowledge.merge.form import Taken
@@ -97,7 +97,7 @@ def made(text: str, evidence: Evidence, setting: Setting) -> MergePlan:
 
 def _edited(base: Cut, current: Cut, incoming: Taken, evidence: Evidence, setting: Setting) -> MergePlan:
     text, ground = fitted(incoming.text, base.text, current.text)
-    joined = join(base if ground == base.text else cut(ground), current, recut(base, text))
+    joined = join(base if ground == base.text else cut(ground), current, cut(text))
     weight = _weight(evidence, setting)
     here = units(current)
     after = units(joined.cut)

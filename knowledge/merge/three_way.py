@@ -15,7 +15,7 @@ from typing import NamedTuple
 from knowledge.merge.account import is_accounted, settled
 from knowledge.merge.align import BODY, Node, likeness
 from knowledge.merge.changes import Change, changes_between
-from knowledge.merge.cut import BOM, bare, blocks_of, cut, item_starts, level_of, recut, split_lines
+from knowledge.merge.cut import BOM, bare, blocks_of, cut, item_starts, level_of, split_lines
 from knowledge.merge.front import joined_front
 from knowledge.merge.lines import clean, merge_lines
 from knowledge.merge.lists import joined_list
@@ -62,7 +62,7 @@ def join(base: Cut, current: Cut, incoming: Cut) -> Joined:
         return Joined(incoming.text, changes_between(current, incoming), (), incoming)
     eol = line_end(current.text, base.text, incoming.text)
     b, o, t = _taken_apart(base, eol), _taken_apart(current, eol), _taken_apart(incoming, eol)
-    found = _by_blocks(b, o, t, eol, current) or _by_lines(base, current, incoming)
+    found = _by_blocks(b, o, t, eol) or _by_lines(base, current, incoming)
     if found is None:
         whole = Conflict("", base.text, current.text, incoming.text, 1)
         return Joined(current.text, (), (whole,), current)
@@ -122,7 +122,7 @@ def line_end(*texts: str) -> str:
     return "\n"
 
 
-def _by_blocks(b: _Parts, o: _Parts, t: _Parts, eol: str, current: Cut) -> tuple[Cut, list[Clash]] | None:
+def _by_blocks(b: _Parts, o: _Parts, t: _Parts, eol: str) -> tuple[Cut, list[Clash]] | None:
     """Return the document joined by its blocks and what clashes, None if what came out is not what was planned."""
     nodes = followed(_with_front(b.nodes, o.nodes, t.nodes), o.nodes, t.nodes, _alike)
     sequences = in_sequence(nodes, joined_block, gap=eol, rescue=_rescued)
@@ -140,7 +140,7 @@ def _by_blocks(b: _Parts, o: _Parts, t: _Parts, eol: str, current: Cut) -> tuple
     if (b.closed, b.end) == (o.closed, o.end) and last == len(nodes.theirs) - 1:
         frame = frame._replace(closed=t.closed, end=t.end)
     for _ in range(3):
-        document = recut(current, _assembled(frame, parts))
+        document = cut(_assembled(frame, parts))
         wrong = _not_as_planned(document, parts)
         if not wrong:
             return document, list(joint.clashes)

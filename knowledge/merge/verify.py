@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from knowledge.front_matter import read_front_matter
-from knowledge.markdown import Block, scan
+from knowledge.merge.cut import cut, front_matter
 from knowledge.merge.links import Names, broken, links_in, resolve
+from knowledge.merge.model import Piece
 
 _SHOWN = 60
 _HTML_ENDS = (
@@ -124,29 +124,32 @@ def _read(text: str) -> _Read:
     if "\r" in plain:
         plain = plain.replace("\r\n", "\n").replace("\r", "\n")
     lines = plain.split("\n")
-    front = read_front_matter(lines)
-    found = scan(lines, front.body)
-    headings = Counter("\n".join(lines[b.start : b.end]) for b in found.blocks if b.kind == "heading")
-    code = [(b.start, b.end) for b in found.blocks if b.kind in ("fence", "html", "comment")]
-    unclosed = _unclosed(lines, found.blocks)
+    front = front_matter(plain)
+    pieces = [piece for piece in cut(plain).pieces if piece.kind not in ("front", "blank")]
+    headings = Counter(piece.text.removesuffix("\n") for piece in pieces if piece.kind == "heading")
+    code = [_span(piece) for piece in pieces if piece.kind in ("fence", "html", "comment")]
+    unclosed = _unclosed(lines, pieces[-1]) if pieces else 0
     return _Read(tuple(lines), front.body, bool(front.metadata), front.problem, headings, tuple(code), unclosed)
 
 
-def _unclosed(lines: Sequence[str], blocks: Sequence[Block]) -> int:
+def _span(piece: Piece) -> tuple[int, int]:
+    """Return the first line of a piece, from 0, and the one after it."""
+    return piece.line - 1, piece.line - 1 + piece.text.removesuffix("\n").count("\n") + 1
+
+
+def _unclosed(lines: Sequence[str], last: Piece) -> int:
     """Return the line, from 1, of a fence or of HTML that goes on to the end of the page because nothing closes it."""
-    last = blocks[-1] if blocks else None
-    if last is None or any(line.strip() for line in lines[last.end :]):
-        return 0
-    opener = lines[last.start].strip()
+    start, end = _span(last)
+    opener = lines[start].strip()
     if last.kind == "fence":
         mark = opener[: len(opener) - len(opener.lstrip(opener[0]))]
-        closer = lines[last.end - 1].strip() if last.end - last.start > 1 else ""
+        closer = lines[end - 1].strip() if end - start > 1 else ""
         closed = closer.startswith(mark) and not closer.strip(mark[0])
-        return 0 if closed else last.start + 1
+        return 0 if closed else last.line
     if last.kind == "html":
-        inside = "\n".join(lines[last.start : last.end]).casefold()
-        end = next((end for start, end in _HTML_ENDS if opener.casefold().startswith(start.casefold())), None)
-        return last.start + 1 if end and end.casefold() not in inside else 0
+        inside = last.text.casefold()
+        ending = next((end for start, end in _HTML_ENDS if opener.casefold().startswith(start.casefold())), None)
+        return last.line if ending and ending.casefold() not in inside else 0
     return 0
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,8 +11,8 @@ from typing import Literal, Protocol
 import anyio.to_thread
 
 from knowledge.errors import AmbiguousName, InvalidPath, KnowledgeError, NoSuchPath, NotUtf8
-from knowledge.front_matter import read_front_matter
 from knowledge.merge.confidence import Rules, rules_of
+from knowledge.merge.cut import front_matter
 from knowledge.paths import INDEX_NAME, MARKDOWN_SUFFIXES, ancestors, clean_path, is_markdown
 from knowledge.storage.ports import Stamp
 from knowledge.vault import Vault
@@ -26,7 +25,6 @@ MOST_REMEMBERED = 500
 log = logging.getLogger(__name__)
 
 _YES = frozenset({"true", "yes", "on", "1"})
-_LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 class Names(Protocol):
@@ -153,8 +151,7 @@ def text_of(path: str, raw: bytes) -> str:
 
 def front_matter_of(text: str) -> Mapping[str, object]:
     """Return what the front matter of a page says."""
-    head = text[:1].replace("\ufeff", "") + text[1:80_000]
-    return read_front_matter(_LINE_END.split(head)).metadata
+    return front_matter(text).metadata
 
 
 def may_configure(path: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,9 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from knowledge.document import parse
-from knowledge.merge.cut import cut, recut, units
+from knowledge.front_matter import read_front_matter
+from knowledge.markdown import Scan, scan
+from knowledge.merge.cut import cut, front_matter, split_lines, units
 from tests.markdown_pages import Maker, printed, scrambled
 
 _PARTS = (
@@ -68,13 +71,35 @@ def test_sections_are_those_that_reading_shows(text: str) -> None:
     assert [(p.line, p.section) for p in cut(shown).pieces if p.kind == "heading"] == seen
 
 
-@settings(max_examples=300, deadline=None)
-@given(_TEXTS, _TEXTS, _TEXTS, _TEXTS, st.sampled_from(["", "---\ntitle: x\n---\n", "\ufeff---\r\nk: v\r\n---\r\n"]))
-def test_cutting_again_gives_what_cutting_gives(first: str, was: str, now: str, last: str, head: str) -> None:
-    for start, end in ((first, last), (first + "\n# A\n", "\n## B\n" + last)):
-        after, other = head + start + now + end, start + now + end
-        assert recut(cut(head + start + was + end), after).pieces == cut(after).pieces
-        assert recut(cut(head + start + was), other).pieces == cut(other).pieces
+@settings(max_examples=500, deadline=None)
+@given(
+    _TEXTS,
+    _TEXTS,
+    _TEXTS,
+    st.sampled_from(["", "---\ntitle: x\n---\n", "\ufeff---\r\nk: v\r\n---\r\n", "---\n# a\n\n"]),
+)
+def test_sections_cut_one_by_one_are_the_page_read_in_one_go(first: str, now: str, last: str, head: str) -> None:
+    for text in (head + first + now + last, f"{head}{first}\n# A\n{now}\n## B\n{last}"):
+        seen = [line.rstrip("\r\n") for line in split_lines(text.removeprefix("\ufeff"))]
+        whole = [(block.kind, block.start + 1) for block in scan(seen, read_front_matter(seen).body).blocks]
+        assert [(p.kind, p.line) for p in cut(text).pieces if p.kind not in ("blank", "front")] == whole
+        assert front_matter(text) == read_front_matter(seen)
+
+
+def test_code_full_of_what_looks_like_headings_is_cut_in_linear_time() -> None:
+    """Each such line could end the code, and does not: the code is not cut once more for every one of them."""
+    text = "# A\n\n```sh\n" + "# no heading\n" * 20_000 + "```\n\n# B\n"
+    lines = 0
+
+    def counted(lines_read: Sequence[str], first: int = 0) -> Scan:
+        nonlocal lines
+        lines += len(lines_read)
+        return scan(lines_read, first)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("knowledge.merge.cut.scan", counted)
+        assert [piece.kind for piece in cut(text).pieces if piece.kind != "blank"] == ["heading", "fence", "heading"]
+    assert lines < 8 * text.count("\n")
 
 
 def test_units_are_items_rows_keys_and_blocks() -> None:
