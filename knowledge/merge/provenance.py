@@ -50,24 +50,43 @@ def trace(units: Sequence[Unit], known: Sequence[Origin], before: Sequence[Unit]
     `known` are the origins of the page when it was last written through us, `before` its units then. Each origin is
     given to at most one unit. A unit that says another value than before has no origin any more: its source never said so.
     """
-    digests = [unit_digest(unit.text) for unit in units]
-    if len(units) == len(known) and all(
-        origin.digest == digest and origin.section == unit.section
-        for origin, digest, unit in zip(known, digests, units, strict=True)
-    ):
+    here = [unit_digest(unit.text) for unit in units]
+    there = [origin.digest for origin in known]
+    placed = [(digest, unit.section) for digest, unit in zip(here, units, strict=True)]
+    were = [(origin.digest, origin.section) for origin in known]
+    if placed == were:
         return list(known)  # nobody wrote in between, as a rule
-    tracing = _Tracing(units, known)
-    tracing.pair(
-        [(digest, unit.section) for digest, unit in zip(digests, units, strict=True)],
-        [(origin.digest, origin.section) for origin in known],
-    )
-    tracing.pair(digests, [origin.digest for origin in known])
-    if before is not None:
+    first, last, end = _differing(placed, were)
+    tracing = _Tracing(units, known, first, last, end)
+    tracing.pair(placed, were)
+    tracing.pair(here, there)
+    if before is not None and not tracing.settled():
         _pair_near(tracing, _texts_before(known, before))
-    return [
-        None if (index := tracing.of_unit.get(number)) is None else _at(known[index], unit)
-        for number, unit in enumerate(units)
+    inner = [
+        None if (index := tracing.of_unit.get(number)) is None else _at(known[index], units[number])
+        for number in range(first, last)
     ]
+    return [*known[:first], *inner, *known[end:]]
+
+
+def _differing(
+    placed: Sequence[tuple[bytes, tuple[str, ...]]], were: Sequence[tuple[bytes, tuple[str, ...]]]
+) -> tuple[int, int, int]:
+    """Return the first unit that is not where it was, the one after the last such, and the origin after the last such.
+
+    Everything, if a text at one of the ends that stayed stands in between as well: then it may be either of them.
+    """
+    most = min(len(placed), len(were))
+    same = tail = 0
+    while same < most and placed[same] == were[same]:
+        same += 1
+    while tail < most - same and placed[-1 - tail] == were[-1 - tail]:
+        tail += 1
+    last, end = len(placed) - tail, len(were) - tail
+    between = {digest for digest, _ in (*placed[same:last], *were[same:end])}
+    if any(digest in between for digest, _ in (*placed[:same], *placed[last:])):
+        return 0, len(placed), len(were)
+    return same, last, end
 
 
 def presumed(unit: Unit, page: PageFacts, rules: Rules = DEFAULT_RULES) -> Origin:
@@ -106,22 +125,27 @@ def _at(origin: Origin, unit: Unit) -> Origin:
 
 
 class _Tracing:
-    """Units and origins that still look for each other."""
+    """Units and origins of which those from `first` to `last`, and to `end`, still look for each other."""
 
-    def __init__(self, units: Sequence[Unit], known: Sequence[Origin]) -> None:
+    def __init__(self, units: Sequence[Unit], known: Sequence[Origin], first: int, last: int, end: int) -> None:
         self.units, self.known = units, known
+        self.numbers, self.indexes = range(first, last), range(first, end)
         self.of_unit: dict[int, int] = {}
         self.taken: set[int] = set()
+
+    def settled(self) -> bool:
+        """Return whether none is left of the units, or of the origins."""
+        return len(self.of_unit) in (len(self.numbers), len(self.indexes))
 
     def pair(self, unit_keys: Sequence[object], origin_keys: Sequence[object]) -> None:
         """Pair those of the same key, in order where there are as many of one as of the other, or where it does not matter."""
         waiting: defaultdict[object, list[int]] = defaultdict(list)
-        for index, key in enumerate(origin_keys):
+        for index in self.indexes:
             if index not in self.taken:
-                waiting[key].append(index)
+                waiting[origin_keys[index]].append(index)
         asking: defaultdict[object, list[int]] = defaultdict(list)
-        for number, key in enumerate(unit_keys):
-            if number not in self.of_unit and key in waiting:
+        for number in self.numbers:
+            if number not in self.of_unit and (key := unit_keys[number]) in waiting:
                 asking[key].append(number)
         for key, numbers in asking.items():
             indexes = waiting[key]
@@ -152,8 +176,8 @@ def _texts_before(known: Sequence[Origin], before: Sequence[Unit]) -> dict[int, 
 
 def _pair_near(tracing: _Tracing, texts: dict[int, Unit]) -> None:
     """Pair what is left where one text is the nearest of the other, and clearly so, on both sides."""
-    old = {index: _Words(unit) for index, unit in texts.items() if index not in tracing.taken}
-    new = {number: _Words(unit) for number, unit in enumerate(tracing.units) if number not in tracing.of_unit}
+    old = {at: _Words(texts[at]) for at in tracing.indexes if at in texts and at not in tracing.taken}
+    new = {at: _Words(tracing.units[at]) for at in tracing.numbers if at not in tracing.of_unit}
     scores: dict[tuple[int, int], float] = {}
     for number, index in _candidates(tracing, old, new):
         score = _alike(old[index], new[number])
@@ -230,8 +254,8 @@ def _candidates(tracing: _Tracing, old: dict[int, _Words], new: dict[int, _Words
 def _between(tracing: _Tracing, old: dict[int, _Words]) -> dict[int, list[int]]:
     """Return, for units without origin, the origins without unit that followed the same neighbour."""
     found: dict[int, list[int]] = {}
-    after = -1
-    for number in range(len(tracing.units)):
+    after = tracing.indexes.start - 1
+    for number in tracing.numbers:
         if (index := tracing.of_unit.get(number)) is not None:
             after = index
             continue

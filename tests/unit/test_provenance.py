@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from knowledge.merge import provenance
 from knowledge.merge.cut import cut, units
 from knowledge.merge.model import Origin, Unit, unit_digest
 from knowledge.merge.provenance import PageFacts, origins_after, presumed, trace
@@ -119,6 +122,17 @@ def test_no_origin_is_given_twice_and_none_invented(before: str, after: str) -> 
     assert not Counter(origin.revision for origin in found) - Counter(origin.revision for origin in known)
     for unit, origin in zip(of(after), trace(of(after), known, of(before)), strict=True):
         assert origin is None or (origin.digest, origin.section) == (unit_digest(unit.text), unit.section)
+
+
+@given(PAGES, PAGES, PAGES, PAGES)
+def test_what_stayed_at_both_ends_is_looked_at_for_nothing(first: str, was: str, now: str, last: str) -> None:
+    """Leaving it out of the search changes no answer."""
+    text, after = (f"{first}\n\n{middle}\n\n{last}" for middle in (was, now))
+    known = [replace(one, revision=f"{number % 2}") for number, one in enumerate(origins(text))]
+    found = [trace(of(after), known, before) for before in (of(text), None)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(provenance, "_differing", lambda placed, were: (0, len(placed), len(were)))
+        assert found == [trace(of(after), known, before) for before in (of(text), None)]
 
 
 @given(PAGES)
