@@ -91,21 +91,31 @@ class Displaced:
         self._descriptor = descriptor
         self._touched = _touched(found.status) if found.status else (-1, -1)
 
-    def written(self, *, thoroughly: bool = False) -> bytes | None:
-        """Return what it holds now if somebody has written to it since; the next call says None unless they did so again.
+    @property
+    def touched(self) -> bool:
+        """Whether its size or time is another than when it was last read."""
+        return _touched(os.fstat(self._descriptor)) != self._touched
 
-        `thoroughly` compares bytes even where size and time are as before: clocks of file systems tick slowly.
+    @property
+    def emptied(self) -> bool:
+        """Whether somebody has emptied it: they are about to write."""
+        return os.fstat(self._descriptor).st_size == 0 and self.revision != revision_of(b"")
+
+    def written(self, *, thoroughly: bool = False) -> bytes | None:
+        """Return what it holds now if somebody has written to it since, nothing while it is empty.
+
+        The next call says None unless they did so again. Once `thoroughly`, it compares bytes even where size and time are
+        as before: clocks of file systems tick slowly. Then what it holds is returned again until it is `taken`.
         """
-        touched = _touched(os.fstat(self._descriptor))
-        if touched == self._touched and not thoroughly:
+        if not thoroughly and not self.touched:
             return None
-        raw = _quiet(self._descriptor)
-        self._touched = _touched(os.fstat(self._descriptor))
-        revision = revision_of(raw)
-        if revision == self.revision:
-            return None
-        self.revision = revision
-        return raw
+        raw, status = _quiet(self._descriptor)
+        self._touched = _touched(status)
+        return raw if raw and revision_of(raw) != self.revision else None
+
+    def taken(self, raw: bytes) -> None:
+        """Count these bytes as known: whoever was told of them has kept them."""
+        self.revision = revision_of(raw)
 
     def close(self) -> None:
         """Let go of it."""
@@ -248,6 +258,8 @@ class _Place:
     def __init__(self, change: Change, folder: Folder, name: str) -> None:
         self.change, self.folder, self.name = change, folder, name
         self.displaced: Displaced | None = None
+        self.met: list[bytes] = []
+        """What others had saved and the act displaced, before it was taken back."""
         self._staged: os.stat_result | None = None
 
     def stage(self, like: int | None) -> None:
@@ -285,14 +297,28 @@ class _Place:
         """Return whether what was displaced is what was seen; keep it open."""
         if self.change.seen.raw is None:
             return True
+        found = self._hold(self.change.seen.revision)
+        self._meet(found)
+        return found.raw == self.change.seen.raw
+
+    def _hold(self, known: str | None) -> Found:
+        """Return what was displaced, and keep it open: who opened it while it was the page may yet write to it.
+
+        `known` is the revision that it is known to have had.
+        """
+        self.close_displaced()
         file = self.folder.open_file(self.change.staged)
         try:
             found = _read(file, self.change.path)
         except BaseException:
             os.close(file)
             raise
-        self.displaced = Displaced(self.change.path, file, found)
-        return found.raw == self.change.seen.raw
+        self.displaced = Displaced(self.change.path, file, found._replace(revision=known))
+        return found
+
+    def _meet(self, found: Found) -> None:
+        if found.raw is not None and found.raw not in (self.change.seen.raw, self.change.raw, *self.met):
+            self.met.append(found.raw)
 
     def take_back(self) -> list[Save]:
         """Let the page be what it was before, or what somebody has saved over it since; return saves that must be kept."""
@@ -311,55 +337,58 @@ class _Place:
             return self.folder.status(self.change.staged) is None
         if self.change.raw is None:
             return self.folder.status(self.change.staged) is not None
-        return self._beside().raw != self.change.raw
+        return self._look(self.change.staged).raw != self.change.raw
 
     def _exchange_back(self) -> list[Save]:
         saves: list[Save] = []
         ours = self.change.raw
         for _ in range(MOST_TAKING_BACK):
-            beside = self._beside().raw
+            back = self._look(self.change.staged)
+            self._meet(back)
             try:
                 self.folder.exchange(self.change.staged, self.name)
             except FileNotFoundError:
-                return [*saves, *self._saved(beside)]  # somebody removed the page: that stands, what they saw is kept
-            displaced = self._beside()
+                return [*saves, *self._saved(back.raw)]  # somebody removed the page: that stands, what they saw is kept
+            # Who was still writing it has done so by now; the next save may be made from what was the page until now.
+            self._meet(self._look(self.name))
+            displaced = self._displaced_again(ours)
             if displaced.raw == ours or self._is_as_staged(displaced):
                 return saves
             # A newer save than the one that we have just put there: it is the newer one that has to lie there.
-            saves += self._saved(beside)
-            ours = beside
+            self._meet(displaced)
+            saves += self._saved(back.raw)
+            ours = back.raw
         return saves
+
+    def _displaced_again(self, ours: bytes | None) -> Found:
+        """Return what was the page while the act showed, and keep it open; `ours` is what we have put there."""
+        return _or_absent(lambda: self._hold(None if ours is None else revision_of(ours)))
 
     def _take_away(self) -> list[Save]:
         try:
             self.folder.publish(self.name, self.change.staged)
         except FileNotFoundError:
             return []
-        displaced = self._beside()
+        displaced = self._displaced_again(self.change.raw)
         if displaced.raw == self.change.raw or self._is_as_staged(displaced):
             return []
         return self._return()
 
     def _return(self) -> list[Save]:
-        beside = self._beside().raw
+        beside = self._look(self.change.staged).raw
         try:
             self.folder.publish(self.change.staged, self.name)
         except FileExistsError:
             return self._saved(beside)
         return []
 
-    def _beside(self) -> Found:
-        """Return what is beside the page; nothing if it is no file: a folder or a link that somebody put there."""
-        try:
-            return _found(self.folder, self.change.staged, self.change.path)
-        except (UnwritableDocument, UnreadableDocument):
-            return ABSENT
-        except OSError as error:
-            if error.errno not in {errno.ELOOP, errno.EMLINK}:
-                raise
-            return ABSENT
+    def _look(self, name: str) -> Found:
+        """Return what lies there, the page or what is beside it; nothing if that is no file."""
+        return _or_absent(lambda: _found(self.folder, name, self.change.path))
 
     def _saved(self, raw: bytes | None) -> list[Save]:
+        if raw in self.met:
+            self.met.remove(raw)
         return [] if raw is None or raw in (self.change.seen.raw, self.change.raw) else [Save(self.change.path, raw)]
 
     def close_displaced(self) -> None:
@@ -480,6 +509,8 @@ class Swap:
             place = self._done[-1]
             with _named_errors(place.change.path):
                 saves += place.take_back()
+                if len(self._places) > MOST_OPEN:
+                    place.close_displaced()
                 self._done.pop()
                 place.folder.sync()
         return saves
@@ -498,24 +529,39 @@ class Swap:
         return not self._done
 
     def displaced(self) -> list[Displaced]:
-        """Return the files that were the pages before, open; whoever takes them closes them."""
+        """Return the files that were the pages until just now, open; whoever takes them closes them."""
         taken = [place.displaced for place in self._places if place.displaced is not None]
         for place in self._places:
             place.displaced = None
         return taken
 
+    def met(self) -> list[Save]:
+        """Return once what others had saved and the act displaced for a moment: it lies at the page again.
+
+        Who read the page in that moment has not seen it, and may have saved over it by now.
+        """
+        met = [Save(place.change.path, raw) for place in self._places for raw in place.met]
+        for place in self._places:
+            place.met = []
+        return met
+
     def leave(self) -> None:
         """Let what lies beside the files lie there: it is not certain what became of the act."""
         self._finished = True
 
-    def close(self) -> None:
-        """Remove what lies beside the files and let go of them."""
+    def clear(self) -> None:
+        """Remove what lies beside the files, unless it is to stay."""
         for place in self._places:
-            place.close_displaced()
             if not self._finished:
                 with contextlib.suppress(OSError):
                     place.folder.unlink(place.change.staged)
         self._finished = True
+
+    def close(self) -> None:
+        """Remove what lies beside the files and let go of them."""
+        self.clear()
+        for place in self._places:
+            place.close_displaced()
         self._places = []
         self._open.close()
 
@@ -571,6 +617,18 @@ def _found(folder: Folder, name: str, path: str) -> Found:
         os.close(file)
 
 
+def _or_absent(look: Callable[[], Found]) -> Found:
+    """Return what `look` finds; nothing where a folder or a link lies that somebody put there, or what cannot be read."""
+    try:
+        return look()
+    except (UnwritableDocument, UnreadableDocument):
+        return ABSENT
+    except OSError as error:
+        if error.errno not in {errno.ELOOP, errno.EMLINK, errno.ENOENT}:
+            raise
+        return ABSENT
+
+
 def _read(file: int, path: str) -> Found:
     status = os.fstat(file)
     if not stat.S_ISREG(status.st_mode):
@@ -588,12 +646,12 @@ def _touched(status: os.stat_result) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def _quiet(file: int) -> bytes:
-    """Return what an open file holds once nobody writes to it any more; waits a tenth of a second at most."""
+def _quiet(file: int) -> tuple[bytes, os.stat_result]:
+    """Return an open file and what it looked like once nobody writes to it any more; waits a tenth of a second at most."""
     end = time.monotonic() + HALF_WAY_S
     while -1 < time.time() - os.fstat(file).st_mtime < QUIET_S and time.monotonic() < end:
         time.sleep(LOOK_AGAIN_S)
-    return read_steadily(file, "")[0]
+    return read_steadily(file, "")
 
 
 _REASONS = {

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import anyio
 import anyio.to_thread
 
+from knowledge.errors import KnowledgeError
 from knowledge.ledger.ports import Ledger
 from knowledge.storage.ports import Stamp
 from knowledge.writing.files import Displaced, Files
@@ -23,6 +24,8 @@ LET_GO_S = 2.0
 """How long a file that was a page stays open: an editor that had it open has written by then."""
 HELD_S = 0.05
 """How often those are asked, by their descriptors, whether anybody has written to them."""
+HELD_AGAIN = 3
+"""How often one is held for as long again, because somebody is writing to it or what they wrote could not be joined yet."""
 MOST_HELD = 128
 LAST_LOOK_S = 2.0
 """Who stops a server does not wait long for it."""
@@ -46,11 +49,11 @@ class _Page:
 class _Held(NamedTuple):
     until: float
     file: Displaced
+    again: int = HELD_AGAIN
 
 
 class _Late(NamedTuple):
-    path: str
-    before: str | None
+    held: _Held
     save: bytes
 
 
@@ -137,18 +140,28 @@ class Watch:
             page.doubted = found.revision
 
     async def _look_at_held(self, *, all_: bool) -> None:
-        held, now = self._held, monotonic()
+        # Each stays in the list until it is done with: whoever stops this in the middle looks at all of them again.
+        held, now = list(self._held), monotonic()
         over = len(held) - MOST_HELD
         ending = [one for number, one in enumerate(held) if all_ or one.until <= now or number < over]
-        self._held = [one for one in held if one not in ending]
-        # Asking descriptors is quick; only at the end all bytes are read.
-        late = await anyio.to_thread.run_sync(_written_late, held, ending) if ending else _written_late(held, ())
+        if not ending and not any(one.file.touched for one in held):
+            return
+        late = await anyio.to_thread.run_sync(_written_late, held, ending)
         for one in late:
-            try:
-                await self._late(*one)
-            except Exception:  # likewise
-                log.warning("cannot join what was saved late at %s", one.path, exc_info=True)
-        self._let_go(ending)
+            await self._tell(one)
+        unsure = [] if all_ else [one for one in ending if one.again and _is_unsure(one, late)]
+        self._held.extend(_Held(now + LET_GO_S, one.file, one.again - 1) for one in unsure)
+        self._held = [one for one in self._held if one not in unsure]
+        self._let_go(one for one in ending if one not in unsure)
+
+    async def _tell(self, late: _Late) -> None:
+        file = late.held.file
+        try:
+            await self._late(file.path, file.revision, late.save)
+        except Exception:  # likewise; it is told again when the file has been held for its time
+            log.warning("cannot join what was saved late at %s", file.path, exc_info=True)
+        else:
+            file.taken(late.save)
 
     def _let_go(self, held: Iterable[_Held]) -> None:
         for one in list(held):
@@ -168,9 +181,16 @@ def _next(page: _Page, now: float) -> float:
 def _written_late(held: Sequence[_Held], ending: Sequence[_Held]) -> list[_Late]:
     found = []
     for one in held:
-        before = one.file.revision
-        # The clocks of file systems tick slowly: at the end bytes are compared, whatever the time of the last change says.
-        save = one.file.written(thoroughly=one in ending)
-        if save is not None:
-            found.append(_Late(one.file.path, before, save))
+        try:
+            # The clocks of file systems tick slowly: at the end bytes are compared, whatever the time of the last change says.
+            save = one.file.written(thoroughly=one in ending)
+        except (OSError, KnowledgeError):
+            log.warning("cannot read what was saved late at %s", one.file.path, exc_info=True)
+        else:
+            found += [] if save is None else [_Late(one, save)]
     return found
+
+
+def _is_unsure(held: _Held, late: Sequence[_Late]) -> bool:
+    """Return whether more is to come: somebody has just written to the file, or has emptied it."""
+    return held.file.emptied or any(one.held is held for one in late)
