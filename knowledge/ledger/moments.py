@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -18,6 +19,7 @@ def aware(at: datetime) -> datetime:
     return at
 
 
+@lru_cache(maxsize=4_096)
 def utc_text(at: datetime) -> str:
     """Return the time in UTC as ISO 8601 with six decimals, so that texts sort as times do."""
     return aware(at).astimezone(UTC).isoformat(timespec="microseconds")

@@ -92,6 +92,9 @@ WHERE settled_us IS NULL AND id < :below AND (
 ) ORDER BY id DESC LIMIT :limit
 """
 
+ASIDE_BYTES = 64 * 1024
+"""To pack or unpack less takes no longer than to hand it to another thread."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Name:
@@ -125,14 +128,14 @@ class SqliteLedger:
     async def _pack(self, contents: Mapping[bytes, bytes]) -> Mapping[bytes, bytes]:
         """Return compressed what is not kept yet: before the transaction, because others wait for its end."""
         new = {digest: raw for digest, raw in contents.items() if not self._database.query(_KEPT, (digest,))}
-        return await _aside(lambda: {digest: pack(raw) for digest, raw in new.items()}) if new else {}
+        return await _aside(lambda: {digest: pack(raw) for digest, raw in new.items()}, sum(map(len, new.values())))
 
     async def content(self, path: str, revision: str) -> bytes | None:
         """Return the bytes that are kept as that state of the page, also from before it was moved."""
         between = digests_between(revision)
-        return None if between is None else await _aside(partial(self._content, path, between))
+        if between is None:
+            return None
 
-    def _content(self, path: str, between: tuple[bytes, bytes]) -> bytes | None:
         def work(c: apsw.Connection) -> list[tuple[bytes, bytes]]:
             found = (c.execute(_CONTENT, (name.path, *between, name.until_us)).fetchall() for name in _names(c, path))
             rows: Any = next((rows for rows in found if rows), [])
@@ -140,7 +143,7 @@ class SqliteLedger:
 
         for digest, packed in self._database.read(work):
             try:
-                return unpacked_content(digest, packed)
+                return await _aside(partial(unpacked_content, digest, packed), len(packed))
             except ValueError as error:
                 raise CorruptDatabase(str(self._database.path), str(error)) from error
         return None
@@ -257,8 +260,9 @@ class SqliteLedger:
         return await self._database.write(partial(_forget, micros(seen_before), limit), durable=False)
 
 
-async def _aside(work: Callable[[], T]) -> T:
-    return await anyio.to_thread.run_sync(work)
+async def _aside(work: Callable[[], T], size_bytes: int) -> T:
+    """Return what `work` gives; on another thread if it is about so much that other calls would have to wait for it."""
+    return await anyio.to_thread.run_sync(work) if size_bytes > ASIDE_BYTES else work()
 
 
 def _delete(c: apsw.Connection, sql: str, *values: str) -> int:
