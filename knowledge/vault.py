@@ -166,7 +166,7 @@ class Vault:
                 raw, status = read_steadily(descriptor, asked)
         except OSError as error:
             raise self._refusal(asked, error) from error
-        return FileRead(raw, _stamp(status), revision_of(raw))
+        return FileRead(raw, stamp_of(status), revision_of(raw))
 
     def resolve(self, path: str) -> str:
         """Return the real path, relative to the root, of the file or directory that `path` names right now.
@@ -223,7 +223,7 @@ class Vault:
                 status = self._link_target(path)
         except (OSError, InvalidPath, NoSuchPath):
             return None
-        return None if status is None or _unfit(status) else Scanned(path, _stamp(status))
+        return None if status is None or _unfit(status) else Scanned(path, stamp_of(status))
 
     def scan(self, below: str = "") -> Iterator[Scanned]:
         """Yield every document below the directory `below`, in no promised order; what is left out is in `problems`.
@@ -286,7 +286,7 @@ class Vault:
         if reason:
             self._report(path, reason)
             return None
-        return Scanned(path, _stamp(status))
+        return Scanned(path, stamp_of(status))
 
     def _link_target(self, path: str) -> os.stat_result | None:
         """Return the status of the file that only the link at `path` leads to; None if a scan finds it elsewhere."""
@@ -384,7 +384,7 @@ def read_steadily(descriptor: int, asked: str) -> tuple[bytes, os.stat_result]:
         # One byte more than there were shows that it grew; reading on until the end might never end.
         raw = _read_at_most(descriptor, before.st_size + 1)
         after = os.fstat(descriptor)
-        if _stamp(before) == _stamp(after) and len(raw) == after.st_size:
+        if stamp_of(before) == stamp_of(after) and len(raw) == after.st_size:
             break
     return raw, before
 
@@ -400,7 +400,8 @@ def _read_at_most(descriptor: int, size: int) -> bytes:
     return b"".join(parts)
 
 
-def _stamp(status: os.stat_result) -> Stamp:
+def stamp_of(status: os.stat_result) -> Stamp:
+    """Return what a file with that status looks like from outside."""
     return Stamp(status.st_size, status.st_mtime_ns, status.st_ino)
 
 

@@ -21,7 +21,7 @@ import anyio.to_thread
 
 from knowledge.errors import KeepsChanging, KnowledgeError, OutcomeUnknown
 from knowledge.ledger.ports import Actor, Entry, FileChange, Intent, Ledger
-from knowledge.vault import revision_of
+from knowledge.vault import revision_of, stamp_of
 from knowledge.writing.files import Change, Files, Found, Save, Swap
 from knowledge.writing.guard import NEAR, Lineage
 from knowledge.writing.locks import PageLocks
@@ -163,10 +163,17 @@ class Acts:
         for _ in range(TRIES):
             seen = await self._accounted(act.paths, afterwards)
             work = await act.work(_contents(seen))
+            if self._moved_on(seen):
+                continue  # to write it, and to take that back, would only make everybody wait
             done = await self._attempt(act, work, seen, afterwards)
             if done is not None:
                 return done
         raise KeepsChanging(act.paths[0], TRIES)
+
+    def _moved_on(self, seen: Mapping[str, Found]) -> bool:
+        """Return whether it can be told from outside that somebody has saved one of the pages since."""
+        pairs = ((self._files.stamp(path), found.status) for path, found in seen.items())
+        return any(stamp and status and stamp != stamp_of(status) for stamp, status in pairs)
 
     async def _look(self, paths: Sequence[str]) -> dict[str, Found]:
         return await anyio.to_thread.run_sync(lambda: {path: self._files.look(path) for path in paths})
