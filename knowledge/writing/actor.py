@@ -341,8 +341,8 @@ class Acts:
                 seen = await self._accounted((path,), afterwards)
                 await self._join(path, before, save, seen[path], afterwards)
         except KnowledgeError:
-            await self._ledger.keep(path, save, how="outside", at=self._now())  # joined or not
-            raise
+            await self._ledger.keep(path, save, how="outside", at=self._now())
+            log.warning("what was saved late at %s is in its history and cannot be joined with it", path, exc_info=True)
 
     async def _join(self, path: str, before: str | None, save: bytes, seen: Found, afterwards: _Afterwards) -> bool:
         """Keep what somebody saved and what is not at the page; return whether the page was written, joined with it."""
@@ -362,7 +362,7 @@ class Acts:
         if half is not None and len(half) < len(save) and save.startswith(half):
             return half  # it had been caught half-way
         history = await self._ledger.history(path, limit=NEAR)
-        return await self._content(path, await self._lineage.read_before(path, save, history))
+        return await self._content(path, await self._lineage.read_before(path, save, history, likely=before))
 
 
 def _contents(seen: Mapping[str, Found]) -> Contents:

@@ -79,11 +79,16 @@ class Lineage:
             return None
         return Stale(before, newest)
 
-    async def read_before(self, path: str, raw: bytes, history: Sequence[Revision]) -> str | None:
-        """Return the revision of the state that `raw` was most likely made from; None if no state is known."""
+    async def read_before(
+        self, path: str, raw: bytes, history: Sequence[Revision], *, likely: str | None = None
+    ) -> str | None:
+        """Return the revision of the state that `raw` was most likely made from; None if no state is known.
+
+        It is `likely`, which need not be in the history, unless another state differs less.
+        """
         save, looked_at = lines_of(raw), 0
         best, least, found_at = None, 0, 0
-        revisions = _states(history)
+        revisions = list(dict.fromkeys([*([] if likely is None else [likely]), *_states(history)]))
         while revisions:
             for place, revision in enumerate(revisions, looked_at):
                 lines = await self._lines(path, revision)

@@ -25,7 +25,7 @@ LET_GO_S = 2.0
 HELD_S = 0.05
 """How often those are asked, by their descriptors, whether anybody has written to them."""
 HELD_AGAIN = 3
-"""How often one is held for as long again, because somebody is writing to it or what they wrote could not be joined yet."""
+"""How often one is held for as long again, because somebody is writing to it or what they wrote could not be kept yet."""
 MOST_HELD = 128
 LAST_LOOK_S = 2.0
 """Who stops a server does not wait long for it."""
@@ -159,7 +159,7 @@ class Watch:
         try:
             await self._late(file.path, file.revision, late.save)
         except Exception:  # likewise; it is told again when the file has been held for its time
-            log.warning("cannot join what was saved late at %s", file.path, exc_info=True)
+            log.warning("cannot keep what was saved late at %s", file.path, exc_info=True)
         else:
             file.taken(late.save)
 
