@@ -1,0 +1,247 @@
+"""A unified diff as a person reads it: rows side by side or one below the other, with the words that differ marked. Pure.
+
+Source: GNU diffutils, "Unified Format".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import groupby
+from typing import Literal
+
+from markupsafe import Markup
+
+from mcp_server.review.inert import Span, inert
+
+RowKind = Literal["same", "changed", "added", "removed"]
+
+MOST_COMPARED = 250_000
+"""Pairs of words, or of lines, that are compared one with another; of more only what both begin and end with is found."""
+ALIKE_ENOUGH = 0.35
+"""Lines that share less are another line each: marking their words would mark nearly all of them."""
+
+MARKS = (" ", "-", "+", "\\")
+NAMING_LINES = 2
+"""A diff begins with the names of the file before and after."""
+
+_HEADER = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a page as the diff has it. `note` is what the diff says behind it, such as that its end is missing."""
+
+    number: int
+    text: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Consecutive lines of a hunk: the same on both sides, or `old` replaced by `new`, of which one may be empty."""
+
+    same: bool
+    old: tuple[Line, ...]
+    new: tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hunk:
+    """A stretch of the page with what changed in it. `note` stands for lines that the diff itself left out."""
+
+    changes: tuple[Change, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a shown diff; a side that has no line has number 0."""
+
+    kind: RowKind
+    old_number: int
+    old: Markup
+    new_number: int
+    new: Markup
+
+
+def parsed(diff: str) -> list[Hunk]:
+    """Return the hunks of a unified diff of one file. Lines are counted, so that no content is taken for a header."""
+    lines = diff.split("\n")
+    found: list[Hunk] = []
+    at = 0
+    while at < len(lines):
+        header = _HEADER.match(lines[at])
+        at += 1
+        if header is None:
+            if at > NAMING_LINES and lines[at - 1]:
+                found.append(Hunk((), lines[at - 1]))
+            continue
+        start, old_count, first, new_count = (int(part) if part is not None else 1 for part in header.groups())
+        entries = list(_entries(lines[at:], _Counts(start, old_count, first, new_count)))
+        at += len(entries)
+        found.append(Hunk(tuple(_changes(entries))))
+    return found
+
+
+@dataclass(slots=True)
+class _Counts:
+    """Where a hunk is: numbers of the next lines, and how many are still to come."""
+
+    old: int
+    old_left: int
+    new: int
+    new_left: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One line of a hunk: on which sides it is (`-`, `+`, a blank for both), or a note on the line before."""
+
+    mark: str
+    text: str
+    old: int
+    new: int
+
+
+def _entries(lines: Iterable[str], counts: _Counts) -> Iterator[_Entry]:
+    for line in lines:
+        mark, text = line[:1], line[1:]
+        over = counts.old_left <= 0 and counts.new_left <= 0
+        if mark not in MARKS or (over and mark != "\\"):
+            return
+        yield _Entry(mark, text, counts.old, counts.new)
+        is_old, is_new = mark not in ("+", "\\"), mark not in ("-", "\\")
+        counts.old, counts.old_left = counts.old + is_old, counts.old_left - is_old
+        counts.new, counts.new_left = counts.new + is_new, counts.new_left - is_new
+
+
+def _changes(entries: Sequence[_Entry]) -> Iterator[Change]:
+    noted: list[tuple[_Entry, str]] = []
+    for entry in entries:
+        if entry.mark == "\\" and noted:
+            noted[-1] = (noted[-1][0], entry.text.strip())
+        else:
+            noted.append((entry, ""))
+    for same, group in groupby(noted, key=lambda one: one[0].mark == " "):
+        part = list(group)
+        old = tuple(Line(entry.old, entry.text, note) for entry, note in part if entry.mark in " -")
+        new = tuple(Line(entry.new, entry.text, note) for entry, note in part if entry.mark in " +")
+        yield Change(same, old, new)
+
+
+def side_by_side(hunk: Hunk) -> Iterator[Row]:
+    """Yield the hunk's rows: what stood there on the left, what will stand there on the right, like beside like."""
+    for change in hunk.changes:
+        if change.same:
+            for before, after in zip(change.old, change.new, strict=True):
+                shown = _shown(before)
+                yield Row("same", before.number, shown, after.number, shown)
+            continue
+        yield from (_row(*pair) for pair in _paired(change.old, change.new))
+
+
+def one_below_the_other(hunk: Hunk) -> Iterator[Row]:
+    """Yield the hunk's rows with what goes above what comes, as a unified diff has them."""
+    for change in hunk.changes:
+        if change.same:
+            for before, after in zip(change.old, change.new, strict=True):
+                yield Row("same", before.number, _shown(before), after.number, Markup())
+            continue
+        rows = [_row(*pair) for pair in _paired(change.old, change.new)]
+        yield from (Row("removed", row.old_number, row.old, 0, Markup()) for row in rows if row.old_number)
+        yield from (Row("added", 0, Markup(), row.new_number, row.new) for row in rows if row.new_number)
+
+
+def _row(before: Line | None, after: Line | None) -> Row:
+    if before is None:
+        return (
+            Row("added", 0, Markup(), after.number, _shown(after)) if after else Row("same", 0, Markup(), 0, Markup())
+        )
+    if after is None:
+        return Row("removed", before.number, _shown(before), 0, Markup())
+    gone, come = differing(before.text, after.text)
+    return Row("changed", before.number, _shown(before, gone, "del"), after.number, _shown(after, come, "ins"))
+
+
+def _shown(line: Line, spans: Sequence[Span] = (), tag: str = "mark") -> Markup:
+    shown = inert(line.text, spans, tag=tag)
+    return shown + Markup(' <i class="note">{0}</i>').format(line.note) if line.note else shown
+
+
+def differing(before: str, after: str) -> tuple[list[Span], list[Span]]:
+    """Return the spans of words in each that the other does not have; none at all where little is the same."""
+    old, new = _TOKEN.findall(before), _TOKEN.findall(after)
+    head = _common(old, new)
+    tail = _common(old[head:][::-1], new[head:][::-1])
+    blocks = [(0, 0, head), *_inside(old, new, head, tail), (len(old) - tail, len(new) - tail, tail)]
+    kept = sum(sum(map(len, old[start : start + size])) for start, _, size in blocks)
+    if 2 * kept < ALIKE_ENOUGH * (len(before) + len(after)):
+        return [], []
+    return _gaps(old, [(a, size) for a, _, size in blocks]), _gaps(new, [(b, size) for _, b, size in blocks])
+
+
+def _inside(old: Sequence[str], new: Sequence[str], head: int, tail: int) -> list[tuple[int, int, int]]:
+    """Return what is common between what both begin and end with."""
+    middle_old, middle_new = old[head : len(old) - tail], new[head : len(new) - tail]
+    if not middle_old or not middle_new or len(middle_old) * len(middle_new) > MOST_COMPARED:
+        return []
+    found = SequenceMatcher(None, middle_old, middle_new, autojunk=False).get_matching_blocks()
+    # A lone blank or comma in common only breaks what differs into crumbs.
+    worth = [b for b in found if any(token[:1].isalnum() for token in middle_old[b.a : b.a + b.size])]
+    return [(head + b.a, head + b.b, b.size) for b in worth]
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _gaps(tokens: Sequence[str], kept: Sequence[tuple[int, int]]) -> list[Span]:
+    """Return where the tokens are that lie in none of the kept stretches, as spans of characters."""
+    starts = [0]
+    for token in tokens:
+        starts.append(starts[-1] + len(token))
+    found, at = [], 0
+    for start, size in [*kept, (len(tokens), 0)]:
+        if start > at:
+            found.append((starts[at], starts[start]))
+        at = max(at, start + size)
+    return found
+
+
+def _paired(old: Sequence[Line], new: Sequence[Line]) -> list[tuple[Line | None, Line | None]]:
+    """Return which line became which, in order, so that those beside each other share most words."""
+    if len(old) == len(new) or not old or not new or len(old) * len(new) > MOST_COMPARED // 100:
+        longest = max(len(old), len(new))
+        return [(old[i] if i < len(old) else None, new[i] if i < len(new) else None) for i in range(longest)]
+    best = _scores(old, new)
+    pairs: list[tuple[Line | None, Line | None]] = []
+    i = j = 0
+    while i < len(old) and j < len(new):
+        if best[i][j] == best[i + 1][j]:
+            pairs.append((old[i], None))
+            i += 1
+        elif best[i][j] == best[i][j + 1]:
+            pairs.append((None, new[j]))
+            j += 1
+        else:
+            pairs.append((old[i], new[j]))
+            i, j = i + 1, j + 1
+    return [*pairs, *((line, None) for line in old[i:]), *((None, line) for line in new[j:])]
+
+
+def _scores(old: Sequence[Line], new: Sequence[Line]) -> list[list[float]]:
+    """Return, from each pair of lines on, how much the best pairing of the rest shares."""
+    words_old, words_new = ([frozenset(_TOKEN.findall(line.text)) for line in side] for side in (old, new))
+    best = [[0.0] * (len(new) + 1) for _ in range(len(old) + 1)]
+    for i in range(len(old) - 1, -1, -1):
+        for j in range(len(new) - 1, -1, -1):
+            both, either = len(words_old[i] & words_new[j]), len(words_old[i] | words_new[j])
+            shared = both / either if either else 0.0
+            paired = best[i + 1][j + 1] + (shared if shared >= ALIKE_ENOUGH else 0.0)
+            best[i][j] = max(best[i + 1][j], best[i][j + 1], paired)
+    return best

@@ -1,0 +1,91 @@
+"""Diffs on the review page: rows, pairs, and the words that differ."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowledge.merge.diff import unified
+from mcp_server.review.diffs import Row, differing, one_below_the_other, parsed, side_by_side
+
+ANY = 10**9
+LINES = st.lists(st.text(alphabet="ab -+@\\\r\u2028", max_size=6), max_size=8)
+
+
+def diff(before: str, after: str) -> str:
+    return unified(before, after, "p.md", context=3, most_characters=ANY, longest_line=ANY)
+
+
+def rows(before: str, after: str) -> list[Row]:
+    return [row for hunk in parsed(diff(before, after)) for row in side_by_side(hunk)]
+
+
+def test_a_changed_line_stands_beside_what_it_becomes_with_the_words_marked() -> None:
+    (head, blank, changed) = rows("# T\n\nIt takes forty seconds.\n", "# T\n\nIt takes sixty seconds.\n")
+    assert (head.kind, blank.kind) == ("same", "same")
+    assert changed.kind == "changed"
+    assert changed.old == "It takes <del>forty</del> seconds."
+    assert changed.new == "It takes <ins>sixty</ins> seconds."
+    assert (changed.old_number, changed.new_number) == (3, 3)
+
+
+def test_lines_that_look_like_headers_are_content() -> None:
+    shown = rows("-- a\n@@ -1 +1 @@\nx\n", "++ b\n@@ -1 +1 @@\n")
+    assert [str(row.old) for row in shown] == ["-- a", "@@ -1 +1 @@", "x"]
+    assert str(shown[0].new) == "++ b"
+
+
+def test_a_line_that_came_in_between_does_not_push_the_others_out_of_their_pairs() -> None:
+    shown = rows("alpha one two\nbeta one two\n", "alpha one three\nwholly new words\nbeta one three\n")
+    assert [row.kind for row in shown] == ["changed", "added", "changed"]
+
+
+def test_lines_with_little_in_common_have_no_word_marked() -> None:
+    assert differing("the vault rotates weekly", "nobody knows why") == ([], [])
+
+
+def test_a_missing_end_of_the_last_line_is_said_beside_it() -> None:
+    (row,) = rows("x", "x\n")
+    assert "No newline at end of file" in row.old
+    assert row.new == "x"
+
+
+def test_what_the_diff_says_was_cut_is_shown() -> None:
+    before, after = "".join(f"{i}\n" for i in range(900)), "".join(f"{i}\n" for i in range(900, 1800))
+    hunks = parsed(unified(before, after, "p.md", most_characters=200))
+    assert hunks[-1].note
+
+
+def test_one_below_the_other_has_what_goes_above_what_comes() -> None:
+    (hunk,) = parsed(diff("a b c d\nsame\n", "a b c e\nsame\n"))
+    assert [row.kind for row in one_below_the_other(hunk)] == ["removed", "added", "same"]
+
+
+def test_a_line_of_a_million_characters_is_compared_at_once() -> None:
+    (row,) = rows("a " * 500_000 + "\n", "a " * 499_999 + "b\n")
+    assert row.new.endswith("<ins>b</ins>")
+
+
+@given(LINES, LINES)
+def test_the_rows_hold_every_changed_line_of_both_sides(before: list[str], after: list[str]) -> None:
+    one, other = "\n".join(before), "\n".join(after)
+    old = [text.removesuffix("\n").removesuffix("\r") for text in one.split("\n")]
+    new = [text.removesuffix("\n").removesuffix("\r") for text in other.split("\n")]
+    for hunk in parsed(diff(one, other)):
+        for change in hunk.changes:
+            for lines, page in ((change.old, old), (change.new, new)):
+                for line in lines:
+                    assert line.text.removesuffix(" (CR LF)") == page[line.number - 1]
+
+
+@given(st.text(alphabet="ab ,.", max_size=30), st.text(alphabet="ab ,.", max_size=30))
+def test_what_is_not_marked_is_the_same_on_both_sides(before: str, after: str) -> None:
+    gone, come = differing(before, after)
+    if gone or come or before == after:
+        assert _without(before, gone) == _without(after, come)
+
+
+def _without(text: str, spans: list[tuple[int, int]]) -> str:
+    for start, end in reversed(spans):
+        text = text[:start] + text[end:]
+    return text
