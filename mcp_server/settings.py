@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import sys
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -71,6 +72,7 @@ class Settings:
     qdrant_write_consistency: int = 1
     qdrant_on_disk: bool = False
     qdrant_quantization: Literal["none", "scalar", "binary"] = "none"
+    open_browser: bool = True
     json: bool = False
     notes: tuple[str, ...] = ()
     """What a person should hear about their settings: variables that look like ours but are not."""
@@ -396,6 +398,13 @@ VARIABLES = (
         "At most so many tokens (characters / 4) of snippets in a search answer.",
         "1500",
     ),
+    Variable(
+        "FORGE_OPEN_BROWSER",
+        "open_browser",
+        _flag,
+        "Open the review page in a browser when something waits for a person and there is a display.",
+        "true",
+    ),
 )
 
 
@@ -500,6 +509,14 @@ HOST_VARIABLES = ("APPDATA", "LOCALAPPDATA", "XDG_CONFIG_HOME", "CLAUDE_CONFIG_D
 def host_environment() -> Mapping[str, str]:
     """Return the variables, not ours, that say where hosts keep their configuration."""
     return {name: os.environ[name] for name in HOST_VARIABLES if os.environ.get(name)}
+
+
+def has_display(environ: Mapping[str, str] | None = None, platform: str = sys.platform) -> bool:
+    """Return whether a window that this process opens is likely to be seen by a person."""
+    environ = os.environ if environ is None else environ
+    if environ.get("CI") or environ.get("SSH_CONNECTION"):
+        return False
+    return platform in ("win32", "darwin") or bool(environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY"))
 
 
 def _strangers(environ: Mapping[str, str]) -> tuple[str, ...]:
