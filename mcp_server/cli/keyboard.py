@@ -1,0 +1,126 @@
+"""A terminal that a person types into: one key at a time, or a line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import anyio.to_thread
+
+_NAMES = {
+    "\r": "enter",
+    "\n": "enter",
+    " ": "space",
+    "\x7f": "backspace",
+    "\b": "backspace",
+    "\x1b": "escape",
+    "\x1b[A": "up",
+    "\x1b[B": "down",
+    "\x1b[C": "right",
+    "\x1b[D": "left",
+    "\x1bOA": "up",
+    "\x1bOB": "down",
+    "\x1bOC": "right",
+    "\x1bOD": "left",
+    "\x1b[H": "home",
+    "\x1b[F": "end",
+    "\x1b[5~": "pageup",
+    "\x1b[6~": "pagedown",
+}
+_LOOK_S = 0.2
+"""A thread that waits for a key looks up so often, to see that nobody wants it any more."""
+
+
+def split(typed: str) -> list[str]:
+    """Return the names of the keys in what a terminal sent at once: an escape sequence is one key, unknown ones are left out."""
+    keys: list[str] = []
+    while typed:
+        size = next((n for n in (4, 3, 1) if typed[:n] in _NAMES), 1)
+        if size == 1 and typed.startswith("\x1b[") and len(typed) > 2:
+            size = next((n for n, c in enumerate(typed[2:], 3) if "@" <= c <= "~"), len(typed))
+        else:
+            keys.append(_NAMES.get(typed[:size], typed[:size]))
+        typed = typed[size:]
+    return keys
+
+
+def is_terminal() -> bool:
+    """Return whether somebody may be there to type and to read."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+async def line(prompt: str) -> str:
+    """Return the line that is typed after `prompt`, without spaces around it; "" when there is none to come."""
+    print(prompt, end="", file=sys.stderr, flush=True)
+    typed: str = await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
+    return typed.strip()
+
+
+if sys.platform == "win32":
+    import msvcrt
+    import time
+
+    @contextmanager
+    def single_keys() -> Iterator[None]:
+        """Nothing to prepare here: the console gives keys when it is asked for them."""
+        yield
+
+    @contextmanager
+    def lines() -> Iterator[None]:
+        """Nothing to prepare for lines either."""
+        yield
+
+    def _typed(timeout_s: float) -> str:
+        until = time.monotonic() + timeout_s
+        while time.monotonic() < until:
+            if msvcrt.kbhit():
+                first = msvcrt.getwch()
+                arrows = {"H": "\x1b[A", "P": "\x1b[B", "M": "\x1b[C", "K": "\x1b[D", "I": "\x1b[5~", "Q": "\x1b[6~"}
+                return arrows.get(msvcrt.getwch(), "") if first in "\x00\xe0" else first
+            time.sleep(0.02)
+        return ""
+
+else:
+    import select
+    import termios
+    import tty
+
+    @contextmanager
+    def single_keys() -> Iterator[None]:
+        """Let every key arrive as it is typed, unseen; Ctrl-C still interrupts. Afterwards lines are typed as before."""
+        fd = sys.stdin.fileno()
+        before = termios.tcgetattr(fd)
+        tty.setcbreak(fd)
+        try:
+            yield
+        finally:
+            termios.tcsetattr(fd, termios.TCSADRAIN, before)
+
+    @contextmanager
+    def lines() -> Iterator[None]:
+        """Let lines be typed for a while, seen and edited as usual."""
+        fd = sys.stdin.fileno()
+        before = termios.tcgetattr(fd)
+        usual = [*before]
+        usual[3] |= termios.ICANON | termios.ECHO
+        termios.tcsetattr(fd, termios.TCSADRAIN, usual)
+        try:
+            yield
+        finally:
+            termios.tcsetattr(fd, termios.TCSADRAIN, before)
+
+    def _typed(timeout_s: float) -> str:
+        fd = sys.stdin.fileno()
+        if not select.select([fd], [], [], timeout_s)[0]:
+            return ""
+        sent = os.read(fd, 1024)
+        if not sent:
+            raise KeyboardInterrupt  # the terminal has gone
+        return sent.decode(errors="replace")
+
+
+async def keys() -> list[str]:
+    """Return what was typed within a moment, key by key; nothing if nothing was."""
+    return split(await anyio.to_thread.run_sync(_typed, _LOOK_S, abandon_on_cancel=True))

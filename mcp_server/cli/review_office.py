@@ -1,0 +1,93 @@
+"""What reviewing in a terminal needs to know and may do: proposals that wait, who asks for them, and a person's word."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from knowledge.errors import KnowledgeError
+from knowledge.storage.ports import StateStore
+from knowledge.trust.ports import Proposal, State
+from mcp_server.cli.review_card import Asker, counted
+from mcp_server.cli.review_view import Word
+from mcp_server.gate.deciding import Desk, Person, Requirement, requirement
+
+MOST_LISTED = 500
+MOST_REMEMBERED = 200
+"""Of what a principal proposed before; the counts say no more than that."""
+
+WAITING: tuple[State, ...] = ("pending",)
+
+
+class NoSuchProposal(KnowledgeError):
+    """There is no proposal with that id."""
+
+    def __init__(self, asked: str) -> None:
+        self.asked = asked
+        super().__init__(f"no proposal {asked!r} is recorded; knowledge-forge review --list shows those that wait")
+
+
+@dataclass(frozen=True, slots=True)
+class Office:
+    """One person's place at the desk, in a terminal. `address` says where the review page is, None while nobody runs it."""
+
+    state: StateStore
+    desk: Desk
+    person: Person
+    now: Callable[[], datetime]
+    address: Callable[[], Awaitable[str | None]]
+
+    async def waiting(self) -> Sequence[Proposal]:
+        """Return what waits for a person, newest first."""
+        found = await self.state.trust.proposals(states=WAITING, limit=MOST_LISTED)
+        return [proposal for proposal in found if proposal.expires_at > self.now()]
+
+    async def one(self, proposal_id: str) -> Proposal:
+        """Return the proposal, however it stands with it.
+
+        Raises:
+            NoSuchProposal: there is none.
+        """
+        proposal = await self.state.trust.proposal(proposal_id)
+        if proposal is None:
+            raise NoSuchProposal(proposal_id)
+        return proposal
+
+    async def about(self, proposal: Proposal) -> tuple[Asker, Requirement, datetime]:
+        """Return who asks, what it takes to approve here, and what time it is."""
+        return await self._asker(proposal), await self._needs(proposal), self.now()
+
+    async def refusal(self, proposal: Proposal) -> str:
+        """Return why approving is not possible in a terminal, as a sentence that names the page; "" where it is."""
+        if await self._needs(proposal) != "elsewhere":
+            return ""
+        return f"not approved: this takes a passkey; sign it {await self.where(proposal)}"
+
+    async def where(self, proposal: Proposal) -> str:
+        """Return where the proposal can be signed, as the end of a sentence."""
+        page = await self.address()
+        at = f"at {page}/proposals/{proposal.id}" if page else "on the review page"
+        return f"{at} (knowledge-forge review --web opens it)"
+
+    async def decide(self, proposal: Proposal, word: Word, note: str) -> Proposal:
+        """Say the word about the proposal as it was shown, and return how it ended.
+
+        Raises:
+            CannotDecide: the word does not count; nothing was changed.
+        """
+        if word == "approve":
+            return await self.desk.approve(proposal.id, proposal.hash, self.person, note)
+        return await self.desk.reject(proposal.id, proposal.hash, self.person, note, harmful=word == "harmful")
+
+    async def _needs(self, proposal: Proposal) -> Requirement:
+        return requirement(proposal, "terminal", passkeys=bool(await self.state.trust.passkeys()))
+
+    async def _asker(self, proposal: Proposal) -> Asker:
+        from mcp_server.gate.proposals import principal_of
+        from mcp_server.gate.scores import held, standing_of
+
+        holds = held(await standing_of(self.state, principal_of(proposal), now=self.now()))
+        earlier = await self.state.trust.proposals(principal=proposal.principal, limit=MOST_REMEMBERED)
+        past = counted(earlier, besides=proposal.id)
+        return Asker(proposal.principal, holds.score, int(holds.level), holds.frozen, past)
