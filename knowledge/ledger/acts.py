@@ -43,6 +43,11 @@ def origins_at(entry: Entry) -> Mapping[str, str]:
     return {path: revision for path, revision in found.items() if revision is not None}
 
 
+def carries_out(entry: Entry) -> str | None:
+    """Return the id of the proposal that the act carries out, if there is one by that id."""
+    return None if entry.proposal is None or entry.outcome == "undone" else storable(entry.proposal)
+
+
 def require_sound(entry: Entry) -> None:
     """Return if the entry can be recorded.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
@@ -65,6 +65,7 @@ def _fields(entry: Entry) -> dict[str, object]:
         "decision": entry.decision,
         "intent": entry.intent,
         "outcome": entry.outcome,
+        **({} if entry.standing is None else {"standing": asdict(entry.standing)}),
     }
 
 

@@ -11,12 +11,13 @@ import hashlib
 import json
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
 from knowledge.ledger.moments import utc_text
-from knowledge.ledger.ports import Actor, Entry, FileChange, Intent
+from knowledge.ledger.ports import Actor, Entry, FileChange, Intent, StandingMove
 from knowledge.merge.model import Contradiction, Origin, Side
 
 REVISION_DIGITS = 16
@@ -169,6 +170,7 @@ def packed_intent(intent: Intent) -> bytes:
         "outcome": entry.outcome,
         "origins": {path: _origins_form(origins) for path, origins in entry.origins.items()},
         "contradictions": [json.loads(contradiction_text(c)) for c in entry.contradictions],
+        "standing": None if entry.standing is None else asdict(entry.standing),
     }
     return pack(_text(form))
 
@@ -188,6 +190,7 @@ def unpacked_intent(packed: bytes) -> Intent:
         outcome=form["outcome"],
         origins={path: _origins(origins) for path, origins in form["origins"].items()},
         contradictions=tuple(_contradiction(c) for c in form["contradictions"]),
+        standing=StandingMove(**form["standing"]) if form.get("standing") else None,
     )
     return Intent(form["id"], datetime.fromisoformat(form["begun"]), entry)
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from knowledge.errors import UnknownIntent
+from knowledge.errors import ProposalSettled, UnknownIntent
 from knowledge.ledger.acts import (
+    carries_out,
     history_line,
     moves,
     origins_at,
@@ -23,6 +24,7 @@ from knowledge.ledger.forms import content_digest, contradiction_key, revision_o
 from knowledge.ledger.moments import aware
 from knowledge.ledger.ports import Entry, Flag, Found, Intent, Kept, Record, Revision, Tracked
 from knowledge.paths import within
+from knowledge.trust.ports import Proposal
 
 FOR_EVER = 2**62
 
@@ -45,10 +47,16 @@ class _Name:
 
 
 class MemoryLedger:
-    """Revisions, provenance, contradictions and audit records in this process. `tell` publishes changed paths."""
+    """Revisions, provenance, contradictions and audit records in this process.
 
-    def __init__(self, tell: Callable[[str, Sequence[str]], object]) -> None:
+    `tell` publishes changed paths; `proposals` are those of the same state, by id.
+    """
+
+    def __init__(
+        self, tell: Callable[[str, Sequence[str]], object], proposals: dict[str, Proposal] | None = None
+    ) -> None:
         self._tell = tell
+        self._proposals = {} if proposals is None else proposals
         self._states: dict[tuple[str, str], _State] = {}
         self._lines: list[Revision] = []
         self._intents: dict[str, Intent] = {}
@@ -120,17 +128,32 @@ class MemoryLedger:
     async def commit(self, entry: Entry, *, intent_id: str | None = None) -> Record:
         """Put the act on record and end its intent."""
         require_sound(entry)
-        if intent_id is not None and self._intents.pop(intent_id, None) is None:
+        if intent_id is not None and intent_id not in self._intents:
             raise UnknownIntent(intent_id)
-        seq, previous = await self.chain_end()
-        body = body_of(entry, seq + 1)
-        record = Record(seq + 1, body, digest_of(previous or START, body))
-        self._records.append(record)
+        self._carry_out(entry)
+        self._intents.pop(intent_id or "", None)
+        record = self.append(entry)
         self._remember(entry, record.seq)
         self._track(entry)
         self._flag(entry)
         self._tell("doc", paths_to_tell(entry))
         return record
+
+    def _carry_out(self, entry: Entry) -> None:
+        proposal = self._proposals.get(carries_out(entry) or "")
+        if proposal is None:
+            return
+        if proposal.state != "approved":
+            raise ProposalSettled(proposal.id)
+        self._proposals[proposal.id] = replace(proposal, state="executed", ended_at=entry.at)
+        self._tell("proposal", [proposal.id])
+
+    def append(self, entry: Entry) -> Record:
+        """Add the next link to the chain, and nothing else."""
+        seq, previous = (self._records[-1].seq, self._records[-1].digest) if self._records else (0, START)
+        body = body_of(entry, seq + 1)
+        self._records.append(Record(seq + 1, body, digest_of(previous, body)))
+        return self._records[-1]
 
     def _remember(self, entry: Entry, seq: int) -> None:
         for change in pages_changed(entry):

@@ -71,6 +71,16 @@ class Intent:
 
 
 @dataclass(frozen=True, slots=True)
+class StandingMove:
+    """How far a principal was trusted before an act on trust, and is after it: scores 0.0..5.0; frozen means not at all."""
+
+    principal: str
+    before: float
+    after: float
+    frozen: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """What an act puts on record, all of it or nothing."""
 
@@ -83,10 +93,13 @@ class Entry:
     decision: str | None = None
     intent: str = ""
     outcome: str = "done"
-    """`done`, `partial`, `flagged` (nothing written), `undone` (written, found wrong, taken back) or `restored`."""
+    """`done`, `partial`, `flagged` (nothing written), `undone` (written, found wrong, taken back) or `restored`; of what
+    people decide `approved`, `rejected`, `withdrawn` or `trust`."""
     origins: Mapping[str, Sequence[Origin]] = field(default_factory=dict)
     """By path, of every unit of the page as it is afterwards."""
     contradictions: Sequence[Contradiction] = ()
+    standing: StandingMove | None = None
+    """In the record only where it is set, so that records of acts on pages are as they always were."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +206,13 @@ class Ledger(Protocol):
         contradiction that is on record and open is not put there twice. The new link follows the end of the chain as kept,
         so that what was cut off before stays missing.
 
+        An act that carries out a proposal of `trust.ports` (`entry.proposal`; unless it was `undone`) ends it as executed in
+        the same transaction, with an event `proposal`: that is why an approved proposal is carried out once, whichever
+        processes try. With an id of which there is no proposal it goes on.
+
         Raises:
             UnknownIntent: there is no such intent (any more): somebody else has finished or dropped it. Nothing is recorded.
+            ProposalSettled: there is such a proposal and it is not approved (any more). Nothing is recorded.
             CorruptDatabase: the end of the chain is gone, or there are records behind it. Nothing is recorded.
             ValueError: origins of a page that the act does not leave behind.
         """

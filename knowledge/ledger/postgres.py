@@ -11,6 +11,7 @@ import anyio.to_thread
 
 from knowledge.errors import CorruptDatabase
 from knowledge.ledger.acts import (
+    carries_out,
     history_line,
     moves,
     origins_at,
@@ -21,7 +22,6 @@ from knowledge.ledger.acts import (
     states_given,
     storable,
 )
-from knowledge.ledger.chain import body_around
 from knowledge.ledger.forms import (
     content_digest,
     contradiction,
@@ -38,6 +38,7 @@ from knowledge.ledger.forms import (
 )
 from knowledge.ledger.moments import aware
 from knowledge.ledger.ports import Entry, Flag, Found, Intent, Kept, Record, Revision, Tracked
+from knowledge.ledger.postgres_chain import HOLD_THE_END, appending
 from knowledge.storage.postgres_events import publishing
 from knowledge.storage.postgres_tables import Part, Tables
 
@@ -49,9 +50,10 @@ INSERT INTO forge.page_state AS known VALUES (%(key)s, %(digest)s, %(path)s, %(a
 ON CONFLICT (path_key, digest) DO UPDATE SET seen_at = greatest(known.seen_at, excluded.seen_at),
     in_history = known.in_history OR excluded.in_history
 """
-_HOLD_THE_END = "SELECT seq FROM forge.chain_end FOR UPDATE"
-_APPEND = "SELECT forge.append(%s, %s)"
 _APPENDED = "SELECT seq, body, digest FROM forge.audit WHERE seq = (SELECT seq FROM forge.chain_end)"
+# After all else but the events: whoever changes a proposal holds the end of the chain (if at all) before the proposal, and
+# the proposal before the counter of events.
+_CARRY_OUT = "SELECT forge.carry_out(%s, %s, %s)"
 _COLUMNS = """(path_key, path, revision, before, made_at, how, principal, tool, source, confidence, proposal, intent,
     lines_added, lines_removed, moved_from, moved_from_key, seq)"""
 _LINE = f"""
@@ -153,7 +155,7 @@ class PostgresLedger:
         parts.append(_state(path, digest, aware(at), in_history=outside))
         if outside:
             line = outside_line(0, path, revision_of(digest), None, at)
-            parts = [(_HOLD_THE_END, ()), *parts, (_OUTSIDE, _values(line))]
+            parts = [(HOLD_THE_END, ()), *parts, (_OUTSIDE, _values(line))]
         await self._tables.write(*parts, light=not outside)
         return revision_of(digest)
 
@@ -210,14 +212,14 @@ class PostgresLedger:
     async def commit(self, entry: Entry, *, intent_id: str | None = None) -> Record:
         """Put the act on record and end its intent, durably."""
         require_sound(entry)
-        head, tail = body_around(entry)
-        told = paths_to_tell(entry)
+        told, proposal = paths_to_tell(entry), carries_out(entry)
         rows = await self._tables.write(
             *([("SELECT forge.end_intent(%s)", (intent_id,))] if intent_id is not None else []),
-            (_APPEND, (head, tail)),
+            appending(entry),
             *_remembering(entry),
             *_tracking(entry),
             *((_FLAG, values) for values in _flags(entry)),
+            *([(_CARRY_OUT, (proposal, entry.at, self._tables.schema))] if proposal is not None else []),
             *([publishing("doc", told, self._tables.schema)] if told else []),
             (_APPENDED, ()),
         )

@@ -23,7 +23,6 @@ from knowledge.ledger.acts import (
     states_given,
     storable,
 )
-from knowledge.ledger.chain import body_of, digest_of
 from knowledge.ledger.forms import (
     content_digest,
     contradiction,
@@ -40,6 +39,7 @@ from knowledge.ledger.forms import (
 )
 from knowledge.ledger.moments import micros, moment
 from knowledge.ledger.ports import Entry, Flag, Found, Intent, Kept, Record, Revision, Tracked
+from knowledge.ledger.sqlite_chain import append, carry_out
 from knowledge.storage.sqlite import Database
 from knowledge.storage.sqlite_events import publish
 
@@ -197,7 +197,8 @@ class SqliteLedger:
         def work(c: apsw.Connection) -> Record:
             if intent_id is not None and not _delete(c, "DELETE FROM intent WHERE id = ?", intent_id):
                 raise UnknownIntent(intent_id)
-            record = self._append(c, entry)
+            carry_out(c, entry)
+            record = append(c, str(self._database.path), entry)
             _remember(c, entry, record.seq)
             _track(c, entry, origins)
             _flag(c, entry)
@@ -207,20 +208,6 @@ class SqliteLedger:
             return record
 
         return await self._database.write(work)
-
-    def _append(self, c: apsw.Connection, entry: Entry) -> Record:
-        """Add the next link. It follows the end as kept, so that a tail cut off before stays missing."""
-        rows: Any = c.execute("SELECT seq, digest FROM chain_end").fetchall()
-        if not rows:
-            raise CorruptDatabase(str(self._database.path), "the end of the audit chain is gone")
-        seq, previous = rows[0]
-        body = body_of(entry, seq + 1)
-        record = Record(seq + 1, body, digest_of(previous, body))
-        c.execute("INSERT OR IGNORE INTO audit VALUES (?, ?, ?)", (record.seq, record.body, record.digest))
-        if not c.changes():
-            raise CorruptDatabase(str(self._database.path), "there are records behind the end of the audit chain")
-        c.execute("UPDATE chain_end SET seq = ?, digest = ?", (record.seq, record.digest))
-        return record
 
     async def history(self, path: str, *, limit: int, before: int | None = None) -> Sequence[Revision]:
         """Return the page's history, newest first, from the line after `before`, also from before it was moved."""

@@ -38,7 +38,8 @@ from knowledge.storage.ports import (
     TextRow,
     Touch,
 )
-from knowledge.trust.ports import Standing, StandingChange
+from knowledge.trust.memory import MemoryTrust
+from knowledge.trust.ports import Proposal, Standing, StandingChange
 
 
 class MemoryStateStore:
@@ -46,20 +47,25 @@ class MemoryStateStore:
 
     def __init__(self) -> None:
         self._enrolments: dict[str, Enrolment] = {}
-        self._standings: dict[str, Standing] = {}
-        self._history: list[StandingChange] = []
         self._leases: dict[str, Lease] = {}
         self._released: set[str] = set()
         self._events: list[Event] = []
         self._looks: dict[tuple[str, str, Looked], datetime] = {}
         self._nudges: dict[tuple[str, str, str], datetime] = {}
         self._published = anyio.Event()
-        self._ledger = MemoryLedger(self._tell)
+        proposals: dict[str, Proposal] = {}
+        self._ledger = MemoryLedger(self._tell, proposals)
+        self._trust = MemoryTrust(self._tell, self._ledger.append, proposals)
 
     @property
     def ledger(self) -> MemoryLedger:
         """Return the ledger, which ends with the process as well."""
         return self._ledger
+
+    @property
+    def trust(self) -> MemoryTrust:
+        """Return the records of trust, which end with the process as well."""
+        return self._trust
 
     @property
     def place(self) -> str:
@@ -84,31 +90,15 @@ class MemoryStateStore:
 
     async def standing(self, principal: str) -> Standing | None:
         """Return what is recorded, or None for a principal that was never seen."""
-        return self._standings.get(principal)
+        return self._trust.standings.get(principal)
 
     async def standings(self) -> Sequence[Standing]:
         """Return all, by principal."""
-        return [self._standings[principal] for principal in sorted(self._standings)]
-
-    async def set_standing(self, standing: Standing, *, reason: str, by: str, unseen: float = 0.0) -> None:
-        """Replace the principal's standing and add one line to its history; a new principal's score was `unseen`."""
-        before = self._standings.get(standing.principal)
-        self._standings[standing.principal] = standing
-        self._history.append(
-            StandingChange(
-                id=len(self._history) + 1,
-                principal=standing.principal,
-                at=standing.updated_at,
-                score_before=before.score if before else unseen,
-                score_after=standing.score,
-                reason=reason,
-                by=by,
-            )
-        )
+        return [standing for _, standing in sorted(self._trust.standings.items())]
 
     async def history(self, principal: str, *, limit: int) -> Sequence[StandingChange]:
         """Return the newest `limit` changes, newest first."""
-        return [change for change in reversed(self._history) if change.principal == principal][:limit]
+        return [change for change in reversed(self._trust.changes) if change.principal == principal][:limit]
 
     async def acquire_lease(self, name: str, holder: str, *, now: datetime, ttl_s: float) -> Lease | None:
         """Take or extend the lease, or return None if another holder has it."""

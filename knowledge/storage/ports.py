@@ -69,7 +69,7 @@ class StateStore(Protocol):
 
     @property
     def trust(self) -> TrustRecords:
-        """Return the records of trust that lie in the same database: proposals, passkeys, taint."""
+        """Return the records of trust that lie in the same database: proposals, passkeys, taint, and what changes a standing."""
         ...
 
     async def check(self) -> Sequence[str]:
@@ -94,13 +94,6 @@ class StateStore(Protocol):
 
     async def standings(self) -> Sequence[Standing]:
         """Return all, by principal."""
-        ...
-
-    async def set_standing(self, standing: Standing, *, reason: str, by: str, unseen: float = 0.0) -> None:
-        """Replace the principal's standing and add one line to its history, both or neither.
-
-        The line says which score it had before; `unseen` is that of a principal of which nothing was recorded.
-        """
         ...
 
     async def history(self, principal: str, *, limit: int) -> Sequence[StandingChange]:

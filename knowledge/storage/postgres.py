@@ -6,9 +6,9 @@ import logging
 import re
 import select
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 from psycopg import AsyncConnection, Error, InterfaceError, ProgrammingError
@@ -19,16 +19,19 @@ from knowledge.errors import (
     CorruptDatabase,
     DatabaseRefused,
     DatabaseUnavailable,
+    KnowledgeError,
     NewerDatabase,
     OutcomeUnknown,
-    StorageError,
+    ProposalSettled,
     UnknownIntent,
 )
 
 logging.getLogger("psycopg").setLevel(logging.ERROR)  # it warns of what our callers are told anyway
 
+T = TypeVar("T")
 Connection = AsyncConnection[tuple[Any, ...]]
 Statement = tuple[bytes, Sequence[Any]]
+Ask = Callable[[bytes, Any], Awaitable[list[tuple[Any, ...]]]]
 
 PATIENCE_S = 5.0
 """The longest that one call may take, whatever the network does; the server gives up on a statement a little earlier."""
@@ -62,6 +65,9 @@ OVERTAKEN = "KF001"
 
 NOT_UNDER_WAY = "KF002"
 """What our function `end_intent` raises, with the id, when there is no such act."""
+
+SETTLED = "KF003"
+"""What our function `carry_out` raises, with the id, when the proposal is not approved (any more)."""
 
 _REFUSALS = (
     (r"password authentication failed|no password supplied|authentication failed", "check user and password"),
@@ -121,13 +127,13 @@ class Server:
 
     @contextmanager
     def translating(self, *, writing: bool = False) -> Iterator[None]:
-        """Turn what goes wrong inside into a StorageError."""
+        """Turn what goes wrong inside into an error of the domain: a StorageError, or a ProposalSettled."""
         try:
             yield
         except Error as error:
             raise self.named(error, writing=writing) from None
 
-    def named(self, error: Error | OSError, *, writing: bool = False) -> StorageError:
+    def named(self, error: Error | OSError, *, writing: bool = False) -> KnowledgeError:
         """Return `error` in the words of the domain. It is not chained: a log would show libpq's own words."""
         state = getattr(error, "sqlstate", None) or ""
         reason = self._said(error)
@@ -140,6 +146,8 @@ class Server:
             return NewerDatabase(self.place, found, known, "another schema with FORGE_DATABASE_SCHEMA")
         if state == NOT_UNDER_WAY:
             return UnknownIntent(reason)
+        if state == SETTLED:
+            return ProposalSettled(reason)
         if state == "25006":
             return DatabaseUnavailable(self.place, "the server only reads now (a replica, or in recovery)")
         way_out = next((mend for pattern, mend in _REFUSALS if re.search(pattern, reason)), "")
@@ -203,6 +211,26 @@ class Pool:
                         for statement, arguments in statements:
                             cursor = await connection.execute(statement, arguments)
                     return await cursor.fetchall() if cursor.description else []
+
+    async def decide(self, begin: Statement, work: Callable[[Ask], Awaitable[T]]) -> T:
+        """Return what `work` returns once everything it asked for is committed; if it raises, nothing was done.
+
+        For what must look before it writes; a statement a round trip, where `write` sends all in one go.
+
+        Raises:
+            OutcomeUnknown: as `write`.
+        """
+        with self._patience("writing", writing=True):
+            async with self.connection() as connection:
+
+                async def ask(statement: bytes, arguments: Any) -> list[tuple[Any, ...]]:
+                    cursor = await connection.execute(statement, arguments)
+                    return await cursor.fetchall() if cursor.description else []
+
+                with self.server.translating(writing=True):
+                    async with connection.transaction():
+                        await ask(*begin)
+                        return await work(ask)
 
     @contextmanager
     def _patience(self, doing: str, *, writing: bool = False) -> Iterator[None]:

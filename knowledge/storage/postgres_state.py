@@ -17,27 +17,19 @@ from knowledge.storage.postgres_events import publishing
 from knowledge.storage.postgres_schema import Schema
 from knowledge.storage.postgres_tables import Tables
 from knowledge.trust.ports import Standing, StandingChange
+from knowledge.trust.postgres import CHANGE, STANDING, PostgresTrust
 
 LOOKS_KEPT = timedelta(days=30)
 PRUNE_EVERY = timedelta(hours=1)
 TABLES = (
     *("meta", "enrolment", "standing", "standing_change", "lease", "counter", "event", "look", "nudge"),
     *("content", "page_state", "revision", "intent", "origin", "contradiction", "audit", "chain_end"),
+    *("proposal", "passkey", "secret", "taint"),
 )
 
 _ENROL = """
 INSERT INTO forge.enrolment VALUES (%s, %s, %s)
 ON CONFLICT (host) DO UPDATE SET secret_digest = excluded.secret_digest, created_at = excluded.created_at
-"""
-_CHANGE = """
-INSERT INTO forge.standing_change (principal, changed_at, score_before, score_after, reason, decided_by)
-SELECT %(principal)s, %(at)s, coalesce((SELECT score FROM forge.standing WHERE principal = %(principal)s), %(unseen)s),
-       %(score)s, %(reason)s, %(by)s
-"""
-_STAND = """
-INSERT INTO forge.standing VALUES (%s, %s, %s, %s, %s, %s)
-ON CONFLICT (principal) DO UPDATE SET score = excluded.score, floor = excluded.floor, ceiling = excluded.ceiling,
-    frozen = excluded.frozen, updated_at = excluded.updated_at
 """
 _TAKE = """
 INSERT INTO forge.lease AS held (name, holder, fence, expires_at) VALUES (%(name)s, %(holder)s, %(first)s, %(expires)s)
@@ -59,11 +51,6 @@ ON CONFLICT (principal, journey, path, circle) DO UPDATE SET seen_at = excluded.
 WHERE seen.seen_at < excluded.seen_at
 """
 # Columns by name: a program that was overtaken reads on in tables that may have more of them.
-_STANDING = "SELECT principal, score, floor, ceiling, frozen, updated_at FROM forge.standing"
-_HISTORY = """
-SELECT id, principal, changed_at, score_before, score_after, reason, decided_by FROM forge.standing_change
-WHERE principal = %s ORDER BY id DESC LIMIT %s
-"""
 _LEASE = "SELECT name, holder, fence, expires_at FROM forge.lease WHERE name = %s AND holder IS NOT NULL"
 _LOOKS = "SELECT path, circle, seen_at FROM forge.look WHERE principal = %s AND journey = %s AND path = ANY(%s::text[])"
 _NUDGE = """
@@ -82,6 +69,7 @@ class PostgresStateStore:
         self._pool = Pool(server)
         self._tables = Tables(self._pool, schema, known)
         self._ledger = PostgresLedger(self._tables)
+        self._trust = PostgresTrust(self._tables)
         self._ear, self._listening = Ear(server, schema.name), anyio.Lock()
         self._pruned_at = datetime.min.replace(tzinfo=UTC)
 
@@ -117,6 +105,11 @@ class PostgresStateStore:
         """Return the ledger in the same schema."""
         return self._ledger
 
+    @property
+    def trust(self) -> PostgresTrust:
+        """Return the records of trust in the same schema."""
+        return self._trust
+
     async def enrol(self, host: str, secret_digest: bytes, *, at: datetime) -> None:
         """Remember the host's secret, replacing an older one."""
         await self._write(_ENROL, (host, secret_digest, aware(at)))
@@ -134,27 +127,19 @@ class PostgresStateStore:
 
     async def standing(self, principal: str) -> Standing | None:
         """Return what is recorded, or None for a principal that was never seen."""
-        rows = await self._read(f"{_STANDING} WHERE principal = %s", principal)
+        rows = await self._read(f"{STANDING} WHERE principal = %s", principal)
         return Standing(*rows[0]) if rows else None
 
     async def standings(self) -> Sequence[Standing]:
         """Return all, by principal."""
-        return [Standing(*row) for row in await self._read(f"{_STANDING} ORDER BY principal")]
-
-    async def set_standing(self, standing: Standing, *, reason: str, by: str, unseen: float = 0.0) -> None:
-        """Replace the principal's standing and add one line to its history; a new principal's score was `unseen`."""
-        s, at = standing, aware(standing.updated_at)
-        change = {"principal": s.principal, "at": at, "unseen": unseen, "score": s.score, "reason": reason, "by": by}
-        await self._tables.write(
-            # Two changes at once would both name the same score before; there is no row to lock for a new principal.
-            ("LOCK TABLE forge.standing IN SHARE ROW EXCLUSIVE MODE", ()),
-            (_CHANGE, change),
-            (_STAND, (s.principal, s.score, s.floor, s.ceiling, s.frozen, at)),
-        )
+        return [Standing(*row) for row in await self._read(f"{STANDING} ORDER BY principal")]
 
     async def history(self, principal: str, *, limit: int) -> Sequence[StandingChange]:
         """Return the newest `limit` changes, newest first."""
-        return [StandingChange(*row) for row in await self._read(_HISTORY, principal, limit)]
+        return [
+            StandingChange(*row)
+            for row in await self._read(f"{CHANGE} WHERE principal = %s ORDER BY id DESC LIMIT %s", principal, limit)
+        ]
 
     async def acquire_lease(self, name: str, holder: str, *, now: datetime, ttl_s: float) -> Lease | None:
         """Take or extend the lease, or return None if another holder has it."""

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
+from knowledge.storage.postgres import Ask as RawAsk
 from knowledge.storage.postgres import Pool, Statement
 from knowledge.storage.postgres_schema import Schema
+
+T = TypeVar("T")
 
 _ENTER = "SELECT forge.enter(%s, %s, %s)"
 
 Part = tuple[str, Any]
 """A statement, in which `forge.` stands for the schema, and its arguments."""
+Ask = Callable[[Part], Awaitable[list[tuple[Any, ...]]]]
+"""Asks a statement within a transaction and returns its rows."""
 
 
 class Tables:
@@ -38,5 +44,17 @@ class Tables:
 
         What is `light` survives a killed process, and a crash of the server perhaps.
         """
-        begin: Statement = (self._schema.sql(_ENTER), (self._schema.lock, self._known, light))
-        return await self._pool.write(begin, *((self._schema.sql(sql), arguments) for sql, arguments in parts))
+        return await self._pool.write(
+            self._begin(light=light), *((self._schema.sql(sql), arguments) for sql, arguments in parts)
+        )
+
+    async def decide(self, work: Callable[[Ask], Awaitable[T]]) -> T:
+        """Return what `work` returns once everything it asked for is committed; if it raises, nothing was done."""
+
+        async def looking(asked: RawAsk) -> T:
+            return await work(lambda part: asked(self._schema.sql(part[0]), part[1]))
+
+        return await self._pool.decide(self._begin(light=False), looking)
+
+    def _begin(self, *, light: bool) -> Statement:
+        return self._schema.sql(_ENTER), (self._schema.lock, self._known, light)

@@ -20,6 +20,8 @@ from knowledge.storage.ports import Enrolment, Event, Lease, Looked
 from knowledge.storage.sqlite import Database, Schema, Value, load_schema
 from knowledge.storage.sqlite_events import publish
 from knowledge.trust.ports import Standing, StandingChange
+from knowledge.trust.sqlite import SqliteTrust
+from knowledge.trust.sqlite_rows import CHANGE, STANDING, standing, standing_change
 
 APPLICATION_ID = 0x4B464753  # "KFGS"
 LOOK_S = 0.08
@@ -57,6 +59,7 @@ class SqliteStateStore:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._ledger = SqliteLedger(database)
+        self._trust = SqliteTrust(database)
         self._data_version = -1
         self._last_event = 0
 
@@ -85,6 +88,11 @@ class SqliteStateStore:
         """Return the ledger in the same file."""
         return self._ledger
 
+    @property
+    def trust(self) -> SqliteTrust:
+        """Return the records of trust in the same file."""
+        return self._trust
+
     async def enrol(self, host: str, secret_digest: bytes, *, at: datetime) -> None:
         """Remember the host's secret, replacing an older one."""
         row = (host, secret_digest, micros(at))
@@ -105,34 +113,17 @@ class SqliteStateStore:
 
     async def standing(self, principal: str) -> Standing | None:
         """Return what is recorded, or None for a principal that was never seen."""
-        rows: Any = self._database.query("SELECT * FROM standing WHERE principal = ?", (principal,))
-        return _standing(rows[0]) if rows else None
+        rows: Any = self._database.query(f"{STANDING} WHERE principal = ?", (principal,))
+        return standing(rows[0]) if rows else None
 
     async def standings(self) -> Sequence[Standing]:
         """Return all, by principal."""
-        rows: Any = self._database.query("SELECT * FROM standing ORDER BY principal")
-        return [_standing(row) for row in rows]
-
-    async def set_standing(self, standing: Standing, *, reason: str, by: str, unseen: float = 0.0) -> None:
-        """Replace the principal's standing and add one line to its history; a new principal's score was `unseen`."""
-        s, at = standing, micros(standing.updated_at)
-
-        def change(c: apsw.Connection) -> None:
-            c.execute(
-                "INSERT INTO standing_change (principal, at_us, score_before, score_after, reason, decided_by) "
-                "VALUES (?1, ?2, coalesce((SELECT score FROM standing WHERE principal = ?1), ?6), ?3, ?4, ?5)",
-                (s.principal, at, s.score, reason, by, unseen),
-            )
-            row = (s.principal, s.score, s.floor, s.ceiling, int(s.frozen), at)
-            c.execute("INSERT OR REPLACE INTO standing VALUES (?, ?, ?, ?, ?, ?)", row)
-
-        await self._database.write(change)
+        return [standing(row) for row in self._database.query(f"{STANDING} ORDER BY principal")]
 
     async def history(self, principal: str, *, limit: int) -> Sequence[StandingChange]:
         """Return the newest `limit` changes, newest first."""
-        sql = "SELECT * FROM standing_change WHERE principal = ? ORDER BY id DESC LIMIT ?"
-        rows: Any = self._database.query(sql, (principal, limit))
-        return [StandingChange(i, who, moment(at), old, new, why, by) for i, who, at, old, new, why, by in rows]
+        rows = self._database.query(f"{CHANGE} WHERE principal = ? ORDER BY id DESC LIMIT ?", (principal, limit))
+        return [standing_change(row) for row in rows]
 
     async def acquire_lease(self, name: str, holder: str, *, now: datetime, ttl_s: float) -> Lease | None:
         """Take or extend the lease, or return None if another holder has it."""
@@ -227,11 +218,6 @@ def _note_looks(rows: Sequence[tuple[str, str, str, str, int]], oldest_us: int, 
     c.executemany(_LOOK, rows)
     for table in ("look", "nudge"):
         c.execute(f"DELETE FROM {table} WHERE at_us < ?", (oldest_us,))  # noqa: S608 - two constants
-
-
-def _standing(row: Any) -> Standing:
-    principal, score, floor, ceiling, frozen, updated_us = row
-    return Standing(principal, score, floor, ceiling, bool(frozen), moment(updated_us))
 
 
 def _lease(name: str, holder: str, fence: int, expires_us: int) -> Lease:

@@ -148,6 +148,7 @@ class TrustRecords(Protocol):
 
         Raises:
             TooManyPending: there are as many already. Nothing is recorded.
+            ValueError: there is one with that id. Nothing is recorded.
         """
         ...
 
@@ -159,15 +160,23 @@ class TrustRecords(Protocol):
         self,
         *,
         principal: str | None = None,
-        states: Collection[State] = (),
+        states: tuple[State, ...] = (),
         limit: int = 100,
         before: str | None = None,
     ) -> Sequence[Proposal]:
-        """Return them, newest first, from the one after `before`; no `states` means any."""
+        """Return them, newest first, from the one after the one with the id `before`; no `states` means any."""
         ...
 
     async def pending(self, principal: str | None = None) -> int:
         """Return how many are pending, of all kinds; of one principal or of all. Cheap."""
+        ...
+
+    async def unfinished(self, *, now: datetime) -> bool:
+        """Return whether something waits that nobody sees to. Cheap enough to ask every few seconds.
+
+        That is a pending proposal whose time is over, an approved one that nobody runs (any more), or an executed one that
+        nobody runs and that has no result.
+        """
         ...
 
     async def decide(self, proposal_id: str, verdict: Verdict) -> Proposal | None:
@@ -195,7 +204,7 @@ class TrustRecords(Protocol):
         error: str | None = None,
         successor: str | None = None,
     ) -> Proposal | None:
-        """End an approved proposal; one that the ledger has ended as executed only gets its result. None if neither."""
+        """End an approved proposal; one that the ledger has ended as executed only gets its result, once. None if neither."""
         ...
 
     async def withdraw(self, proposal_id: str, principal: str, *, at: datetime) -> Proposal | None:
@@ -206,11 +215,14 @@ class TrustRecords(Protocol):
         """Make every pending proposal whose time is over expired, and return their ids."""
         ...
 
-    async def restand(self, principal: str, change: Restand, *, note: Note) -> Standing:
-        """Replace the principal's standing by what `change` makes of it, add one line to its history (`note.reason`), and put
-        the score before and after on the audit chain: all or nothing. Of several at once each sees what the last one left.
+    async def restand(self, principal: str, change: Restand, *, note: Note, unseen: float = 0.0) -> Standing:
+        """Replace the principal's standing by what `change` makes of it, all or nothing.
 
-        If nothing changes nothing is recorded.
+        Its history gets a line (`note.reason`), the audit chain the score before and after. Of several at once each sees what
+        the last one left. `unseen` is the score before of a principal of which nothing was recorded.
+
+        If nothing but the time changes nothing is recorded, and what was recorded is returned. What `change` raises is
+        raised, and nothing is recorded.
         """
         ...
 
@@ -235,7 +247,7 @@ class TrustRecords(Protocol):
         ...
 
     async def put_secret(self, digest: bytes, purpose: Purpose, value: str, *, expires_at: datetime) -> None:
-        """Keep what a secret stands for, under its digest, until then; what has expired is forgotten on the way."""
+        """Keep what a secret stands for, under its digest, until then. It is forgotten some time after that."""
         ...
 
     async def secret(self, digest: bytes, purpose: Purpose, *, now: datetime) -> str | None:

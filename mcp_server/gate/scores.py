@@ -154,23 +154,25 @@ async def grant(state: StateStore, principal: str, level: float, *, by: str, now
     """
     change = granted(principal, level, now=now)
     note = Note(by, "trust.grant", principal, now, f"granted level {level:g}")
-    return await state.trust.restand(principal, change, note=note)
+    return await state.trust.restand(principal, change, note=note, unseen=FIRST_FLOOR)
 
 
 async def freeze(state: StateStore, principal: str, *, by: str, now: datetime, reason: str) -> Standing:
     """Take all trust away from the principal until a person lifts it."""
     note = Note(by, "trust.freeze", principal, now, reason)
-    return await state.trust.restand(principal, frozen(principal, now=now), note=note)
+    return await state.trust.restand(principal, frozen(principal, now=now), note=note, unseen=FIRST_FLOOR)
 
 
 async def thaw(state: StateStore, principal: str, *, by: str, now: datetime) -> Standing:
     """Lift a freeze; the principal is at its floor again."""
     note = Note(by, "trust.thaw", principal, now, "the freeze was lifted")
-    return await state.trust.restand(principal, thawed(principal, now=now), note=note)
+    return await state.trust.restand(principal, thawed(principal, now=now), note=note, unseen=FIRST_FLOOR)
 
 
 async def count(state: StateStore, principal: str, *, approved: bool, by: str, proposal: str, now: datetime) -> None:
     """Let a decision about a proposal of the principal move its score."""
     reason = f"{APPROVED_REASON if approved else REJECTED_REASON}: {proposal}"
     note = Note(by, "trust.decided", principal, now, reason)
-    await state.trust.restand(principal, moved(principal, APPROVED if approved else REJECTED, now=now), note=note)
+    await state.trust.restand(
+        principal, moved(principal, APPROVED if approved else REJECTED, now=now), note=note, unseen=FIRST_FLOOR
+    )

@@ -23,6 +23,7 @@ from mcp_server.changes import SessionSubscribers, follow_changes
 from mcp_server.gate.enrolment import UNENROLLED, Principal, os_user
 from mcp_server.settings import Settings
 from tests.knowledge_bases import write
+from tests.standings import stand
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:resources/(un)?subscribe:Warning"
@@ -89,7 +90,7 @@ async def test_a_2025_client_hears_of_what_it_subscribed_to_until_it_unsubscribe
 async def test_who_may_not_read_may_not_listen(settings: Settings) -> None:
     async with open_app(settings, indexing=False) as app:
         frozen = Standing(Principal(os_user(), UNENROLLED).id, 0.0, 0.0, 2.9, frozen=True, updated_at=utc_now())
-        await app.base.state.set_standing(frozen, reason="harmful", by="ann")
+        await stand(app.base.state, frozen, reason="harmful", by="ann")
         async with Client(app.server, mode="legacy") as client:
             with pytest.raises(Exception, match="frozen"):
                 await client.session.subscribe_resource(PAGE)

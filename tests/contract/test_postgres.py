@@ -29,6 +29,7 @@ from knowledge.storage.postgres_schema import migrations
 from knowledge.storage.postgres_state import PostgresStateStore
 from knowledge.trust.ports import Standing
 from tests.postgres import PASSWORD, PostgresServer
+from tests.standings import stand
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 SOON_S = 10.0
@@ -158,7 +159,7 @@ async def test_two_knowledge_bases_in_one_database_do_not_meet(postgres: Postgre
     async with opened(postgres.url(), schema) as one, opened(postgres.url(), schema + "_b") as two:
         waiting = asyncio.create_task(two.changed(0))
         await one.publish("doc", ["a.md"])
-        await one.set_standing(standing(3.0), reason="met", by="server")
+        await stand(one, standing(3.0), reason="met", by="server")
         assert await two.last_event() == 0
         assert await two.standing("ada") is None
         assert not waiting.done()
@@ -183,7 +184,7 @@ async def test_a_program_that_a_newer_one_overtook_reads_on_writes_nothing_and_d
 ) -> None:
     async with opened(postgres.url(), schema) as store:
         await store.publish("doc", ["a.md"])
-        await store.set_standing(standing(3.0), reason="met", by="server")
+        await stand(store, standing(3.0), reason="met", by="server")
         sql(postgres, within(schema, "UPDATE {s}.meta SET version = 99"))
         sql(postgres, within(schema, "ALTER TABLE {s}.standing ADD COLUMN later text"))
         with pytest.raises(NewerDatabase, match=f"schema 99, this program knows up to {len(migrations())}"):
@@ -319,7 +320,7 @@ async def test_each_change_of_a_standing_begins_where_the_one_before_ended(
     postgres: PostgresServer, schema: str
 ) -> None:
     async with opened(postgres.url(), schema) as one, opened(postgres.url(), schema) as two:
-        changes = ((one, two)[n % 2].set_standing(standing(n / 10), reason=str(n), by="ann") for n in range(30))
+        changes = (stand((one, two)[n % 2], standing(n / 10), reason=str(n), by="ann") for n in range(30))
         await asyncio.gather(*changes)
         history = list(reversed(await one.history("ada", limit=99)))
         assert [c.score_before for c in history] == [0.0, *(c.score_after for c in history[:-1])]
@@ -332,14 +333,14 @@ async def test_a_cancelled_caller_finds_it_done_or_not_done_and_the_store_works_
     async with opened(postgres.url(), schema) as store:
         done = 0
         for turn in range(1, 40):
-            change = asyncio.create_task(store.set_standing(standing(turn / 10), reason=str(turn), by="ann"))
+            change = asyncio.create_task(stand(store, standing(turn / 10), reason=str(turn), by="ann"))
             await asyncio.sleep(turn * 0.0002)
             done += not change.cancel()
             await asyncio.wait([change])
             found = await store.standing("ada")
             newest = await store.history("ada", limit=1)
             assert (found.score if found else None) == (newest[0].score_after if newest else None)
-        await store.set_standing(standing(4.5), reason="last", by="ann")
+        await stand(store, standing(4.5), reason="last", by="ann")
         assert await store.standing("ada") == standing(4.5)
 
 
@@ -347,9 +348,9 @@ async def test_a_write_that_fails_in_the_middle_leaves_nothing(postgres: Postgre
     async with opened(postgres.url(), schema) as store:
         sql(postgres, within(schema, "ALTER TABLE {s}.standing ADD CHECK (score < 4)"))
         with pytest.raises(StorageError):
-            await store.set_standing(standing(4.5), reason="too high", by="ann")
+            await stand(store, standing(4.5), reason="too high", by="ann")
         assert list(await store.history("ada", limit=9)) == []
-        await store.set_standing(standing(3.5), reason="fine", by="ann")
+        await stand(store, standing(3.5), reason="fine", by="ann")
         assert len(await store.history("ada", limit=9)) == 1
 
 

@@ -45,8 +45,9 @@ TRUSTING = """
 import asyncio, itertools, sys
 from datetime import UTC, datetime
 from pathlib import Path
-from knowledge.storage.ports import Standing
+from knowledge.trust.ports import Standing
 from knowledge.storage.sqlite_state import SqliteStateStore
+from tests.standings import stand
 
 async def opened(where, schema):
     if not schema:
@@ -59,7 +60,7 @@ async def main():
     store = await opened(*sys.argv[1:])
     await store.acquire_lease("index", "victim", now=now, ttl_s=30)
     for turn in itertools.count(1):
-        await store.set_standing(Standing("ada", turn / 1000, 0.0, 5.0, False, now), reason=str(turn), by="server")
+        await stand(store, Standing("ada", turn / 1000, 0.0, 5.0, False, now), reason=str(turn), by="server")
         print(turn, flush=True)
 
 asyncio.run(main())

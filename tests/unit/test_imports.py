@@ -21,6 +21,9 @@ ADAPTERS = {
     "knowledge.ledger.memory",
     "knowledge.ledger.sqlite",
     "knowledge.ledger.postgres",
+    "knowledge.trust.memory",
+    "knowledge.trust.sqlite",
+    "knowledge.trust.postgres",
     "knowledge.index.memory",
     "knowledge.index.tantivy_engine",
     "knowledge.index.fts5",
@@ -71,6 +74,8 @@ PURE = [
     "knowledge/ledger/forms.py",
     "knowledge/ledger/mentions.py",
     "knowledge/ledger/moments.py",
+    "knowledge/trust/forms.py",
+    "knowledge/trust/entries.py",
     "knowledge/merge/cut.py",
     "knowledge/merge/lines.py",
     "knowledge/merge/align.py",
@@ -148,9 +153,9 @@ def imported(path: Path) -> set[str]:
 
 
 def family(name: str) -> str:
-    """Return the package that an adapter belongs to; a ledger lies in the database of the state store that hands it out."""
+    """Return the package that an adapter belongs to; ledger and trust lie in the database of the state store that hands them out."""
     package = name.rpartition(".")[0]
-    return "knowledge.storage" if package == "knowledge.ledger" else package
+    return "knowledge.storage" if package in ("knowledge.ledger", "knowledge.trust") else package
 
 
 @pytest.mark.parametrize("path", modules(), ids=name_of)

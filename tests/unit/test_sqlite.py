@@ -23,6 +23,7 @@ from knowledge.storage.sqlite import Database, Schema, load_schema, require_safe
 from knowledge.storage.sqlite_index import SqliteIndexStore
 from knowledge.storage.sqlite_state import SqliteStateStore
 from knowledge.trust.ports import Standing
+from tests.standings import stand
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 STANDING = Standing("ada", 2.5, 2.0, 3.9, frozen=False, updated_at=NOW)
@@ -87,7 +88,7 @@ async def test_a_new_database_is_its_owners_alone(tmp_path: Path) -> None:
     old = os.umask(0)
     try:
         store = await SqliteStateStore.open(tmp_path / "deep" / "state.db")
-        await store.set_standing(STANDING, reason="met", by="server")
+        await stand(store, STANDING, reason="met", by="server")
     finally:
         os.umask(old)
     modes = {p.name: stat.S_IMODE(p.stat().st_mode) for p in (tmp_path / "deep").iterdir()}
@@ -148,7 +149,7 @@ async def test_an_older_program_that_is_running_writes_nothing_after_a_newer_one
     store = await SqliteStateStore.open(tmp_path / "state.db")
     run_sql(tmp_path / "state.db", "PRAGMA user_version=99")
     with pytest.raises(NewerDatabase):
-        await store.set_standing(STANDING, reason="met", by="server")
+        await stand(store, STANDING, reason="met", by="server")
     assert await store.standing("ada") is None
     await store.close()
 
@@ -156,7 +157,7 @@ async def test_an_older_program_that_is_running_writes_nothing_after_a_newer_one
 async def test_a_damaged_state_is_refused_with_the_way_out(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     store = await SqliteStateStore.open(path)
-    await store.set_standing(STANDING, reason="met", by="server")
+    await stand(store, STANDING, reason="met", by="server")
     await store.close()
     scribble(path, keep=100)
     with pytest.raises(CorruptDatabase, match="restore it from a backup") as refused:
@@ -228,7 +229,7 @@ async def test_a_state_taken_away_in_use_refuses_to_acknowledge_anything(tmp_pat
     store = await SqliteStateStore.open(tmp_path / "state.db")
     (tmp_path / "state.db").rename(tmp_path / "elsewhere.db")
     with pytest.raises(DatabaseUnavailable, match="while in use"):
-        await store.set_standing(STANDING, reason="met", by="server")
+        await stand(store, STANDING, reason="met", by="server")
     await store.close()
 
 

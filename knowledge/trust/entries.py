@@ -1,0 +1,88 @@
+"""What the audit chain says of decisions. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+from typing import Final
+
+from knowledge.ledger.chain import canonical
+from knowledge.ledger.ports import Actor, Entry, StandingMove
+from knowledge.trust.ports import Note, Standing, StandingChange, Verdict
+
+PLACES: Final = {"host": "in the host", "page": "on the page", "terminal": "in a terminal"}
+
+
+def decided(proposal_id: str, verdict: Verdict) -> Entry:
+    """Return the record of a decision: who, on which proposal, over which hash, where, and how sure it is that a person did."""
+    v = verdict
+    outcome = "approved" if v.approved else "rejected"
+    told = [f"{outcome} by {v.by} {PLACES[v.channel]}", *(["signed"] if v.signed else []), *_advisory(v)]
+    about = {
+        "proposal": proposal_id,
+        "hash": v.hash,
+        "approved": v.approved,
+        "channel": v.channel,
+        "signed": v.signed,
+        "advisory": v.advisory,
+    }
+    return Entry(
+        at=v.at,
+        actor=_actor(v.by, "proposal.decide", about),
+        proposal=proposal_id,
+        decision=", ".join(told),
+        intent=v.note,
+        outcome=outcome,
+    )
+
+
+def _advisory(verdict: Verdict) -> list[str]:
+    return ["advisory"] if verdict.advisory else []
+
+
+def withdrawn(proposal_id: str, principal: str, at: datetime) -> Entry:
+    """Return the record of a proposal that was taken back."""
+    return Entry(
+        at=at,
+        actor=_actor(principal, "proposal.withdraw", {"proposal": proposal_id}),
+        proposal=proposal_id,
+        decision=f"withdrawn by {principal}",
+        outcome="withdrawn",
+    )
+
+
+def restood(change: StandingChange, after: Standing, note: Note) -> Entry:
+    """Return the record of a change of standing."""
+    move = StandingMove(after.principal, change.score_before, after.score, after.frozen)
+    about = {
+        "about": note.about,
+        "principal": after.principal,
+        "score": after.score,
+        "floor": after.floor,
+        "ceiling": after.ceiling,
+        "frozen": after.frozen,
+    }
+    return Entry(
+        at=note.at,
+        actor=_actor(note.by, note.act, about),
+        decision=note.about or None,
+        intent=note.reason,
+        outcome="trust",
+        standing=move,
+    )
+
+
+def passkey_noted(passkey_id: bytes, note: Note) -> Entry:
+    """Return the record of a passkey that comes or goes."""
+    about = {"about": note.about, "passkey": passkey_id.hex()}
+    return Entry(
+        at=note.at,
+        actor=_actor(note.by, note.act, about),
+        decision=note.about or None,
+        intent=note.reason,
+        outcome="trust",
+    )
+
+
+def _actor(by: str, act: str, about: object) -> Actor:
+    return Actor(by, act, hashlib.sha256(canonical(about).encode("ascii")).hexdigest())

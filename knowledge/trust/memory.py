@@ -1,0 +1,256 @@
+"""Records of trust that end with the process: slow, obvious, and the specification of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Literal
+
+from knowledge.ledger.acts import storable
+from knowledge.ledger.moments import aware
+from knowledge.ledger.ports import Entry
+from knowledge.trust.entries import decided, passkey_noted, restood, withdrawn
+from knowledge.trust.forms import (
+    RECENT,
+    TAINT_KEPT,
+    changed_standing,
+    kept_passkey,
+    proposed,
+    replaced,
+    said,
+    same_standing,
+    told,
+)
+from knowledge.trust.ports import (
+    Note,
+    Passkey,
+    Proposal,
+    Purpose,
+    Restand,
+    Standing,
+    StandingChange,
+    State,
+    Verdict,
+)
+
+
+@dataclass(frozen=True)
+class _Secret:
+    value: str
+    expires_at: datetime
+
+
+class MemoryTrust:
+    """Proposals, standings, passkeys, secrets and taint in this process.
+
+    `tell` publishes, `append` adds to the audit chain; `proposals`, by id, are shared with the ledger, which ends them.
+    """
+
+    def __init__(
+        self,
+        tell: Callable[[str, Sequence[str]], object],
+        append: Callable[[Entry], object],
+        proposals: dict[str, Proposal],
+    ) -> None:
+        self._tell, self._append, self._proposals = tell, append, proposals
+        self.standings: dict[str, Standing] = {}
+        self.changes: list[StandingChange] = []
+        self._passkeys: dict[bytes, Passkey] = {}
+        self._secrets: dict[tuple[bytes, Purpose], _Secret] = {}
+        self._taint: dict[tuple[str, str, str], datetime] = {}
+
+    async def propose(self, proposal: Proposal, *, most_pending: int, replacing: Collection[str] = ()) -> Proposal:
+        """Record the proposal, and that it supersedes those of `replacing` that are its principal's and still pending."""
+        fresh = proposed(told(proposal))
+        if fresh.id in self._proposals:
+            raise ValueError(f"there is a proposal {fresh.id} already")
+        own = [p for p in self._proposals.values() if p.principal == fresh.principal and p.state == "pending"]
+        gone = replaced(fresh, [(p.id, p.kind) for p in own], replacing, most_pending)
+        for id_ in gone:
+            old = self._proposals[id_]
+            self._proposals[id_] = replace(old, state="superseded", ended_at=fresh.created_at, successor=fresh.id)
+        self._proposals[fresh.id] = fresh
+        self._tell("proposal", [*gone, fresh.id])
+        return fresh
+
+    async def proposal(self, proposal_id: str) -> Proposal | None:
+        """Return it, or None."""
+        return self._proposals.get(proposal_id)
+
+    async def proposals(
+        self,
+        *,
+        principal: str | None = None,
+        states: tuple[State, ...] = (),
+        limit: int = 100,
+        before: str | None = None,
+    ) -> Sequence[Proposal]:
+        """Return them, newest first, from the one after `before`."""
+        ids = list(self._proposals)
+        below = ids[: ids.index(before)] if before in ids else [] if before is not None else ids
+        found = [self._proposals[id_] for id_ in reversed(below)]
+        return [
+            p for p in found if (principal is None or p.principal == principal) and (not states or p.state in states)
+        ][:limit]
+
+    async def pending(self, principal: str | None = None) -> int:
+        """Return how many are pending."""
+        return len(await self.proposals(principal=principal, states=("pending",), limit=len(self._proposals)))
+
+    async def unfinished(self, *, now: datetime) -> bool:
+        """Return whether something waits that nobody sees to."""
+        aware(now)
+        return any(_neglected(proposal, now) for proposal in self._proposals.values())
+
+    async def decide(self, proposal_id: str, verdict: Verdict) -> Proposal | None:
+        """Make a pending proposal approved or rejected, unless it has expired or is another one than was shown."""
+        aware(verdict.at)
+        proposal = self._pending(proposal_id)
+        if proposal is None or proposal.expires_at <= verdict.at or proposal.hash != verdict.hash:
+            return None
+        self._append(decided(proposal_id, verdict))
+        if verdict.approved:
+            return self._become(replace(proposal, state="approved", verdict=verdict))
+        return self._become(replace(proposal, state="rejected", verdict=verdict, ended_at=verdict.at))
+
+    def _pending(self, proposal_id: str) -> Proposal | None:
+        proposal = self._proposals.get(proposal_id)
+        return proposal if proposal is not None and proposal.state == "pending" else None
+
+    def _become(self, proposal: Proposal) -> Proposal:
+        self._proposals[proposal.id] = proposal
+        self._tell("proposal", [proposal.id])
+        return proposal
+
+    async def claim(self, proposal_id: str, runner: str, *, now: datetime, lease_s: float) -> Proposal | None:
+        """Let `runner` execute an approved proposal until the lease ends, unless another one does."""
+        until = aware(now) + timedelta(seconds=lease_s)
+        proposal = self._proposals.get(proposal_id)
+        if proposal is None or proposal.state != "approved":
+            return None
+        if proposal.runs_until is not None and proposal.runs_until > now and proposal.runner != runner:
+            return None
+        return self._become(replace(proposal, runner=runner, runs_until=until))
+
+    async def finish(
+        self,
+        proposal_id: str,
+        state: Literal["executed", "failed", "superseded"],
+        *,
+        at: datetime,
+        result: str | None = None,
+        error: str | None = None,
+        successor: str | None = None,
+    ) -> Proposal | None:
+        """End an approved proposal; one that the ledger has ended as executed only gets its result, once."""
+        aware(at)
+        proposal = self._proposals.get(proposal_id)
+        if proposal is not None and proposal.state == "executed" and proposal.result is None:
+            return self._become(replace(proposal, result=said(result)))
+        if proposal is None or proposal.state != "approved":
+            return None
+        ended = replace(proposal, state=state, ended_at=at, result=said(result), error=said(error), successor=successor)
+        return self._become(ended)
+
+    async def withdraw(self, proposal_id: str, principal: str, *, at: datetime) -> Proposal | None:
+        """Take a pending proposal back, in its principal's name."""
+        aware(at)
+        proposal = self._pending(proposal_id)
+        if proposal is None or proposal.principal != principal:
+            return None
+        self._append(withdrawn(proposal_id, principal, at))
+        return self._become(replace(proposal, state="withdrawn", ended_at=at))
+
+    async def expire(self, *, now: datetime) -> Sequence[str]:
+        """Make every pending proposal whose time is over expired, and return their ids."""
+        aware(now)
+        over = [p for p in self._proposals.values() if p.state == "pending" and p.expires_at <= now]
+        for proposal in over:
+            self._become(replace(proposal, state="expired", ended_at=now))
+        return [proposal.id for proposal in over]
+
+    async def restand(self, principal: str, change: Restand, *, note: Note, unseen: float = 0.0) -> Standing:
+        """Replace the principal's standing by what `change` makes of it, with a line of history and an audit record."""
+        aware(note.at)
+        before = self.standings.get(principal)
+        own = [one for one in reversed(self.changes) if one.principal == principal]
+        after = change(before, [one for one in own if one.at > note.at - RECENT])
+        line = changed_standing(principal, before, after, note, unseen=unseen)
+        if before is not None and same_standing(before, after):
+            return before
+        self._append(restood(line, after, note))
+        self.standings[principal] = after
+        self.changes.append(replace(line, id=len(self.changes) + 1))
+        return after
+
+    async def add_passkey(self, passkey: Passkey, *, note: Note) -> None:
+        """Enrol a credential and put that on the chain."""
+        aware(note.at)
+        if passkey.id in self._passkeys:
+            raise ValueError("that passkey is enrolled already")
+        self._passkeys[passkey.id] = kept_passkey(passkey)
+        self._append(passkey_noted(passkey.id, note))
+
+    async def passkeys(self) -> Sequence[Passkey]:
+        """Return all, oldest first."""
+        return sorted(self._passkeys.values(), key=lambda passkey: (passkey.created_at, passkey.id))
+
+    async def use_passkey(self, passkey_id: bytes, *, sign_count: int, at: datetime) -> bool:
+        """Note a use; False if there is no such one, or its count did not grow although it counts."""
+        aware(at)
+        known = self._passkeys.get(passkey_id)
+        if known is None or not (sign_count > known.sign_count or sign_count == known.sign_count == 0):
+            return False
+        self._passkeys[passkey_id] = replace(known, sign_count=sign_count, used_at=at)
+        return True
+
+    async def remove_passkey(self, passkey_id: bytes, *, note: Note) -> bool:
+        """Remove it and put that on the chain; False if there is no such one."""
+        aware(note.at)
+        if self._passkeys.pop(passkey_id, None) is None:
+            return False
+        self._append(passkey_noted(passkey_id, note))
+        return True
+
+    async def put_secret(self, digest: bytes, purpose: Purpose, value: str, *, expires_at: datetime) -> None:
+        """Keep what a secret stands for, under its digest, until then."""
+        self._secrets[digest, purpose] = _Secret(value, aware(expires_at))
+
+    async def secret(self, digest: bytes, purpose: Purpose, *, now: datetime) -> str | None:
+        """Return what the secret stands for, or None."""
+        aware(now)
+        found = self._secrets.get((digest, purpose))
+        return found.value if found is not None and found.expires_at > now else None
+
+    async def take_secret(self, digest: bytes, purpose: Purpose, *, now: datetime) -> str | None:
+        """Return what it stands for and forget it, and all that has expired."""
+        value = await self.secret(digest, purpose, now=now)
+        self._secrets.pop((digest, purpose), None)
+        self._secrets = {key: kept for key, kept in self._secrets.items() if kept.expires_at > now}
+        return value
+
+    async def note_taint(self, principal: str, journey: str, origins: Collection[str], *, at: datetime) -> None:
+        """Remember that the caller has read text from there; of the same origin the newest time is kept."""
+        aware(at)
+        for origin in origins:
+            key = (principal, journey, storable(origin))
+            self._taint[key] = max(at, self._taint.get(key, at))
+        self._taint = {key: read for key, read in self._taint.items() if read >= at - TAINT_KEPT}
+
+    async def taints(self, principal: str, journey: str, *, since: datetime) -> Mapping[str, datetime]:
+        """Return what untrusted origins the caller read since then, in this journey (any time) or outside of one."""
+        aware(since)
+        found: dict[str, datetime] = {}
+        for (who, which, origin), at in self._taint.items():
+            counts = at >= since if which == "" else which == journey
+            if who == principal and counts:
+                found[origin] = max(at, found.get(origin, at))
+        return found
+
+
+def _neglected(proposal: Proposal, now: datetime) -> bool:
+    if proposal.state == "pending":
+        return proposal.expires_at <= now
+    waits = proposal.state == "approved" or (proposal.state == "executed" and proposal.result is None)
+    return waits and (proposal.runs_until is None or proposal.runs_until <= now)

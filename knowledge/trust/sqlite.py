@@ -1,0 +1,317 @@
+"""Records of trust in the state database's file: what a person decided survives a power cut."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, Literal
+
+import apsw
+
+from knowledge.ledger.acts import storable
+from knowledge.ledger.moments import micros, moment
+from knowledge.ledger.ports import Entry
+from knowledge.ledger.sqlite_chain import append
+from knowledge.storage.sqlite import Database
+from knowledge.storage.sqlite_events import publish
+from knowledge.trust.entries import decided, passkey_noted, restood, withdrawn
+from knowledge.trust.forms import (
+    TAINT_KEPT,
+    changed_standing,
+    kept_passkey,
+    proposed,
+    replaced,
+    said,
+    same_standing,
+    told,
+    verdict_text,
+)
+from knowledge.trust.ports import Note, Passkey, Proposal, Purpose, Restand, Standing, State, Verdict
+from knowledge.trust.sqlite_rows import PROPOSAL, known_standing, passkey, proposals, stand
+
+_PUT = """
+INSERT INTO proposal (id, kind, principal, hash, expires_us, told, state, runner) VALUES (?, ?, ?, ?, ?, ?, 'pending', '')
+ON CONFLICT (id) DO NOTHING
+"""
+_PENDING = "SELECT id, kind FROM proposal WHERE state = 'pending' AND principal = ? ORDER BY number"
+_SUPERSEDE = "UPDATE proposal SET state = 'superseded', ended_us = ?, successor = ? WHERE id = ?"
+_LIST = f"""
+SELECT {PROPOSAL} FROM proposal
+WHERE (:principal IS NULL OR principal = :principal)
+AND (:states = '[]' OR state IN (SELECT value FROM json_each(:states)))
+AND (:before IS NULL OR number < (SELECT number FROM proposal WHERE id = :before))
+ORDER BY number DESC LIMIT :limit
+"""  # noqa: S608 - one constant in another
+_OVERDUE = "SELECT 1 FROM proposal WHERE state = 'pending' AND expires_us <= ? LIMIT 1"
+_ABANDONED = """
+SELECT 1 FROM proposal WHERE (state = 'approved' OR (state = 'executed' AND result IS NULL))
+AND (runs_until_us IS NULL OR runs_until_us <= ?) LIMIT 1
+"""
+_DECIDE = f"""
+UPDATE proposal SET state = :state, verdict = :verdict, ended_us = :ended
+WHERE id = :id AND state = 'pending' AND hash = :hash AND expires_us > :at RETURNING {PROPOSAL}
+"""  # noqa: S608 - as above
+_CLAIM = f"""
+UPDATE proposal SET runner = :runner, runs_until_us = :until
+WHERE id = :id AND state = 'approved' AND (runs_until_us IS NULL OR runs_until_us <= :now OR runner = :runner)
+RETURNING {PROPOSAL}
+"""  # noqa: S608 - as above
+_FINISH = f"""
+UPDATE proposal SET result = :result,
+    error = CASE state WHEN 'approved' THEN :error END,
+    successor = CASE state WHEN 'approved' THEN :successor END,
+    ended_us = CASE state WHEN 'approved' THEN :at ELSE ended_us END,
+    state = CASE state WHEN 'approved' THEN :state ELSE state END
+WHERE id = :id AND (state = 'approved' OR (state = 'executed' AND result IS NULL)) RETURNING {PROPOSAL}
+"""  # noqa: S608 - as above
+_WITHDRAW = f"""
+UPDATE proposal SET state = 'withdrawn', ended_us = ? WHERE id = ? AND principal = ? AND state = 'pending'
+RETURNING {PROPOSAL}
+"""  # noqa: S608 - as above
+_EXPIRE = "UPDATE proposal SET state = 'expired', ended_us = ?1 WHERE state = 'pending' AND expires_us <= ?1 RETURNING number, id"
+_PASSKEYS = "SELECT id, public_key, sign_count, name, user, created_us, used_us FROM passkey ORDER BY created_us, id"
+_USE = """
+UPDATE passkey SET sign_count = ?2, used_us = ?3 WHERE id = ?1 AND (sign_count < ?2 OR (sign_count = 0 AND ?2 = 0))
+RETURNING 1
+"""
+_STANDS_FOR = "SELECT value FROM secret WHERE digest = ? AND purpose = ? AND expires_us > ?"
+_TAKE = "DELETE FROM secret WHERE digest = ? AND purpose = ? RETURNING value, expires_us"
+_TAINT = """
+INSERT INTO taint VALUES (?, ?, ?, ?)
+ON CONFLICT (principal, journey, origin) DO UPDATE SET at_us = max(at_us, excluded.at_us)
+"""
+_TAINTS = """
+SELECT origin, max(at_us) FROM taint
+WHERE principal = :principal AND ((journey = '' AND at_us >= :since) OR (journey != '' AND journey = :journey))
+GROUP BY origin
+"""
+
+
+class SqliteTrust:
+    """Proposals, standings, passkeys, secrets and taint in a file that several processes share."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def propose(self, proposal: Proposal, *, most_pending: int, replacing: Collection[str] = ()) -> Proposal:
+        """Record the proposal, and that it supersedes those of `replacing` that are its principal's and still pending."""
+        p, text = proposal, told(proposal)
+        row = (p.id, p.kind, p.principal, p.hash, micros(p.expires_at), text)
+
+        def work(c: apsw.Connection) -> None:
+            own: Any = c.execute(_PENDING, (p.principal,)).fetchall()
+            gone = replaced(p, own, replacing, most_pending)
+            c.execute(_PUT, row)
+            if not c.changes():
+                raise ValueError(f"there is a proposal {p.id} already")
+            c.executemany(_SUPERSEDE, [(micros(p.created_at), p.id, id_) for id_ in gone])
+            _tell(c, *gone, p.id)
+
+        await self._database.write(work)
+        return proposed(text)
+
+    async def proposal(self, proposal_id: str) -> Proposal | None:
+        """Return it, or None."""
+        found = proposals(self._database.query(f"SELECT {PROPOSAL} FROM proposal WHERE id = ?", (proposal_id,)))  # noqa: S608
+        return found[0] if found else None
+
+    async def proposals(
+        self,
+        *,
+        principal: str | None = None,
+        states: tuple[State, ...] = (),
+        limit: int = 100,
+        before: str | None = None,
+    ) -> Sequence[Proposal]:
+        """Return them, newest first, from the one after `before`."""
+        asked = {"principal": principal, "states": json.dumps(list(states)), "before": before, "limit": limit}
+        return proposals(self._database.read(lambda c: c.execute(_LIST, asked).fetchall()))
+
+    async def pending(self, principal: str | None = None) -> int:
+        """Return how many are pending."""
+        sql, asked = "SELECT count(*) FROM proposal WHERE state = 'pending'", ()
+        rows: Any = (
+            self._database.query(sql, asked)
+            if principal is None
+            else self._database.query(f"{sql} AND principal = ?", (principal,))
+        )
+        return int(rows[0][0])
+
+    async def unfinished(self, *, now: datetime) -> bool:
+        """Return whether something waits that nobody sees to."""
+        at = (micros(now),)
+        return bool(self._database.query(_OVERDUE, at) or self._database.query(_ABANDONED, at))
+
+    async def decide(self, proposal_id: str, verdict: Verdict) -> Proposal | None:
+        """Make a pending proposal approved or rejected, unless it has expired or is another one than was shown."""
+        at = micros(verdict.at)
+        values = {
+            "id": proposal_id,
+            "state": "approved" if verdict.approved else "rejected",
+            "verdict": verdict_text(verdict),
+            "ended": None if verdict.approved else at,
+            "hash": verdict.hash,
+            "at": at,
+        }
+        return await self._change(_DECIDE, values, proposal_id, decided(proposal_id, verdict))
+
+    async def _change(self, sql: str, values: Any, proposal_id: str, entry: Entry | None = None) -> Proposal | None:
+        """Change one proposal by a statement that returns it if it may be changed, and put the entry on the chain with it."""
+
+        def work(c: apsw.Connection) -> Proposal | None:
+            found = proposals(c.execute(sql, values).fetchall())
+            if not found:
+                return None
+            if entry is not None:
+                append(c, str(self._database.path), entry)
+            _tell(c, proposal_id)
+            return found[0]
+
+        return await self._database.write(work)
+
+    async def claim(self, proposal_id: str, runner: str, *, now: datetime, lease_s: float) -> Proposal | None:
+        """Let `runner` execute an approved proposal until the lease ends, unless another one does."""
+        until = micros(now + timedelta(seconds=lease_s))
+        values = {"id": proposal_id, "runner": runner, "until": until, "now": micros(now)}
+        return await self._change(_CLAIM, values, proposal_id)
+
+    async def finish(
+        self,
+        proposal_id: str,
+        state: Literal["executed", "failed", "superseded"],
+        *,
+        at: datetime,
+        result: str | None = None,
+        error: str | None = None,
+        successor: str | None = None,
+    ) -> Proposal | None:
+        """End an approved proposal; one that the ledger has ended as executed only gets its result, once."""
+        values = {
+            "id": proposal_id,
+            "state": state,
+            "at": micros(at),
+            "result": said(result),
+            "error": said(error),
+            "successor": successor,
+        }
+        return await self._change(_FINISH, values, proposal_id)
+
+    async def withdraw(self, proposal_id: str, principal: str, *, at: datetime) -> Proposal | None:
+        """Take a pending proposal back, in its principal's name."""
+        values = (micros(at), proposal_id, principal)
+        return await self._change(_WITHDRAW, values, proposal_id, withdrawn(proposal_id, principal, at))
+
+    async def expire(self, *, now: datetime) -> Sequence[str]:
+        """Make every pending proposal whose time is over expired, and return their ids."""
+        at = (micros(now),)
+        if not self._database.query(_OVERDUE, at):
+            return []
+
+        def work(c: apsw.Connection) -> list[str]:
+            rows: Any = c.execute(_EXPIRE, at).fetchall()
+            over = [id_ for _, id_ in sorted(rows)]
+            _tell(c, *over)
+            return over
+
+        return await self._database.write(work)
+
+    async def restand(self, principal: str, change: Restand, *, note: Note, unseen: float = 0.0) -> Standing:
+        """Replace the principal's standing by what `change` makes of it, with a line of history and an audit record."""
+
+        def work(c: apsw.Connection) -> Standing:
+            before, recent = known_standing(c, principal, note.at)
+            after = change(before, recent)
+            line = changed_standing(principal, before, after, note, unseen=unseen)
+            if before is not None and same_standing(before, after):
+                return before
+            append(c, str(self._database.path), restood(line, after, note))
+            stand(c, after, line)
+            return after
+
+        return await self._database.write(work)
+
+    async def add_passkey(self, passkey: Passkey, *, note: Note) -> None:
+        """Enrol a credential and put that on the chain."""
+        p = kept_passkey(passkey)
+        row = (p.id, p.public_key, p.sign_count, p.name, p.user, micros(p.created_at), _micros(p.used_at))
+        insert = "INSERT INTO passkey VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
+        if not await self._noted(insert, row, passkey_noted(p.id, note)):
+            raise ValueError("that passkey is enrolled already")
+
+    async def _noted(self, sql: str, values: Any, entry: Entry) -> bool:
+        """Return whether the statement changed something, which the entry says on the chain."""
+
+        def work(c: apsw.Connection) -> bool:
+            c.execute(sql, values)
+            done = c.changes() > 0
+            if done:
+                append(c, str(self._database.path), entry)
+            return done
+
+        return await self._database.write(work)
+
+    async def passkeys(self) -> Sequence[Passkey]:
+        """Return all, oldest first."""
+        return [passkey(row) for row in self._database.query(_PASSKEYS)]
+
+    async def use_passkey(self, passkey_id: bytes, *, sign_count: int, at: datetime) -> bool:
+        """Note a use; False if there is no such one, or its count did not grow although it counts."""
+        return bool(await self._rows(_USE, (passkey_id, sign_count, micros(at))))
+
+    async def remove_passkey(self, passkey_id: bytes, *, note: Note) -> bool:
+        """Remove it and put that on the chain; False if there is no such one."""
+        return await self._noted("DELETE FROM passkey WHERE id = ?", (passkey_id,), passkey_noted(passkey_id, note))
+
+    async def put_secret(self, digest: bytes, purpose: Purpose, value: str, *, expires_at: datetime) -> None:
+        """Keep what a secret stands for, under its digest, until then."""
+        await self._rows(
+            "INSERT OR REPLACE INTO secret VALUES (?, ?, ?, ?)", (digest, purpose, value, micros(expires_at))
+        )
+
+    async def secret(self, digest: bytes, purpose: Purpose, *, now: datetime) -> str | None:
+        """Return what the secret stands for, or None."""
+        rows: Any = self._database.query(_STANDS_FOR, (digest, purpose, micros(now)))
+        return rows[0][0] if rows else None
+
+    async def take_secret(self, digest: bytes, purpose: Purpose, *, now: datetime) -> str | None:
+        """Return what it stands for and forget it, and all that has expired."""
+        at = micros(now)
+
+        def work(c: apsw.Connection) -> str | None:
+            rows: Any = c.execute(_TAKE, (digest, purpose)).fetchall()
+            c.execute("DELETE FROM secret WHERE expires_us <= ?", (at,))
+            return next((value for value, expires_us in rows if expires_us > at), None)
+
+        return await self._database.write(work)
+
+    async def note_taint(self, principal: str, journey: str, origins: Collection[str], *, at: datetime) -> None:
+        """Remember that the caller has read text from there; of the same origin the newest time is kept."""
+        rows = [(principal, journey, storable(origin), micros(at)) for origin in origins]
+        if rows:
+            await self._database.write(partial(_note_taint, rows, micros(at - TAINT_KEPT)), durable=False)
+
+    async def taints(self, principal: str, journey: str, *, since: datetime) -> Mapping[str, datetime]:
+        """Return what untrusted origins the caller read since then, in this journey (any time) or outside of one."""
+        asked = {"principal": principal, "journey": journey, "since": micros(since)}
+        rows: Any = self._database.read(lambda c: c.execute(_TAINTS, asked).fetchall())
+        return {origin: moment(at_us) for origin, at_us in rows}
+
+    async def _rows(self, sql: str, values: Any) -> list[Any]:
+        done: Callable[[apsw.Connection], list[Any]] = lambda c: c.execute(sql, values).fetchall()  # noqa: E731
+        return await self._database.write(done)
+
+
+def _tell(c: apsw.Connection, *proposals: str) -> None:
+    if proposals:
+        publish([("proposal", id_) for id_ in proposals], c)
+
+
+def _note_taint(rows: Sequence[tuple[str, str, str, int]], oldest_us: int, c: apsw.Connection) -> None:
+    c.executemany(_TAINT, rows)
+    c.execute("DELETE FROM taint WHERE at_us < ?", (oldest_us,))
+
+
+def _micros(at: datetime | None) -> int | None:
+    return None if at is None else micros(at)

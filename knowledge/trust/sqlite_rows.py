@@ -1,0 +1,68 @@
+"""Rows of standings and proposals in SQLite, and what they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import apsw
+
+from knowledge.ledger.moments import micros, moment
+from knowledge.trust.forms import RECENT, Fate, proposal_of
+from knowledge.trust.ports import Passkey, Proposal, Standing, StandingChange
+
+PROPOSAL = "told, state, verdict, result, error, ended_us, successor, runner, runs_until_us"
+STANDING = "SELECT principal, score, floor, ceiling, frozen, updated_us FROM standing"
+CHANGE = "SELECT id, principal, at_us, score_before, score_after, reason, decided_by FROM standing_change"
+_STAND = "INSERT OR REPLACE INTO standing VALUES (?, ?, ?, ?, ?, ?)"
+_NOTE = """
+INSERT INTO standing_change (principal, at_us, score_before, score_after, reason, decided_by) VALUES (?, ?, ?, ?, ?, ?)
+"""
+
+
+def proposals(rows: Sequence[Any]) -> list[Proposal]:
+    """Return the proposals in rows with the columns `PROPOSAL`."""
+    return [
+        proposal_of(
+            told, Fate(state, verdict, result, error, _moment(ended_us), successor, runner, _moment(runs_until_us))
+        )
+        for told, state, verdict, result, error, ended_us, successor, runner, runs_until_us in rows
+    ]
+
+
+def _moment(us: int | None) -> datetime | None:
+    return None if us is None else moment(us)
+
+
+def standing(row: Any) -> Standing:
+    """Return the standing in a row of `STANDING`."""
+    principal, score, floor, ceiling, frozen, updated_us = row
+    return Standing(principal, score, floor, ceiling, bool(frozen), moment(updated_us))
+
+
+def standing_change(row: Any) -> StandingChange:
+    """Return the change in a row of `CHANGE`."""
+    id_, principal, at_us, *rest = row
+    return StandingChange(id_, principal, moment(at_us), *rest)
+
+
+def passkey(row: Any) -> Passkey:
+    """Return the passkey in a row of the table."""
+    id_, public_key, sign_count, name, user, created_us, used_us = row
+    return Passkey(id_, public_key, sign_count, name, user, moment(created_us), _moment(used_us))
+
+
+def known_standing(c: apsw.Connection, principal: str, at: datetime) -> tuple[Standing | None, list[StandingChange]]:
+    """Return what is recorded of the principal, and its changes of the day before `at`, newest first."""
+    rows: Any = c.execute(f"{STANDING} WHERE principal = ?", (principal,)).fetchall()
+    sql = f"{CHANGE} WHERE principal = ? AND at_us > ? ORDER BY id DESC"
+    recent: Any = c.execute(sql, (principal, micros(at - RECENT))).fetchall()
+    return (standing(rows[0]) if rows else None), [standing_change(row) for row in recent]
+
+
+def stand(c: apsw.Connection, standing: Standing, change: StandingChange) -> None:
+    """Record the standing and its line of history."""
+    s, h = standing, change
+    c.execute(_NOTE, (h.principal, micros(h.at), h.score_before, h.score_after, h.reason, h.by))
+    c.execute(_STAND, (s.principal, s.score, s.floor, s.ceiling, int(s.frozen), micros(s.updated_at)))
