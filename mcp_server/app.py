@@ -10,10 +10,12 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
-from mcp.server.context import ServerRequestContext
+from mcp.server.context import ServerMiddleware, ServerRequestContext
+from mcp.server.request_state import RequestStateSecurity
 from mcp.server.subscriptions import InMemorySubscriptionBus
 
 from knowledge.errors import KnowledgeError, StorageError
@@ -26,9 +28,12 @@ from mcp_server.base import KnowledgeBase, open_base, utc_now
 from mcp_server.changes import SessionSubscribers, follow_changes
 from mcp_server.completions import add_completions
 from mcp_server.engines import keep_up
+from mcp_server.gate.decisions import Decisions
 from mcp_server.gate.dispatch import Gate
-from mcp_server.gate.enrolment import Callers, Principal, os_user
+from mcp_server.gate.enrolment import Callers, Principal, digest, os_user
 from mcp_server.gate.extension import GateExtension, refusing
+from mcp_server.gate.proposals import Proposing
+from mcp_server.gate.reviewing import Review
 from mcp_server.prompts import add_prompts
 from mcp_server.resources import add_resources
 from mcp_server.server import INSTRUCTIONS, NAME, ForgeServer, GatedTool
@@ -48,6 +53,10 @@ DAMAGE_LOOK_S = 1.0
 NEW_VECTORS = "%d of %d passages have their new vectors"
 TIDY_S = 3600.0
 SWEEP_DELAY_S = 60.0
+RESUME_S = 20.0
+KEY_FILE = "questions.key"
+QUESTION_S = 3600.0
+"""How long a person may take to answer a form."""
 START_DELAY_S = 0.3
 """The first moments of a process belong to the host's handshake."""
 
@@ -60,6 +69,8 @@ class App:
     services: Services
     gate: Gate
     base: KnowledgeBase
+    desk: Decisions
+    review: Review
 
 
 @asynccontextmanager
@@ -82,6 +93,7 @@ async def open_app(
         anyio.create_task_group() as tasks,
     ):
         ledger = ReadingLedger(base.state, utc_now)
+        review = Review(settings, base.state)
         loaded = anyio.Event()
         services = Services(
             load_circles=base.load_circles,
@@ -92,10 +104,17 @@ async def open_app(
             tools=lambda: specs,
             ledger=ledger,
             load_writing=_telling(base.load_writing, loaded),
+            review_address=review.address,
         )
-        gate = Gate(specs, services)
+        proposing = Proposing(services, arrived=review.wanted)
+        gate = Gate(specs, services, proposing)
+        desk = Decisions(gate, proposing, services, runner=holder_name())
         bus = InMemorySubscriptionBus()
-        server = _server(specs, services, gate, bus, _identifier(settings, base.state))
+        who = _identifier(settings, base.state)
+        security = await anyio.to_thread.run_sync(_request_state, settings, base.state_dir)
+        server = _server(
+            specs, services, (GateExtension(gate, who, desk, services), refusing(gate, who)), bus, security
+        )
         if extend is not None:
             extend(server)
         sessions = SessionSubscribers()
@@ -104,13 +123,15 @@ async def open_app(
         tasks.start_soon(follow_changes, base.state, bus, sessions)
         tasks.start_soon(_look_after_writes, base, loaded)
         tasks.start_soon(_recover, base)
+        tasks.start_soon(_resume, base, desk)
+        tasks.start_soon(review.run, services, desk)
         if indexing:
             tasks.start_soon(_index_in_turn, base)
             tasks.start_soon(_replace_when_damaged, base.index)
             if settings.qdrant_url or settings.meili_url:
                 tasks.start_soon(_keep_servers_up, base)
         try:
-            yield App(server, services, gate, base)
+            yield App(server, services, gate, base, desk, review)
         finally:
             tasks.cancel_scope.cancel()
 
@@ -166,6 +187,47 @@ def _recovery(base: KnowledgeBase) -> Recovery:
         return rejoin(before, current, after)
 
     return Recovery(Files(base.vault), base.state.ledger, base.locks, rejoin=rejoin, now=utc_now)
+
+
+async def _resume(base: KnowledgeBase, desk: Decisions) -> None:
+    """Carry out what was approved while its process died, and end what nobody decided about in time."""
+    await anyio.sleep(START_DELAY_S)
+    while True:
+        try:
+            if await base.state.trust.unfinished(now=utc_now()):
+                await desk.resume()
+        except KnowledgeError:
+            logger.warning("cannot look after proposals now", exc_info=True)
+        await anyio.sleep(RESUME_S)
+
+
+def _request_state(settings: Settings, state_dir: Path) -> RequestStateSecurity:
+    """Return how a question that a client carries is sealed: any process of this place can open it, for its caller only."""
+
+    def caller_of(ctx: ServerRequestContext[Any, Any]) -> str:
+        secret = settings.enrolment if ctx.request is None else _bearer(ctx.request)
+        return digest(secret or "").hex()
+
+    return RequestStateSecurity(keys=[_key(state_dir / KEY_FILE)], ttl=QUESTION_S, bind_principal=caller_of)
+
+
+def _key(path: Path) -> bytes:
+    """Return the key at `path`; the first process makes it."""
+    fresh = secrets.token_bytes(32)
+    staged = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    if not path.exists():
+        descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            os.write(descriptor, fresh)
+        finally:
+            os.close(descriptor)
+        try:
+            os.link(staged, path)  # whole or not at all, and of several processes one
+        except FileExistsError:
+            pass
+        finally:
+            staged.unlink()
+    return path.read_bytes()
 
 
 async def _replace_when_damaged(index: SqliteIndexStore) -> None:
@@ -239,9 +301,9 @@ def holder_name() -> str:
 def _server(
     specs: Sequence[AnySpec],
     services: Services,
-    gate: Gate,
+    seams: tuple[GateExtension, ServerMiddleware[Any]],
     bus: InMemorySubscriptionBus,
-    who: Callable[[ServerRequestContext[Any, Any]], Awaitable[Principal]],
+    security: RequestStateSecurity,
 ) -> ForgeServer:
     with _without_rich():
         server = ForgeServer(
@@ -250,9 +312,10 @@ def _server(
             version=version(),
             instructions=INSTRUCTIONS,
             tools=[GatedTool.of(spec) for spec in specs],
-            extensions=[GateExtension(gate, who)],
-            middleware=[refusing(gate, who)],
+            extensions=[seams[0]],
+            middleware=[seams[1]],
             subscriptions=bus,
+            request_state_security=security,
             log_level="WARNING",
         )
     add_resources(server, services)

@@ -13,7 +13,7 @@ from mcp_types import EmptyResult, SubscribeRequestParams, UnsubscribeRequestPar
 
 from knowledge.paths import ancestors
 from knowledge.storage.ports import Event, StateStore
-from mcp_server.resources import DOC_URI, MAP_URI
+from mcp_server.resources import DOC_URI, MAP_URI, PROPOSAL_URI
 from mcp_server.server import ForgeServer
 
 logger = logging.getLogger("knowledge_forge.changes")
@@ -86,7 +86,9 @@ async def follow_changes(state: StateStore, bus: InMemorySubscriptionBus, sessio
 
 
 def _resources(event: Event) -> list[str]:
-    """Return the addresses that an event concerns: a page, and the maps of the directories above it."""
+    """Return the addresses that an event concerns: a page and the maps of the directories above it, or a proposal."""
     if event.topic == "doc":
         return [DOC_URI + event.key, *(MAP_URI + directory for directory in ancestors(event.key))]
+    if event.topic == "proposal":
+        return [PROPOSAL_URI + event.key]
     return [MAP_URI + event.key] if event.topic == "map" else []

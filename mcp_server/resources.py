@@ -9,12 +9,16 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.server.mcpserver.resources import ResourceSecurity
 
 from knowledge.errors import KnowledgeError
+from mcp_server.gate.caller import caller
+from mcp_server.gate.summary import summary
 from mcp_server.server import ForgeServer
 from mcp_server.services import Services
+from mcp_server.tools.knowledge import origin_of
 
 MAP_URI = "kb://map/"
 DOC_URI = "kb://doc/"
 AUDIT_URI = "audit://recent"
+PROPOSAL_URI = "proposal://"
 MOST_RECENT = 50
 MAP_TEMPLATE = MAP_URI + "{+path}"
 DOC_TEMPLATE = DOC_URI + "{+path}"
@@ -38,6 +42,10 @@ def add_resources(server: ForgeServer, services: Services) -> None:
 
     async def page(path: str) -> str:
         try:
+            reading = await services.circles.read(path)
+            if reading.tainted and (who := caller.get()) is not None:
+                origin = origin_of(reading.path, reading.source)
+                await services.state.trust.note_taint(who.id, "", (origin,), at=services.now())
             return await services.circles.whole(path)
         except KnowledgeError as error:
             raise ResourceNotFoundError(str(error)) from error
@@ -50,6 +58,21 @@ def add_resources(server: ForgeServer, services: Services) -> None:
             raise ResourceNotFoundError(str(error)) from error
         return json.dumps([json.loads(record.body) for record in reversed(records)], ensure_ascii=False)
 
+    async def proposal(proposal_id: str) -> str:
+        found = await services.state.trust.proposal(proposal_id)
+        who = caller.get()
+        if found is None or who is None or found.principal != who.id:
+            raise ResourceNotFoundError(f"you made no proposal {proposal_id[:40]!r}")
+        told = await summary(found, services.review_address, whole=True)
+        return json.dumps(told, ensure_ascii=False, separators=(",", ":"))
+
+    server.resource(
+        PROPOSAL_URI + "{proposal_id}",
+        name="proposal",
+        title="A proposal",
+        description="What became of a call of yours that waits, or waited, for a person.",
+        mime_type="application/json",
+    )(proposal)
     server.resource(
         AUDIT_URI,
         name="audit",

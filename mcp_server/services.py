@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from mcp_server.writing import Writing
 
 Clock = Callable[[], datetime]
+
+
+async def nowhere() -> str | None:
+    """Return that nobody shows the review page."""
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,8 @@ class Services:
     tools: Callable[[], Sequence[ToolSpec[Any, Any, Any]]]
     ledger: ReadingLedger
     load_writing: Callable[[], Writing]
+    review_address: Callable[[], Awaitable[str | None]] = nowhere
+    """Where people decide, without any login; None while nobody shows it."""
 
     @property
     def circles(self) -> Circles:

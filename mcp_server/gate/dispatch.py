@@ -1,4 +1,4 @@
-"""The gate: every tool call passes here, whichever way it came. It decides, then answers; it fails closed."""
+"""The gate: every tool call passes here, whichever way it came. It plans, decides, then acts or proposes; it fails closed."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 from knowledge.errors import KnowledgeError
+from knowledge.trust.ports import Proposal
 from mcp_server.gate.enrolment import REMEMBERED_S, Principal
-from mcp_server.gate.policy import Allow, Grant, Refuse, Trust, decide
+from mcp_server.gate.policy import Allow, Decision, Grant, Propose, Refuse, Trust, decide
+from mcp_server.gate.proposals import AGAINST, Draft, Proposing, with_plain_answer
 from mcp_server.gate.scores import held, standing_of
+from mcp_server.gate.summary import summary
 from mcp_server.services import Call, Services
 from mcp_server.tools.registry import AnySpec
 from mcp_server.tools.spec import BadArguments
@@ -21,6 +25,8 @@ logger = logging.getLogger("knowledge_forge.gate")
 
 CLOSED = "refused: the state database cannot be read, so trust is unknown; try again in a moment"
 CRASHED = "failed inside the server; nothing was changed. `knowledge-forge doctor` may say why"
+TAINTED = timedelta(hours=1)
+"""How long text that nobody vouches for is remembered of a caller outside of a journey."""
 
 
 class UnknownTool(Exception):
@@ -34,9 +40,10 @@ class UnknownTool(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The tool ran; `content` fits its output schema."""
+    """The tool ran, or waits for a person; `content` fits its output schema. `waits` is the proposal that waits."""
 
     content: dict[str, Any]
+    waits: Proposal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +60,21 @@ class Gate:
     """Decides on calls by what the caller holds at that moment."""
 
     def __init__(
-        self, specs: Sequence[AnySpec], services: Services, clock: Callable[[], float] = time.monotonic
+        self,
+        specs: Sequence[AnySpec],
+        services: Services,
+        proposing: Proposing,
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._specs: Mapping[str, AnySpec] = {spec.name: spec for spec in specs}
-        self._services, self._clock = services, clock
+        self._services, self._proposing, self._clock = services, proposing, clock
+        self._address = services.review_address
         self._remembered: dict[str, tuple[Grant, float]] = {}
+
+    def spec(self, name: str) -> AnySpec | None:
+        """Return the tool of that name."""
+        return self._specs.get(name)
 
     async def dispatch(self, name: str, arguments: dict[str, Any], call: Call) -> Outcome:
         """Answer the call, or say why not.
@@ -83,11 +100,13 @@ class Gate:
             return Failed(decision.why)
         if spec.answer is None:  # `check` saw to it when the server started
             raise TypeError(f"{spec.name} cannot answer")
-        return Answered(spec.as_json(await spec.answer(self._services, call, asked)))
+        result = await spec.answer(self._services, call, asked)
+        await self._note_taint(spec, call, result)
+        return Answered(spec.as_json(result))
 
     async def _act(self, spec: AnySpec, call: Call, asked: Any) -> Outcome:
-        """Plan, decide on that plan, and only then act."""
-        if spec.plan is None or spec.apply is None:
+        """Plan, decide on that plan, and only then act or propose."""
+        if spec.plan is None or spec.shows is None or spec.told is None:
             raise TypeError(f"{spec.name} cannot act")
         decision = await self.decide(spec.name, Trust.READ, call.principal)  # a plan shows what is written there
         if isinstance(decision, Refuse):
@@ -98,15 +117,65 @@ class Gate:
         shown = spec.rehearsed(plan) if spec.rehearsed else None
         if shown is not None:
             return Answered(spec.as_json(shown))
-        decision = await self.decide(spec.name, spec.level_for(plan), call.principal)
+        decision = await self._decide_on(spec, call, plan)
         if isinstance(decision, Refuse):
             return Failed(decision.why)
-        return Answered(spec.as_json(await spec.apply(self._services, call, plan)))
+        if isinstance(decision, Allow):
+            return await self.carry_out(spec, call, asked, plan)
+        if call.trusted:  # it was planned for one who needs no preview
+            plan = await spec.plan(self._services, replace(call, trusted=False), asked)
+        return await self._propose(spec, replace(call, trusted=False), asked, plan=plan, decision=decision)
 
-    async def decide(self, what: str, needed: Trust, principal: Principal) -> Allow | Refuse:
+    async def _decide_on(self, spec: AnySpec, call: Call, plan: Any) -> Decision:
+        return await self.decide(
+            spec.name, spec.level_for(plan), call.principal, taint=await self._taint(spec, call, plan)
+        )
+
+    async def carry_out(self, spec: AnySpec, call: Call, asked: Any, plan: Any) -> Answered:
+        """Do what the plan says and return the answer; what is left for a person to decide becomes a proposal."""
+        if spec.apply is None or spec.told is None:
+            raise TypeError(f"{spec.name} cannot act")
+        result = await spec.apply(self._services, call, plan)
+        flagged = await self._unsettled(spec, call, asked, result)
+        if flagged is not None:
+            result = spec.told(result, await summary(flagged, self._address), None)
+        return Answered(spec.as_json(result))
+
+    async def _propose(self, spec: AnySpec, call: Call, asked: Any, *, plan: Any, decision: Propose) -> Outcome:
+        if spec.shows is None or spec.told is None:
+            raise TypeError(f"{spec.name} cannot act")
+        shown = spec.shows(plan)
+        answer = shown.answer
+        if shown.changes_nothing:
+            return Answered(spec.as_json(answer))
+        flagged = None if shown.files else await self._unsettled(spec, call, asked, answer)
+        if flagged is not None:
+            return Answered(spec.as_json(spec.told(answer, await summary(flagged, self._address), None)))
+        proposal = await self._proposing.call(
+            spec, call, asked.model_dump(mode="json"), shown=with_plain_answer(spec, shown), decision=decision
+        )
+        told = spec.told(answer, await summary(proposal, self._address), "proposed")
+        return Answered(spec.as_json(told), waits=proposal if proposal.state == "pending" else None)
+
+    async def _unsettled(self, spec: AnySpec, call: Call, asked: Any, answer: Any) -> Proposal | None:
+        """Return the proposal of what the answer left for a person; None if it left nothing."""
+        if spec.unsettled is None or spec.shows is None or call.against:
+            return None
+        left = await spec.unsettled(self._services, replace(call, trusted=False), asked, answer)
+        if left is None:
+            return None
+        plan, against = left
+        grant = await self._grant(call.principal, Trust.READ)
+        why = "claims contradict what is there; a yes writes the new ones in place of those"
+        shown = with_plain_answer(spec, spec.shows(plan))
+        arguments = {**asked.model_dump(mode="json"), AGAINST: list(against)}
+        draft = Draft("flag", [arguments], shown, int(spec.level_for(plan)), int(grant.level), why)
+        return await self._proposing.claims(spec, call, draft)
+
+    async def decide(self, what: str, needed: Trust, principal: Principal, *, taint: str = "") -> Decision:
         """Return whether `principal` may do `what` now. Whatever goes wrong while deciding is a refusal."""
         try:
-            return decide(await self._grant(principal, needed), what, needed)
+            return decide(await self._grant(principal, needed), what, needed, taint=taint)
         except Exception:
             logger.exception("cannot decide on %s", what)
             return Refuse(f"{what} is {CLOSED}")
@@ -122,3 +191,23 @@ class Gate:
             return known
         self._remembered[principal.id] = (grant, self._clock())
         return grant
+
+    async def _note_taint(self, spec: AnySpec, call: Call, result: Any) -> None:
+        """Remember where text came from that nobody vouches for, before the caller can act on it."""
+        origins = spec.taints(result) if spec.taints else ()
+        if origins:
+            now = self._services.now()
+            await self._services.state.trust.note_taint(call.principal.id, call.journey, origins, at=now)
+
+    async def _taint(self, spec: AnySpec, call: Call, plan: Any) -> str:
+        """Return why an act that leaves the machine needs a level more; "" if it does not."""
+        if not spec.open_world or spec.shows is None:
+            return ""
+        since = self._services.now() - TAINTED
+        found = await self._services.state.trust.taints(call.principal.id, call.journey, since=since)
+        destination = spec.shows(plan).destination
+        foreign = [origin for origin in found if origin != destination]
+        if not foreign:
+            return ""
+        where = ", ".join(sorted(foreign)[:3])
+        return f"one level more, because text from {where} was read before, which nobody vouches for"

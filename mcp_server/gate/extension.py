@@ -4,24 +4,45 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+import anyio
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 from mcp.server.extension import Extension
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, CallToolRequestParams, CallToolResult, TextContent
+from mcp_types import (
+    INVALID_PARAMS,
+    CallToolRequestParams,
+    CallToolResult,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitResult,
+    InputRequiredResult,
+    TextContent,
+)
+from mcp_types.version import is_version_at_least
 
-from knowledge.errors import StorageError
+from knowledge.errors import KnowledgeError, StorageError
+from knowledge.trust.ports import Proposal
+from mcp_server.gate import asking
+from mcp_server.gate.caller import caller
+from mcp_server.gate.canonical import canonical_text
+from mcp_server.gate.deciding import Desk, Person, requirement
 from mcp_server.gate.dispatch import CLOSED, Answered, Failed, Gate, Outcome, UnknownTool
 from mcp_server.gate.enrolment import Principal
 from mcp_server.gate.policy import Refuse, Trust
-from mcp_server.services import Call
+from mcp_server.gate.proposals import calls_of
+from mcp_server.gate.summary import summary
+from mcp_server.services import Call, Services
 
 logger = logging.getLogger("knowledge_forge.gate")
 
 REFUSED = -32003
 """JSON-RPC code of a refusal outside tools, from the range that is left to servers."""
+MULTI_ROUND = "2026-07-28"
+"""From this protocol on a server asks by its answer; before, by a request of its own."""
+QUESTION = "decision"
 
 Identify = Callable[[ServerRequestContext[Any, Any]], Awaitable[Principal]]
 
@@ -34,22 +55,132 @@ class GateExtension(Extension):
 
     identifier = "io.github.knowledge-forge/gate"
 
-    def __init__(self, gate: Gate, identify: Identify) -> None:
-        self._gate, self._identify = gate, identify
+    def __init__(self, gate: Gate, identify: Identify, desk: Desk, services: Services) -> None:
+        self._gate, self._identify, self._desk, self._services = gate, identify, desk, services
 
     async def intercept_tool_call(
         self, params: CallToolRequestParams, ctx: ServerRequestContext[Any, Any], call_next: CallNext
     ) -> HandlerResult:
-        """Return the gate's answer as the tool's result."""
+        """Return the gate's answer as the tool's result; where a person may decide in the host, ask there first."""
         del call_next  # the SDK's handler would run the tool without asking
         try:
-            call = Call(await self._identify(ctx))
-            return as_result(await self._gate.dispatch(params.name, params.arguments or {}, call))
+            who = await self._identify(ctx)
+            if params.request_state is not None:
+                return await self._second_round(params, who)
+            outcome = await self._gate.dispatch(params.name, params.arguments or {}, Call(who))
+            if isinstance(outcome, Answered) and outcome.waits is not None:
+                return await self._asked(params.name, outcome, outcome.waits, ctx)
+            return as_result(outcome)
         except UnknownTool as error:
             raise MCPError(INVALID_PARAMS, str(error)) from None
         except StorageError:
             logger.exception("cannot tell who calls %s", params.name)
             return as_result(Failed(f"{params.name} is {CLOSED}"))
+
+    async def _asked(
+        self, name: str, outcome: Answered, proposal: Proposal, ctx: ServerRequestContext[Any, Any]
+    ) -> CallToolResult | InputRequiredResult:
+        """Ask in the host if that is enough for this proposal and the client can; else return that it waits."""
+        if not _can_ask(ctx) or requirement(proposal, "host", passkeys=False) != "word":
+            return as_result(outcome)
+        if not asking.can_be_shown(proposal):
+            return as_result(outcome)
+        text = asking.message(proposal, await summary(proposal, self._services.review_address))
+        if is_version_at_least(ctx.protocol_version, MULTI_ROUND):
+            form = ElicitRequestFormParams(message=text, requested_schema=asking.SCHEMA)
+            return InputRequiredResult(input_requests={QUESTION: ElicitRequest(params=form)}, request_state=proposal.id)
+        reply = await self._answer_or_decision(text, proposal, ctx)
+        return as_result(await self._follow(name, outcome.content, proposal, reply))
+
+    async def _answer_or_decision(
+        self, text: str, proposal: Proposal, ctx: ServerRequestContext[Any, Any]
+    ) -> asking.Reply:
+        """Return what the form was answered with, or nothing once the proposal was decided elsewhere."""
+        replies: list[asking.Reply] = []
+        async with anyio.create_task_group() as tasks:
+
+            async def ask() -> None:
+                try:
+                    result = await ctx.session.elicit_form(text, asking.SCHEMA, related_request_id=ctx.request_id)
+                    replies.append(asking.reply(result.action, result.content))
+                except MCPError:
+                    logger.info("the host could not ask about %s", proposal.id, exc_info=True)
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(ask)
+            await self._decided(proposal.id)
+            tasks.cancel_scope.cancel()
+        return replies[0] if replies else asking.Reply("nothing")
+
+    async def _decided(self, proposal_id: str) -> None:
+        """Return when the proposal does not wait any more."""
+        state = self._services.state
+        while True:
+            seen = await state.last_event()
+            proposal = await state.trust.proposal(proposal_id)
+            if proposal is None or not proposal.open:
+                return
+            await state.changed(seen)
+
+    async def _second_round(self, params: CallToolRequestParams, who: Principal) -> CallToolResult:
+        """Return the outcome of a proposal that was asked about; the SDK has checked that it is this very call's.
+
+        Whether it may still be decided is the state database's to say, so that an answer counts once.
+        """
+        allowed = await self._gate.decide(params.name, Trust.READ, who)
+        if isinstance(allowed, Refuse):
+            return as_result(Failed(allowed.why))
+        proposal = await self._services.state.trust.proposal(params.request_state or "")
+        spec = self._gate.spec(params.name)
+        if proposal is None or spec is None or proposal.principal != who.id or proposal.tool != params.name:
+            raise MCPError(INVALID_PARAMS, "this answer belongs to no call of yours")
+        asked = spec.parse(params.arguments or {}).model_dump(mode="json")
+        if canonical_text(calls_of(proposal)[-1]) != canonical_text(asked):
+            raise MCPError(INVALID_PARAMS, "this answer belongs to another call")
+        given = (params.input_responses or {}).get(QUESTION)
+        reply = (
+            asking.reply(given.action, given.content) if isinstance(given, ElicitResult) else asking.Reply("nothing")
+        )
+        answer = json.loads(proposal.preview)["answer"]
+        return as_result(await self._follow(params.name, answer, proposal, reply))
+
+    async def _follow(self, name: str, answer: Mapping[str, Any], proposal: Proposal, reply: asking.Reply) -> Outcome:
+        """Do what the answer says, and return what the call answers then."""
+        person = Person(f"{proposal.principal} (in the host)", "host")
+        try:
+            if reply.word == "approve":
+                await self._desk.approve(proposal.id, proposal.hash, person, reply.note)
+            elif reply.word == "reject":
+                await self._desk.reject(proposal.id, proposal.hash, person, reply.note)
+        except KnowledgeError as error:
+            logger.info("%s: %s", proposal.id, error)  # somebody else decided first: what became of it is told below
+        return await self._outcome(name, answer, proposal.id)
+
+    async def _outcome(self, name: str, answer: Mapping[str, Any], proposal_id: str) -> Outcome:
+        trust = self._services.state.trust
+        with anyio.move_on_after(30):
+            while (found := await trust.proposal(proposal_id)) is not None and found.state == "approved":
+                seen = await self._services.state.last_event()
+                again = await trust.proposal(proposal_id)
+                if again is not None and again.state == "approved":
+                    await self._services.state.changed(seen)
+        found = await trust.proposal(proposal_id)
+        if found is None:
+            return Failed(f"{name}: there is no proposal {proposal_id} any more")
+        told = await summary(found, self._services.review_address)
+        if found.state == "executed" and found.result:
+            content = json.loads(found.result)
+            return Answered({**content, "proposal": content.get("proposal") or told})
+        if found.state == "failed":
+            return Failed(f"{name}: approved, but not done: {found.error}")
+        return Answered({**answer, "status": "proposed", "verified": None, "proposal": told})
+
+
+def _can_ask(ctx: ServerRequestContext[Any, Any]) -> bool:
+    """Return whether the client shows forms. One that names no mode shows them."""
+    capabilities = ctx.session.client_capabilities
+    elicitation = capabilities.elicitation if capabilities is not None else None
+    return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
 
 
 def as_result(outcome: Outcome) -> CallToolResult:
@@ -67,15 +198,20 @@ def refusing(gate: Gate, identify: Identify) -> ServerMiddleware[Any]:
     """Return a middleware that lets only those read resources, prompts and completions who may read."""
 
     async def middleware(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        if ctx.request_id is not None and ctx.method not in _UNGATED:
-            try:
-                caller = await identify(ctx)
-            except StorageError as error:
-                logger.exception("cannot tell who calls %s", ctx.method)
-                raise MCPError(REFUSED, f"{ctx.method} is {CLOSED}") from error
-            decision = await gate.decide(ctx.method, Trust.READ, caller)
-            if isinstance(decision, Refuse):
-                raise MCPError(REFUSED, decision.why)
-        return await call_next(ctx)
+        if ctx.request_id is None or ctx.method in _UNGATED:
+            return await call_next(ctx)
+        try:
+            who = await identify(ctx)
+        except StorageError as error:
+            logger.exception("cannot tell who calls %s", ctx.method)
+            raise MCPError(REFUSED, f"{ctx.method} is {CLOSED}") from error
+        decision = await gate.decide(ctx.method, Trust.READ, who)
+        if isinstance(decision, Refuse):
+            raise MCPError(REFUSED, decision.why)
+        token = caller.set(who)
+        try:
+            return await call_next(ctx)
+        finally:
+            caller.reset(token)
 
     return middleware

@@ -10,6 +10,7 @@ from pydantic import Field, field_validator
 
 from knowledge.find.answers import MapView, Reading, SearchAnswer
 from knowledge.paths import clean_path
+from knowledge.provenance import FETCHED_KINDS, source_kind
 from knowledge.storage.ports import Filters
 from mcp_server.gate.policy import Trust
 from mcp_server.services import Call, Services
@@ -71,6 +72,13 @@ async def read(services: Services, call: Call, asked: ReadArguments) -> Reading:
     return reading
 
 
+def origin_of(path: str, source: str) -> str:
+    """Return where tainted text comes from: the place that it was fetched from, or the page that it lies in."""
+    from knowledge.merge.confidence import lineage_of
+
+    return lineage_of(source) if source_kind(source) in FETCHED_KINDS else f"kb:{path}"
+
+
 KB_READ = ToolSpec[ReadArguments, None, Reading](
     name="kb_read",
     title="Read a page",
@@ -84,6 +92,7 @@ KB_READ = ToolSpec[ReadArguments, None, Reading](
     arguments=ReadArguments,
     result=Reading,
     answer=read,
+    taints=lambda reading: (origin_of(reading.path, reading.source),) if reading.tainted else (),
     read_only=True,
     idempotent=True,
 )
@@ -159,6 +168,7 @@ KB_SEARCH = ToolSpec[SearchArguments, None, SearchAnswer](
     arguments=SearchArguments,
     result=SearchAnswer,
     answer=search,
+    taints=lambda found: tuple({origin_of(hit.path, hit.source) for hit in found.hits if hit.tainted}),
     read_only=True,
     idempotent=True,
 )

@@ -72,7 +72,8 @@ class ToolSpec(Generic[A, P, R]):
     `rehearsed` returns the answer of a plan that needs no act (a rehearsal, or nothing that could be done): whoever may read
     gets it. `plan_needs` returns the level of a plan that needs more than its tool usually does.
 
-    `shows` returns what a person is shown of a plan before they agree to it; `told` returns an answer with a proposal in it.
+    `shows` returns what a person is shown of a plan before they agree to it; `told` returns an answer with a proposal in it,
+    and with that status if one is named.
     `joins` plans several calls of one caller, oldest first, as one. `unsettled` plans what an answer left for a person to
     decide. `taints` returns where the text in an answer comes from that nobody vouches for.
     """
@@ -90,7 +91,7 @@ class ToolSpec(Generic[A, P, R]):
     rehearsed: Callable[[P], R | None] | None = None
     plan_needs: Callable[[P], Trust] | None = None
     shows: Callable[[P], Shown] | None = None
-    told: Callable[[R, Mapping[str, Any], bool], R] | None = None
+    told: Callable[[R, Mapping[str, Any], str | None], R] | None = None
     joins: Callable[[Services, Call, Sequence[A]], Awaitable[P | None]] | None = None
     unsettled: Callable[[Services, Call, A, R], Awaitable[tuple[P, tuple[str, ...]] | None]] | None = None
     taints: Callable[[R], Sequence[str]] | None = None

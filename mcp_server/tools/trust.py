@@ -4,15 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated, Any
 
+import anyio
+from pydantic import Field
+
+from knowledge.errors import KnowledgeError
+from knowledge.trust.ports import Proposal, State
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.scores import held, standing_of
+from mcp_server.gate.summary import summary
 from mcp_server.services import Call, Services
 from mcp_server.tools.spec import Arguments, ToolSpec
+
+LONGEST_WAIT_S = 300
+MOST_LISTED = 100
+PENDING: tuple[State, ...] = ("pending",)
 
 
 class NoArguments(Arguments):
     """It takes none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A proposal of the caller that waits."""
+
+    id: str
+    tool: str
+    needs: int
+    expires_at: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +46,7 @@ class TrustStatus:
     cap: float
     frozen: bool
     needs: Mapping[str, int]
-    pending: Sequence[str]
+    pending: Sequence[Pending]
 
 
 async def status(services: Services, call: Call, _asked: NoArguments) -> TrustStatus:
@@ -39,8 +60,74 @@ async def status(services: Services, call: Call, _asked: NoArguments) -> TrustSt
         cap=standing.ceiling,
         frozen=standing.frozen,
         needs={spec.name: int(spec.needs) for spec in services.tools()},
-        pending=[],
+        pending=await _pending(services, call),
     )
+
+
+async def _pending(services: Services, call: Call) -> list[Pending]:
+    found = await services.state.trust.proposals(principal=call.principal.id, states=PENDING, limit=MOST_LISTED)
+    return [Pending(one.id, one.tool, one.level_needed, one.expires_at.isoformat(timespec="seconds")) for one in found]
+
+
+class StatusArguments(Arguments):
+    """Arguments of proposal_status."""
+
+    proposal_id: Annotated[str | None, Field(description="One; else what waits.")] = None
+    wait_seconds: Annotated[int, Field(ge=0, le=LONGEST_WAIT_S, description="Wait so long for a decision.")] = 0
+
+
+class WithdrawArguments(Arguments):
+    """Arguments of proposal_withdraw."""
+
+    proposal_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalStatus:
+    """One proposal of the caller, whole; and all of them that wait."""
+
+    proposal: Mapping[str, Any] | None
+    pending: Sequence[Pending]
+
+
+class NoSuchProposal(KnowledgeError):
+    """The caller made no such proposal."""
+
+    def __init__(self, asked: str) -> None:
+        self.asked = asked
+        super().__init__(f"you made no proposal {asked[:40]!r}; proposal_status() lists those that wait")
+
+
+async def proposal_status(services: Services, call: Call, asked: StatusArguments) -> ProposalStatus:
+    """Return what became of a proposal, waiting for it if asked."""
+    if asked.proposal_id is None:
+        return ProposalStatus(None, await _pending(services, call))
+    proposal = await _own(services, call, asked.proposal_id)
+    with anyio.move_on_after(asked.wait_seconds):
+        while proposal.open:
+            seen = await services.state.last_event()
+            proposal = await _own(services, call, asked.proposal_id)
+            if proposal.open:
+                await services.state.changed(seen)
+    told = await summary(proposal, services.review_address, whole=True)
+    return ProposalStatus(told, await _pending(services, call))
+
+
+async def withdraw(services: Services, call: Call, asked: WithdrawArguments) -> ProposalStatus:
+    """Take a proposal of the caller back, if nobody has decided about it yet."""
+    proposal = await _own(services, call, asked.proposal_id)
+    trust = services.state.trust
+    taken = await trust.withdraw(proposal.id, call.principal.id, at=services.now())
+    proposal = taken or await _own(services, call, asked.proposal_id)
+    told = await summary(proposal, services.review_address, whole=True)
+    return ProposalStatus(told, await _pending(services, call))
+
+
+async def _own(services: Services, call: Call, proposal_id: str) -> Proposal:
+    proposal = await services.state.trust.proposal(proposal_id)
+    if proposal is None or proposal.principal != call.principal.id:
+        raise NoSuchProposal(proposal_id)
+    return proposal
 
 
 TRUST_STATUS = ToolSpec[NoArguments, None, TrustStatus](
@@ -56,4 +143,29 @@ TRUST_STATUS = ToolSpec[NoArguments, None, TrustStatus](
     idempotent=True,
 )
 
-TOOLS = (TRUST_STATUS,)
+PROPOSAL_STATUS = ToolSpec[StatusArguments, None, ProposalStatus](
+    name="proposal_status",
+    title="What became of a proposal",
+    level=Trust.NONE,
+    toolset="trust",
+    description="Tells what a person decided about a call of yours that waits, and its result once it was carried out.",
+    arguments=StatusArguments,
+    result=ProposalStatus,
+    answer=proposal_status,
+    read_only=True,
+    idempotent=True,
+)
+
+PROPOSAL_WITHDRAW = ToolSpec[WithdrawArguments, None, ProposalStatus](
+    name="proposal_withdraw",
+    title="Take a proposal back",
+    level=Trust.NONE,
+    toolset="trust",
+    description="Takes back a proposal of yours that nobody has decided about.",
+    arguments=WithdrawArguments,
+    result=ProposalStatus,
+    answer=withdraw,
+    idempotent=True,
+)
+
+TOOLS = (TRUST_STATUS, PROPOSAL_STATUS, PROPOSAL_WITHDRAW)

@@ -78,11 +78,11 @@ def _sentence(request: Any, files: Sequence[FileEffect]) -> str:
     return f"{verb} {request.path}{to}{others}{intent}"
 
 
-def told(answer: R, proposal: Mapping[str, Any], waits: bool) -> R:  # noqa: FBT001 - one of the gate's functions
-    """Return the answer with the proposal in it; with `waits` nothing of it is done yet."""
-    if not waits:
+def told(answer: R, proposal: Mapping[str, Any], status: str | None) -> R:
+    """Return the answer with the proposal in it; one that is only proposed is not verified."""
+    if status is None:
         return replace(answer, proposal=proposal)  # type: ignore[type-var]  # each answer of this module is a dataclass
-    return replace(answer, status="proposed", proposal=proposal, verified=None)  # type: ignore[type-var]  # as above
+    return replace(answer, status=status, proposal=proposal, verified=None)  # type: ignore[type-var]  # as above
 
 
 class MergeArguments(Arguments):

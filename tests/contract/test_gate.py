@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mcp import Client
@@ -23,8 +24,9 @@ from mcp_server.gate.policy import Trust
 from mcp_server.gate.scores import BadGrant, grant
 from mcp_server.services import Call, Services
 from mcp_server.settings import Settings
-from mcp_server.tools.spec import Arguments, ToolSpec
+from mcp_server.tools.spec import Arguments, Shown, ToolSpec
 from tests.knowledge_bases import write
+from tests.standings import stand
 
 ME = os_user()
 
@@ -32,6 +34,7 @@ ME = os_user()
 @dataclass(frozen=True)
 class Noted:
     status: str
+    proposal: Mapping[str, Any] | None = None
 
 
 class Note(Arguments):
@@ -49,9 +52,27 @@ async def apply(_services: Services, _call: Call, planned: str) -> Noted:
     return Noted("done")
 
 
+def shows(planned: str) -> Shown:
+    return Shown(Noted("done"), f"note {planned}", effect=planned, documents=(planned,))
+
+
+def told(answer: Noted, proposal: Mapping[str, Any], status: str | None) -> Noted:
+    return Noted(status or answer.status, proposal)
+
+
 written: list[str] = []
 NOTE = ToolSpec[Note, str, Noted](
-    "note", "Write a note", Trust.EDIT, "knowledge", "Writes a note.", Note, Noted, plan=plan, apply=apply
+    "note",
+    "Write a note",
+    Trust.EDIT,
+    "knowledge",
+    "Writes a note.",
+    Note,
+    Noted,
+    plan=plan,
+    apply=apply,
+    shows=shows,
+    told=told,
 )
 
 
@@ -121,7 +142,7 @@ async def test_nothing_a_client_says_of_itself_raises_trust(settings: Settings) 
 async def test_a_frozen_principal_reads_nothing_but_may_ask_about_itself(settings: Settings) -> None:
     async with opened(settings) as app, Client(app.server) as client:
         frozen = Standing(Principal(ME, UNENROLLED).id, 0.0, 0.0, 2.9, frozen=True, updated_at=utc_now())
-        await app.base.state.set_standing(frozen, reason="harmful", by="ann")
+        await stand(app.base.state, frozen, reason="harmful", by="ann")
         for refused in (
             client.list_resources,
             lambda: client.read_resource("kb://doc/long.md"),

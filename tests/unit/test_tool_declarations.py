@@ -10,7 +10,7 @@ from mcp_server.reference import tool_table
 from mcp_server.services import Call, Services
 from mcp_server.tools.knowledge import KB_MAP, KB_READ, KB_SEARCH
 from mcp_server.tools.registry import chosen, declared
-from mcp_server.tools.spec import Arguments, BadArguments, BadDeclaration, ToolSpec
+from mcp_server.tools.spec import Arguments, BadArguments, BadDeclaration, Shown, ToolSpec
 
 
 def tokens(*parts: object) -> int:
@@ -39,8 +39,21 @@ async def answer(_services: Services, _call: Call, asked: Note) -> Done:
 
 
 ACT = ToolSpec[Note, str, Done](
-    "note", "Note", Trust.EDIT, "knowledge", "Writes a note.", Note, Done, plan=plan, apply=apply
+    "note",
+    "Note",
+    Trust.EDIT,
+    "knowledge",
+    "Writes a note.",
+    Note,
+    Done,
+    plan=plan,
+    apply=apply,
+    shows=lambda planned: Shown(Done("done"), planned, effect=planned, documents=(planned,)),
+    told=lambda answer, _proposal, _status: answer,
 )
+
+
+TRUST = ["trust_status", "proposal_status", "proposal_withdraw"]
 
 
 def test_a_whole_declaration_is_accepted() -> None:
@@ -52,6 +65,8 @@ def test_a_whole_declaration_is_accepted() -> None:
     [
         replace(ACT, level=None),
         replace(ACT, apply=None),
+        replace(ACT, shows=None),
+        replace(ACT, told=None),
         replace(ACT, answer=answer),
         replace(ACT, level=Trust.READ),
         replace(ACT, read_only=True),
@@ -75,7 +90,7 @@ def test_a_tool_that_is_filtered_away_is_checked_all_the_same() -> None:
 
 
 def test_toolsets_narrow_and_trust_always_stays() -> None:
-    assert [s.name for s in chosen(declared(), toolsets=["plane"])] == ["trust_status"]
+    assert [s.name for s in chosen(declared(), toolsets=["plane"])] == TRUST
 
 
 def test_read_only_lists_only_what_reads() -> None:
@@ -87,8 +102,8 @@ def test_the_list_is_within_its_budget() -> None:
     """The design, section 3: name, description and input schema, characters / 4; output schemas at most as much again."""
     listed = sum(tokens(s.name, s.description, s.input_schema) for s in declared())
     answered = sum(tokens(s.output_schema) for s in declared())
-    assert listed <= 2500 - 7 * 140  # the seven tools to come
-    assert answered <= 2500 - 7 * 75
+    assert listed <= 2500 - 5 * 150  # the five tools to come
+    assert answered <= 2500 - 5 * 75
 
 
 @pytest.mark.parametrize("spec", declared(), ids=lambda s: s.name)

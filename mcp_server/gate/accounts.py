@@ -1,0 +1,113 @@
+"""Whether what the tables of trust say is what the audit chain says was decided. What was put there by hand has no record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from knowledge.ledger.chain import fields_of
+from knowledge.ledger.inspection import records_of
+from knowledge.storage.ports import Enrolment, StateStore
+from knowledge.trust.entries import decided, passkey_noted, restood
+from knowledge.trust.ports import Note, Passkey, Proposal, Standing, StandingChange, State
+from mcp_server.gate.proposals import hash_of
+
+STRETCH = 500
+DONE: tuple[State, ...] = ("approved", "executed")
+
+
+@dataclass(frozen=True, slots=True)
+class Unaccounted:
+    """Something that holds without a record that says so. `what` names it, `reason` is the rest of the sentence."""
+
+    what: str
+    reason: str
+
+
+@dataclass(slots=True)
+class _Said:
+    """What the chain says, by what it is about: the newest record of a standing or a passkey, the decision of a proposal."""
+
+    standings: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    passkeys: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    decisions: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def take(self, record: Mapping[str, Any]) -> None:
+        """Take in the next record."""
+        act, move = record.get("tool"), record.get("standing")
+        if isinstance(move, dict):
+            self.standings[str(move.get("principal"))] = record
+        elif act in ("passkey.add", "passkey.remove"):
+            self.passkeys[str(record.get("arguments_hash"))] = record
+        elif act == "proposal.decide":
+            self.decisions[str(record.get("proposal"))] = record
+
+
+async def unaccounted(state: StateStore) -> Sequence[Unaccounted]:
+    """Return what holds in the tables of trust and follows from no record of the chain; the chain itself is not looked at."""
+    said = _Said()
+    async for record in records_of(state.ledger):
+        said.take(fields_of(record) or {})
+    carried_out = [proposal async for proposal in _carried_out(state)]
+    found: list[Unaccounted] = []
+    found += [problem for one in carried_out for problem in _proposal(one, said)]
+    found += [problem for one in await state.standings() for problem in _standing(one, said)]
+    found += [problem for one in await state.trust.passkeys() for problem in _passkey(one, said)]
+    enrolled = {_enrolment_key(one) for one in carried_out if one.tool == "host.enrol" and not [*_proposal(one, said)]}
+    found += [problem for one in await state.enrolments() for problem in _enrolment(one, enrolled)]
+    return found
+
+
+async def _carried_out(state: StateStore) -> AsyncIterator[Proposal]:
+    """Yield every proposal that was approved, whatever became of it then."""
+    before: str | None = None
+    while stretch := await state.trust.proposals(states=DONE, limit=STRETCH, before=before):
+        for proposal in stretch:
+            yield proposal
+        before = stretch[-1].id
+
+
+def _proposal(proposal: Proposal, said: _Said) -> Iterator[Unaccounted]:
+    what, record = f"proposal {proposal.id}", said.decisions.get(proposal.id)
+    if record is None or proposal.verdict is None:
+        yield Unaccounted(what, f"is {proposal.state}, and nobody decided about it on record")
+    elif decided(proposal.id, proposal.verdict).actor.arguments_hash != record.get("arguments_hash"):
+        yield Unaccounted(what, "has another decision than the one on record")
+    elif proposal.hash != hash_of(proposal) or proposal.hash != proposal.verdict.hash:
+        yield Unaccounted(what, "is another one than was decided about")
+
+
+def _standing(standing: Standing, said: _Said) -> Iterator[Unaccounted]:
+    what, record = f"the trust of {standing.principal}", said.standings.get(standing.principal)
+    if record is None:
+        yield Unaccounted(what, f"is {standing.score:g}, and no record says why: grant it again")
+        return
+    at = standing.updated_at
+    change = StandingChange(0, standing.principal, at, 0.0, standing.score, "", "")
+    entry = restood(change, standing, Note("", "", str(record.get("decision") or ""), at))
+    if entry.actor.arguments_hash != record.get("arguments_hash"):
+        yield Unaccounted(
+            what, f"is {standing.score:g}, which is not what was last decided (record {record.get('seq')})"
+        )
+
+
+def _passkey(passkey: Passkey, said: _Said) -> Iterator[Unaccounted]:
+    what = f"the passkey {passkey.name!r}"
+    about = {str(r.get("decision") or "") for r in said.passkeys.values()}
+    notes = [passkey_noted(passkey.id, Note("", "", one, passkey.created_at)) for one in about]
+    records = [said.passkeys[n.actor.arguments_hash] for n in notes if n.actor.arguments_hash in said.passkeys]
+    newest = max(records, key=lambda record: int(record.get("seq", 0)), default=None)
+    if newest is None or newest.get("tool") != "passkey.add":
+        yield Unaccounted(what, "may sign, and no record says that it was added")
+
+
+def _enrolment(enrolment: Enrolment, enrolled: set[tuple[str, str]]) -> Iterator[Unaccounted]:
+    if (enrolment.host, enrolment.secret_digest.hex()) not in enrolled:
+        yield Unaccounted(f"the host {enrolment.host}", "has a secret that no record accounts for: enrol it again")
+
+
+def _enrolment_key(proposal: Proposal) -> tuple[str, str]:
+    (arguments,) = json.loads(proposal.arguments)
+    return str(arguments.get("host")), str(arguments.get("secret_digest"))

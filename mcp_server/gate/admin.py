@@ -1,0 +1,106 @@
+"""Acts on trust itself: grants, thawing, enrolment, passkeys. Decided like proposals, and never by a tool."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from knowledge.trust.ports import Note, Passkey, Proposal, Verdict
+from mcp_server.gate.canonical import canonical
+from mcp_server.gate.deciding import AdminAct, CannotDecide, Person
+from mcp_server.gate.enrolment import Principal, checked_host_name
+from mcp_server.gate.proposals import calls_of
+from mcp_server.gate.scores import grant, granted, thaw
+from mcp_server.services import Services
+from mcp_server.tools.spec import Shown
+
+_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "trust.grant": ("principal", "level"),
+    "trust.thaw": ("principal",),
+    "host.enrol": ("host", "secret_digest"),
+    "passkey.add": ("id", "public_key", "sign_count", "name"),
+    "passkey.remove": ("id",),
+}
+
+
+def asking(person: Person) -> Principal:
+    """Return in whose name a person asks: theirs, on no host."""
+    return Principal(person.name, person.channel)
+
+
+def definition(act: AdminAct) -> str:
+    """Return what stands for the definition of an act."""
+    return hashlib.sha256(canonical([act, list(_FIELDS[act])])).hexdigest()
+
+
+async def shown(services: Services, act: AdminAct, arguments: Mapping[str, Any]) -> Shown:
+    """Return what a person is shown of the act.
+
+    Raises:
+        CannotDecide: it lacks an argument, or has one too many.
+        KnowledgeError: it cannot be done.
+    """
+    if set(arguments) != set(_FIELDS[act]):
+        raise CannotDecide(f"{act} takes {', '.join(_FIELDS[act])}; given were {', '.join(arguments) or 'none'}")
+    sentence = _sentence(act, arguments)
+    if act == "trust.grant":
+        granted(str(arguments["principal"]), float(arguments["level"]), now=services.now())
+    if act == "host.enrol":
+        checked_host_name(str(arguments["host"]))
+    effect = hashlib.sha256(canonical([act, dict(arguments)])).hexdigest()
+    return Shown({"act": act, **arguments}, sentence, effect, documents=(f"{act}:{arguments[_FIELDS[act][0]]}",))
+
+
+def _sentence(act: AdminAct, arguments: Mapping[str, Any]) -> str:
+    return {
+        "trust.grant": "grant {principal} level {level}",
+        "trust.thaw": "lift the freeze of {principal}",
+        "host.enrol": "let the host {host} in with a new secret",
+        "passkey.add": "let the passkey {name} sign",
+        "passkey.remove": "let the passkey {id} sign no more",
+    }[act].format(**arguments)
+
+
+async def perform(services: Services, proposal: Proposal, verdict: Verdict) -> dict[str, Any]:
+    """Do the act that was approved and return what it did. Doing it twice leaves what doing it once does."""
+    arguments, state, now = calls_of(proposal)[0], services.state, services.now()
+    by = verdict.by
+    if proposal.tool == "trust.grant":
+        standing = await grant(state, arguments["principal"], float(arguments["level"]), by=by, now=now)
+        return {"principal": standing.principal, "score": standing.score, "floor": standing.floor}
+    if proposal.tool == "trust.thaw":
+        standing = await thaw(state, arguments["principal"], by=by, now=now)
+        return {"principal": standing.principal, "score": standing.score, "frozen": standing.frozen}
+    if proposal.tool == "host.enrol":
+        await state.enrol(checked_host_name(arguments["host"]), bytes.fromhex(arguments["secret_digest"]), at=now)
+        return {"host": arguments["host"]}
+    if proposal.tool == "passkey.add":
+        passkey = Passkey(
+            id=unpacked(arguments["id"]),
+            public_key=unpacked(arguments["public_key"]),
+            sign_count=int(arguments["sign_count"]),
+            name=arguments["name"],
+            user=by,
+            created_at=now,
+        )
+        if passkey.id not in {one.id for one in await state.trust.passkeys()}:
+            await state.trust.add_passkey(passkey, note=Note(by, "passkey.add", arguments["name"], now))
+        return {"name": passkey.name}
+    if proposal.tool == "passkey.remove":
+        removed = await state.trust.remove_passkey(
+            unpacked(arguments["id"]), note=Note(by, "passkey.remove", arguments["id"], now)
+        )
+        return {"removed": removed}
+    raise CannotDecide(f"there is no act {proposal.tool}")
+
+
+def packed(raw: bytes) -> str:
+    """Return bytes as an argument of an act: base64url without padding."""
+    return base64.urlsafe_b64encode(raw).decode("ascii").rstrip("=")
+
+
+def unpacked(text: str) -> bytes:
+    """Return the bytes that `packed` made that text of."""
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

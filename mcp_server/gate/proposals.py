@@ -1,0 +1,177 @@
+"""Proposals: calls that wait for a person, with everything that a decision is about under one hash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+from knowledge.trust.ports import Kind, Proposal, State
+from mcp_server.gate.canonical import canonical, canonical_text
+from mcp_server.gate.enrolment import Principal
+from mcp_server.gate.policy import POLICY, Propose
+from mcp_server.services import Call, Services
+from mcp_server.tools.registry import AnySpec
+from mcp_server.tools.spec import Shown
+
+LIFETIME = timedelta(days=7)
+MOST_PENDING = 20
+MOST_JOINED = 20
+"""Calls that one proposal may gather before a newer one simply takes its place."""
+AGAINST = "$against"
+"""Beside a call's arguments: the texts of the page that a yes decides against. No argument can be named so."""
+PENDING: tuple[State, ...] = ("pending",)
+DOCUMENTED = 200
+"""Proposals among which one for the same page is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What is to be put to a person."""
+
+    kind: Kind
+    calls: Sequence[Mapping[str, Any]]
+    shown: Shown
+    level_needed: int
+    level_held: int
+    why: str
+    origin: str | None = None
+
+
+def hash_of(proposal: Proposal) -> str:
+    """Return the hash over all that a decision is about, SHA-256, hexadecimal."""
+    about = {
+        "kind": proposal.kind,
+        "tool": proposal.tool,
+        "definition": proposal.tool_hash,
+        "arguments": proposal.arguments,
+        "revisions": dict(proposal.revisions),
+        "effect": proposal.effect,
+        "principal": proposal.principal,
+        "level": proposal.level_needed,
+        "policy": proposal.policy,
+        "preview": hashlib.sha256(proposal.preview.encode("utf-8", "surrogatepass")).hexdigest(),
+    }
+    return hashlib.sha256(canonical(about)).hexdigest()
+
+
+def principal_of(proposal: Proposal) -> Principal:
+    """Return who proposed it."""
+    user, _, host = proposal.principal.rpartition("@")
+    return Principal(user, host)
+
+
+def calls_of(proposal: Proposal) -> list[dict[str, Any]]:
+    """Return the arguments of each of its calls."""
+    calls: list[dict[str, Any]] = json.loads(proposal.arguments)
+    return calls
+
+
+class Proposing:
+    """Makes proposals. `arrived` is told of each that waits for a person."""
+
+    def __init__(
+        self,
+        services: Services,
+        *,
+        arrived: Callable[[Proposal], Awaitable[None]],
+        most_pending: int = MOST_PENDING,
+        new_id: Callable[[], str] = lambda: "p-" + secrets.token_hex(10),
+    ) -> None:
+        self._services, self._arrived = services, arrived
+        self._most_pending, self._new_id = most_pending, new_id
+
+    async def call(
+        self, spec: AnySpec, call: Call, asked: Mapping[str, Any], *, shown: Shown, decision: Propose
+    ) -> Proposal:
+        """Put a call to a person and return what waits: together with what already waits for the same page, if that goes.
+
+        The very same call waits once only.
+
+        Raises:
+            TooManyPending: as many as may wait do.
+        """
+        draft = Draft("call", [asked], shown, int(decision.needed), int(decision.held), decision.why)
+        older = await self._older(call.principal, shown.documents)
+        for one in older:
+            if one.tool == spec.name and one.arguments == canonical_text(draft.calls) and one.effect == shown.effect:
+                return one
+        joined = await self._joined(spec, call, older, draft)
+        return await self.put(
+            spec.name, spec.definition_hash, call, joined or draft, replacing=[one.id for one in older]
+        )
+
+    async def claims(self, spec: AnySpec, call: Call, draft: Draft) -> Proposal:
+        """Put claims that contradict what is there to a person; the same ones wait once only, whoever brought them how often."""
+        waiting = await self._services.state.trust.proposals(
+            principal=call.principal.id, states=PENDING, limit=DOCUMENTED
+        )
+        for one in waiting:
+            if one.kind == "flag" and one.tool == spec.name and one.effect == draft.shown.effect:
+                return one
+        return await self.put(spec.name, spec.definition_hash, call, draft)
+
+    async def put(
+        self, tool: str, definition: str, call: Call, draft: Draft, *, replacing: Sequence[str] = ()
+    ) -> Proposal:
+        """Record the proposal and tell who looks after people.
+
+        Raises:
+            TooManyPending: as many as may wait do.
+        """
+        now = self._services.now()
+        shown = draft.shown
+        preview = {"answer": shown.answer, "files": list(shown.files), "sentence": shown.sentence}
+        proposal = Proposal(
+            id=self._new_id(),
+            kind=draft.kind,
+            tool=tool,
+            tool_hash=definition,
+            arguments=canonical_text(list(draft.calls)),
+            principal=call.principal.id,
+            revisions=dict(shown.revisions),
+            effect=shown.effect,
+            policy=POLICY,
+            hash="",
+            level_needed=draft.level_needed,
+            level_held=draft.level_held,
+            why=draft.why,
+            preview=json.dumps(preview, ensure_ascii=False, separators=(",", ":")),
+            documents=shown.documents,
+            created_at=now,
+            expires_at=now + LIFETIME,
+            journey=call.journey,
+            origin=draft.origin,
+        )
+        proposal = replace(proposal, hash=hash_of(proposal))
+        proposal = await self._services.state.trust.propose(
+            proposal, most_pending=self._most_pending, replacing=replacing
+        )
+        await self._arrived(proposal)
+        return proposal
+
+    async def _older(self, principal: Principal, documents: Sequence[str]) -> list[Proposal]:
+        """Return the caller's own pending proposals for these pages, oldest first."""
+        found = await self._services.state.trust.proposals(principal=principal.id, states=PENDING, limit=DOCUMENTED)
+        return [one for one in reversed(found) if one.kind == "call" and set(one.documents) & set(documents)]
+
+    async def _joined(self, spec: AnySpec, call: Call, older: Sequence[Proposal], draft: Draft) -> Draft | None:
+        """Return one draft for what waits and what came; None if they do not go together."""
+        if not older or spec.joins is None or any(one.tool != spec.name for one in older):
+            return None
+        calls = [*(one for proposal in older for one in calls_of(proposal)), *draft.calls]
+        if len(calls) > MOST_JOINED or any(AGAINST in one for one in calls):
+            return None
+        plan = await spec.joins(self._services, call, [spec.parse(dict(one)) for one in calls])
+        if plan is None or spec.shows is None:
+            return None
+        return replace(draft, calls=calls, shown=with_plain_answer(spec, spec.shows(plan)))
+
+
+def with_plain_answer(spec: AnySpec, shown: Shown) -> Shown:
+    """Return the same with the answer as plain JSON."""
+    return replace(shown, answer=spec.as_json(shown.answer))

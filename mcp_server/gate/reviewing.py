@@ -1,0 +1,53 @@
+"""When the review page is shown, and where it is: loaded once something waits for a person."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import anyio
+
+from knowledge.errors import KnowledgeError
+from knowledge.storage.ports import StateStore
+from knowledge.trust.ports import Proposal
+
+if TYPE_CHECKING:
+    from mcp_server.gate.deciding import Desk
+    from mcp_server.services import Services
+    from mcp_server.settings import Settings
+
+logger = logging.getLogger("knowledge_forge.review")
+
+
+class Review:
+    """Knows where people decide, and shows the page in this process if nobody else does and something waits."""
+
+    def __init__(self, settings: Settings, state: StateStore) -> None:
+        self._settings, self._state = settings, state
+        self._wanted = anyio.Event()
+        self._shown = anyio.Event()
+
+    async def address(self) -> str | None:
+        """Return the page's address without any login; None while nobody shows it."""
+        try:
+            from mcp_server.review.address import address
+        except ImportError:
+            return None
+        return await address(self._state)
+
+    async def wanted(self, _proposal: Proposal) -> None:
+        """Have the page shown: something waits. Returns when its address is known, or after a moment without."""
+        self._wanted.set()
+        with anyio.move_on_after(1.0):
+            await self._shown.wait()
+
+    async def run(self, services: Services, desk: Desk) -> None:
+        """Show the page as soon as something waits and as long as nobody else shows it, until cancelled."""
+        if self._settings.http is None:
+            await self._wanted.wait()
+        try:
+            from mcp_server.review.serving import show
+
+            await show(services, desk, self._settings, self._shown)
+        except (ImportError, KnowledgeError, OSError):
+            logger.exception("the review page cannot be shown; decide with `knowledge-forge review`")

@@ -1,0 +1,56 @@
+"""A proposal as its caller is told of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from knowledge.trust.ports import Proposal, Verdict
+
+Address = Callable[[], Awaitable[str | None]]
+"""Where people decide: the review page's address without any login, or None while nobody shows it."""
+LONGEST_DIFF = 1500
+
+
+async def summary(proposal: Proposal, address: Address, *, whole: bool = False) -> dict[str, Any]:
+    """Return the proposal as plain JSON; `whole` with what the call answered once it was carried out.
+
+    `id tool state level_needed level_held why preview review_url expires_at decision result error successor`.
+    """
+    page = await address()
+    preview = json.loads(proposal.preview)
+    return {
+        "id": proposal.id,
+        "tool": proposal.tool,
+        "state": proposal.state,
+        "level_needed": proposal.level_needed,
+        "level_held": proposal.level_held,
+        "why": proposal.why,
+        "preview": _shown(preview) if whole else str(preview.get("sentence", "")),
+        "review_url": f"{page}/proposals/{proposal.id}" if page else None,
+        "expires_at": proposal.expires_at.isoformat(timespec="seconds"),
+        "decision": decision(proposal.verdict),
+        "result": json.loads(proposal.result) if whole and proposal.result else None,
+        "error": proposal.error,
+        "successor": proposal.successor,
+    }
+
+
+def decision(verdict: Verdict | None) -> dict[str, Any] | None:
+    """Return what a person said as plain JSON."""
+    if verdict is None:
+        return None
+    return {
+        "by": verdict.by,
+        "channel": verdict.channel,
+        "approved": verdict.approved,
+        "note": verdict.note,
+        "at": verdict.at.isoformat(timespec="seconds"),
+    }
+
+
+def _shown(preview: dict[str, Any]) -> str:
+    diffs = "\n".join(str(file["diff"]) for file in preview.get("files", ()))
+    cut = diffs if len(diffs) <= LONGEST_DIFF else diffs[:LONGEST_DIFF] + "\n... the rest is on the review page"
+    return f"{preview.get('sentence', '')}\n{cut}".strip()

@@ -1,0 +1,103 @@
+"""What the gate costs: `python -m tests.benchmarks.gate [ROUNDS]`.
+
+The same server answers the same calls, once through the gate and once by a way that only parses, runs and prints. Both take
+turns in one process, so that the difference is the gate's: knowing the caller, what it holds, deciding. Prints processor time.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+from mcp import Client
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp_types import CallToolRequestParams
+
+from mcp_server.app import App, open_app
+from mcp_server.base import open_state, utc_now
+from mcp_server.gate.dispatch import Answered
+from mcp_server.gate.enrolment import Principal, enrol, os_user
+from mcp_server.gate.extension import GateExtension, as_result
+from mcp_server.gate.scores import grant
+from mcp_server.services import Call
+from mcp_server.settings import Settings
+from tests.knowledge_bases import write
+
+CALLS = 200
+ROUNDS = 15
+BOUND_MS = 0.3
+TOOL, ARGUMENTS = "kb_map", {"path": ""}
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Milliseconds of processor time for one call, each the median of the rounds."""
+
+    with_gate_ms: float
+    without_ms: float
+
+    @property
+    def gate_ms(self) -> float:
+        """Return what the gate adds."""
+        return self.with_gate_ms - self.without_ms
+
+
+def ungated(app: App) -> Any:
+    """Return an interceptor that runs the tool without asking anybody."""
+    me = Principal(os_user(), "bench")
+
+    async def intercept(
+        params: CallToolRequestParams, ctx: ServerRequestContext[Any, Any], call_next: CallNext
+    ) -> HandlerResult:
+        del ctx, call_next
+        spec = app.gate.spec(params.name)
+        assert spec is not None
+        assert spec.answer is not None
+        asked = spec.parse(params.arguments or {})
+        return as_result(Answered(spec.as_json(await spec.answer(app.services, Call(me), asked))))
+
+    return intercept
+
+
+async def measured(rounds: int = ROUNDS) -> Cost:
+    """Return what a call costs, with the gate and without."""
+    with tempfile.TemporaryDirectory() as home:
+        settings = Settings(kb=write(Path(home) / "kb"), state_dir=Path(home) / "state")
+        async with open_state(settings) as state:
+            secret = await enrol(state, "bench", now=utc_now())
+            await grant(state, Principal(os_user(), "bench").id, 3, by="bench", now=utc_now())
+        settings = Settings(kb=settings.kb, state_dir=settings.state_dir, enrolment=secret)
+        async with open_app(settings, indexing=False) as app, Client(app.server) as client:
+            gated = GateExtension.intercept_tool_call
+            ways = {"with": gated, "without": lambda _self, *args: ungated(app)(*args)}
+            times: dict[str, list[float]] = {"with": [], "without": []}
+            for _ in range(rounds):
+                for name, way in ways.items():
+                    GateExtension.intercept_tool_call = way  # type: ignore[method-assign,assignment]  # to measure without
+                    times[name].append(await _round(client))
+            GateExtension.intercept_tool_call = gated  # type: ignore[method-assign]  # as it was
+    return Cost(*(statistics.median(times[name]) for name in ("with", "without")))
+
+
+async def _round(client: Client) -> float:
+    await client.call_tool(TOOL, ARGUMENTS)
+    began = time.process_time()
+    for _ in range(CALLS):
+        await client.call_tool(TOOL, ARGUMENTS)
+    return (time.process_time() - began) * 1000 / CALLS
+
+
+async def main(rounds: int) -> None:
+    cost = await measured(rounds)
+    print(f"a call with the gate {cost.with_gate_ms:.3f} ms, without {cost.without_ms:.3f} ms")
+    print(f"the gate adds {cost.gate_ms:.3f} ms (promised: at most {BOUND_MS} ms)")
+
+
+if __name__ == "__main__":
+    anyio.run(main, int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS)

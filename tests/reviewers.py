@@ -1,0 +1,65 @@
+"""Hosts that may only propose, and the person who decides, for tests of the trust gradient."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from knowledge.trust.ports import Proposal
+from mcp_server.app import App, open_app
+from mcp_server.gate.deciding import Person
+from mcp_server.settings import Settings
+
+ANN = Person("ann", "page")
+
+
+@dataclass(frozen=True)
+class Reviewer:
+    """A person at the desk, in a server of their own that shares the knowledge base with the hosts'."""
+
+    app: App
+
+    async def waiting(self) -> list[Proposal]:
+        """Return what waits, oldest first."""
+        found = await self.app.base.state.trust.proposals(states=("pending",))
+        return list(reversed(found))
+
+    async def only(self) -> Proposal:
+        (found,) = await self.waiting()
+        return found
+
+    async def approve(self, proposal_id: str, person: Person = ANN, note: str = "") -> Proposal:
+        proposal = await self.proposal(proposal_id)
+        return await self.app.desk.approve(proposal_id, proposal.hash, person, note)
+
+    async def reject(
+        self, proposal_id: str, person: Person = ANN, note: str = "", *, harmful: bool = False
+    ) -> Proposal:
+        proposal = await self.proposal(proposal_id)
+        return await self.app.desk.reject(proposal_id, proposal.hash, person, note, harmful=harmful)
+
+    async def proposal(self, proposal_id: str) -> Proposal:
+        found = await self.app.base.state.trust.proposal(proposal_id)
+        assert found is not None
+        return found
+
+    async def score(self, principal: str) -> float:
+        standing = await self.app.base.state.standing(principal)
+        return 2.0 if standing is None else standing.score
+
+    async def acts(self, proposal_id: str) -> list[dict[str, Any]]:
+        """Return the audit records of what was done to files for that proposal."""
+        import json
+
+        records = await self.app.base.state.ledger.records(limit=100_000)
+        bodies = [json.loads(record.body) for record in records]
+        return [body for body in bodies if body["proposal"] == proposal_id and body["changes"]]
+
+
+@asynccontextmanager
+async def reviewing(settings: Settings) -> AsyncIterator[Reviewer]:
+    """Open the desk."""
+    async with open_app(settings, indexing=False) as app:
+        yield Reviewer(app)
