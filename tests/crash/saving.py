@@ -25,10 +25,15 @@ PAGE = "note.md"
 
 
 def inserting(line: bytes) -> Act[None]:
-    """Return the act of putting a line right below the heading that is named like its writer."""
+    """Return the act of putting a line right below the heading that is named like its writer, as a merge does.
+
+    Where the line is there already, from an attempt that an editor read before it was taken back, it is not put there twice.
+    """
 
     async def work(contents: Contents) -> Work[None]:
         lines = (contents[PAGE] or b"").splitlines(keepends=True)
+        if line + b"\n" in lines:
+            return Work({}, None)
         heading = b"## " + line.split()[0] + b"\n"
         at = lines.index(heading) + 1 if heading in lines else len(lines)
         return Work({PAGE: b"".join([*lines[:at], line + b"\n", *lines[at:]])}, None)
