@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import threading
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -15,6 +16,7 @@ import pytest
 from knowledge.errors import DocumentBusy, KeepsChanging
 from knowledge.ledger.memory import MemoryLedger
 from knowledge.writing import watch
+from knowledge.writing.files import Displaced
 from tests.acts import World, appending, save_as_new, save_in_place
 from tests.ledgers import open_shared
 
@@ -177,6 +179,31 @@ async def test_a_late_save_that_cannot_be_kept_is_told_again_when_its_file_is_le
         assert await _until(lambda: LINE in (world.read(PAGE) or b""))
     assert "cannot keep" in caplog.text
     assert world.read(PAGE) == SAVED + OURS + b"\n"
+
+
+async def test_a_displaced_file_that_was_emptied_is_held_until_it_is_written(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has been emptied when its time is over: the editor has only begun."""
+    looked_to_the_end, written = threading.Event(), Displaced.written
+
+    def telling(self: Displaced, *, thoroughly: bool = False) -> bytes | None:
+        found = written(self, thoroughly=thoroughly)
+        if thoroughly:
+            looked_to_the_end.set()
+        return found
+
+    monkeypatch.setattr(watch, "LET_GO_S", 0.2)
+    monkeypatch.setattr(Displaced, "written", telling)
+    async with watched(world):
+        with (world.root / PAGE).open("r+b") as file:
+            await world.acts.run(appending(PAGE, OURS))
+            file.truncate()
+            assert await _until(looked_to_the_end.is_set)
+            file.write(SAVED)
+        assert await _until(lambda: LINE in (world.read(PAGE) or b""))
+    assert world.read(PAGE) == SAVED + OURS + b"\n"
+    assert b"" not in await world.lineage(PAGE)
 
 
 async def test_a_late_save_is_kept_though_the_server_is_told_to_stop_while_it_waits_to_be_joined(
