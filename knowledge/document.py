@@ -105,7 +105,14 @@ def parse(path: str, raw: bytes) -> Document:
 
 
 def find_section(document: Document, asked: str) -> Heading:
-    """Return the heading that `asked` names: its text, its path `A > B` (or the end of one), its line of `#`s, or its anchor.
+    """Return the heading of the document that `asked` names, as `find_heading` does."""
+    return find_heading(document.path, document.headings, asked)
+
+
+def find_heading(path: str, headings: Sequence[Heading], asked: str) -> Heading:
+    """Return the heading that `asked` names, of those of the page at `path`.
+
+    It names it by its text, its path `A > B` (or the end of one), its line of `#`s, or its anchor.
 
     Case and white space do not count. One heading whose whole path is asked for wins over others that only end alike.
 
@@ -114,24 +121,19 @@ def find_section(document: Document, asked: str) -> Heading:
         AmbiguousName: several are, and their paths do not tell which.
     """
     wanted = _folded(asked.lstrip("#")) if asked.startswith("#") else _folded(asked)
-    anchors = _anchors(document.headings)
+    anchors = _anchors(headings)
     by_anchor = anchors.get(asked.strip().lstrip("#").strip().casefold())
-    paths = [tuple(_folded(part) for part in heading.path) for heading in document.headings]
-    texts = [" > ".join(path) for path in paths]
-    whole = [heading for heading, text in zip(document.headings, texts, strict=True) if text == wanted]
-    ends = [
-        h for h, text in zip(document.headings, texts, strict=True) if text == wanted or text.endswith(" > " + wanted)
-    ]
+    texts = [" > ".join(_folded(part) for part in heading.path) for heading in headings]
+    whole = [heading for heading, text in zip(headings, texts, strict=True) if text == wanted]
+    ends = [h for h, text in zip(headings, texts, strict=True) if text == wanted or text.endswith(" > " + wanted)]
     found = whole or ends
     if by_anchor is not None and (not found or _is_anchor(asked)):
         return by_anchor
     if not found and (plain_wanted := _folded(plain(asked.lstrip("# ")))) != wanted:
-        found = [
-            h for h, text in zip(document.headings, texts, strict=True) if (" > " + text).endswith(" > " + plain_wanted)
-        ]
+        found = [h for h, text in zip(headings, texts, strict=True) if (" > " + text).endswith(" > " + plain_wanted)]
     if not found or not wanted:
-        raise NoSuchSection(document.path, asked, [" > ".join(heading.path) for heading in document.headings])
-    return _only(document, asked, found)
+        raise NoSuchSection(path, asked, [" > ".join(heading.path) for heading in headings])
+    return _only(headings, asked, found)
 
 
 def _is_anchor(asked: str) -> bool:
@@ -139,10 +141,10 @@ def _is_anchor(asked: str) -> bool:
     return asked.startswith("#") and not asked.startswith(("##", "# "))
 
 
-def _only(document: Document, asked: str, found: Sequence[Heading]) -> Heading:
+def _only(headings: Sequence[Heading], asked: str, found: Sequence[Heading]) -> Heading:
     if len(found) == 1:
         return found[0]
-    anchors = {heading.line: anchor for anchor, heading in _anchors(document.headings).items()}
+    anchors = {heading.line: anchor for anchor, heading in _anchors(headings).items()}
     raise AmbiguousName(asked, [f"{' > '.join(h.path)} (#{anchors[h.line]}, line {h.line})" for h in found])
 
 

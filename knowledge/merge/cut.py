@@ -124,8 +124,9 @@ def item_starts(lines: Sequence[str]) -> tuple[int, ...]:
     return (0,)
 
 
-@lru_cache(maxsize=4 * REMEMBERED)
-def _starts_of(text: str) -> tuple[int, ...]:
+@lru_cache(maxsize=8 * REMEMBERED)
+def starts_of(text: str) -> tuple[int, ...]:
+    """Return what `item_starts` says of the lines of `text`; the last few lists are remembered."""
     return item_starts([bare(line) for line in split_lines(text)])
 
 
@@ -240,7 +241,7 @@ def _units(piece: Piece, number: int) -> Iterator[Unit]:
         yield Unit(same, piece.text, piece.line, piece.section, number)
     elif piece.kind == "list":
         lines = split_lines(piece.text)
-        yield from _spans(piece, number, "item", lines, _starts_of(piece.text))
+        yield from _spans(piece, number, "item", lines, starts_of(piece.text))
     elif piece.kind == "table":
         lines = split_lines(piece.text)
         for at, line in enumerate(lines):

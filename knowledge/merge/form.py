@@ -6,12 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from knowledge.document import find_section, parse
-from knowledge.inline import plain
-from knowledge.markdown import scan
-from knowledge.merge.cut import BOM, bare, cut, split_lines
+from knowledge.document import Heading, find_heading
+from knowledge.merge.cut import BOM, bare, blocks_of, cut, level_of, split_lines
 from knowledge.merge.fit import adapted
-from knowledge.merge.model import Cut, Form, section_name
+from knowledge.merge.model import Cut, Form, Piece, section_name
 
 _BLANK = " \t\r\n"
 BEGINNING = 60
@@ -53,14 +51,14 @@ def as_document(base: Cut, content: str, *, path: str, section: str | None = Non
 
 
 def _for_section(base: Cut, content: str, path: str, asked: str) -> Taken:
-    document = parse(path, base.text.encode("utf-8", "replace"))
-    heading = find_section(document, asked)
-    lines = split_lines(base.text)
-    headings = _headings(lines, document.body_line - 1)
+    pieces = [piece for piece in base.pieces if piece.kind == "heading"]
+    known = [Heading(level_of(piece), piece.section[-1], piece.line, piece.section) for piece in pieces]
+    heading = find_heading(path, known, asked)
+    lines, headings = split_lines(base.text), _headings(pieces)
     at = next(number for number, one in enumerate(headings) if one.start == heading.line - 1)
     own = headings[at]
     new = split_lines(adapted(content.removeprefix(BOM).strip("\r\n"), lines))
-    inside = _headings(new, 0)
+    inside = _headings(blocks_of("".join(new)))
     start, kept = own.end, own
     if inside and not any(line.strip(_BLANK) for line in new[: inside[0].start]):
         first = inside[0]
@@ -107,10 +105,9 @@ def _without_blanks(lines: Sequence[str]) -> tuple[int, int]:
     return first, last
 
 
-def _headings(lines: Sequence[str], first: int) -> list[_Heading]:
-    seen = [bare(line).removeprefix(BOM) if at == 0 else bare(line) for at, line in enumerate(lines)]
-    blocks = scan(seen, first).blocks
-    return [_Heading(b.level, plain(b.text), b.start, b.end) for b in blocks if b.kind == "heading"]
+def _headings(pieces: Sequence[Piece]) -> list[_Heading]:
+    found = [(piece, piece.line - 1) for piece in pieces if piece.kind == "heading"]
+    return [_Heading(level_of(p), p.section[-1], at, at + len(split_lines(p.text))) for p, at in found]
 
 
 def _is_whole(base: Cut, content: str) -> bool:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from knowledge.markdown import scan
 from knowledge.merge.align import Node, likeness
-from knowledge.merge.cut import bare, split_lines
+from knowledge.merge.cut import bare, item_starts, split_lines, starts_of
 from knowledge.merge.moves import followed
 from knowledge.merge.prose import joined_text
 from knowledge.merge.sequence import Inner, Sequences, in_sequence
@@ -87,8 +87,7 @@ def _joined_part(base: Node, ours: Node, theirs: Node, indent: int, depth: int) 
 
 def _items(node: Node, indent: int) -> list[Node]:
     lines = split_lines(node.text)
-    blocks = scan([_dedented(bare(line), indent) for line in lines]).blocks
-    starts = blocks[0].items if len(blocks) == 1 and blocks[0].kind == "list" and blocks[0].start == 0 else (0,)
+    starts = item_starts([_dedented(bare(line), indent) for line in lines]) if indent else starts_of(node.text)
     found: list[Node] = []
     for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
         last = end

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from knowledge.merge.account import is_accounted, settled
 from knowledge.merge.align import BODY, Node, likeness
 from knowledge.merge.changes import Change, changes_between
-from knowledge.merge.cut import BOM, bare, blocks_of, cut, item_starts, level_of, split_lines
+from knowledge.merge.cut import BOM, bare, blocks_of, cut, level_of, split_lines, starts_of
 from knowledge.merge.front import joined_front
 from knowledge.merge.lines import clean, merge_lines
 from knowledge.merge.lists import joined_list
@@ -249,8 +249,7 @@ def _alike(one: Node, other: Node) -> float:
 
 @lru_cache(maxsize=64)
 def _items(text: str) -> frozenset[str]:
-    lines = split_lines(text)
-    starts = item_starts([bare(line) for line in lines])
+    lines, starts = split_lines(text), starts_of(text)
     return frozenset("".join(lines[a:b]).strip(_BLANK) for a, b in zip(starts, [*starts[1:], len(lines)], strict=True))
 
 
