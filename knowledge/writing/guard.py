@@ -5,8 +5,8 @@ Which state a save was made from is read off its lines: of the states that the p
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -23,7 +23,8 @@ PATIENCE = 10
 MOST_STATES = 2000
 MOST_COUNTED = 400
 
-Lines = Mapping[bytes, int]
+Lines = frozenset[bytes | tuple[bytes, int]]
+"""The lines of a text, one that is there again with a number: so many lines are in two texts as their sets have in common."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +36,23 @@ class Stale:
 
 
 def lines_of(raw: bytes) -> Lines:
-    """Return how often each line is there; line ends, blanks at the end of lines and empty lines do not count."""
-    found = Counter(line.rstrip() for line in raw.splitlines())
-    del found[b""]
-    return found
+    """Return the lines that are there; line ends, blanks at the end of lines and empty lines do not count."""
+    lines = [bare for line in raw.splitlines() if (bare := line.rstrip())]
+    once = frozenset(lines)
+    if len(once) == len(lines):
+        return once
+    again: set[tuple[bytes, int]] = set()
+    often: dict[bytes, int] = {}
+    for line in lines:
+        often[line] = number = often.get(line, 0) + 1
+        if number > 1:
+            again.add((line, number))
+    return once | again
 
 
 def distance(one: Lines, other: Lines) -> int:
     """Return how many lines are in one of them only."""
-    shared = sum(min(count, other[line]) for line, count in one.items() if line in other)
-    return sum(one.values()) + sum(other.values()) - 2 * shared
+    return len(one ^ other)
 
 
 def nearest(save: Lines, states: Sequence[Lines]) -> int:
@@ -106,9 +114,8 @@ class Lineage:
 
     async def _akin(self, path: str, save: Lines, revision: str) -> bool:
         """Return whether enough is in common to say that one was made from the other: a page that was emptied comes from none."""
-        state = await self._lines(path, revision) or {}
-        shared = sum(state.values()) + sum(save.values()) - distance(save, state)
-        return shared >= min(sum(state.values()), sum(save.values())) > 0
+        state = await self._lines(path, revision) or frozenset()
+        return 2 * len(state & save) >= min(len(state), len(save)) > 0
 
     async def _lines(self, path: str, revision: str) -> Lines | None:
         known = self._counted.get((path, revision))
