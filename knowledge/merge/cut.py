@@ -108,7 +108,13 @@ def units(document: Cut) -> tuple[Unit, ...]:
     rows of tables (the head is one, the line of dashes is none), and otherwise the piece itself. Blank lines and rules
     are no units.
     """
-    return tuple(unit for number, piece in enumerate(document.pieces) for unit in _units(piece, number))
+    found: list[Unit] = []
+    for number, piece in enumerate(document.pieces):
+        if (same := _SAME.get(piece.kind)) is not None:
+            found.append(Unit(same, piece.text, piece.line, piece.section, number))
+        elif piece.kind in ("list", "table", "front"):
+            found += [Unit(k, t, piece.line + n, piece.section, number) for k, t, n in _inside_of(piece)]
+    return tuple(found)
 
 
 def blocks_of(text: str) -> tuple[Piece, ...]:
@@ -225,6 +231,9 @@ def _section_cut(text: str, is_first: bool) -> _Section:  # noqa: FBT001  (lru_c
 _section_once = lru_cache(maxsize=REMEMBERED_SECTIONS)(_section_cut)
 
 
+_Inside = tuple[UnitKind, str, int]
+"""A unit inside a piece: its kind, its text, and how many lines below the first one of the piece it begins."""
+
 _SAME: dict[str, UnitKind] = {
     "heading": "heading",
     "paragraph": "paragraph",
@@ -236,33 +245,35 @@ _SAME: dict[str, UnitKind] = {
 }
 
 
-def _units(piece: Piece, number: int) -> Iterator[Unit]:
-    if (same := _SAME.get(piece.kind)) is not None:
-        yield Unit(same, piece.text, piece.line, piece.section, number)
-    elif piece.kind == "list":
-        lines = split_lines(piece.text)
-        yield from _spans(piece, number, "item", lines, starts_of(piece.text))
-    elif piece.kind == "table":
-        lines = split_lines(piece.text)
-        for at, line in enumerate(lines):
-            if at != 1:
-                yield Unit("row", line, piece.line + at, piece.section, number)
-    elif piece.kind == "front":
-        lines = split_lines(piece.text)
-        starts = front_starts(lines)
-        if starts:
-            yield from _spans(piece, number, "front", lines[:-1], starts)
-        elif len(lines) > 2:
-            yield Unit("front", piece.text, piece.line, piece.section, number)
+def _inside_of(piece: Piece) -> tuple[_Inside, ...]:
+    return (_inside_once if len(piece.text) <= LONGEST_SECTION else _inside)(piece.kind, piece.text)
 
 
-def _spans(piece: Piece, number: int, kind: UnitKind, lines: Sequence[str], starts: Sequence[int]) -> Iterator[Unit]:
-    """Yield what begins at each of `starts`, without the blank lines after it."""
+def _inside(kind: PieceKind, text: str) -> tuple[_Inside, ...]:
+    """Return what a list, a table or a front matter is made of."""
+    lines = split_lines(text)
+    if kind == "list":
+        return _spans("item", lines, starts_of(text))
+    if kind == "table":
+        return tuple(("row", line, at) for at, line in enumerate(lines) if at != 1)
+    starts = front_starts(lines)
+    if starts:
+        return _spans("front", lines[:-1], starts)
+    return (("front", text, 0),) if len(lines) > 2 else ()
+
+
+_inside_once = lru_cache(maxsize=REMEMBERED_SECTIONS)(_inside)
+
+
+def _spans(kind: UnitKind, lines: Sequence[str], starts: Sequence[int]) -> tuple[_Inside, ...]:
+    """Return what begins at each of `starts`, without the blank lines after it."""
+    found: list[_Inside] = []
     for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
         last = end
         while last > start + 1 and not lines[last - 1].strip(_BLANK):
             last -= 1
-        yield Unit(kind, "".join(lines[start:last]), piece.line + start, piece.section, number)
+        found.append((kind, "".join(lines[start:last]), start))
+    return tuple(found)
 
 
 def front_starts(lines: Sequence[str]) -> tuple[int, ...]:
