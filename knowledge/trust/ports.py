@@ -104,7 +104,12 @@ class Proposal:
     @property
     def open(self) -> bool:
         """Return whether something is still to happen to it."""
-        return self.state in ("pending", "approved")
+        return self.state == "pending" or self.underway
+
+    @property
+    def underway(self) -> bool:
+        """Return whether it is being carried out: approved and not done, or done and not answered yet."""
+        return self.state == "approved" or (self.state == "executed" and self.result is None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,8 @@ REFUSED = -32003
 MULTI_ROUND = "2026-07-28"
 """From this protocol on a server asks by its answer; before, by a request of its own."""
 QUESTION = "decision"
+CARRIED_OUT_S = 30.0
+"""How long a call waits for what was approved to be carried out, where another process does it."""
 
 Identify = Callable[[ServerRequestContext[Any, Any]], Awaitable[Principal]]
 
@@ -153,18 +155,19 @@ class GateExtension(Extension):
             elif reply.word == "reject":
                 await self._desk.reject(proposal.id, proposal.hash, person, reply.note)
         except KnowledgeError as error:
-            logger.info("%s: %s", proposal.id, error)  # somebody else decided first: what became of it is told below
+            logger.debug("%s: %s", proposal.id, error)  # somebody else decided first: what became of it is told below
         return await self._outcome(name, answer, proposal.id)
 
     async def _outcome(self, name: str, answer: Mapping[str, Any], proposal_id: str) -> Outcome:
-        trust = self._services.state.trust
-        with anyio.move_on_after(30):
-            while (found := await trust.proposal(proposal_id)) is not None and found.state == "approved":
-                seen = await self._services.state.last_event()
-                again = await trust.proposal(proposal_id)
-                if again is not None and again.state == "approved":
-                    await self._services.state.changed(seen)
-        found = await trust.proposal(proposal_id)
+        state = self._services.state
+        with anyio.move_on_after(CARRIED_OUT_S):
+            while True:
+                seen = await state.last_event()
+                found = await state.trust.proposal(proposal_id)
+                if found is None or not found.underway:
+                    break
+                await state.changed(seen)
+        found = await state.trust.proposal(proposal_id)
         if found is None:
             return Failed(f"{name}: there is no proposal {proposal_id} any more")
         told = await summary(found, self._services.review_address)
