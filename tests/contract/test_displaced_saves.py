@@ -206,29 +206,26 @@ async def test_a_displaced_file_that_was_emptied_is_held_until_it_is_written(
     assert b"" not in await world.lineage(PAGE)
 
 
-async def test_a_late_save_is_kept_though_the_server_is_told_to_stop_while_it_waits_to_be_joined(
+async def test_a_late_save_is_joined_though_the_server_is_told_to_stop_while_it_waits_for_the_page(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waiting, free = anyio.Event(), world.locks.held
 
     @asynccontextmanager
-    async def telling(paths: Iterable[str]) -> AsyncIterator[None]:
-        waiting.set()
+    async def held(paths: Iterable[str]) -> AsyncIterator[None]:
+        if not waiting.is_set():
+            waiting.set()
+            await anyio.sleep_forever()
         async with free(paths):
             yield
 
-    async with anyio.create_task_group() as group:
-        group.start_soon(world.acts.watch)
-        await anyio.lowlevel.checkpoint()
+    async with watched(world):
         with (world.root / PAGE).open("r+b") as file:
             await world.acts.run(appending(PAGE, OURS))
-            async with world.beside().locks.held([PAGE]):
-                monkeypatch.setattr(world.locks, "held", telling)
-                file.truncate()
-                file.write(SAVED)
-                file.flush()
-                with anyio.fail_after(10):
-                    await waiting.wait()
-                group.cancel_scope.cancel()
+            monkeypatch.setattr(world.locks, "held", held)
+            file.truncate()
+            file.write(SAVED)
+        with anyio.fail_after(10):
+            await waiting.wait()
     assert SAVED in await world.lineage(PAGE)
     assert world.read(PAGE) == SAVED + OURS + b"\n"
