@@ -21,6 +21,7 @@ from knowledge.errors import (
     InvalidPath,
     KeepsChanging,
     KnowledgeError,
+    ProposalSettled,
     UnknownIntent,
     UnreadableDocument,
     UnwritableDocument,
@@ -192,9 +193,18 @@ class Recovery:
         ]
         entry = _about(intent.entry, [change for change in changes if change is not None])
         try:
-            await self._ledger.commit(entry, intent_id=intent.id)
+            await self._record(entry, intent.id)
         except UnknownIntent:
             log.info("the act %s was ended by another process", intent.id)
+
+    async def _record(self, entry: Entry, intent_id: str) -> None:
+        """Put the act on record; where its proposal was ended without it meanwhile, beside that: it has happened all the same."""
+        try:
+            await self._ledger.commit(entry, intent_id=intent_id)
+        except ProposalSettled as error:
+            log.warning("the act %s was found done when proposal %s had ended without it", intent_id, error.proposal)
+            decision = f"{entry.decision or 'approved'}; found done when proposal {error.proposal} had ended without it"
+            await self._ledger.commit(replace(entry, proposal=None, decision=decision), intent_id=intent_id)
 
     def _saved_where_it_was(self, remains: Sequence[_Remains]) -> Mapping[str, tuple[bytes, bytes]]:
         """Return, by the path that a page moves to, what it was and what somebody saved at its old place meanwhile."""

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import errno
+import json
 from datetime import timedelta
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import anyio
 import pytest
 
 from knowledge.ledger.ports import Entry, FileChange, Intent
+from knowledge.storage.memory import MemoryStateStore
 from knowledge.vault import revision_of
 from tests.acts import ADA, World, appending, now
+from tests.decisions import approved
 
 PAGE, STAGED = "a.md", ".forge-00000000abcdef012345.tmp"
 BEFORE, AFTER = b"# A\n\nOne.\nTwo.\n", b"# A\n\nOne.\nTwo.\nThree.\n"
@@ -30,7 +33,9 @@ def left(world: World, name: str, raw: bytes | None) -> None:
         world.put(name, raw)
 
 
-async def begin(world: World, *changes: tuple[str, bytes | None, bytes | None, str], id_: str = "it") -> Intent:
+async def begin(
+    world: World, *changes: tuple[str, bytes | None, bytes | None, str], id_: str = "it", proposal: str | None = None
+) -> Intent:
     """Put on record that an act began, which changes pages from these bytes to those."""
     told = tuple(
         FileChange(
@@ -42,7 +47,7 @@ async def begin(world: World, *changes: tuple[str, bytes | None, bytes | None, s
         )
         for path, before, after, staged in changes
     )
-    intent = Intent(id_, now(), Entry(at=now(), actor=ADA, changes=told))
+    intent = Intent(id_, now(), Entry(at=now(), actor=ADA, changes=told, proposal=proposal))
     contents = {raw for _, before, after, _ in changes for raw in (before, after) if raw is not None}
     await world.ledger.intend(intent, list(contents))
     return intent
@@ -220,6 +225,28 @@ async def test_recovering_again_changes_nothing(world: World) -> None:
     assert await world.acts.recovery.finish_all() == 0
     assert await world.ledger.records() == records
     assert world.pages() == {PAGE: JOINED}
+
+
+@pytest.mark.parametrize("end", [None, "failed", "superseded"])
+async def test_an_act_that_a_person_approved_is_ended_with_its_proposal_or_beside_it(tmp_path: Path, end: Any) -> None:
+    """What has happened is on record, also if somebody took the proposal for failed meanwhile; and the page can be written."""
+    store = MemoryStateStore()
+    world = World(tmp_path, store.ledger)
+    await approved(store)
+    left(world, PAGE, AFTER)
+    left(world, STAGED, BEFORE)
+    await begin(world, (PAGE, BEFORE, AFTER, STAGED), proposal="p-1")
+    if end:
+        await store.trust.finish("p-1", end, at=now())
+    await world.acts.run(appending(PAGE, b"Four."))
+    assert world.pages() == {PAGE: AFTER + b"Four.\n"}
+    found = await store.trust.proposal("p-1")
+    assert found is not None
+    assert found.state == (end or "executed")
+    assert await world.ledger.intents() == []
+    act = json.loads((await world.ledger.records())[1].body)
+    assert act["proposal"] == (None if end else "p-1")
+    assert not end or "proposal p-1 had ended without it" in act["decision"]
 
 
 async def test_one_act_that_cannot_be_ended_does_not_keep_others_from_it(
