@@ -27,6 +27,9 @@ MARKS = (" ", "-", "+", "\\")
 NAMING_LINES = 2
 """A diff begins with the names of the file before and after."""
 
+ANY_LENGTH = 10**9
+
+_NOTE = Markup(' <i class="note">{0}</i>')
 _HEADER = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
 
@@ -59,13 +62,14 @@ class Hunk:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of a shown diff; a side that has no line has number 0."""
+    """One row of a shown diff; a side that has no line has number 0. `cut`: not all of a line is there."""
 
     kind: RowKind
     old_number: int
     old: Markup
     new_number: int
     new: Markup
+    cut: bool = False
 
 
 def parsed(diff: str) -> list[Hunk]:
@@ -133,43 +137,51 @@ def _changes(entries: Sequence[_Entry]) -> Iterator[Change]:
         yield Change(same, old, new)
 
 
-def side_by_side(hunk: Hunk) -> Iterator[Row]:
-    """Yield the hunk's rows: what stood there on the left, what will stand there on the right, like beside like."""
+def side_by_side(hunk: Hunk, longest: int = ANY_LENGTH) -> Iterator[Row]:
+    """Yield the hunk's rows: what stood there on the left, what will stand there on the right, like beside like.
+
+    Of a line at most `longest` characters are there, and then how many more there are.
+    """
     for change in hunk.changes:
         if change.same:
-            for before, after in zip(change.old, change.new, strict=True):
-                shown = _shown(before)
-                yield Row("same", before.number, shown, after.number, shown)
-            continue
-        yield from (_row(*pair) for pair in _paired(change.old, change.new))
+            yield from (_same(before, after, longest) for before, after in zip(change.old, change.new, strict=True))
+        else:
+            yield from (_row(before, after, longest) for before, after in _paired(change.old, change.new))
 
 
-def one_below_the_other(hunk: Hunk) -> Iterator[Row]:
+def one_below_the_other(hunk: Hunk, longest: int = ANY_LENGTH) -> Iterator[Row]:
     """Yield the hunk's rows with what goes above what comes, as a unified diff has them."""
     for change in hunk.changes:
         if change.same:
-            for before, after in zip(change.old, change.new, strict=True):
-                yield Row("same", before.number, _shown(before), after.number, Markup())
+            yield from (_same(before, after, longest) for before, after in zip(change.old, change.new, strict=True))
             continue
-        rows = [_row(*pair) for pair in _paired(change.old, change.new)]
-        yield from (Row("removed", row.old_number, row.old, 0, Markup()) for row in rows if row.old_number)
-        yield from (Row("added", 0, Markup(), row.new_number, row.new) for row in rows if row.new_number)
+        rows = [_row(before, after, longest) for before, after in _paired(change.old, change.new)]
+        yield from (Row("removed", r.old_number, r.old, 0, Markup(), r.cut) for r in rows if r.old_number)
+        yield from (Row("added", 0, Markup(), r.new_number, r.new, r.cut) for r in rows if r.new_number)
 
 
-def _row(before: Line | None, after: Line | None) -> Row:
-    if before is None:
-        return (
-            Row("added", 0, Markup(), after.number, _shown(after)) if after else Row("same", 0, Markup(), 0, Markup())
-        )
-    if after is None:
-        return Row("removed", before.number, _shown(before), 0, Markup())
+def _same(before: Line, after: Line, longest: int) -> Row:
+    shown = _shown(before, longest)
+    return Row("same", before.number, shown, after.number, shown, len(before.text) > longest)
+
+
+def _row(before: Line | None, after: Line | None, longest: int) -> Row:
+    if before is None or after is None:
+        old, new = (_shown(line, longest) if line else Markup() for line in (before, after))
+        cut = any(line is not None and len(line.text) > longest for line in (before, after))
+        kind: RowKind = "removed" if after is None else "added"
+        return Row(kind, before.number if before else 0, old, after.number if after else 0, new, cut)
     gone, come = differing(before.text, after.text)
-    return Row("changed", before.number, _shown(before, gone, "del"), after.number, _shown(after, come, "ins"))
+    cut = max(len(before.text), len(after.text)) > longest
+    old, new = _shown(before, longest, gone, "del"), _shown(after, longest, come, "ins")
+    return Row("changed", before.number, old, after.number, new, cut)
 
 
-def _shown(line: Line, spans: Sequence[Span] = (), tag: str = "mark") -> Markup:
-    shown = inert(line.text, spans, tag=tag)
-    return shown + Markup(' <i class="note">{0}</i>').format(line.note) if line.note else shown
+def _shown(line: Line, longest: int, spans: Sequence[Span] = (), tag: str = "mark") -> Markup:
+    text = line.text[:longest]
+    inside = [(start, min(end, longest)) for start, end in spans if start < longest]
+    notes = [line.note, f"{len(line.text) - longest} more characters" if len(line.text) > longest else ""]
+    return inert(text, inside, tag=tag) + Markup("").join(_NOTE.format(note) for note in notes if note)
 
 
 def differing(before: str, after: str) -> tuple[list[Span], list[Span]]:

@@ -1,0 +1,67 @@
+"""What every request and every answer of the page has to keep to, whoever asks.
+
+Source: W3C Content Security Policy level 3; RFC 6454 (Origin); RFC 9110, section 7.2 (Host).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+NAMES = ("localhost", "127.0.0.1", "[::1]")
+HEADERS: Mapping[str, str] = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+        "base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "x-frame-options": "DENY",
+    "x-content-type-options": "nosniff",
+    # With no-referrer a browser sends "Origin: null" with our own forms, and the check of the origin would be void.
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "publickey-credentials-get=(self), publickey-credentials-create=(self)",
+    "cache-control": "no-store",
+}
+_SAFE = ("GET", "HEAD")
+_STRANGE_SITES = ("cross-site", "same-site")
+"""Other ports of localhost are the same site to a browser; they are none of ours."""
+
+
+class Guard:
+    """Turns away requests that come by another name or from another page, and puts the safety headers on every answer."""
+
+    def __init__(self, app: ASGIApp, port: int) -> None:
+        self._app = app
+        self._hosts = {f"{name}:{port}" for name in NAMES}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or pass the request on."""
+        if scope["type"] != "http":
+            return
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+            await send(message)
+
+        refusal = self._refusal(str(scope["method"]), Headers(scope=scope))
+        answer: ASGIApp = PlainTextResponse(status_code=refusal) if refusal else self._app
+        await answer(scope, receive, guarded)
+
+    def _refusal(self, method: str, headers: Mapping[str, Any]) -> int:
+        """Return the status with which the request is turned away, 0 if it is not."""
+        host = str(headers.get("host", ""))
+        if host not in self._hosts:
+            return 421
+        if method in _SAFE:
+            return 0
+        origin = headers.get("origin")
+        foreign = origin is not None and origin != f"http://{host}"
+        return 403 if foreign or headers.get("sec-fetch-site") in _STRANGE_SITES else 0

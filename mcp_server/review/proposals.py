@@ -1,0 +1,193 @@
+"""The pages of proposals: what waits, one in full, deciding about it, what was decided."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import anyio.to_thread
+from starlette.requests import Request
+from starlette.responses import Response
+
+from knowledge.errors import KnowledgeError
+from knowledge.ledger.ports import Flag
+from knowledge.trust.ports import Proposal, State
+from knowledge.writing.answers import OriginLine
+from mcp_server.gate.deciding import CannotDecide
+from mcp_server.gate.proposals import AGAINST, calls_of, principal_of
+from mcp_server.gate.scores import standing_of
+from mcp_server.review import passkeys
+from mcp_server.review.house import Form, House, see
+from mcp_server.review.inert import inert_line
+from mcp_server.review.sessions import Session, same
+from mcp_server.review.texts import Entry, entry_of, value_of
+from mcp_server.review.views import About, Layout, Showing, is_long, line_of, view_of
+from mcp_server.tools.spec import BadArguments
+
+MOST_LISTED = 200
+PAGE = 30
+MOST_REMEMBERED = 200
+DECIDED: tuple[State, ...] = ("approved", "rejected", "executed", "failed", "expired", "withdrawn", "superseded")
+
+
+async def pending(house: House, _request: Request, session: Session) -> Response:
+    """Show what waits, newest first."""
+    now = house.services.now()
+    found = await house.services.state.trust.proposals(states=("pending",), limit=MOST_LISTED)
+    waiting = [proposal for proposal in found if proposal.expires_at > now]
+    return await house.show("pending.html", session, lambda: {"here": "/", "lines": [line_of(p, now) for p in waiting]})
+
+
+async def decided(house: House, request: Request, session: Session) -> Response:
+    """Show what does not wait any more, newest first."""
+    now, before = house.services.now(), request.query_params.get("before")
+    found = await house.services.state.trust.proposals(states=DECIDED, limit=PAGE + 1, before=before)
+    shown = found[:PAGE]
+    older = shown[-1].id if len(found) > PAGE else ""
+    return await house.show(
+        "decided.html", session, lambda: {"here": "/decided", "lines": [line_of(p, now) for p in shown], "older": older}
+    )
+
+
+async def one(house: House, request: Request, session: Session) -> Response:
+    """Show one proposal with everything that a decision is about."""
+    proposal = await _found(house, request)
+    if proposal is None:
+        return await _nothing(house, session)
+    layout: Layout = "inline" if request.query_params.get("layout") == "inline" else "split"
+    showing = Showing(whole=request.query_params.get("whole") == "1", layout=layout)
+    about = await _about(house, proposal)
+    keys = await house.services.state.trust.passkeys()
+    return await house.show(
+        "proposal.html",
+        session,
+        lambda: {
+            "view": view_of(proposal, about, showing),
+            "showing": showing,
+            "options": passkeys.signing_options(proposal, keys) if keys else "",
+        },
+    )
+
+
+async def approve(house: House, request: Request, session: Session, form: Form) -> Response:
+    """Approve what was shown whole, and show how it ended."""
+    proposal = await _found(house, request)
+    if proposal is None:
+        return await _nothing(house, session)
+    about = await _about(house, proposal)
+    opened = same(form.get("opened", ""), session.opened(proposal.hash))
+    if not opened and await anyio.to_thread.run_sync(is_long, proposal, about):
+        raise CannotDecide("part of it was folded away; open all of it first (Show everything)")
+    signed = ""
+    if form.get("assertion"):
+        trust, now = house.services.state.trust, house.services.now()
+        signed = await passkeys.verified(trust, proposal, form["assertion"], port=house.port, now=now)
+    await house.desk.approve(proposal.id, form.get("hash", ""), house.person(session, signed), form.get("note", ""))
+    return see(f"/proposals/{proposal.id}")
+
+
+async def reject(house: House, request: Request, session: Session, form: Form) -> Response:
+    """Reject it; with `harmful` also freeze who asked."""
+    proposal = await _found(house, request)
+    if proposal is None:
+        return await _nothing(house, session)
+    harmful = form.get("harmful") == "1"
+    note = form.get("note", "")
+    await house.desk.reject(proposal.id, form.get("hash", ""), house.person(session), note, harmful=harmful)
+    return see(f"/proposals/{proposal.id}")
+
+
+async def editing(house: House, request: Request, session: Session) -> Response:
+    """Show the arguments in a form."""
+    proposal = await _found(house, request)
+    if proposal is None:
+        return await _nothing(house, session)
+    calls = [[entry_of(key, call[key]) for key in sorted(call)] for call in calls_of(proposal)]
+    return await _edit_page(house, session, proposal, calls)
+
+
+async def edit(house: House, request: Request, session: Session, form: Form) -> Response:
+    """Replace the proposal by the edited one, and show that, which is then to be approved."""
+    proposal = await _found(house, request)
+    if proposal is None:
+        return await _nothing(house, session)
+    calls = calls_of(proposal)
+    try:
+        edited = [{key: _edited(form, number, key) for key in call} for number, call in enumerate(calls)]
+        successor = await house.desk.edit(proposal.id, edited, house.person(session))
+    except CannotDecide:
+        raise
+    except (BadArguments, KnowledgeError, ValueError) as error:
+        typed = [[_typed(form, number, key) for key in sorted(call)] for number, call in enumerate(calls)]
+        return await _edit_page(house, session, proposal, typed, str(error))
+    return see(f"/proposals/{successor.id}")
+
+
+def _edited(form: Form, number: int, key: str) -> Any:
+    """Return what was typed for an argument.
+
+    Raises:
+        ValueError: it is missing, or no JSON.
+    """
+    entry = _typed(form, number, key)
+    try:
+        return value_of(entry.form, entry.value)
+    except ValueError as error:
+        raise ValueError(f"{key}: this is not JSON ({error})") from None
+
+
+def _typed(form: Form, number: int, key: str) -> Entry:
+    value = form.get(f"value.{number}.{key}", "")
+    kind = form.get(f"form.{number}.{key}")
+    return Entry(key, "json" if kind == "json" else "text", value, min(24, value.count("\n") + 2))
+
+
+async def _edit_page(
+    house: House, session: Session, proposal: Proposal, calls: Sequence[Sequence[Entry]], problem: str = ""
+) -> Response:
+    now = house.services.now()
+    return await house.show(
+        "edit.html",
+        session,
+        lambda: {"line": line_of(proposal, now), "calls": calls, "problem": inert_line(problem) if problem else ""},
+        422 if problem else 200,
+    )
+
+
+async def _found(house: House, request: Request) -> Proposal | None:
+    return await house.services.state.trust.proposal(str(request.path_params["id"]))
+
+
+async def _nothing(house: House, session: Session) -> Response:
+    return await house.message(session, "There is no such proposal", "It may be of another knowledge base.", "/", 404)
+
+
+async def _about(house: House, proposal: Proposal) -> About:
+    state, now = house.services.state, house.services.now()
+    earlier = await state.trust.proposals(principal=proposal.principal, limit=MOST_REMEMBERED)
+    return About(
+        standing=await standing_of(state, principal_of(proposal), now=now),
+        earlier=[one for one in earlier if one.id != proposal.id],
+        origins={path: await _origins(house, path) for path in proposal.documents if proposal.kind != "admin"},
+        flags=await _flags(house, proposal),
+        passkeys=bool(await state.trust.passkeys()),
+        now=now,
+    )
+
+
+async def _origins(house: House, path: str) -> Sequence[OriginLine]:
+    """Return where the present text of a page comes from; nothing for a page that is not there (yet)."""
+    try:
+        return (await house.services.chronicle.history(path, limit=1, cursor=None)).origins
+    except KnowledgeError:
+        return ()
+
+
+async def _flags(house: House, proposal: Proposal) -> Sequence[Flag]:
+    """Return the contradictions that the proposal is about, with both sides as they were recorded."""
+    if proposal.kind != "flag":
+        return ()
+    against = {text for call in json.loads(proposal.arguments) for text in call.get(AGAINST, ())}
+    found = [flag for path in proposal.documents for flag in await house.services.state.ledger.flags(path, limit=200)]
+    return [flag for flag in found if flag.contradiction.existing.text in against]

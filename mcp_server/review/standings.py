@@ -1,0 +1,154 @@
+"""The trust ledger: what each host holds and why, granting, thawing, freezing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import urlencode
+
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import Response
+
+from knowledge.trust.ports import Standing, StandingChange
+from mcp_server.gate.deciding import CannotDecide
+from mcp_server.gate.enrolment import UNENROLLED, Principal
+from mcp_server.gate.policy import Trust
+from mcp_server.gate.scores import first_standing, held
+from mcp_server.review.house import Form, House, see
+from mcp_server.review.inert import inert_line
+from mcp_server.review.sessions import Session
+from mcp_server.review.texts import Moment, moment
+
+MOST_CHANGES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class StandingView:
+    """What one principal holds. `raw` is its name as forms send it back."""
+
+    raw: str
+    name: Markup
+    address: str
+    score: float
+    level: int
+    meaning: str
+    floor: float
+    ceiling: float
+    frozen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeView:
+    """One line of a history."""
+
+    at: Moment
+    before: float
+    after: float
+    reason: Markup
+    by: Markup
+
+
+async def standings(house: House, _request: Request, session: Session) -> Response:
+    """Show what every host holds, also those that were let in and never came."""
+    known = await _known(house, session.user)
+    return await house.show(
+        "trust.html", session, lambda: {"here": "/trust", "standings": [_view(standing) for standing in known]}
+    )
+
+
+async def standing(house: House, request: Request, session: Session) -> Response:
+    """Show one host, its history, and what can be done about it."""
+    name = request.query_params.get("principal", "")
+    known = await _one(house, session.user, name)
+    if known is None:
+        return await house.message(session, "There is no such host", "It was never let in, nor seen.", "/trust", 404)
+    changes, now = await house.services.state.history(name, limit=MOST_CHANGES), house.services.now()
+    keys = bool(await house.services.state.trust.passkeys())
+    return await house.show(
+        "standing.html",
+        session,
+        lambda: {
+            "here": "/trust",
+            "s": _view(known),
+            "changes": [_change(change, now) for change in changes],
+            "levels": [(int(level), level.meaning) for level in Trust],
+            "passkeys": keys,
+        },
+    )
+
+
+async def grant(house: House, _request: Request, session: Session, form: Form) -> Response:
+    """Put a grant to whoever may approve it, which may be the same person with their passkey."""
+    name = await _named(house, session.user, form)
+    if not form.get("level", "").isdigit():
+        raise CannotDecide("choose a level from 0 to 5")
+    arguments = {"principal": name, "level": int(form["level"])}
+    asked = await house.desk.ask("trust.grant", arguments, house.person(session))
+    return see(f"/proposals/{asked.id}")
+
+
+async def thaw(house: House, _request: Request, session: Session, form: Form) -> Response:
+    """Likewise, lifting a freeze."""
+    name = await _named(house, session.user, form)
+    asked = await house.desk.ask("trust.thaw", {"principal": name}, house.person(session))
+    return see(f"/proposals/{asked.id}")
+
+
+async def freeze(house: House, _request: Request, session: Session, form: Form) -> Response:
+    """Take all trust away, at once."""
+    name = await _named(house, session.user, form)
+    reason = form.get("reason", "").strip() or "frozen on the review page"
+    await house.desk.freeze(name, house.person(session), reason)
+    return see(address_of(name))
+
+
+def address_of(principal: str) -> str:
+    """Return where a principal's history is."""
+    return "/trust/host?" + urlencode({"principal": principal})
+
+
+async def _named(house: House, user: str, form: Form) -> str:
+    name = form.get("principal", "")
+    if await _one(house, user, name) is None:
+        raise CannotDecide("no such host was let in or seen")
+    return name
+
+
+async def _one(house: House, user: str, name: str) -> Standing | None:
+    return next((one for one in await _known(house, user) if one.principal == name), None)
+
+
+async def _known(house: House, user: str) -> Sequence[Standing]:
+    state, now = house.services.state, house.services.now()
+    known = {one.principal: one for one in await state.standings()}
+    for host in [*(enrolment.host for enrolment in await state.enrolments()), UNENROLLED]:
+        name = Principal(user, host).id
+        known.setdefault(name, first_standing(name, now=now))
+    return [known[name] for name in sorted(known)]
+
+
+def _view(one: Standing) -> StandingView:
+    grant = held(one)
+    return StandingView(
+        raw=one.principal,
+        name=inert_line(one.principal),
+        address=address_of(one.principal),
+        score=round(grant.score, 2),
+        level=int(grant.level),
+        meaning=grant.level.meaning,
+        floor=round(one.floor, 2),
+        ceiling=round(one.ceiling, 2),
+        frozen=one.frozen,
+    )
+
+
+def _change(change: StandingChange, now: datetime) -> ChangeView:
+    return ChangeView(
+        at=moment(change.at, now),
+        before=round(change.score_before, 2),
+        after=round(change.score_after, 2),
+        reason=inert_line(change.reason),
+        by=inert_line(change.by),
+    )

@@ -1,0 +1,60 @@
+// Asks the browser for a passkey or a signature and puts it into the form, which is sent as any other.
+"use strict";
+(() => {
+  const form = document.querySelector("[data-passkey], [data-enrol]");
+  if (!form) return;
+  const button = form.querySelector("[data-sign]");
+  const error = form.querySelector("[data-error]");
+  const enrols = "enrol" in form.dataset;
+  const options = JSON.parse(enrols ? form.dataset.enrol : form.dataset.passkey);
+  const field = form.elements[enrols ? "credential" : "assertion"];
+
+  const bytes = (text) => Uint8Array.from(atob(text.replace(/-/g, "+").replace(/_/g, "/")), (c) => c.charCodeAt(0));
+  const text = (buffer) => btoa(String.fromCharCode(...new Uint8Array(buffer))).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
+  const named = (list) => (list || []).map((one) => ({ ...one, id: bytes(one.id) }));
+
+  function read(credential) {
+    const { response } = credential;
+    const said = { clientDataJSON: text(response.clientDataJSON) };
+    if (enrols) {
+      said.attestationObject = text(response.attestationObject);
+    } else {
+      said.authenticatorData = text(response.authenticatorData);
+      said.signature = text(response.signature);
+      said.userHandle = response.userHandle ? text(response.userHandle) : null;
+    }
+    return JSON.stringify({ id: credential.id, rawId: text(credential.rawId), type: credential.type, response: said, clientExtensionResults: {} });
+  }
+
+  async function sign() {
+    const publicKey = { ...options, challenge: bytes(options.challenge) };
+    if (enrols) {
+      publicKey.user = { ...options.user, id: bytes(options.user.id) };
+      publicKey.excludeCredentials = named(options.excludeCredentials);
+      return read(await navigator.credentials.create({ publicKey }));
+    }
+    publicKey.allowCredentials = named(options.allowCredentials);
+    return read(await navigator.credentials.get({ publicKey }));
+  }
+
+  if (!window.PublicKeyCredential) {
+    error.textContent = "This browser has no passkeys here. Open the page as http://localhost.";
+    error.hidden = false;
+    return;
+  }
+  button.disabled = false;
+  form.addEventListener("submit", async (event) => {
+    if (field.value) return;
+    event.preventDefault();
+    button.disabled = true;
+    error.hidden = true;
+    try {
+      field.value = await sign();
+      form.submit();
+    } catch (problem) {
+      error.textContent = problem.name === "NotAllowedError" ? "Nothing was signed: it was cancelled or took too long. Try again." : `Nothing was signed: ${problem.message}`;
+      error.hidden = false;
+      button.disabled = false;
+    }
+  });
+})();

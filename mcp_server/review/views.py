@@ -1,0 +1,392 @@
+"""A proposal as its page shows it: everything that a decision is about, nothing cut in silence. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Literal
+
+from markupsafe import Markup
+
+from knowledge.ledger.ports import Flag
+from knowledge.merge.model import Contradiction, Side
+from knowledge.trust.ports import Proposal, Standing
+from knowledge.writing.answers import Disagreement, OriginLine
+from mcp_server.gate.deciding import Requirement, requirement
+from mcp_server.gate.scores import held
+from mcp_server.review.diffs import Row, one_below_the_other, parsed, side_by_side
+from mcp_server.review.inert import inert, inert_line
+from mcp_server.review.texts import ANY_LENGTH, LONG_TEXT, Field, Moment, Text, fields_of, folded, moment
+
+LONG_DIFF = 400
+"""Rows of all diffs together that are shown at once."""
+LONG_LINE = 2_000
+LAST_DECIDED = 5
+SHOWN_APART = ("blocks", "conflicts", "diff", "status", "proposal", "verified", "path", "revision", "changed")
+"""Parts of an answer that have their own place on the page, or say nothing before the act."""
+
+Layout = Literal["split", "inline"]
+
+
+@dataclass(frozen=True, slots=True)
+class Showing:
+    """How a person wants to see it: `whole` with everything that is long, diffs side by side or inline."""
+
+    whole: bool = False
+    layout: Layout = "split"
+
+    @property
+    def longest(self) -> int:
+        """Return how many characters of a text are shown."""
+        return ANY_LENGTH if self.whole else LONG_TEXT
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What is known around a proposal: who asks, what they asked before, where the present text comes from, what contradicts."""
+
+    standing: Standing
+    earlier: Sequence[Proposal]
+    origins: Mapping[str, Sequence[OriginLine]]
+    flags: Sequence[Flag]
+    passkeys: bool
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class FileView:
+    """What happens to one page. `rows` by hunks; `left_out` rows are folded away."""
+
+    path: Markup
+    moved_from: Markup | None
+    says: str
+    added: int
+    removed: int
+    hunks: Sequence[Sequence[Row]]
+    notes: Sequence[Markup]
+    left_out: int
+    origins: Sequence[OriginView]
+
+
+@dataclass(frozen=True, slots=True)
+class OriginView:
+    """Where lines of the present page come from."""
+
+    lines: str
+    section: Markup
+    source: Markup
+    authority: float
+    observed_at: str
+    by: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class BlockView:
+    """What would become of one block, with the confidences of both sides where they are known."""
+
+    section: Markup
+    verdict: str
+    reason: Text
+    new: Mapping[str, float] | None
+    existing: Mapping[str, float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictView:
+    """A block that both sides changed."""
+
+    section: Markup
+    base: Text
+    ours: Text
+    theirs: Text
+
+
+@dataclass(frozen=True, slots=True)
+class SideView:
+    """One side of a contradiction."""
+
+    heading: str
+    path: Markup
+    section: Markup
+    text: Text
+    source: Markup
+    authority: float
+    confidence: float | None
+    observed: Moment | None
+
+
+@dataclass(frozen=True, slots=True)
+class DisagreementView:
+    """Two claims that cannot both hold."""
+
+    kind: str
+    subject: Markup
+    reason: Markup
+    existing: SideView
+    new: SideView
+
+
+@dataclass(frozen=True, slots=True)
+class AskerView:
+    """Who asks, and how earlier proposals of theirs were decided."""
+
+    principal: Markup
+    score: float
+    level: int
+    meaning: str
+    frozen: bool
+    counts: Sequence[tuple[str, int]]
+    last: Sequence[LineView]
+
+
+@dataclass(frozen=True, slots=True)
+class LineView:
+    """A proposal as one line of a list."""
+
+    id: str
+    kind: str
+    tool: str
+    sentence: Markup
+    principal: Markup
+    state: str
+    level: int
+    created: Moment
+    ended: Moment | None
+    pages: Sequence[Markup]
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalView:
+    """Everything that the page of one proposal shows."""
+
+    line: LineView
+    hash: str
+    tool_hash: str
+    why: Text
+    level_needed: int
+    level_held: int
+    expires: Moment
+    expired: bool
+    files: Sequence[FileView]
+    blocks: Sequence[BlockView]
+    conflicts: Sequence[ConflictView]
+    disagreements: Sequence[DisagreementView]
+    rest: Sequence[Field]
+    calls: Sequence[Sequence[Field]]
+    revisions: Sequence[tuple[Markup, str]]
+    asker: AskerView
+    needs: Requirement
+    outcome: OutcomeView | None
+    origin: str | None
+    successor: str | None
+    left_out: bool
+
+    @property
+    def waits(self) -> bool:
+        """Return whether a person can still decide about it."""
+        return self.line.state == "pending" and not self.expired
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeView:
+    """How it was decided, and what came of it."""
+
+    by: Markup
+    channel: str
+    at: Moment
+    note: Text
+    how: Markup
+    error: Text | None
+    result: Sequence[Field]
+
+
+def line_of(proposal: Proposal, now: datetime) -> LineView:
+    """Return the proposal as one line."""
+    return LineView(
+        id=proposal.id,
+        kind=proposal.kind,
+        tool=proposal.tool,
+        sentence=inert_line(str(_preview(proposal).get("sentence") or proposal.tool)),
+        principal=inert_line(proposal.principal),
+        state=proposal.state,
+        level=proposal.level_needed,
+        created=moment(proposal.created_at, now),
+        ended=moment(proposal.ended_at, now) if proposal.ended_at else None,
+        pages=[inert_line(path) for path in proposal.documents],
+    )
+
+
+def view_of(proposal: Proposal, about: About, showing: Showing) -> ProposalView:
+    """Return everything that the page shows of the proposal."""
+    preview, longest = _preview(proposal), showing.longest
+    answer = preview.get("answer")
+    parts: Mapping[str, Any] = answer if isinstance(answer, dict) else {"answer": answer}
+    files = _files(preview.get("files") or (), about, showing)
+    said = {k: v for k, v in parts.items() if k not in SHOWN_APART and v not in (None, "", [], {})}
+    view = ProposalView(
+        line=line_of(proposal, about.now),
+        hash=proposal.hash,
+        tool_hash=proposal.tool_hash,
+        why=folded(proposal.why, longest),
+        level_needed=proposal.level_needed,
+        level_held=proposal.level_held,
+        expires=moment(proposal.expires_at, about.now),
+        expired=proposal.expires_at <= about.now,
+        files=files,
+        blocks=[_block(block, longest) for block in parts.get("blocks") or ()],
+        conflicts=[_conflict(conflict, longest) for conflict in parts.get("conflicts") or ()],
+        disagreements=[disagreement_of(flag.contradiction, about.now, longest) for flag in about.flags],
+        rest=fields_of(said, longest),
+        calls=[fields_of(call, longest) for call in json.loads(proposal.arguments)],
+        revisions=[(inert_line(path), rev or "not there yet") for path, rev in sorted(proposal.revisions.items())],
+        asker=_asker(about),
+        needs=requirement(proposal, "page", passkeys=about.passkeys),
+        outcome=_outcome(proposal, about.now, longest),
+        origin=proposal.origin,
+        successor=proposal.successor,
+        left_out=False,
+    )
+    return _with_left_out(view)
+
+
+def is_long(proposal: Proposal, about: About) -> bool:
+    """Return whether something of it is folded away at first, so that approving takes opening it."""
+    return view_of(proposal, about, Showing()).left_out
+
+
+def _with_left_out(view: ProposalView) -> ProposalView:
+    texts: list[Text] = [view.why, *(field.value for call in view.calls for field in call)]
+    texts += [field.value for field in view.rest]
+    texts += [block.reason for block in view.blocks]
+    texts += [text for c in view.conflicts for text in (c.base, c.ours, c.theirs)]
+    texts += [side.text for d in view.disagreements for side in (d.existing, d.new)]
+    rows = (row for file in view.files for hunk in file.hunks for row in hunk)
+    left_out = any(text.left_out for text in texts) or any(f.left_out for f in view.files) or any(r.cut for r in rows)
+    return replace(view, left_out=left_out)
+
+
+def _preview(proposal: Proposal) -> Mapping[str, Any]:
+    preview = json.loads(proposal.preview)
+    return preview if isinstance(preview, dict) else {}
+
+
+def _files(files: Iterable[Mapping[str, Any]], about: About, showing: Showing) -> list[FileView]:
+    room, shown = ANY_LENGTH if showing.whole else LONG_DIFF, []
+    for file in files:
+        view = _file(file, about, showing, room)
+        room -= sum(map(len, view.hunks))
+        shown.append(view)
+    return shown
+
+
+def _file(file: Mapping[str, Any], about: About, showing: Showing, room: int) -> FileView:
+    path, moved, before, after = (file.get(key) for key in ("path", "moved_from", "before", "after"))
+    laid_out = side_by_side if showing.layout == "split" else one_below_the_other
+    hunks, notes = [], []
+    rows_in_all = 0
+    added = removed = 0
+    for hunk in parsed(str(file.get("diff") or "")):
+        changed = [change for change in hunk.changes if not change.same]
+        added += sum(len(change.new) for change in changed)
+        removed += sum(len(change.old) for change in changed)
+        rows = list(laid_out(hunk, ANY_LENGTH if showing.whole else LONG_LINE))
+        hunks.append(rows[: max(0, room - rows_in_all)])
+        rows_in_all += len(rows)
+        notes += [inert_line(hunk.note)] if hunk.note else []
+    says = "is new" if before is None else "is deleted" if after is None else "is moved" if moved else "changes"
+    return FileView(
+        path=inert_line(str(path)),
+        moved_from=inert_line(str(moved)) if moved else None,
+        says=says,
+        added=added,
+        removed=removed,
+        hunks=[rows for rows in hunks if rows],
+        notes=notes,
+        left_out=rows_in_all - sum(map(len, hunks)),
+        origins=[_origin(line) for line in about.origins.get(str(path), ())],
+    )
+
+
+def _origin(line: OriginLine) -> OriginView:
+    return OriginView(
+        lines=line.lines,
+        section=inert_line(line.section),
+        source=inert_line(line.source),
+        authority=line.authority,
+        observed_at=line.observed_at or "unknown",
+        by=inert_line(line.by),
+    )
+
+
+def _block(block: Mapping[str, Any], longest: int) -> BlockView:
+    return BlockView(
+        section=inert_line(str(block.get("section") or "")),
+        verdict=str(block.get("verdict")),
+        reason=folded(str(block.get("reason") or ""), longest),
+        new=block.get("new"),
+        existing=block.get("existing"),
+    )
+
+
+def _conflict(conflict: Mapping[str, Any], longest: int) -> ConflictView:
+    base, ours, theirs = (folded(str(conflict.get(key) or ""), longest) for key in ("base", "ours", "theirs"))
+    return ConflictView(inert_line(str(conflict.get("section") or "")), base, ours, theirs)
+
+
+def disagreement_of(found: Contradiction | Disagreement, now: datetime, longest: int = ANY_LENGTH) -> DisagreementView:
+    """Return a contradiction as it is shown, both sides with where they come from."""
+    return DisagreementView(
+        kind=found.kind,
+        subject=inert_line(found.subject),
+        reason=inert(found.reason),
+        existing=_side("In the knowledge base", found.existing, now, longest),
+        new=_side("What comes in", found.new, now, longest),
+    )
+
+
+def _side(heading: str, side: Side, now: datetime, longest: int) -> SideView:
+    return SideView(
+        heading=heading,
+        path=inert_line(side.path),
+        section=inert_line(side.section),
+        text=folded(side.text, longest),
+        source=inert_line(side.source),
+        authority=side.authority,
+        confidence=side.confidence,
+        observed=moment(side.observed_at, now) if side.observed_at else None,
+    )
+
+
+def _asker(about: About) -> AskerView:
+    grant = held(about.standing)
+    states = [proposal.state for proposal in about.earlier]
+    decided = [proposal for proposal in about.earlier if proposal.verdict is not None]
+    return AskerView(
+        principal=inert_line(about.standing.principal),
+        score=round(grant.score, 2),
+        level=int(grant.level),
+        meaning=grant.level.meaning,
+        frozen=about.standing.frozen,
+        counts=[(state, states.count(state)) for state in dict.fromkeys(states)],
+        last=[line_of(proposal, about.now) for proposal in decided[:LAST_DECIDED]],
+    )
+
+
+def _outcome(proposal: Proposal, now: datetime, longest: int) -> OutcomeView | None:
+    verdict = proposal.verdict
+    if verdict is None:
+        return None
+    result = json.loads(proposal.result) if proposal.result else None
+    shown = result if isinstance(result, dict) else {} if result is None else {"result": result}
+    unsigned = "advisory: no passkey was enrolled" if verdict.advisory else ""
+    return OutcomeView(
+        by=inert_line(verdict.by),
+        channel=verdict.channel,
+        at=moment(verdict.at, now),
+        note=folded(verdict.note, longest),
+        how=inert_line(f"signed with the passkey {verdict.signed}" if verdict.signed else unsigned),
+        error=folded(proposal.error, longest) if proposal.error else None,
+        result=fields_of({k: v for k, v in shown.items() if v not in (None, "", [], {})}, LONG_TEXT),
+    )
