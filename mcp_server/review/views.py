@@ -27,6 +27,9 @@ LAST_DECIDED = 5
 SHOWN_APART = ("blocks", "conflicts", "diff", "status", "proposal", "verified", "path", "revision", "changed")
 """Parts of an answer that have their own place on the page, or say nothing before the act."""
 
+MARKED = '-char"'
+"""In the HTML of a text of which something is marked; its own quotes are escaped."""
+
 Layout = Literal["split", "inline"]
 
 
@@ -68,6 +71,7 @@ class FileView:
     notes: Sequence[Markup]
     left_out: int
     origins: Sequence[OriginView]
+    one_sided: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +186,7 @@ class ProposalView:
     origin: str | None
     successor: str | None
     left_out: bool
+    marked: bool
 
     @property
     def waits(self) -> bool:
@@ -247,8 +252,9 @@ def view_of(proposal: Proposal, about: About, showing: Showing) -> ProposalView:
         origin=proposal.origin,
         successor=proposal.successor,
         left_out=False,
+        marked=False,
     )
-    return _with_left_out(view)
+    return _with_notices(view)
 
 
 def is_long(proposal: Proposal, about: About) -> bool:
@@ -256,15 +262,17 @@ def is_long(proposal: Proposal, about: About) -> bool:
     return view_of(proposal, about, Showing()).left_out
 
 
-def _with_left_out(view: ProposalView) -> ProposalView:
+def _with_notices(view: ProposalView) -> ProposalView:
+    """Return the view that also says whether something is folded away in it, and whether something had to be marked."""
     texts: list[Text] = [view.why, *(field.value for call in view.calls for field in call)]
     texts += [field.value for field in view.rest]
     texts += [block.reason for block in view.blocks]
     texts += [text for c in view.conflicts for text in (c.base, c.ours, c.theirs)]
     texts += [side.text for d in view.disagreements for side in (d.existing, d.new)]
-    rows = (row for file in view.files for hunk in file.hunks for row in hunk)
+    rows = [row for file in view.files for hunk in file.hunks for row in hunk]
     left_out = any(text.left_out for text in texts) or any(f.left_out for f in view.files) or any(r.cut for r in rows)
-    return replace(view, left_out=left_out)
+    html = (view.line.sentence, *(text.html for text in texts), *(part for row in rows for part in (row.old, row.new)))
+    return replace(view, left_out=left_out, marked=any(MARKED in part for part in html))
 
 
 def _preview(proposal: Proposal) -> Mapping[str, Any]:
@@ -306,6 +314,7 @@ def _file(file: Mapping[str, Any], about: About, showing: Showing, room: int) ->
         notes=notes,
         left_out=rows_in_all - sum(map(len, hunks)),
         origins=[_origin(line) for line in about.origins.get(str(path), ())],
+        one_sided=before is None or after is None,
     )
 
 

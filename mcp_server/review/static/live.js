@@ -18,7 +18,9 @@
     setTimeout(() => { if (status.textContent === text) status.textContent = ""; }, 8000);
   }
 
-  async function refresh() {
+  async function refresh(event) {
+    // One proposal, which may be long, is only read anew when it is the one that changed.
+    if (proposal && event && event.data && !JSON.parse(event.data).includes(proposal.dataset.proposal)) return;
     if (waiting) return;
     waiting = true;
     try {
