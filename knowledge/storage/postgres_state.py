@@ -17,7 +17,8 @@ from knowledge.storage.postgres_events import publishing
 from knowledge.storage.postgres_schema import Schema
 from knowledge.storage.postgres_tables import Tables
 from knowledge.trust.ports import Standing, StandingChange
-from knowledge.trust.postgres import CHANGE, STANDING, PostgresTrust
+from knowledge.trust.postgres import PostgresTrust
+from knowledge.trust.postgres_sql import CHANGE, STANDING
 
 LOOKS_KEPT = timedelta(days=30)
 PRUNE_EVERY = timedelta(hours=1)

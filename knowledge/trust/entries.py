@@ -72,9 +72,10 @@ def restood(change: StandingChange, after: Standing, note: Note) -> Entry:
     )
 
 
-def passkey_noted(passkey_id: bytes, note: Note) -> Entry:
-    """Return the record of a passkey that comes or goes."""
-    about = {"about": note.about, "passkey": passkey_id.hex()}
+def passkey_noted(passkey_id: bytes, note: Note, *, public_key: bytes = b"") -> Entry:
+    """Return the record of a passkey that comes, with what it is checked by, or goes."""
+    key = {"public_key": hashlib.sha256(public_key).hexdigest()} if public_key else {}
+    about = {"about": note.about, "passkey": passkey_id.hex(), **key}
     return Entry(
         at=note.at,
         actor=_actor(note.by, note.act, about),

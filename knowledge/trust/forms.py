@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,20 +16,6 @@ from knowledge.trust.ports import Note, Passkey, Proposal, Standing, StandingCha
 TAINT_KEPT = timedelta(days=30)
 RECENT = timedelta(days=1)
 """The changes of a standing that a new one may look back at."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fate:
-    """The part of a proposal that changes."""
-
-    state: Any
-    verdict: str | None
-    result: str | None
-    error: str | None
-    ended_at: datetime | None
-    successor: str | None
-    runner: str
-    runs_until: datetime | None
 
 
 def told(proposal: Proposal) -> str:
@@ -67,18 +53,19 @@ def proposed(told: str) -> Proposal:
     return Proposal(**{**form, **times, "documents": tuple(form["documents"])})
 
 
-def proposal_of(told: str, fate: Fate) -> Proposal:
-    """Return the proposal as it is by now."""
+def proposal_of(row: Sequence[Any]) -> Proposal:
+    """Return the proposal as it is by now: what `told` said of it, then state, verdict, result, error and so on in its order."""
+    told, state, verdict, result, error, ended_at, successor, runner, runs_until = row
     return replace(
         proposed(told),
-        state=fate.state,
-        verdict=None if fate.verdict is None else verdict(fate.verdict),
-        result=fate.result,
-        error=fate.error,
-        ended_at=fate.ended_at,
-        successor=fate.successor,
-        runner=fate.runner,
-        runs_until=fate.runs_until,
+        state=state,
+        verdict=None if verdict is None else verdict_of(verdict),
+        result=result,
+        error=error,
+        ended_at=ended_at,
+        successor=successor,
+        runner=runner,
+        runs_until=runs_until,
     )
 
 
@@ -88,7 +75,7 @@ def verdict_text(verdict: Verdict) -> str:
     return _json([v.approved, v.by, v.channel, utc_text(v.at), v.hash, v.note, v.signed, v.advisory])
 
 
-def verdict(text: str) -> Verdict:
+def verdict_of(text: str) -> Verdict:
     """Return what `verdict_text` made that text of."""
     approved, by, channel, at, *rest = json.loads(text)
     return Verdict(approved, by, channel, datetime.fromisoformat(at), *rest)

@@ -190,7 +190,7 @@ class MemoryTrust:
         if passkey.id in self._passkeys:
             raise ValueError("that passkey is enrolled already")
         self._passkeys[passkey.id] = kept_passkey(passkey)
-        self._append(passkey_noted(passkey.id, note))
+        self._append(passkey_noted(passkey.id, note, public_key=passkey.public_key))
 
     async def passkeys(self) -> Sequence[Passkey]:
         """Return all, oldest first."""

@@ -17,11 +17,11 @@ from knowledge.ledger.ports import Entry
 from knowledge.ledger.postgres_chain import HOLD_THE_END, appending
 from knowledge.storage.postgres_events import publishing
 from knowledge.storage.postgres_tables import Ask, Tables
+from knowledge.trust import postgres_sql as sql
 from knowledge.trust.entries import decided, passkey_noted, restood, withdrawn
 from knowledge.trust.forms import (
     RECENT,
     TAINT_KEPT,
-    Fate,
     changed_standing,
     kept_passkey,
     proposal_of,
@@ -44,100 +44,6 @@ from knowledge.trust.ports import (
     Verdict,
 )
 
-# Columns by name: a program that was overtaken reads on in tables that may have more of them.
-STANDING = "SELECT principal, score, floor, ceiling, frozen, updated_at FROM forge.standing"
-CHANGE = """
-SELECT id, principal, changed_at, score_before, score_after, reason, decided_by FROM forge.standing_change
-"""
-_PROPOSAL = "told, state, verdict, result, error, ended_at, successor, runner, runs_until"
-# Of two that propose at once for one principal the second counts what the first has added. Another principal's may, seldom,
-# have the same lock: that costs a moment.
-_HOLD_THE_PRINCIPAL = "SELECT pg_advisory_xact_lock(hashtext(%s), hashtext(%s))"
-_PENDING = """
-SELECT id, kind FROM forge.proposal WHERE state = 'pending' AND principal = %s ORDER BY number FOR UPDATE
-"""
-_PUT = """
-INSERT INTO forge.proposal (id, kind, principal, hash, expires_at, told, state, runner)
-VALUES (%s, %s, %s, %s, %s, %s, 'pending', '') ON CONFLICT (id) DO NOTHING RETURNING 1
-"""
-_SUPERSEDE = "UPDATE forge.proposal SET state = 'superseded', ended_at = %s, successor = %s WHERE id = ANY(%s)"
-_LIST = f"""
-SELECT {_PROPOSAL} FROM forge.proposal
-WHERE (%(principal)s::text IS NULL OR principal = %(principal)s)
-AND (cardinality(%(states)s::text[]) = 0 OR state = ANY(%(states)s))
-AND (%(before)s::text IS NULL OR number < (SELECT number FROM forge.proposal WHERE id = %(before)s))
-ORDER BY number DESC LIMIT %(limit)s
-"""  # noqa: S608 - one constant in another
-_UNFINISHED = """
-SELECT EXISTS (SELECT FROM forge.proposal WHERE state = 'pending' AND expires_at <= %(now)s)
-OR EXISTS (SELECT FROM forge.proposal WHERE (state = 'approved' OR (state = 'executed' AND result IS NULL))
-    AND (runs_until IS NULL OR runs_until <= %(now)s))
-"""
-_DECIDE = f"""
-UPDATE forge.proposal SET state = %(state)s, verdict = %(verdict)s, ended_at = %(ended)s
-WHERE id = %(id)s AND state = 'pending' AND hash = %(hash)s AND expires_at > %(at)s RETURNING {_PROPOSAL}
-"""  # noqa: S608 - as above
-_CLAIM = f"""
-UPDATE forge.proposal SET runner = %(runner)s, runs_until = %(until)s
-WHERE id = %(id)s AND state = 'approved'
-AND (runs_until IS NULL OR runs_until <= %(now)s OR runner = %(runner)s) RETURNING {_PROPOSAL}
-"""  # noqa: S608 - as above
-_FINISH = f"""
-UPDATE forge.proposal SET result = %(result)s,
-    error = CASE state WHEN 'approved' THEN %(error)s END,
-    successor = CASE state WHEN 'approved' THEN %(successor)s END,
-    ended_at = CASE state WHEN 'approved' THEN %(at)s ELSE ended_at END,
-    state = CASE state WHEN 'approved' THEN %(state)s ELSE state END
-WHERE id = %(id)s AND (state = 'approved' OR (state = 'executed' AND result IS NULL)) RETURNING {_PROPOSAL}
-"""  # noqa: S608 - as above
-_WITHDRAW = f"""
-UPDATE forge.proposal SET state = 'withdrawn', ended_at = %s WHERE id = %s AND principal = %s AND state = 'pending'
-RETURNING {_PROPOSAL}
-"""  # noqa: S608 - as above
-_OVERDUE = """
-SELECT id FROM forge.proposal WHERE state = 'pending' AND expires_at <= %s ORDER BY number FOR UPDATE
-"""
-_EXPIRE = "UPDATE forge.proposal SET state = 'expired', ended_at = %s WHERE id = ANY(%s)"
-# There is no row to lock for a new principal.
-_HOLD_STANDINGS = "LOCK TABLE forge.standing IN SHARE ROW EXCLUSIVE MODE"
-_NOTE = """
-INSERT INTO forge.standing_change (principal, changed_at, score_before, score_after, reason, decided_by)
-VALUES (%s, %s, %s, %s, %s, %s)
-"""
-_STAND = """
-INSERT INTO forge.standing (principal, score, floor, ceiling, frozen, updated_at) VALUES (%s, %s, %s, %s, %s, %s)
-ON CONFLICT (principal) DO UPDATE SET score = excluded.score, floor = excluded.floor, ceiling = excluded.ceiling,
-    frozen = excluded.frozen, updated_at = excluded.updated_at
-"""
-_ADD_PASSKEY = """
-INSERT INTO forge.passkey (id, public_key, sign_count, name, user_name, created_at, used_at)
-VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT (id) DO NOTHING RETURNING 1
-"""
-_PASSKEYS = """
-SELECT id, public_key, sign_count, name, user_name, created_at, used_at FROM forge.passkey ORDER BY created_at, id
-"""
-_USE = """
-UPDATE forge.passkey SET sign_count = %(count)s, used_at = %(at)s
-WHERE id = %(id)s AND (sign_count < %(count)s OR (sign_count = 0 AND %(count)s = 0)) RETURNING 1
-"""
-_KEEP = """
-INSERT INTO forge.secret (digest, purpose, value, expires_at) VALUES (%s, %s, %s, %s)
-ON CONFLICT (digest, purpose) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at
-"""
-_STANDS_FOR = "SELECT value FROM forge.secret WHERE digest = %s AND purpose = %s AND expires_at > %s"
-_TAKE = "DELETE FROM forge.secret WHERE digest = %s AND purpose = %s RETURNING value, expires_at"
-_TAINT = """
-INSERT INTO forge.taint AS known (principal, journey, origin_key, origin, read_at)
-SELECT %(principal)s, %(journey)s, key, origin, %(at)s
-FROM unnest(%(keys)s::bytea[], %(origins)s::text[]) AS read (key, origin)
-ON CONFLICT (principal, journey, origin_key) DO UPDATE SET read_at = greatest(known.read_at, excluded.read_at)
-"""
-_TAINTS = """
-SELECT origin, max(read_at) FROM forge.taint
-WHERE principal = %(principal)s
-AND ((journey = '' AND read_at >= %(since)s) OR (journey <> '' AND journey = %(journey)s)) GROUP BY origin
-"""
-
 
 class PostgresTrust:
     """Proposals, standings, passkeys, secrets and taint, shared by processes on any number of machines."""
@@ -150,13 +56,13 @@ class PostgresTrust:
         p, text = proposal, told(proposal)
 
         async def work(ask: Ask) -> None:
-            await ask((_HOLD_THE_PRINCIPAL, (self._tables.schema, p.principal)))
-            own: Any = await ask((_PENDING, (p.principal,)))
+            await ask((sql.HOLD_THE_PRINCIPAL, (self._tables.schema, p.principal)))
+            own: Any = await ask((sql.PENDING, (p.principal,)))
             gone = replaced(p, own, replacing, most_pending)
-            if not await ask((_PUT, (p.id, p.kind, p.principal, p.hash, p.expires_at, text))):
+            if not await ask((sql.PUT, (p.id, p.kind, p.principal, p.hash, p.expires_at, text))):
                 raise ValueError(f"there is a proposal {p.id} already")
             if gone:
-                await ask((_SUPERSEDE, (p.created_at, p.id, list(gone))))
+                await ask((sql.SUPERSEDE, (p.created_at, p.id, list(gone))))
             await self._tell(ask, *gone, p.id)
 
         await self._tables.decide(work)
@@ -167,8 +73,7 @@ class PostgresTrust:
 
     async def proposal(self, proposal_id: str) -> Proposal | None:
         """Return it, or None."""
-        sql = f"SELECT {_PROPOSAL} FROM forge.proposal WHERE id = %s"  # noqa: S608 - one constant in another
-        found = _proposals(await self._tables.read(sql, (proposal_id,)))
+        found = _proposals(await self._tables.read(sql.FIND, (proposal_id,)))
         return found[0] if found else None
 
     async def proposals(
@@ -181,18 +86,16 @@ class PostgresTrust:
     ) -> Sequence[Proposal]:
         """Return them, newest first, from the one after `before`."""
         asked = {"principal": principal, "states": list(states), "before": before, "limit": limit}
-        return _proposals(await self._tables.read(_LIST, asked))
+        return _proposals(await self._tables.read(sql.LIST, asked))
 
     async def pending(self, principal: str | None = None) -> int:
         """Return how many are pending."""
-        sql = "SELECT count(*) FROM forge.proposal WHERE state = 'pending'"
-        if principal is not None:
-            return int((await self._tables.read(f"{sql} AND principal = %s", (principal,)))[0][0])
-        return int((await self._tables.read(sql))[0][0])
+        asked = (sql.COUNT, ()) if principal is None else (sql.COUNT_OF, (principal,))
+        return int((await self._tables.read(*asked))[0][0])
 
     async def unfinished(self, *, now: datetime) -> bool:
         """Return whether something waits that nobody sees to."""
-        return bool((await self._tables.read(_UNFINISHED, {"now": aware(now)}))[0][0])
+        return bool((await self._tables.read(sql.UNFINISHED, {"now": aware(now)}))[0][0])
 
     async def decide(self, proposal_id: str, verdict: Verdict) -> Proposal | None:
         """Make a pending proposal approved or rejected, unless it has expired or is another one than was shown."""
@@ -204,15 +107,17 @@ class PostgresTrust:
             "hash": verdict.hash,
             "at": aware(verdict.at),
         }
-        return await self._change(_DECIDE, values, proposal_id, decided(proposal_id, verdict))
+        return await self._change(sql.DECIDE, values, proposal_id, decided(proposal_id, verdict))
 
-    async def _change(self, sql: str, values: Any, proposal_id: str, entry: Entry | None = None) -> Proposal | None:
+    async def _change(
+        self, statement: str, values: Any, proposal_id: str, entry: Entry | None = None
+    ) -> Proposal | None:
         """Change one proposal by a statement that returns it if it may be changed, and put the entry on the chain with it."""
 
         async def work(ask: Ask) -> Proposal | None:
             if entry is not None:
                 await ask((HOLD_THE_END, ()))
-            found = _proposals(await ask((sql, values)))
+            found = _proposals(await ask((statement, values)))
             if not found:
                 return None
             if entry is not None:
@@ -226,7 +131,7 @@ class PostgresTrust:
         """Let `runner` execute an approved proposal until the lease ends, unless another one does."""
         until = aware(now) + timedelta(seconds=lease_s)
         values = {"id": proposal_id, "runner": runner, "until": until, "now": now}
-        return await self._change(_CLAIM, values, proposal_id)
+        return await self._change(sql.CLAIM, values, proposal_id)
 
     async def finish(
         self,
@@ -247,23 +152,23 @@ class PostgresTrust:
             "error": said(error),
             "successor": successor,
         }
-        return await self._change(_FINISH, values, proposal_id)
+        return await self._change(sql.FINISH, values, proposal_id)
 
     async def withdraw(self, proposal_id: str, principal: str, *, at: datetime) -> Proposal | None:
         """Take a pending proposal back, in its principal's name."""
         values = (aware(at), proposal_id, principal)
-        return await self._change(_WITHDRAW, values, proposal_id, withdrawn(proposal_id, principal, at))
+        return await self._change(sql.WITHDRAW, values, proposal_id, withdrawn(proposal_id, principal, at))
 
     async def expire(self, *, now: datetime) -> Sequence[str]:
         """Make every pending proposal whose time is over expired, and return their ids."""
         at = aware(now)
-        if not await self._tables.read(_OVERDUE.replace("FOR UPDATE", "LIMIT 1"), (at,)):
+        if not await self._tables.read(sql.ANY_OVERDUE, (at,)):
             return []
 
         async def work(ask: Ask) -> list[str]:
-            over = [id_ for (id_,) in await ask((_OVERDUE, (at,)))]
+            over = [id_ for (id_,) in await ask((sql.OVERDUE, (at,)))]
             if over:
-                await ask((_EXPIRE, (at, over)))
+                await ask((sql.EXPIRE, (at, over)))
                 await self._tell(ask, *over)
             return over
 
@@ -274,11 +179,11 @@ class PostgresTrust:
         aware(note.at)
 
         async def work(ask: Ask) -> Standing:
-            await ask((_HOLD_STANDINGS, ()))
-            rows = await ask((f"{STANDING} WHERE principal = %s", (principal,)))
+            await ask((sql.HOLD_STANDINGS, ()))
+            rows = await ask((f"{sql.STANDING} WHERE principal = %s", (principal,)))
             before = Standing(*rows[0]) if rows else None
-            sql = f"{CHANGE} WHERE principal = %s AND changed_at > %s ORDER BY id DESC"
-            recent = [StandingChange(*row) for row in await ask((sql, (principal, note.at - RECENT)))]
+            changes = await ask((sql.CHANGES_SINCE, (principal, note.at - RECENT)))
+            recent = [StandingChange(*row) for row in changes]
             after = change(before, recent)
             line = changed_standing(principal, before, after, note, unseen=unseen)
             if before is not None and same_standing(before, after):
@@ -290,23 +195,23 @@ class PostgresTrust:
 
     async def _stand(self, ask: Ask, after: Standing, line: StandingChange, entry: Entry) -> None:
         s, h = after, line
-        await ask((_NOTE, (h.principal, h.at, h.score_before, h.score_after, h.reason, h.by)))
-        await ask((_STAND, (s.principal, s.score, s.floor, s.ceiling, s.frozen, s.updated_at)))
+        await ask((sql.NOTE, (h.principal, h.at, h.score_before, h.score_after, h.reason, h.by)))
+        await ask((sql.STAND, (s.principal, s.score, s.floor, s.ceiling, s.frozen, s.updated_at)))
         await ask(appending(entry))
 
     async def add_passkey(self, passkey: Passkey, *, note: Note) -> None:
         """Enrol a credential and put that on the chain."""
         p = kept_passkey(passkey)
         row = (p.id, p.public_key, p.sign_count, p.name, p.user, p.created_at, p.used_at)
-        if not await self._noted(_ADD_PASSKEY, row, passkey_noted(p.id, note)):
+        if not await self._noted(sql.ADD_PASSKEY, row, passkey_noted(p.id, note, public_key=p.public_key)):
             raise ValueError("that passkey is enrolled already")
 
-    async def _noted(self, sql: str, values: Any, entry: Entry) -> bool:
+    async def _noted(self, statement: str, values: Any, entry: Entry) -> bool:
         """Return whether the statement changed something, which the entry says on the chain."""
 
         async def work(ask: Ask) -> bool:
             await ask((HOLD_THE_END, ()))
-            done = bool(await ask((sql, values)))
+            done = bool(await ask((statement, values)))
             if done:
                 await ask(appending(entry))
             return done
@@ -315,34 +220,30 @@ class PostgresTrust:
 
     async def passkeys(self) -> Sequence[Passkey]:
         """Return all, oldest first."""
-        return [Passkey(*row) for row in await self._tables.read(_PASSKEYS)]
+        return [Passkey(*row) for row in await self._tables.read(sql.PASSKEYS)]
 
     async def use_passkey(self, passkey_id: bytes, *, sign_count: int, at: datetime) -> bool:
         """Note a use; False if there is no such one, or its count did not grow although it counts."""
         values = {"id": passkey_id, "count": sign_count, "at": aware(at)}
-        return bool(await self._tables.write((_USE, values)))
+        return bool(await self._tables.write((sql.USE, values)))
 
     async def remove_passkey(self, passkey_id: bytes, *, note: Note) -> bool:
         """Remove it and put that on the chain; False if there is no such one."""
-        sql = "DELETE FROM forge.passkey WHERE id = %s RETURNING 1"
-        return await self._noted(sql, (passkey_id,), passkey_noted(passkey_id, note))
+        return await self._noted(sql.REMOVE_PASSKEY, (passkey_id,), passkey_noted(passkey_id, note))
 
     async def put_secret(self, digest: bytes, purpose: Purpose, value: str, *, expires_at: datetime) -> None:
         """Keep what a secret stands for, under its digest, until then."""
-        await self._tables.write((_KEEP, (digest, purpose, value, aware(expires_at))))
+        await self._tables.write((sql.KEEP, (digest, purpose, value, aware(expires_at))))
 
     async def secret(self, digest: bytes, purpose: Purpose, *, now: datetime) -> str | None:
         """Return what the secret stands for, or None."""
-        rows = await self._tables.read(_STANDS_FOR, (digest, purpose, aware(now)))
+        rows = await self._tables.read(sql.STANDS_FOR, (digest, purpose, aware(now)))
         return rows[0][0] if rows else None
 
     async def take_secret(self, digest: bytes, purpose: Purpose, *, now: datetime) -> str | None:
         """Return what it stands for and forget it, and all that has expired."""
-        old = (
-            "DELETE FROM forge.secret WHERE expires_at <= %s AND NOT (digest = %s AND purpose = %s)",
-            (aware(now), digest, purpose),
-        )
-        rows = await self._tables.write(old, (_TAKE, (digest, purpose)))
+        old = (sql.FORGET_SECRETS, (aware(now), digest, purpose))
+        rows = await self._tables.write(old, (sql.TAKE, (digest, purpose)))
         return next((value for value, expires_at in rows if expires_at > now), None)
 
     async def note_taint(self, principal: str, journey: str, origins: Collection[str], *, at: datetime) -> None:
@@ -358,18 +259,17 @@ class PostgresTrust:
             "keys": [key for key, _ in once],
             "origins": [origin for _, origin in once],
         }
-        old = ("DELETE FROM forge.taint WHERE principal = %s AND read_at < %s", (principal, at - TAINT_KEPT))
-        await self._tables.write((_TAINT, values), light=True)
-        await self._tables.write(old, light=True)
+        await self._tables.write((sql.TAINT, values), light=True)
+        await self._tables.write((sql.FORGET_TAINT, (principal, at - TAINT_KEPT)), light=True)
 
     async def taints(self, principal: str, journey: str, *, since: datetime) -> Mapping[str, datetime]:
         """Return what untrusted origins the caller read since then, in this journey (any time) or outside of one."""
         asked = {"principal": principal, "journey": journey, "since": aware(since)}
-        return dict(await self._tables.read(_TAINTS, asked))
+        return dict(await self._tables.read(sql.TAINTS, asked))
 
 
 def _proposals(rows: Sequence[Any]) -> list[Proposal]:
-    return [proposal_of(told, Fate(*fate)) for told, *fate in rows]
+    return [proposal_of(row) for row in rows]
 
 
 def _origin_key(origin: str) -> bytes:

@@ -237,7 +237,7 @@ class SqliteTrust:
         p = kept_passkey(passkey)
         row = (p.id, p.public_key, p.sign_count, p.name, p.user, micros(p.created_at), _micros(p.used_at))
         insert = "INSERT INTO passkey VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
-        if not await self._noted(insert, row, passkey_noted(p.id, note)):
+        if not await self._noted(insert, row, passkey_noted(p.id, note, public_key=p.public_key)):
             raise ValueError("that passkey is enrolled already")
 
     async def _noted(self, sql: str, values: Any, entry: Entry) -> bool:

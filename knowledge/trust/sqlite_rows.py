@@ -9,7 +9,7 @@ from typing import Any
 import apsw
 
 from knowledge.ledger.moments import micros, moment
-from knowledge.trust.forms import RECENT, Fate, proposal_of
+from knowledge.trust.forms import RECENT, proposal_of
 from knowledge.trust.ports import Passkey, Proposal, Standing, StandingChange
 
 PROPOSAL = "told, state, verdict, result, error, ended_us, successor, runner, runs_until_us"
@@ -24,10 +24,8 @@ INSERT INTO standing_change (principal, at_us, score_before, score_after, reason
 def proposals(rows: Sequence[Any]) -> list[Proposal]:
     """Return the proposals in rows with the columns `PROPOSAL`."""
     return [
-        proposal_of(
-            told, Fate(state, verdict, result, error, _moment(ended_us), successor, runner, _moment(runs_until_us))
-        )
-        for told, state, verdict, result, error, ended_us, successor, runner, runs_until_us in rows
+        proposal_of((*fixed, _moment(ended_us), successor, runner, _moment(runs_until_us)))
+        for *fixed, ended_us, successor, runner, runs_until_us in rows
     ]
 
 

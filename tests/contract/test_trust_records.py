@@ -436,6 +436,15 @@ async def test_passkeys_are_enrolled_listed_oldest_first_and_removed_on_the_chai
     assert await sound(store)
 
 
+async def test_the_record_of_a_passkey_is_bound_to_its_public_key(store: StateStore) -> None:
+    """So that a key exchanged by hand in the table has no record, which `audit verify` tells."""
+    for key in (b"one", b"two", b"one"):
+        await store.trust.add_passkey(passkey(public_key=key), note=note())
+        await store.trust.remove_passkey(b"key-1", note=note("passkey.remove"))
+    one, two, again = [said["arguments_hash"] for said in await bodies(store) if said["tool"] == "passkey.add"]
+    assert one == again != two
+
+
 async def test_a_passkey_whose_count_does_not_grow_is_not_used(trust: TrustRecords) -> None:
     """W3C Web Authentication, section 6.1.1: a count that does not grow is a sign of a copied authenticator."""
     await trust.add_passkey(passkey(b"counts", sign_count=5), note=note())
