@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-import anyio.to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -22,7 +21,7 @@ from mcp_server.review.house import Form, House, see
 from mcp_server.review.inert import inert_line
 from mcp_server.review.sessions import Session, same
 from mcp_server.review.texts import Entry, entry_of, value_of
-from mcp_server.review.views import About, Layout, Showing, is_long, line_of, view_of
+from mcp_server.review.views import About, Layout, Showing, line_of, view_of
 from mcp_server.tools.spec import BadArguments
 
 MOST_LISTED = 200
@@ -75,10 +74,11 @@ async def approve(house: House, request: Request, session: Session, form: Form) 
     proposal = await _found(house, request)
     if proposal is None:
         return await _nothing(house, session)
-    about = await _about(house, proposal)
-    opened = same(form.get("opened", ""), session.opened(proposal.hash))
-    if not opened and await anyio.to_thread.run_sync(is_long, proposal, about):
-        raise CannotDecide("part of it was folded away; open all of it first (Show everything)")
+    # Only a page that shows all of it carries this.
+    if not same(form.get("opened", ""), session.opened(proposal.hash)):
+        raise CannotDecide(
+            "you have not been shown all of it; open it again, and what is folded away in it (Show everything)"
+        )
     signed = ""
     if form.get("assertion"):
         trust, now = house.services.state.trust, house.services.now()

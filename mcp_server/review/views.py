@@ -257,11 +257,6 @@ def view_of(proposal: Proposal, about: About, showing: Showing) -> ProposalView:
     return _with_notices(view)
 
 
-def is_long(proposal: Proposal, about: About) -> bool:
-    """Return whether something of it is folded away at first, so that approving takes opening it."""
-    return view_of(proposal, about, Showing()).left_out
-
-
 def _with_notices(view: ProposalView) -> ProposalView:
     """Return the view that also says whether something is folded away in it, and whether something had to be marked."""
     texts: list[Text] = [view.why, *(field.value for call in view.calls for field in call)]
