@@ -246,6 +246,7 @@ SOUND = {
     "to": "guides/release.md",
     "base_revision": "0123456789abcdef",
     "revision": "0123456789abcdef",
+    "proposal_id": "p-0123456789abcdef0123",
 }
 
 

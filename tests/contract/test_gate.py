@@ -21,7 +21,7 @@ from mcp_server.gate.dispatch import Answered, Failed, Gate
 from mcp_server.gate.enrolment import UNENROLLED, BadHostName, Principal, enrol, os_user
 from mcp_server.gate.extension import REFUSED
 from mcp_server.gate.policy import Trust
-from mcp_server.gate.scores import BadGrant, grant
+from mcp_server.gate.scores import BadGrant, freeze, grant
 from mcp_server.services import Call, Services
 from mcp_server.settings import Settings
 from mcp_server.tools.spec import Arguments, Shown, ToolSpec
@@ -95,10 +95,11 @@ async def said(client: Client, tool: str, **arguments: object) -> tuple[bool, st
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_a_call_above_the_level_is_refused_with_one_plain_sentence_and_changes_nothing(
+async def test_a_call_below_level_2_is_refused_with_one_plain_sentence_and_changes_nothing(
     settings: Settings, mode: str
 ) -> None:
     async with opened(settings) as app, Client(app.server, mode=mode) as client:
+        await grant(app.base.state, Principal(ME, UNENROLLED).id, 1, by="ann", now=utc_now())
         refused, why = await said(client, "note", text="x")
         assert refused
         assert why.startswith("note is refused: it needs trust level 3")
@@ -111,9 +112,9 @@ async def test_a_host_that_a_person_enrolled_and_granted_may_act_and_another_may
         secret = await enrol(app.base.state, "cursor", now=utc_now())
         await grant(app.base.state, Principal(ME, "cursor").id, 3, by="ann", now=utc_now())
     async with opened(replace(settings, enrolment=secret)) as app, Client(app.server) as client:
-        assert await said(client, "note", text="kept") == (False, '{"status":"done"}')
+        assert await said(client, "note", text="kept") == (False, '{"status":"done","proposal":null}')
     async with opened(replace(settings, enrolment="guessed")) as app, Client(app.server) as client:
-        assert (await said(client, "note", text="lost"))[0]
+        assert '"status":"proposed"' in (await said(client, "note", text="lost"))[1]
     assert written == ["kept"]
 
 
@@ -124,7 +125,7 @@ async def test_a_secret_that_was_replaced_stops_working_at_once(settings: Settin
     async with opened(replace(settings, enrolment=secret)) as app, Client(app.server) as client:
         assert not (await said(client, "note", text="one"))[0]
         await enrol(app.base.state, "cursor", now=utc_now())
-        assert (await said(client, "note", text="two"))[0]
+        assert '"status":"proposed"' in (await said(client, "note", text="two"))[1]
     assert written == ["one"]
 
 
@@ -134,7 +135,7 @@ async def test_nothing_a_client_says_of_itself_raises_trust(settings: Settings) 
         for name in ("cursor", "claude-desktop", f"{ME}@cursor", "admin", "unenrolled"):
             info = Implementation(name=name, version="5.0")
             async with Client(app.server, mode="legacy", client_info=info) as client:
-                assert (await said(client, "note", text="x"))[0]
+                assert '"status":"proposed"' in (await said(client, "note", text="x"))[1]
                 assert '"score":2.0' in (await said(client, "trust_status"))[1]
     assert not written
 
@@ -183,7 +184,7 @@ async def test_without_a_state_store_acts_are_refused_and_reads_go_on_for_a_minu
     async with opened(settings) as app:
         now = 1000.0
         services = app.services
-        gate = Gate([NOTE, *services.tools()], services, clock=lambda: now)
+        gate = Gate([NOTE, *services.tools()], services, app.gate._proposing, clock=lambda: now)
         me = Call(Principal(ME, UNENROLLED))
         assert isinstance(await gate.dispatch("kb_read", {"path": "long.md"}, me), Answered)
         gate._services = replace(services, state=Unreachable())  # type: ignore[arg-type]  # only what the gate asks

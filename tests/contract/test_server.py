@@ -120,7 +120,7 @@ async def test_a_client_finds_its_way_from_the_map_to_the_answer(connect: Connec
         for tool in tools:
             assert tool.annotations is not None
             assert tool.annotations.read_only_hint is (
-                tool.name not in ("kb_merge", "kb_move", "kb_delete", "kb_revert")
+                tool.name not in ("kb_merge", "kb_move", "kb_delete", "kb_revert", "proposal_withdraw")
             )
             assert None not in (
                 tool.annotations.destructive_hint,
@@ -200,7 +200,7 @@ async def test_errors_are_short_typed_and_ours(connect: Connect) -> None:
 async def test_resources_prompts_and_completions_lead_to_the_same_pages(connect: Connect) -> None:
     async with connect() as client:
         templates = {t.uri_template for t in (await client.list_resource_templates()).resource_templates}
-        assert templates == {"kb://map/{+path}", "kb://doc/{+path}"}
+        assert templates == {"kb://map/{+path}", "kb://doc/{+path}", "proposal://{proposal_id}"}
         page = (await client.read_resource("kb://doc/guides/deploy.md")).contents[0]
         assert isinstance(page, TextResourceContents)
         assert page.mime_type == "text/markdown"

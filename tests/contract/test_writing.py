@@ -159,10 +159,12 @@ async def test_what_configures_the_server_needs_level_5(settings: Settings) -> N
     async with writing(settings, level=4) as host:
         base = await host.revision("_index.md")
         weights = "---\ntitle: Team notes\nmerge: {half_life_days: 7}\n---\n# Team notes\n\nHello.\n"
-        with pytest.raises(Refused, match="trust level 5"):
-            await host.merge("_index.md", weights, base_revision=base)
-        with pytest.raises(Refused, match="trust level 5"):
-            await host.merge("_agents/mine.md", "# Mine\n")
+        for waits in (
+            await host.merge("_index.md", weights, base_revision=base),
+            await host.merge("_agents/mine.md", "# Mine\n"),
+        ):
+            assert (waits["status"], waits["proposal"]["level_needed"]) == ("proposed", 5)
+        assert host.text("_index.md") == PAGES["_index.md"]
         plain = PAGES["_index.md"].replace("Start with", "Begin with")
         assert (await host.merge("_index.md", plain, base_revision=base))["status"] == "done"
 
@@ -437,7 +439,7 @@ async def test_every_act_is_on_record_and_readable_without_any_text(host: Writer
     await host.call("kb_delete", path=DEPLOY, base_revision=done["revision"])
     (content,) = (await host.client.read_resource("audit://recent")).contents
     assert isinstance(content, TextResourceContents)
-    newest, before = json.loads(content.text)
+    newest, before, *_ = json.loads(content.text)
     assert (newest["tool"], before["tool"]) == ("kb_delete", "kb_merge")
     assert before["changes"][0]["after"] == done["revision"] == newest["changes"][0]["before"]
     assert before["principal"].endswith("@writer")
@@ -452,7 +454,7 @@ async def test_a_write_that_breaks_a_link_is_taken_back_and_that_is_on_record(ho
     assert host.text(DEPLOY) == PAGES[DEPLOY]
     content = (await host.client.read_resource("audit://recent")).contents[0]
     assert isinstance(content, TextResourceContents)
-    assert [record["outcome"] for record in json.loads(content.text)] == ["undone"]
+    assert json.loads(content.text)[0]["outcome"] == "undone"
 
 
 async def test_a_directory_sets_how_evidence_is_weighed_below_it(host: Writer) -> None:

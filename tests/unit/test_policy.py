@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_server.gate.policy import Allow, Grant, Refuse, Trust, decide
+from mcp_server.gate.policy import Allow, Grant, Propose, Refuse, Trust, decide
 
 levels = st.sampled_from(list(Trust))
 scores = st.floats(0, 5)
@@ -21,17 +21,33 @@ def test_a_frozen_principal_may_only_ask_about_itself(score: float, needed: Trus
     assert isinstance(decision, Allow) == (needed == Trust.NONE)
 
 
-@given(scores, levels, st.integers(0, 2))
-def test_taint_never_makes_a_call_easier(score: float, needed: Trust, taint: int) -> None:
+@given(scores, levels, st.sampled_from(["", "text from url:x was read"]))
+def test_taint_never_makes_a_call_easier(score: float, needed: Trust, taint: str) -> None:
+    ease = {Allow: 2, Propose: 1, Refuse: 0}
     grant = Grant("ann@cursor", score, frozen=False)
-    if isinstance(decide(grant, "tool", needed), Refuse):
-        assert isinstance(decide(grant, "tool", needed, taint=taint), Refuse)
+    clean, tainted = decide(grant, "tool", needed), decide(grant, "tool", needed, taint=taint)
+    assert ease[type(tainted)] <= ease[type(clean)]
+
+
+def test_after_untrusted_text_one_level_more_is_needed_and_the_reason_is_said() -> None:
+    decision = decide(Grant("ann@cursor", 4.5, frozen=False), "send", Trust.ROUTINE, taint="text from url:x was read")
+    assert isinstance(decision, Propose)
+    assert (decision.needed, decision.held) == (Trust.HIGH_STAKES, Trust.ROUTINE)
+    assert "text from url:x was read" in decision.why
+
+
+@given(st.floats(0, 5), levels)
+def test_below_level_2_nothing_is_proposed_and_what_only_reads_never_is(score: float, needed: Trust) -> None:
+    """The design, section 6: below the required level the call becomes a proposal; below 2 it is refused."""
+    decision = decide(Grant("ann@cursor", score, frozen=False), "tool", needed)
+    if isinstance(decision, Propose):
+        assert 2 <= score < needed
 
 
 def test_a_refusal_is_one_sentence_with_what_is_needed_held_and_to_be_done() -> None:
-    decision = decide(Grant("ann@cursor", 2.9, frozen=False), "kb_merge", Trust.EDIT)
+    decision = decide(Grant("ann@cursor", 1.9, frozen=False), "kb_merge", Trust.EDIT)
     assert isinstance(decision, Refuse)
     assert "needs trust level 3" in decision.why
-    assert "holds level 2" in decision.why
+    assert "holds level 1" in decision.why
     assert "knowledge-forge trust grant" in decision.why
     assert "\n" not in decision.why
