@@ -26,6 +26,7 @@ VERBS = {
     "map": "look at the map from the terminal",
     "enroll": "give a host its own name and secret",
     "trust": "see and set how far each host is trusted",
+    "review": "look at what waits for a person, and decide; --web for the page in a browser",
     "audit": "say whether the record of all acts is intact, and show it",
     "doctor": "say what is configured, reachable and stale, and how to mend it",
     "reference": "print the reference of tools or settings, made from the declarations",

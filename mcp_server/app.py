@@ -23,6 +23,7 @@ from knowledge.find.ledger import ReadingLedger
 from knowledge.ledger.keeping import collect
 from knowledge.storage.ports import Progress, StateStore
 from knowledge.storage.sqlite_index import SqliteIndexStore
+from knowledge.trust.ports import Proposal
 from mcp_server import VERSION
 from mcp_server.base import KnowledgeBase, open_base, utc_now
 from mcp_server.changes import SessionSubscribers, follow_changes
@@ -80,9 +81,11 @@ async def open_app(
     extra_tools: Sequence[AnySpec] = (),
     extend: Callable[[ForgeServer], None] | None = None,
     indexing: bool = True,
+    announcing: bool = True,
 ) -> AsyncIterator[App]:
     """Open everything and yield the wired server; with `indexing` this process takes its turn at keeping the index.
 
+    With `announcing` the review page is shown as soon as something waits; without, when `review.wanted` is called.
     `extra_tools` pass the gate like all others; `extend` may add prompts and resources before anybody connects.
     """
     specs = chosen([*declared(), *extra_tools], toolsets=settings.toolsets, read_only=settings.read_only)
@@ -106,7 +109,7 @@ async def open_app(
             load_writing=_telling(base.load_writing, loaded),
             review_address=review.address,
         )
-        proposing = Proposing(services, arrived=review.wanted)
+        proposing = Proposing(services, arrived=review.wanted if announcing else _quietly)
         gate = Gate(specs, services, proposing)
         desk = Decisions(gate, proposing, services, runner=holder_name())
         bus = InMemorySubscriptionBus()
@@ -134,6 +137,10 @@ async def open_app(
             yield App(server, services, gate, base, desk, review)
         finally:
             tasks.cancel_scope.cancel()
+
+
+async def _quietly(_proposal: Proposal) -> None:
+    """Tell nobody of what waits: whoever asked is at the terminal."""
 
 
 def _telling(load: Callable[[], Writing], loaded: anyio.Event) -> Callable[[], Writing]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +17,16 @@ from mcp_server.settings import Settings
 
 if TYPE_CHECKING:
     from knowledge.ledger.chain import Broken
+    from knowledge.ledger.inspection import Inspection
     from knowledge.ledger.ports import Ledger, Record
+    from knowledge.storage.ports import StateStore
+    from mcp_server.gate.accounts import Unaccounted
 
 DIGEST_DIGITS = 64
 MOST_SHOWN = 10_000
 PAGES_SHOWN = 3
 
-Action = Callable[["Ledger", argparse.Namespace, Settings], Coroutine[Any, Any, int]]
+Action = Callable[["StateStore", argparse.Namespace, Settings], Coroutine[Any, Any, int]]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,55 +53,69 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Do what is asked; 1 if the chain does not hold."""
+    """Do what is asked; 1 if the chain does not hold, or trust does not follow from it."""
     actions: Mapping[str, Action] = {"verify": _verify, "export": _export, "search": _search}
-    return anyio.run(_with_ledger, settings, actions[args.action], args)
+    return anyio.run(_with_state, settings, actions[args.action], args)
 
 
-async def _with_ledger(settings: Settings, action: Action, args: argparse.Namespace) -> int:
+async def _with_state(settings: Settings, action: Action, args: argparse.Namespace) -> int:
     from mcp_server.base import open_state
 
     async with open_state(settings) as state:
-        return await action(state.ledger, args, settings)
+        return await action(state, args, settings)
 
 
-async def _verify(ledger: Ledger, args: argparse.Namespace, settings: Settings) -> int:
+async def _verify(state: StateStore, args: argparse.Namespace, settings: Settings) -> int:
     from knowledge.ledger.inspection import inspect
+    from mcp_server.gate.accounts import unaccounted
 
-    found = await inspect(ledger, noted=args.noted)
-    seq, digest = found.end
+    found, loose = await inspect(state.ledger, noted=args.noted), await unaccounted(state)
     if settings.json:
+        seq, digest = found.end
         print_json(
             {
-                "sound": not found.broken,
+                "sound": not found.broken and not loose,
                 "records": found.records,
                 "end": {"seq": seq, "digest": digest.hex()},
                 "broken": [_break_fields(broken) for broken in found.broken],
                 "others": found.others,
+                "unaccounted": [{"what": one.what, "reason": one.reason} for one in loose],
             }
         )
-    elif not found.broken:
-        print(
-            f"{found.records} records, all sound; the chain ends with {seq}:{digest.hex()}" if seq else "no records yet"
-        )
     else:
+        _print_verdict(found, loose)
+    return 1 if found.broken or loose else 0
+
+
+def _print_verdict(found: Inspection, loose: Sequence[Unaccounted]) -> None:
+    from mcp_server.cli.visible import visible
+
+    seq, digest = found.end
+    if found.broken:
         print(f"the audit chain does not hold ({found.records} records)")
-        for broken in found.broken:
-            print(_break_line(broken))
-        if found.others:
-            print(f"and {found.others} more")
-    return 1 if found.broken else 0
+    elif seq:
+        print(f"{found.records} records, all sound; the chain ends with {seq}:{digest.hex()}")
+    elif not loose:
+        print("no records yet")
+    for broken in found.broken:
+        print(visible(_break_line(broken)))
+    if found.others:
+        print(f"and {found.others} more")
+    if loose:
+        print("trust does not follow from the records: somebody wrote to the state by hand")
+    for one in loose:
+        print(visible(f"{one.what} {one.reason}"))
 
 
-async def _export(ledger: Ledger, args: argparse.Namespace, _settings: Settings) -> int:
-    async for record in _since(ledger, args.since):
+async def _export(state: StateStore, args: argparse.Namespace, _settings: Settings) -> int:
+    async for record in _since(state.ledger, args.since):
         print(json.dumps(_fields(record)))  # ASCII: a line is the same bytes on every terminal
     return 0
 
 
-async def _search(ledger: Ledger, args: argparse.Namespace, settings: Settings) -> int:
+async def _search(state: StateStore, args: argparse.Namespace, settings: Settings) -> int:
     newest: deque[dict[str, Any]] = deque(maxlen=args.limit)
-    async for record in _since(ledger, args.since):
+    async for record in _since(state.ledger, args.since):
         fields = _fields(record)
         if _wanted(fields, args):
             newest.append(fields)
@@ -178,15 +195,27 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from mcp_server.cli.visible import visible
+
     if not rows:
         print("nothing recorded")
         return
-    table = Table("seq", "at", "principal", "tool", "outcome", "pages", box=None, pad_edge=False)
+    table = Table("seq", "at", "principal", "tool", "outcome", "about", box=None, pad_edge=False)
     for row in rows:
         at = str(row.get("at", ""))[:19]
         told = [str(row.get(key, "")) for key in ("principal", "tool", "outcome")]
-        table.add_row(*(Text(cell) for cell in (str(row["seq"]), at, *told, _shown(_pages(row)))))
+        table.add_row(*(Text(visible(cell)) for cell in (str(row["seq"]), at, *told, _about(row))))
     output().print(table)
+
+
+def _about(fields: Mapping[str, Any]) -> str:
+    """Return the pages of an act; of a decision what it is about, and why."""
+    if pages := _pages(fields):
+        return _shown(pages)
+    proposal, move = fields.get("proposal"), fields.get("standing")
+    moved = f"{move.get('before')} -> {move.get('after')}" if isinstance(move, dict) else ""
+    told = (str(said) for said in (proposal, fields.get("decision"), moved, fields.get("intent")) if said)
+    return "; ".join(told)
 
 
 def _moment(text: str) -> datetime:

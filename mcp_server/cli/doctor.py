@@ -16,9 +16,11 @@ import anyio
 import anyio.to_thread
 
 from knowledge.errors import EmbedderUnavailable, KnowledgeError
+from knowledge.trust.ports import State
 from mcp_server.cli.indexing import stale
 from mcp_server.cli.pages import PageProblem, Pages, look_through
 from mcp_server.cli.terminal import output, print_json
+from mcp_server.cli.visible import visible
 from mcp_server.settings import Settings
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ WATCH_LIMIT = Path("/proc/sys/fs/inotify/max_user_watches")
 FEW_WATCHES = 16_384
 LEFT_BEHIND = timedelta(minutes=1)
 MOST_SHOWN = 20
+APPROVED: tuple[State, ...] = ("approved",)
 
 OnProgress = Callable[[int, int], None]
 
@@ -103,6 +106,9 @@ async def _opened(settings: Settings, pages: Pages) -> list[Finding]:
             "record": partial(_record, base),
             "hosts": partial(_hosts, base),
             "enrolment": partial(_enrolment, base, settings.enrolment),
+            "proposals": partial(_proposals, base),
+            "review": partial(_review, base),
+            "passkeys": partial(_passkeys, base),
             "index": partial(_index, base, pages),
             "coverage": partial(_coverage, base),
             "indexing": partial(_indexing, base),
@@ -178,6 +184,42 @@ async def _enrolment(base: KnowledgeBase, secret: str | None) -> Finding | None:
         mend = "knowledge-forge install HOST --kb DIR with this folder; the secret was replaced, or is another folder's"
         return Finding("enrolment", "bad", found, mend)
     return Finding("enrolment", "ok", f"FORGE_ENROLMENT is the secret of {host}")
+
+
+async def _proposals(base: KnowledgeBase) -> Finding:
+    """Say what waits for a person, and what was approved by one and is not done."""
+    from mcp_server.base import utc_now
+
+    waiting = await base.state.trust.pending()
+    approved = await base.state.trust.proposals(states=APPROVED)
+    left = [p.id for p in approved if p.runs_until is None or p.runs_until < utc_now()]
+    if left:
+        found = f"approved and not carried out: {_few(left)}; waiting for a person: {waiting}"
+        return Finding("proposals", "note", found, "any server, or `knowledge-forge review`, carries them out")
+    if not waiting:
+        return Finding("proposals", "ok", "none waits for a person")
+    standing = "1 waits" if waiting == 1 else f"{waiting} wait"
+    return Finding("proposals", "note", f"{standing} for a person", "knowledge-forge review, or review --web")
+
+
+async def _review(base: KnowledgeBase) -> Finding:
+    from mcp_server.review.address import address
+
+    page = await address(base.state)
+    if page is None:
+        return Finding("review", "ok", "nobody shows the review page now; a server does once something waits")
+    return Finding("review", "ok", f"the page is at {page}; knowledge-forge review --web opens it")
+
+
+async def _passkeys(base: KnowledgeBase) -> Finding:
+    keys = await base.state.trust.passkeys()
+    if not keys:
+        found = (
+            "none is enrolled: nothing proves that a person decides, so what they decide from level 4 on is advisory"
+        )
+        return Finding("passkeys", "note", found, "knowledge-forge review --web, then Passkeys")
+    named = ", ".join(visible(key.name) for key in keys)
+    return Finding("passkeys", "ok", f"enrolled: {named}; from level 4 on one of them has to sign")
 
 
 async def _index(base: KnowledgeBase, pages: Pages) -> Finding:

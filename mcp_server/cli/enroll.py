@@ -16,18 +16,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Print `FORGE_ENROLMENT=...` for that host."""
-    secret = anyio.run(_enrol, settings, args.name)
+    """Print `FORGE_ENROLMENT=...` for that host; 1 if a passkey was needed and nobody signed."""
+    from mcp_server.cli.acts import enrol
+
+    secret = anyio.run(enrol, settings, args.name)
     if settings.json:
         print_json({"host": args.name, "FORGE_ENROLMENT": secret})
     else:
         print(f"FORGE_ENROLMENT={secret}")
     return 0
-
-
-async def _enrol(settings: Settings, name: str) -> str:
-    from mcp_server.base import open_state, utc_now
-    from mcp_server.gate.enrolment import enrol
-
-    async with open_state(settings) as state:
-        return await enrol(state, name, now=utc_now())

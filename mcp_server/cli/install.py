@@ -78,31 +78,17 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         edit=args.edit,
         json=settings.json,
     )
+    from mcp_server.cli.acts import enrol, grant
+    from mcp_server.gate.enrolment import Principal, os_user
+
     means = Means(
         place=Place(sys.platform, Path.home(), Path.cwd(), host_environment()),
         launch=with_database(launch_of_this_program(), settings),
-        enrol=lambda host: anyio.run(_enrol, settings, host),
-        grant=lambda host, level: anyio.run(_grant, settings, host, level),
+        enrol=lambda host: anyio.run(enrol, settings, host),
+        grant=lambda host, level: anyio.run(grant, settings, Principal(os_user(), host).id, level),
         ask=lambda question: ask_yes_no(question, stdin_is_tty=sys.stdin.isatty()),
     )
     return install(request, means)
-
-
-async def _enrol(settings: Settings, host: str) -> str:
-    from mcp_server.base import open_state, utc_now
-    from mcp_server.gate.enrolment import enrol
-
-    async with open_state(settings) as state:
-        return await enrol(state, host, now=utc_now())
-
-
-async def _grant(settings: Settings, host: str, level: int) -> None:
-    from mcp_server.base import open_state, utc_now
-    from mcp_server.gate.enrolment import Principal, os_user
-    from mcp_server.gate.scores import grant
-
-    async with open_state(settings) as state:
-        await grant(state, Principal(os_user(), host).id, level, by=os_user(), now=utc_now())
 
 
 def launch_of_this_program(executable: str | None = None) -> Launch:
@@ -173,8 +159,7 @@ class _Installation:
                 f"{self.principal_host} has a new secret already, so an earlier one no longer works: do run this again."
             )
             raise
-        if may_edit:
-            self.means.grant(self.principal_host, EDIT_LEVEL)
+        may_edit = may_edit and self._granted()
         key, _ = self._key(read(self.file) or "")
         self._report(key, done.backup, may_edit=may_edit)
         if not at_home:
@@ -190,7 +175,7 @@ class _Installation:
         enrolled = self.request.edit is not None
         entry = self._entry(text, key, self._enrol() if enrolled else MASKED)
         if self.request.edit:
-            self.means.grant(self.principal_host, EDIT_LEVEL)
+            self._granted()
         print_json({self.host.servers: {key: entry if enrolled else masked(entry)}})
         say(f"For {self.file}; nothing was written.")
         if enrolled:
@@ -236,6 +221,15 @@ class _Installation:
 
     def _enrol(self) -> str:
         return self.means.enrol(self.principal_host)
+
+    def _granted(self) -> bool:
+        """Return whether the host may edit from now on; that a person declined leaves it connected."""
+        try:
+            self.means.grant(self.principal_host, EDIT_LEVEL)
+        except KnowledgeError as error:
+            say(str(error))
+            return False
+        return True
 
     def _servers(self, text: str) -> dict[str, object]:
         return members(text, (self.host.servers,))

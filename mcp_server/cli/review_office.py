@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,6 +12,7 @@ from knowledge.trust.ports import Proposal, State
 from mcp_server.cli.review_card import Asker, counted
 from mcp_server.cli.review_view import Word
 from mcp_server.gate.deciding import Desk, Person, Requirement, requirement
+from mcp_server.gate.reviewing import Review
 
 MOST_LISTED = 500
 MOST_REMEMBERED = 200
@@ -30,13 +31,13 @@ class NoSuchProposal(KnowledgeError):
 
 @dataclass(frozen=True, slots=True)
 class Office:
-    """One person's place at the desk, in a terminal. `address` says where the review page is, None while nobody runs it."""
+    """One person's place at the desk, in a terminal. `review` shows the page where a passkey can sign."""
 
     state: StateStore
     desk: Desk
     person: Person
     now: Callable[[], datetime]
-    address: Callable[[], Awaitable[str | None]]
+    review: Review
 
     async def waiting(self) -> Sequence[Proposal]:
         """Return what waits for a person, newest first."""
@@ -66,7 +67,7 @@ class Office:
 
     async def where(self, proposal: Proposal) -> str:
         """Return where the proposal can be signed, as the end of a sentence."""
-        page = await self.address()
+        page = await self.review.address()
         at = f"at {page}/proposals/{proposal.id}" if page else "on the review page"
         return f"{at} (knowledge-forge review --web opens it)"
 

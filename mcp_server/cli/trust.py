@@ -1,20 +1,22 @@
-"""`trust list|grant|history`: sees and sets how far each host is trusted."""
+"""`trust list|grant|freeze|thaw|history`: sees and sets how far each host is trusted."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import anyio
 
 from knowledge.errors import KnowledgeError
 from knowledge.storage.ports import StateStore
-from knowledge.trust.ports import Standing
-from mcp_server.cli.options import add_common
+from mcp_server.cli.options import add_common, said
 from mcp_server.cli.terminal import output, print_json
+from mcp_server.gate.deciding import AdminAct
 from mcp_server.gate.enrolment import UNENROLLED, Principal, enrolled_hosts, os_user
-from mcp_server.gate.scores import first_standing, grant, held
+from mcp_server.gate.scores import ANY_HOST, held, is_person, standing_of
 from mcp_server.settings import Settings
+
+Rows = list[dict[str, object]]
 
 
 class UnknownHost(KnowledgeError):
@@ -26,25 +28,45 @@ class UnknownHost(KnowledgeError):
         super().__init__(f"no host {asked!r} is enrolled; {there} (knowledge-forge enroll NAME)")
 
 
+class NotFrozen(KnowledgeError):
+    """There is nothing to thaw."""
+
+    def __init__(self, principal: str) -> None:
+        self.principal = principal
+        super().__init__(f"{principal} is not frozen; nothing was changed")
+
+
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add what only this verb takes."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="list|grant|history")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="list|grant|freeze|thaw|history")
     listing = actions.add_parser("list", help="every host and what it holds")
-    granting = actions.add_parser("grant", help="set a host's level")
-    granting.add_argument(
-        "name", metavar="NAME", help=f"an enrolled host, or {UNENROLLED}; USER@HOST for another person's"
-    )
-    granting.add_argument("level", metavar="LEVEL", type=float, help="0 to 5; 3 lets it edit")
+    granting = actions.add_parser("grant", help="set the level below which a host does not fall")
+    freezing = actions.add_parser("freeze", help="take all trust from a host until a person lifts it")
+    thawing = actions.add_parser("thaw", help="lift a freeze")
     past = actions.add_parser("history", help="who changed a host's score, when and why")
-    past.add_argument("name", metavar="NAME", help="the host")
-    for action in (listing, granting, past):
+    for action in (granting, freezing, thawing, past):
+        action.add_argument(
+            "name",
+            metavar="NAME",
+            type=said,
+            help=f"an enrolled host, {UNENROLLED}, USER@HOST, or 'USER@*' for all hosts",
+        )
+    granting.add_argument("level", metavar="LEVEL", type=float, help="0 to 5; 3 lets it edit")
+    freezing.add_argument("--reason", metavar="TEXT", default="", help="why, for the record")
+    for action in (listing, granting, freezing, thawing, past):
         add_common(action)
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Do what is asked and print the outcome."""
-    actions = {"list": _list, "grant": _grant, "history": _history}
-    rows = anyio.run(_with_state, settings, actions[args.action], args)
+    """Do what is asked and print the outcome; 1 if it needed a passkey and nobody signed."""
+    actions: Mapping[str, Callable[[Settings, argparse.Namespace], Awaitable[Rows]]] = {
+        "list": _list,
+        "grant": _grant,
+        "freeze": _freeze,
+        "thaw": _thaw,
+        "history": _history,
+    }
+    rows = anyio.run(actions[args.action], settings, args)
     if settings.json:
         print_json(rows)
     else:
@@ -52,42 +74,59 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-async def _with_state(settings: Settings, action: object, args: argparse.Namespace) -> list[dict[str, object]]:
+async def _list(settings: Settings, _args: argparse.Namespace) -> Rows:
     from mcp_server.base import open_state
 
     async with open_state(settings) as state:
-        return await action(state, args)  # type: ignore[operator, no-any-return]  # one of the three below
+        hosts = [enrolment.host for enrolment in await enrolled_hosts(state)]
+        known = {Principal(os_user(), host).id for host in [*hosts, UNENROLLED]}
+        known |= {standing.principal for standing in await state.standings()}
+        return [await _row(state, principal) for principal in sorted(known)]
 
 
-async def _list(state: StateStore, _args: argparse.Namespace) -> list[dict[str, object]]:
-    from mcp_server.base import utc_now
-
-    hosts = [enrolment.host for enrolment in await enrolled_hosts(state)]
-    known = {standing.principal: standing for standing in await state.standings()}
-    for host in [*hosts, UNENROLLED]:
-        name = Principal(os_user(), host).id
-        known.setdefault(name, first_standing(name, now=utc_now()))
-    return [_row(standing) for _, standing in sorted(known.items())]
+async def _grant(settings: Settings, args: argparse.Namespace) -> Rows:
+    return await _signed(settings, args.name, "trust.grant", {"level": args.level})
 
 
-async def _grant(state: StateStore, args: argparse.Namespace) -> list[dict[str, object]]:
-    from mcp_server.base import utc_now
-
-    name = _principal(args.name)
-    await _require_host(state, name)
-    return [_row(await grant(state, name, args.level, by=os_user(), now=utc_now()))]
+async def _thaw(settings: Settings, args: argparse.Namespace) -> Rows:
+    return await _signed(settings, args.name, "trust.thaw", {})
 
 
-async def _history(state: StateStore, args: argparse.Namespace) -> list[dict[str, object]]:
-    name = _principal(args.name)
-    changes = await state.history(name, limit=100)
-    if not changes:
-        await _require_host(state, name)
+async def _signed(settings: Settings, name: str, what: AdminAct, more: Mapping[str, object]) -> Rows:
+    from mcp_server.cli.acts import act
+    from mcp_server.cli.review import open_office
+
+    async with open_office(settings) as office:
+        principal = await _known(office.state, name)
+        if what == "trust.thaw":
+            standing = await office.state.standing(principal)
+            if standing is None or not standing.frozen:
+                raise NotFrozen(principal)
+        await act(office, what, {"principal": principal, **more})
+        return [await _row(office.state, principal)]
+
+
+async def _freeze(settings: Settings, args: argparse.Namespace) -> Rows:
+    from mcp_server.cli.review import open_office
+
+    async with open_office(settings) as office:
+        principal = await _known(office.state, args.name)
+        await office.desk.freeze(principal, office.person, args.reason or "frozen on the command line")
+        return [await _row(office.state, principal)]
+
+
+async def _history(settings: Settings, args: argparse.Namespace) -> Rows:
+    from mcp_server.base import open_state
+
+    async with open_state(settings) as state:
+        changes = await state.history(_principal(args.name), limit=100)
+        if not changes:
+            await _known(state, args.name)
     return [
         {
             "at": c.at.isoformat(timespec="seconds"),
-            "from": c.score_before,
-            "to": c.score_after,
+            "from": round(c.score_before, 2),
+            "to": round(c.score_after, 2),
             "by": c.by,
             "reason": c.reason,
         }
@@ -95,24 +134,36 @@ async def _history(state: StateStore, args: argparse.Namespace) -> list[dict[str
     ]
 
 
-async def _require_host(state: StateStore, principal: str) -> None:
+async def _known(state: StateStore, name: str) -> str:
+    """Return the principal that `name` stands for.
+
+    Raises:
+        UnknownHost: nobody enrolled that host, and nothing is recorded of it.
+    """
+    principal = _principal(name)
     host = principal.rpartition("@")[2]
     hosts = [enrolment.host for enrolment in await enrolled_hosts(state)]
-    if host not in (*hosts, UNENROLLED):
+    if host not in (*hosts, UNENROLLED, ANY_HOST) and await state.standing(principal) is None:
         raise UnknownHost(host, hosts)
+    return principal
 
 
 def _principal(name: str) -> str:
     return name if "@" in name else Principal(os_user(), name).id
 
 
-def _row(standing: Standing) -> dict[str, object]:
+async def _row(state: StateStore, principal: str) -> dict[str, object]:
+    """Return what the principal holds now: what sinks in idle time has sunk, and its person's grant counts."""
+    from mcp_server.base import utc_now
+
+    user, _, host = principal.rpartition("@")
+    standing = await standing_of(state, Principal(user, host), now=utc_now())
     holds = held(standing)
     return {
-        "principal": standing.principal,
-        "score": round(holds.score, 2),
+        "principal": principal,
+        "score": 0.0 if standing.frozen else round(holds.score, 2),
         "level": int(holds.level),
-        "may": holds.level.meaning,
+        "may": f"every enrolled host: {holds.level.meaning}" if is_person(principal) else holds.level.meaning,
         "floor": standing.floor,
         "ceiling": standing.ceiling,
         "frozen": standing.frozen,
@@ -121,11 +172,14 @@ def _row(standing: Standing) -> dict[str, object]:
 
 def _print_table(rows: Sequence[dict[str, object]]) -> None:
     from rich.table import Table
+    from rich.text import Text
+
+    from mcp_server.cli.visible import visible
 
     if not rows:
         print("nothing recorded")
         return
     table = Table(*rows[0], box=None, pad_edge=False)
     for row in rows:
-        table.add_row(*(str(value) for value in row.values()))
+        table.add_row(*(Text(visible(str(value))) for value in row.values()))
     output().print(table)

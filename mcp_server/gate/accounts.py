@@ -96,8 +96,9 @@ def _standing(standing: Standing, said: _Said) -> Iterator[Unaccounted]:
 def _passkey(passkey: Passkey, said: _Said) -> Iterator[Unaccounted]:
     what = f"the passkey {passkey.name!r}"
     about = {str(r.get("decision") or "") for r in said.passkeys.values()}
-    notes = [passkey_noted(passkey.id, Note("", "", one, passkey.created_at)) for one in about]
-    records = [said.passkeys[n.actor.arguments_hash] for n in notes if n.actor.arguments_hash in said.passkeys]
+    notes = [Note("", "", one, passkey.created_at) for one in about]
+    entries = [passkey_noted(passkey.id, note, public_key=key) for note in notes for key in (passkey.public_key, b"")]
+    records = [said.passkeys[e.actor.arguments_hash] for e in entries if e.actor.arguments_hash in said.passkeys]
     newest = max(records, key=lambda record: int(record.get("seq", 0)), default=None)
     if newest is None or newest.get("tool") != "passkey.add":
         yield Unaccounted(what, "may sign, and no record says that it was added")

@@ -1,0 +1,91 @@
+"""A pseudo-terminal with a program in it, and somebody who types."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[@-_]")
+TIMEOUT_S = 60.0
+CLEARED = "\x1b[H\x1b[2J"
+
+
+@dataclass
+class Terminal:
+    """What is typed goes in, what the program shows comes out. `raw` is all that it ever sent."""
+
+    process: subprocess.Popen[bytes]
+    end: int
+    raw: bytes = b""
+    _read_to: int = field(default=0)
+
+    def type(self, keys: str) -> None:
+        """Type the keys; what is shown from now on is what `until` waits for."""
+        self._read_to = len(self.raw)
+        os.write(self.end, keys.encode())
+
+    def until(self, *texts: str) -> str:
+        """Return what is shown since the last typing, once all `texts` are in it."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while not all(text in self.shown for text in texts):
+            if not self._take(deadline - time.monotonic()):
+                raise AssertionError(f"waited for {texts}; shown was:\n{self.shown}")
+        return self.shown
+
+    def left(self) -> int:
+        """Wait until the program has ended, and return its exit code."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while self._take(deadline - time.monotonic()):
+            pass
+        return self.process.wait(timeout=TIMEOUT_S)
+
+    @property
+    def shown(self) -> str:
+        """Return what was shown since the last typing, without escape sequences."""
+        return ESCAPES.sub("", self.raw[self._read_to :].decode(errors="replace")).replace("\r\n", "\n")
+
+    def _take(self, timeout_s: float) -> bool:
+        if timeout_s <= 0 or not select.select([self.end], [], [], timeout_s)[0]:
+            return False
+        try:
+            more = os.read(self.end, 65536)
+        except OSError:  # Linux says so when the last one that wrote has gone
+            return False
+        self.raw += more
+        return bool(more)
+
+
+@contextmanager
+def terminal(words: Sequence[str], *, env: Mapping[str, str], size: tuple[int, int] = (60, 120)) -> Iterator[Terminal]:
+    """Run a program in a terminal of so many rows and columns; afterwards it has ended."""
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mcp_server", *words],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**env, "TERM": "xterm-256color"},
+        start_new_session=True,
+    )
+    os.close(theirs)
+    try:
+        yield Terminal(process, ours)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(timeout=TIMEOUT_S)
+        os.close(ours)
