@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -35,18 +34,13 @@ _PUT = """
 INSERT INTO proposal (id, kind, principal, hash, expires_us, told, state, runner) VALUES (?, ?, ?, ?, ?, ?, 'pending', '')
 ON CONFLICT (id) DO NOTHING
 """
-_PENDING = "SELECT id, kind FROM proposal WHERE state = 'pending' AND principal = ? ORDER BY number"
+# Not by the index in that order, which holds all that the principal ever proposed.
+_PENDING = "SELECT id, kind FROM proposal WHERE state = 'pending' AND principal = ? ORDER BY +number"
 _SUPERSEDE = "UPDATE proposal SET state = 'superseded', ended_us = ?, successor = ? WHERE id = ?"
-_LIST = f"""
-SELECT {PROPOSAL} FROM proposal
-WHERE (:principal IS NULL OR principal = :principal)
-AND (:states = '[]' OR state IN (SELECT value FROM json_each(:states)))
-AND (:before IS NULL OR number < (SELECT number FROM proposal WHERE id = :before))
-ORDER BY number DESC LIMIT :limit
-"""  # noqa: S608 - one constant in another
 _OVERDUE = "SELECT 1 FROM proposal WHERE state = 'pending' AND expires_us <= ? LIMIT 1"
+# By that index, which holds nothing of the many that are executed and answered.
 _ABANDONED = """
-SELECT 1 FROM proposal WHERE (state = 'approved' OR (state = 'executed' AND result IS NULL))
+SELECT 1 FROM proposal INDEXED BY proposal_unfinished WHERE (state = 'approved' OR (state = 'executed' AND result IS NULL))
 AND (runs_until_us IS NULL OR runs_until_us <= ?) LIMIT 1
 """
 _DECIDE = f"""
@@ -126,8 +120,16 @@ class SqliteTrust:
         before: str | None = None,
     ) -> Sequence[Proposal]:
         """Return them, newest first, from the one after `before`."""
-        asked = {"principal": principal, "states": json.dumps(list(states)), "before": before, "limit": limit}
-        return proposals(self._database.read(lambda c: c.execute(_LIST, asked).fetchall()))
+        conditions: dict[str, Sequence[str]] = {
+            "principal = ?": [principal] if principal is not None else [],
+            f"state IN ({', '.join('?' * len(states))})": list(states),
+            "number < (SELECT number FROM proposal WHERE id = ?)": [before] if before is not None else [],
+        }
+        # Only what is asked for: a condition that may hold anyway would keep the indexes from being used.
+        where = " AND ".join(["TRUE", *(condition for condition, given in conditions.items() if given)])
+        values = [value for given in conditions.values() for value in given]
+        sql = f"SELECT {PROPOSAL} FROM proposal WHERE {where} ORDER BY number DESC LIMIT ?"  # noqa: S608 - constants above
+        return proposals(self._database.query(sql, (*values, limit)))
 
     async def pending(self, principal: str | None = None) -> int:
         """Return how many are pending."""

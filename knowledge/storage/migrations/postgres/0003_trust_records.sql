@@ -1,4 +1,4 @@
--- What waits, or waited, for a person. `told` is what never changes of it, as JSON, in which the columns before it are once more.
+-- What waits, or waited, for a person. `told` is what never changes of it, as JSON, in which the first columns are once more.
 CREATE TABLE forge.proposal (
     number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     id text COLLATE "C" NOT NULL UNIQUE,
@@ -6,17 +6,18 @@ CREATE TABLE forge.proposal (
     principal text COLLATE "C" NOT NULL,
     hash text NOT NULL,
     expires_at timestamptz NOT NULL,
-    told text NOT NULL,
     state text NOT NULL,
-    verdict text,
-    result text,
-    error text,
     ended_at timestamptz,
     successor text,
     runner text NOT NULL,
-    runs_until timestamptz
+    runs_until timestamptz,
+    verdict text,
+    error text,
+    result text,
+    told text NOT NULL
 );
 CREATE INDEX proposal_principal ON forge.proposal (principal, number);
+CREATE INDEX proposal_state ON forge.proposal (state, number);
 CREATE INDEX proposal_pending ON forge.proposal (principal, expires_at) WHERE state = 'pending';
 CREATE INDEX proposal_unfinished ON forge.proposal (runs_until)
 WHERE (state = 'approved' OR (state = 'executed' AND result IS NULL));

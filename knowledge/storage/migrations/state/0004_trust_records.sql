@@ -1,4 +1,5 @@
--- What waits, or waited, for a person. `told` is what never changes of it, as JSON, in which the columns before it are once more.
+-- What waits, or waited, for a person. `told` is what never changes of it, as JSON, in which the first columns are once more. It
+-- comes last, with the other long texts: what lies behind them takes reading them.
 CREATE TABLE proposal (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     id TEXT NOT NULL UNIQUE,
@@ -6,17 +7,18 @@ CREATE TABLE proposal (
     principal TEXT NOT NULL,
     hash TEXT NOT NULL,
     expires_us INTEGER NOT NULL,
-    told TEXT NOT NULL,
     state TEXT NOT NULL,
-    verdict TEXT,
-    result TEXT,
-    error TEXT,
     ended_us INTEGER,
     successor TEXT,
     runner TEXT NOT NULL,
-    runs_until_us INTEGER
+    runs_until_us INTEGER,
+    verdict TEXT,
+    error TEXT,
+    result TEXT,
+    told TEXT NOT NULL
 ) STRICT;
 CREATE INDEX proposal_principal ON proposal (principal, number);
+CREATE INDEX proposal_state ON proposal (state, number);
 CREATE INDEX proposal_pending ON proposal (principal, kind, expires_us, id) WHERE state = 'pending';
 CREATE INDEX proposal_unfinished ON proposal (runs_until_us)
 WHERE (state = 'approved' OR (state = 'executed' AND result IS NULL));
