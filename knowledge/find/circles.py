@@ -17,7 +17,7 @@ from knowledge.ledger.past import Past
 from knowledge.map import NOTHING_KNOWN, Entry, entry_tokens, readable, within_tokens
 from knowledge.paths import INDEX_NAME, MARKDOWN_SUFFIXES, clean_path, is_markdown, parent
 from knowledge.provenance import FETCHED_KINDS, authority_of, source_kind
-from knowledge.storage.ports import IndexStore
+from knowledge.storage.ports import DocumentRecord, IndexStore
 from knowledge.tokens import count_tokens
 from knowledge.vault import FileRead, Vault
 
@@ -169,9 +169,17 @@ class Circles:
             next_offset=next_offset,
             source=document.source,
             authority=authority_of(document.source),
-            tainted=is_tainted(document.source, untrusted=document.untrusted or bool(known and known.untrusted)),
+            tainted=is_tainted(document.source, untrusted=document.untrusted or await self._untrusted(found, known)),
             note=note,
         )
+
+    async def _untrusted(self, path: str, known: DocumentRecord | None) -> bool:
+        """Return whether the page lies under a directory marked untrusted; of one not indexed yet the files say so."""
+        if known is not None:
+            return known.untrusted
+        from knowledge.index.prepare import DirectoryTrust
+
+        return await anyio.to_thread.run_sync(DirectoryTrust(self._vault).untrusted, parent(path))
 
     async def _at(self, asked: str, revision: str | None) -> tuple[str, bytes, str]:
         """Return path, bytes and revision of what is to be read; what is shown of today is kept as a base for writes."""

@@ -79,7 +79,7 @@ async def measured(rounds: int = ROUNDS) -> Cost:
             times: dict[str, list[float]] = {"with": [], "without": []}
             for _ in range(rounds):
                 for name, way in ways.items():
-                    GateExtension.intercept_tool_call = way  # type: ignore[method-assign,assignment]  # to measure without
+                    GateExtension.intercept_tool_call = way  # type: ignore[method-assign]  # to measure without
                     times[name].append(await _round(client))
             GateExtension.intercept_tool_call = gated  # type: ignore[method-assign]  # as it was
     return Cost(*(statistics.median(times[name]) for name in ("with", "without")))

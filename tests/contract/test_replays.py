@@ -14,7 +14,7 @@ import anyio
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
-from mcp_types import CallToolResult, ElicitResult, InputRequiredResult
+from mcp_types import CallToolResult, ElicitResult, InputRequiredResult, InputResponses
 
 from mcp_server.app import open_app
 from mcp_server.base import open_state, utc_now
@@ -26,7 +26,7 @@ from tests.knowledge_bases import write
 from tests.reviewers import reviewing
 
 PAGE, TEXT = "page.md", "# Page\n\nFirst.\n"
-YES = {"decision": ElicitResult(action="accept", content={"decision": "approve"})}
+YES: InputResponses = {"decision": ElicitResult(action="accept", content={"decision": "approve"})}
 REPLAYS, PROCESSES = 1000, 3
 FEW, MANY = 1000, 10_000
 
@@ -54,7 +54,9 @@ async def asked(client: Client, line: str) -> tuple[dict[str, Any], str]:
     return arguments, question.request_state
 
 
-async def answered(client: Client, arguments: dict[str, Any], state: str, answer: Any = None) -> CallToolResult:
+async def answered(
+    client: Client, arguments: dict[str, Any], state: str, answer: InputResponses | None = None
+) -> CallToolResult:
     result = await client.session.call_tool(
         "kb_merge", arguments, input_responses=answer or YES, request_state=state, allow_input_required=True
     )
@@ -157,10 +159,10 @@ async def test_a_form_that_was_dismissed_leaves_the_proposal_waiting_and_one_dec
     secret = await host(settings, "host")
     async with beside(settings, secret) as client, reviewing(settings) as person:
         arguments, state = await asked(client, "Maybe.")
-        dismissed = {"decision": ElicitResult(action="cancel")}
+        dismissed: InputResponses = {"decision": ElicitResult(action="cancel")}
         told = dict((await answered(client, arguments, state, dismissed)).structured_content or {})
         assert (told["status"], told["proposal"]["state"]) == ("proposed", "pending")
-        declined = {"decision": ElicitResult(action="decline")}
+        declined: InputResponses = {"decision": ElicitResult(action="decline")}
         told = dict((await answered(client, arguments, state, declined)).structured_content or {})
         assert (told["status"], told["proposal"]["state"]) == ("proposed", "rejected")
         told = dict((await answered(client, arguments, state)).structured_content or {})

@@ -13,6 +13,7 @@ import anyio
 import jsonschema
 import pytest
 from mcp import Client, StdioServerParameters
+from mcp.client import ClientRequestContext
 from mcp.client.stdio import stdio_client
 from mcp_types import ElicitRequestParams, ElicitResult, TextContent
 
@@ -45,7 +46,8 @@ class Forms:
     def __init__(self) -> None:
         self.seen: list[str] = []
 
-    async def __call__(self, _context: Any, params: ElicitRequestParams) -> ElicitResult:
+    async def __call__(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+        del context
         self.seen.append(params.message)
         return ElicitResult(action="accept", content={"decision": "approve"})
 
@@ -62,12 +64,12 @@ async def connected(
         async with Client(stdio_client(server), mode=era, elicitation_callback=forms) as client:
             yield client
         return
-    import httpx
     from mcp.client.streamable_http import streamable_http_client
+    from mcp.shared._httpx_utils import create_mcp_http_client
 
     async with (
         serving(settings) as address,
-        httpx.AsyncClient(headers={"authorization": f"Bearer {secret}"}, timeout=60) as http,
+        create_mcp_http_client(headers={"authorization": f"Bearer {secret}"}) as http,
     ):
         wire = streamable_http_client(f"http://{address}/mcp", http_client=http)
         async with Client(wire, mode=era, elicitation_callback=forms) as client:
@@ -138,7 +140,7 @@ async def test_below_the_level_nothing_happens_before_a_yes_and_then_once(
     async with open_state(settings) as state:
         secret = await enrol(state, "host", now=utc_now())
     async with reviewing(settings) as person, connected(settings, secret, transport, era, asked) as client:
-        schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
+        schemas = {tool.name: tool.output_schema or {} for tool in (await client.list_tools()).tools}
         for tool, (level, arguments) in (await acting(client, person, settings)).items():
             await grant(person.app.base.state, me, level, by="ann", now=utc_now())
             before = files(settings)
