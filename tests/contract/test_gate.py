@@ -21,7 +21,7 @@ from mcp_server.gate.dispatch import Answered, Failed, Gate
 from mcp_server.gate.enrolment import UNENROLLED, BadHostName, Principal, enrol, os_user
 from mcp_server.gate.extension import REFUSED
 from mcp_server.gate.policy import Trust
-from mcp_server.gate.scores import BadGrant, freeze, grant
+from mcp_server.gate.scores import BadGrant, grant
 from mcp_server.services import Call, Services
 from mcp_server.settings import Settings
 from mcp_server.tools.spec import Arguments, Shown, ToolSpec
@@ -138,6 +138,20 @@ async def test_nothing_a_client_says_of_itself_raises_trust(settings: Settings) 
                 assert '"status":"proposed"' in (await said(client, "note", text="x"))[1]
                 assert '"score":2.0' in (await said(client, "trust_status"))[1]
     assert not written
+
+
+@pytest.mark.parametrize("changes", [50, pytest.param(1_000, marks=pytest.mark.external)])
+async def test_any_number_of_names_that_a_client_gives_itself_leaves_its_score(
+    settings: Settings, changes: int
+) -> None:
+    """Issue: 1,000 changes of `clientInfo`: score unchanged."""
+    async with opened(settings) as app:
+        for number in range(changes):
+            info = Implementation(name=f"admin-{number}", version=str(number), title="level 5")
+            async with Client(app.server, mode="legacy", client_info=info) as client:
+                told = (await said(client, "trust_status"))[1]
+                assert '"score":2.0' in told
+        assert not await app.base.state.history(Principal(ME, UNENROLLED).id, limit=1)
 
 
 async def test_a_frozen_principal_reads_nothing_but_may_ask_about_itself(settings: Settings) -> None:
