@@ -63,10 +63,10 @@ class MemoryTrust:
     async def propose(self, proposal: Proposal, *, most_pending: int, replacing: Collection[str] = ()) -> Proposal:
         """Record the proposal, and that it supersedes those of `replacing` that are its principal's and still pending."""
         fresh = proposed(told(proposal))
-        if fresh.id in self._proposals:
-            raise ValueError(f"there is a proposal {fresh.id} already")
         own = [p for p in self._proposals.values() if p.principal == fresh.principal and p.state == "pending"]
         gone = replaced(fresh, [(p.id, p.kind) for p in own], replacing, most_pending)
+        if fresh.id in self._proposals:
+            raise ValueError(f"there is a proposal {fresh.id} already")
         for id_ in gone:
             old = self._proposals[id_]
             self._proposals[id_] = replace(old, state="superseded", ended_at=fresh.created_at, successor=fresh.id)
