@@ -258,6 +258,21 @@ async def test_claims_that_contradict_become_one_proposal_with_both_sides(settin
         assert not (await host.call("kb_contradictions"))["contradictions"]
 
 
+async def test_claims_of_a_host_that_may_only_propose_are_put_to_a_person_once(settings: Settings) -> None:
+    async with both(settings, level=2) as (host, person):
+        base = await host.revision(PAGE)
+        for _ in range(3):
+            claim = "The timeout is 90 seconds.\n"
+            answer = await host.merge(PAGE, claim, source="code:src/limits.py", base_revision=base)
+            assert answer["status"] == "conflict"
+            assert answer["proposal"]["state"] == "pending"
+        waits = await person.only()
+        assert waits.kind == "flag"
+        assert host.text(PAGE) == TEXT
+        assert (await person.approve(waits.id)).state == "executed"
+        assert "90 seconds" in host.text(PAGE)
+
+
 async def test_a_rejected_claim_is_settled_for_what_is_there(settings: Settings) -> None:
     async with both(settings, level=3) as (host, person):
         base = await host.revision(PAGE)
