@@ -31,11 +31,12 @@ def _said(what: str, challenge: bytes, origin: str) -> bytes:
 
 @dataclass
 class SoftPasskey:
-    """Whoever has this object has the device and its owner's finger."""
+    """Whoever has this object has the device and its owner's finger. Those that are kept in a cloud do not count their uses."""
 
     name: str = "Ann's key"
     id: bytes = field(default_factory=lambda: secrets.token_bytes(16))
     count: int = 0
+    counts: bool = True
     _private: ec.EllipticCurvePrivateKey = field(default_factory=lambda: ec.generate_private_key(ec.SECP256R1()))
 
     @property
@@ -48,13 +49,13 @@ class SoftPasskey:
         client = _said("webauthn.create", challenge, origin)
         key = bytes(16) + len(self.id).to_bytes(2, "big") + self.id + self._cose()
         data = hashlib.sha256(rp_id.encode()).digest() + bytes([PRESENT_AND_VERIFIED | WITH_KEY]) + bytes(4) + key
-        # CBOR: {"fmt": "none", "attStmt": {}, "authData": data}
+        # In CBOR, a map of fmt: none, attStmt: nothing, authData: data.
         head = b"\xa3\x63fmt\x64none\x67attStmt\xa0\x68authData\x59" + len(data).to_bytes(2, "big")
         return self._sent({"clientDataJSON": b64(client), "attestationObject": b64(head + data)})
 
     def assertion(self, challenge: bytes, origin: str, *, rp_id: str = "localhost") -> dict[str, object]:
         """Return what a browser would send after the device signed the challenge."""
-        self.count += 1
+        self.count += self.counts
         client = _said("webauthn.get", challenge, origin)
         data = hashlib.sha256(rp_id.encode()).digest() + bytes([PRESENT_AND_VERIFIED]) + self.count.to_bytes(4, "big")
         signature = self._private.sign(data + hashlib.sha256(client).digest(), ec.ECDSA(hashes.SHA256()))

@@ -43,8 +43,12 @@ class Draft:
 
 
 def hash_of(proposal: Proposal) -> str:
-    """Return the hash over all that a decision is about, SHA-256, hexadecimal."""
+    """Return the hash over all that a decision is about, SHA-256, hexadecimal.
+
+    The id is in it: a passkey signs this hash, and its signature must not count for the same call proposed again.
+    """
     about = {
+        "id": proposal.id,
         "kind": proposal.kind,
         "tool": proposal.tool,
         "definition": proposal.tool_hash,

@@ -200,6 +200,23 @@ async def test_a_program_of_the_same_account_has_no_effect_of_level_4_once_a_pas
         assert done.files.keys() == before.files.keys() - {ONBOARDING}
 
 
+async def test_a_signature_counts_for_one_proposal_also_if_the_very_same_is_asked_again(tmp_path: Path) -> None:
+    """Somebody may have kept it, and many passkeys do not count their uses, so a count does not tell."""
+    owner = SoftPasskey(counts=False)
+    async with shell(tmp_path) as agent:
+        await enrol(agent.page, owner)
+        text = (agent.person.kb / ONBOARDING).read_bytes()
+        first = (await agent.delete(ONBOARDING))["proposal"]["id"]
+        assertion = owner.assertion(bytes.fromhex(await agent.hash_of(first)), agent.page.address)
+        assert await approve(agent.page, first, assertion) == 200
+        (agent.person.kb / ONBOARDING).write_bytes(text)
+        second = (await agent.delete(ONBOARDING))["proposal"]["id"]
+        assert await approve(agent.page, second, assertion) == 409
+        assert (agent.person.kb / ONBOARDING).read_bytes() == text
+        assertion = owner.assertion(bytes.fromhex(await agent.hash_of(second)), agent.page.address)
+        assert await approve(agent.page, second, assertion) == 200
+
+
 async def test_without_a_passkey_the_same_program_may_do_all_that(tmp_path: Path) -> None:
     """What the test above rules out is possible, and called advisory: it is the passkey that makes the difference."""
     async with shell(tmp_path) as agent:
