@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,7 +112,7 @@ async def open_app(
         )
         proposing = Proposing(services, arrived=review.wanted if announcing else _quietly)
         gate = Gate(specs, services, proposing)
-        desk = Decisions(gate, proposing, services, runner=holder_name())
+        desk = Decisions(gate, proposing, services, runner=holder_name(), recover=partial(_finish_acts, base))
         bus = InMemorySubscriptionBus()
         who = _identifier(settings, base.state)
         security = await anyio.to_thread.run_sync(_request_state, settings, base.state_dir)
@@ -172,8 +173,7 @@ async def _recover(base: KnowledgeBase) -> None:
     wait_s = SWEEP_DELAY_S
     while True:
         try:
-            if await base.state.ledger.intents():
-                await (await anyio.to_thread.run_sync(_recovery, base)).finish_all()
+            await _finish_acts(base)
             if wait_s == TIDY_S:
                 await (await anyio.to_thread.run_sync(_recovery, base)).sweep()
                 await collect(base.state.ledger, utc_now())
@@ -181,6 +181,12 @@ async def _recover(base: KnowledgeBase) -> None:
             logger.warning("cannot tidy up the ledger now", exc_info=True)
         await anyio.sleep(wait_s)
         wait_s = TIDY_S
+
+
+async def _finish_acts(base: KnowledgeBase) -> None:
+    """End what killed processes left half done."""
+    if await base.state.ledger.intents():
+        await (await anyio.to_thread.run_sync(_recovery, base)).finish_all()
 
 
 def _recovery(base: KnowledgeBase) -> Recovery:

