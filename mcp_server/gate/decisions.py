@@ -190,12 +190,14 @@ class Decisions:
         executed: tuple[State, ...] = ("executed",)
         for proposal in await self._trust.proposals(states=executed, limit=20):
             if proposal.result is None and (proposal.runs_until is None or proposal.runs_until <= now):
-                await self._trust.finish(proposal.id, "executed", at=now, result=self._presumed(proposal))
+                await self._answer_for(proposal)
 
     async def _run(self, proposal: Proposal, *, begun_before: bool) -> None:
         if begun_before:
             await self._recover()
             proposal = await self._found(proposal.id)
+            if proposal.state == "executed":
+                await self._answer_for(proposal)
             if proposal.state != "approved":
                 return
         verdict = proposal.verdict
@@ -286,6 +288,10 @@ class Decisions:
 
     async def _fail(self, proposal_id: str, why: str) -> None:
         await self._trust.finish(proposal_id, "failed", at=self._services.now(), error=why)
+
+    async def _answer_for(self, proposal: Proposal) -> None:
+        """Answer in the place of a process that died between act and answer."""
+        await self._trust.finish(proposal.id, "executed", at=self._services.now(), result=self._presumed(proposal))
 
     def _presumed(self, proposal: Proposal) -> str:
         """Return what a call answered whose process died between act and answer: it did what was foreseen."""
