@@ -14,7 +14,8 @@ from mcp_types import TextContent
 
 from mcp_server.app import App, open_app
 from mcp_server.base import open_state, utc_now
-from mcp_server.gate.enrolment import Principal, enrol, os_user
+from mcp_server.cli.acts import enrol
+from mcp_server.gate.enrolment import Principal, os_user
 from mcp_server.gate.scores import grant
 from mcp_server.settings import Settings
 
@@ -51,9 +52,9 @@ class Writer:
 
 
 async def let_in(settings: Settings, host: str = "writer", level: float = 5) -> Settings:
-    """Return the settings of a host that a person enrolled and granted `level`."""
+    """Return the settings of a host that a person enrolled on record and granted `level`."""
+    secret = await enrol(settings, host)
     async with open_state(settings) as state:
-        secret = await enrol(state, host, now=utc_now())
         await grant(state, Principal(os_user(), host).id, level, by="ann", now=utc_now())
     return replace(settings, enrolment=secret)
 
