@@ -190,7 +190,8 @@ async def kept(folder: Path, pages: dict[str, str] | None = None) -> AsyncIterat
             await over.wait()
 
     keeping = asyncio.create_task(keep())
-    await asyncio.wait({keeping, opened}, return_when=asyncio.FIRST_COMPLETED)
+    either: set[asyncio.Future[Any]] = {keeping, opened}
+    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     if keeping.done():
         await keeping  # which says why
     try:

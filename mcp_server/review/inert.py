@@ -137,7 +137,7 @@ def _told(run: str) -> tuple[str, str]:
     """Return what is shown in place of a run of invisible characters, and what it is."""
     spelled = _message(run)
     if spelled is not None:
-        what, said = spelled
+        what, said = spelled[0], "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in spelled[1])
         return f"⟦{len(run)} {what}: “{said}”⟧", f"{len(run)} {what} that spell a text"
     groups = [(character, len(list(same))) for character, same in groupby(run)]
     named = " ".join(

@@ -85,6 +85,15 @@ def test_a_text_that_is_smuggled_in_tags_or_selectors_is_read_out() -> None:
     assert "variation selectors: “obey <b>”" in seen(inert(f"ok{selectors}"))
 
 
+def test_what_is_smuggled_hides_nothing_itself() -> None:
+    within = "".join(chr(0xE0100 + byte - 16) for byte in "a\u202e\x1b".encode()[:3])
+    controls = "".join(chr(0xFE00 + byte) for byte in (0, 1, 2, 7))
+    for text in (within, controls):
+        shown = seen(inert(f"x{text * 2}"))
+        assert not has_hidden(shown)
+        assert "\N{REPLACEMENT CHARACTER}" in shown
+
+
 def test_long_runs_are_one_mark() -> None:
     assert "⟦U+200B \N{MULTIPLICATION SIGN} 1000000⟧" in inert("a" + "\u200b" * 1_000_000)
     assert "1000000 invisible characters" in inert("\u200b\u200c" * 500_000)

@@ -1,6 +1,7 @@
 // Asks the browser for a passkey or a signature and puts it into the form, which is sent as any other.
 "use strict";
 (() => {
+  for (const note of document.querySelectorAll("[data-without-script]")) note.hidden = true;
   const form = document.querySelector("[data-passkey], [data-enrol]");
   if (!form) return;
   const button = form.querySelector("[data-sign]");
@@ -25,6 +26,11 @@
     }
     return JSON.stringify({ id: credential.id, rawId: text(credential.rawId), type: credential.type, response: said, clientExtensionResults: {} });
   }
+
+  const reasons = {
+    NotAllowedError: "it was cancelled, took too long, or no device here has a passkey for this. Try again.",
+    InvalidStateError: "this device has a passkey of this page already.",
+  };
 
   async function sign() {
     const publicKey = { ...options, challenge: bytes(options.challenge) };
@@ -52,7 +58,7 @@
       field.value = await sign();
       form.submit();
     } catch (problem) {
-      error.textContent = problem.name === "NotAllowedError" ? "Nothing was signed: it was cancelled or took too long. Try again." : `Nothing was signed: ${problem.message}`;
+      error.textContent = `Nothing was signed: ${reasons[problem.name] || problem.message}`;
       error.hidden = false;
       button.disabled = false;
     }

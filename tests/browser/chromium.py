@@ -1,0 +1,117 @@
+"""A real Chromium with somebody in front of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from playwright.async_api import Browser, BrowserContext, CDPSession, Page, async_playwright
+
+from tests.external.programs import unavailable
+from tests.review_pages import Place
+
+ARTEFACTS = Path(__file__).parents[1] / "artefacts"
+PATIENCE_MS = 20_000
+
+
+@dataclass
+class Person:
+    """Somebody who looks at the page. `trouble` is whatever must not happen: dialogs, errors in scripts, refused resources."""
+
+    context: BrowserContext
+    page: Page
+    place: Place
+    trouble: list[str] = field(default_factory=list)
+    devtools: CDPSession | None = None
+
+    async def go(self, path: str) -> None:
+        await self.page.goto(f"{self.place.address}{path}")
+
+    async def log_in(self) -> None:
+        await self.page.goto(await self.place.link())
+        await self.page.get_by_role("button", name="Log in").click()
+        await self.page.wait_for_url(f"{self.place.address}/")
+
+    async def tab(self) -> Person:
+        """Open another tab of the same browser."""
+        return self.watched(await self.context.new_page())
+
+    def watched(self, page: Page) -> Person:
+        person = Person(self.context, page, self.place, self.trouble)
+        page.set_default_timeout(PATIENCE_MS)
+        page.on("dialog", lambda dialog: self.trouble.append(f"dialog {dialog.message}"))
+        page.on("pageerror", lambda error: self.trouble.append(f"error {error}"))
+        page.on("console", self._heard)
+        return person
+
+    def _heard(self, message: Any) -> None:
+        # A page that says no (409, 422, 403) is told as an error on the console too.
+        if message.type == "error" and "status of 4" not in message.text:
+            self.trouble.append(f"console {message.text}")
+
+    async def picture(self, name: str, *, whole: bool = True) -> None:
+        ARTEFACTS.mkdir(exist_ok=True)
+        await self.page.screenshot(path=ARTEFACTS / f"{name}.png", full_page=whole)
+
+    async def plug_in(self, credentials: Sequence[Any] = (), *, verifies: bool = True) -> str:
+        """Give this tab a device with these passkeys on it, which a person unlocks at once, and return its number."""
+        if self.devtools is None:
+            self.devtools = await self.context.new_cdp_session(self.page)
+            await self.devtools.send("WebAuthn.enable")
+        device = {
+            "protocol": "ctap2",
+            "transport": "internal",
+            "hasResidentKey": True,
+            "hasUserVerification": True,
+            "isUserVerified": verifies,
+            "automaticPresenceSimulation": True,
+        }
+        added = await self.devtools.send("WebAuthn.addVirtualAuthenticator", {"options": device})
+        number = str(added["authenticatorId"])
+        for credential in credentials:
+            await self.devtools.send("WebAuthn.addCredential", {"authenticatorId": number, "credential": credential})
+        return number
+
+    async def unplug(self, number: str) -> Sequence[Any]:
+        """Take the device away, and return the passkeys on it."""
+        assert self.devtools is not None
+        held = await self.devtools.send("WebAuthn.getCredentials", {"authenticatorId": number})
+        await self.devtools.send("WebAuthn.removeVirtualAuthenticator", {"authenticatorId": number})
+        credentials: Sequence[Any] = held["credentials"]
+        return credentials
+
+
+def executable() -> str:
+    """Return where Chromium is; the test is skipped, or fails where external programs are required, if it is nowhere."""
+    return shutil.which("chromium") or unavailable("chromium")
+
+
+@asynccontextmanager
+async def browser() -> AsyncIterator[Browser]:
+    """Start Chromium."""
+    path = executable()
+    # In a container without user namespaces, and as root, its sandbox cannot start.
+    sandbox = os.name == "nt" or os.getuid() != 0
+    async with async_playwright() as playwright:
+        started = await playwright.chromium.launch(executable_path=path, chromium_sandbox=sandbox)
+        try:
+            yield started
+        finally:
+            await started.close()
+
+
+@asynccontextmanager
+async def somebody(place: Place, *, logged_in: bool = True, **options: Any) -> AsyncIterator[Person]:
+    """Put somebody in front of a fresh browser."""
+    async with browser() as started:
+        context = await started.new_context(**options)
+        person = Person(context, await context.new_page(), place)
+        person = person.watched(person.page)
+        if logged_in:
+            await person.log_in()
+        yield person

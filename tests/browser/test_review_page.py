@@ -1,0 +1,343 @@
+"""The review page in a real Chromium: what a person does there, and what nothing on it can do to them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import expect
+from starlette.applications import Starlette
+from starlette.responses import HTMLResponse
+from starlette.routing import Route
+
+from mcp_server.gate.enrolment import os_user
+from mcp_server.review.house import NAVIGATION
+from mcp_server.review.inert import marks
+from tests.browser.chromium import Person, browser, executable, somebody
+from tests.browser.payloads import LONG, MARKUP, PAYLOADS
+from tests.review_pages import PAGE, Place, shown
+from tests.serving import served
+
+pytestmark = pytest.mark.external
+
+HOST = f"{os_user()}@unenrolled"
+LOOKS = """() => ({
+    pwned: window.pwned,
+    foreign: document.querySelectorAll(['script', 'img', 'iframe', 'svg', 'style', 'object', 'dialog', 'base', 'link', 'video']
+        .map((name) => `main ${name}`).join()).length,
+    scripts: [...document.scripts].map((s) => s.src).filter((src) => !src.startsWith(location.origin + '/static/')).length,
+    hidden: new RegExp('[\\u202a-\\u202e\\u2066-\\u2069\\u200b-\\u200f\\u061c\\u2060-\\u2064\\ufeff\\u00ad\\u0000-\\u0008'
+        + '\\u000b\\u000c\\u000e-\\u001f\\u007f-\\u009f\\u{e0000}-\\u{e0fff}]', 'u').test(document.documentElement.outerHTML),
+    marks: document.querySelectorAll('main pre .hidden-char, main pre .alike-char').length,
+    width: document.documentElement.scrollWidth - innerWidth,
+    links: [...document.querySelectorAll('main a')].filter((a) => a.origin !== location.origin).length,
+})"""
+
+
+@pytest.fixture(autouse=True)
+def _chromium() -> None:
+    executable()
+
+
+@asynccontextmanager
+async def looking(folder: Path, **options: Any) -> AsyncIterator[tuple[Place, Person]]:
+    async with shown(folder) as place, somebody(place, **options) as person:
+        yield place, person
+        assert person.trouble == []
+
+
+async def test_a_person_logs_in_sees_the_difference_and_approves(tmp_path: Path) -> None:
+    async with looking(tmp_path, viewport={"width": 1280, "height": 900}) as (place, person):
+        waiting = await place.propose(intent="measured anew")
+        await expect(person.page.get_by_role("link", name="merge into")).to_be_visible()
+        await person.picture("waiting")
+        await person.page.get_by_role("link", name="merge into").click()
+        await expect(person.page.locator("del").first).to_have_text("forty")
+        await expect(person.page.locator("ins").first).to_have_text("sixty")
+        await person.picture("proposal-side-by-side")
+        await person.page.get_by_role("link", name="Inline").click()
+        await expect(person.page.locator(".diff.inline")).to_be_visible()
+        await person.picture("proposal-inline")
+        await person.page.get_by_label("Note").fill("so it is")
+        await person.page.get_by_role("button", name="Approve", exact=True).click()
+        await expect(person.page.locator(".state-executed").first).to_be_visible()
+        await person.picture("approved")
+        assert "sixty" in place.text()
+        assert (await place.proposal(waiting.id)).state == "executed"
+
+
+async def test_everything_can_be_done_with_the_keyboard_and_focus_is_seen(tmp_path: Path) -> None:
+    async with looking(tmp_path) as (place, person):
+        waiting = await place.propose()
+        await person.go(f"/proposals/{waiting.id}")
+        await person.page.keyboard.press("Tab")
+        await expect(person.page.get_by_role("link", name="Skip to the content")).to_be_in_viewport()
+        await person.page.keyboard.press("Enter")
+        for _ in range(40):
+            await person.page.keyboard.press("Tab")
+            focused = await person.page.evaluate(
+                "() => [document.activeElement.innerText, getComputedStyle(document.activeElement).outlineWidth]"
+            )
+            assert focused[1] != "0px", focused
+            if focused[0] == "Approve":
+                break
+        await person.page.keyboard.press("Enter")
+        await expect(person.page.locator(".state-executed").first).to_be_visible()
+        assert "sixty" in place.text()
+
+
+async def test_a_person_edits_and_approves_what_came_of_it(tmp_path: Path) -> None:
+    async with looking(tmp_path) as (place, person):
+        waiting = await place.propose()
+        await person.go(f"/proposals/{waiting.id}")
+        await person.page.get_by_role("link", name="Edit and approve").click()
+        content = person.page.locator('textarea[name="value.0.content"]')
+        await content.fill((await content.input_value()).replace("sixty", "fifty"))
+        await person.picture("edit")
+        await person.page.get_by_role("button", name="Show what this would do").click()
+        await expect(person.page.locator("ins").first).to_have_text("fifty")
+        await expect(person.page.get_by_text("Made from")).to_be_visible()
+        await person.page.get_by_role("button", name="Approve", exact=True).click()
+        await expect(person.page.locator(".state-executed").first).to_be_visible()
+        assert "fifty" in place.text()
+        assert (await place.proposal(waiting.id)).state == "superseded"
+
+
+async def test_a_person_rejects_and_says_why(tmp_path: Path) -> None:
+    async with looking(tmp_path) as (place, person):
+        waiting = await place.propose()
+        await person.go(f"/proposals/{waiting.id}")
+        await person.page.get_by_label("Why not").fill("it is forty")
+        await person.page.get_by_role("button", name="Reject", exact=True).click()
+        await expect(person.page.locator("blockquote")).to_have_text("it is forty")
+        assert "forty" in place.text()
+
+
+async def test_a_passkey_is_enrolled_and_then_signs_what_will_run(tmp_path: Path) -> None:
+    """The issue: with the DevTools virtual authenticator."""
+    async with looking(tmp_path) as (place, person):
+        await person.plug_in()
+        await person.go("/passkeys")
+        await expect(person.page.get_by_text("None is enrolled")).to_be_visible()
+        await add_passkey(person, "laptop")
+        await expect(person.page.get_by_role("heading", name="laptop")).to_be_visible()
+        await person.picture("passkeys")
+        waiting = await place.propose_deletion()
+        await person.go(f"/proposals/{waiting.id}")
+        await person.picture("proposal-to-sign")
+        await person.page.get_by_role("button", name="Sign and approve").click()
+        await expect(person.page.locator(".state-executed").first).to_be_visible()
+        await expect(person.page.get_by_text("signed with the passkey laptop")).to_be_visible()
+        decided = await place.proposal(waiting.id)
+        assert decided.verdict is not None
+        assert (decided.verdict.signed, decided.verdict.advisory) == ("laptop", False)
+        assert not (place.settings.kb / "guides/onboarding.md").exists()
+        grants = f"/trust/host?principal={HOST}"
+        await person.go(grants)
+        await person.page.get_by_label("Grant level").select_option("1")
+        await person.page.get_by_role("button", name="Grant…").click()
+        await person.page.get_by_role("button", name="Sign and approve").click()
+        await expect(person.page.locator(".state-executed").first).to_be_visible()
+        assert await place.score() == 1.0
+
+
+async def test_a_second_passkey_is_let_in_by_the_first(tmp_path: Path) -> None:
+    async with looking(tmp_path) as (place, person):
+        laptop = await person.plug_in()
+        await person.go("/passkeys")
+        await add_passkey(person, "laptop")
+        await person.page.wait_for_url("**/passkeys")
+        on_laptop = await person.unplug(laptop)
+        phone = await person.plug_in()
+        await add_passkey(person, "phone")
+        await expect(person.page.get_by_role("button", name="Sign and approve")).to_be_visible()
+        assert [one.name for one in await place.app.base.state.trust.passkeys()] == ["laptop"]
+        await person.unplug(phone)
+        await person.plug_in(on_laptop)
+        await person.page.get_by_role("button", name="Sign and approve").click()
+        await expect(person.page.locator(".state-executed").first).to_be_visible()
+        assert [one.name for one in await place.app.base.state.trust.passkeys()] == ["laptop", "phone"]
+
+
+async def test_a_device_that_does_not_ask_who_it_is_cannot_be_enrolled(tmp_path: Path) -> None:
+    """User verification is required: a touch alone could be anybody's."""
+    async with looking(tmp_path) as (place, person):
+        await person.plug_in(verifies=False)
+        await person.go("/passkeys")
+        await add_passkey(person, "stick")
+        await expect(person.page.locator("[data-error]")).to_contain_text("Nothing was signed")
+        assert not await place.app.base.state.trust.passkeys()
+
+
+async def add_passkey(person: Person, name: str) -> None:
+    await person.page.get_by_label("Its name").fill(name)
+    await person.page.get_by_role("button", name="Add…").click()
+    await person.page.get_by_role("button", name="Create it").click()
+
+
+async def test_of_two_tabs_one_decides_and_the_other_shows_it_by_itself(tmp_path: Path) -> None:
+    async with looking(tmp_path) as (place, person):
+        waiting = await place.propose()
+        other = await person.tab()
+        await other.go(f"/proposals/{waiting.id}")
+        await other.page.get_by_label("Why not").fill("half typed")
+        third = await person.tab()
+        await third.go("/")
+        await person.go(f"/proposals/{waiting.id}")
+        await person.page.get_by_role("button", name="Approve", exact=True).click()
+        await expect(other.page.locator(".state-executed").first).to_be_visible()
+        await expect(other.page.get_by_role("button", name="Reject", exact=True)).to_have_count(0)
+        await expect(third.page.get_by_text("Nothing waits")).to_be_visible()
+
+
+async def test_two_tabs_that_decide_at_once_make_one_decision(tmp_path: Path) -> None:
+    async with looking(tmp_path) as (place, person):
+        waiting = await place.propose()
+        other = await person.tab()
+        for tab in (person, other):
+            await tab.page.add_init_script("window.EventSource = class { addEventListener() {} close() {} }")
+            await tab.go(f"/proposals/{waiting.id}")
+        await person.page.get_by_role("button", name="Approve", exact=True).click()
+        await expect(person.page.locator(".state-executed").first).to_be_visible()
+        await other.page.get_by_role("button", name="Reject", exact=True).click()
+        await expect(other.page.get_by_role("alert")).to_contain_text("does not wait any more")
+        await other.picture("too-late")
+        assert (await place.proposal(waiting.id)).state == "executed"
+
+
+async def test_a_new_proposal_appears_by_itself_and_is_announced(tmp_path: Path) -> None:
+    async with looking(tmp_path) as (place, person):
+        await expect(person.page.get_by_text("up to date by itself")).to_be_visible()
+        await place.propose()
+        await expect(person.page.get_by_role("link", name="merge into")).to_be_visible()
+        await expect(person.page.locator("[data-count]")).to_have_text("1")
+        await expect(person.page.get_by_role("status")).to_have_text("The list has changed.")
+
+
+async def test_without_javascript_all_but_passkeys_works(tmp_path: Path) -> None:
+    """The issue, item 5."""
+    async with looking(tmp_path, java_script_enabled=False) as (place, person):
+        waiting = await place.propose(new="sixty " + "and so on " * 2_000 + "THE END")
+        await person.page.get_by_role("link", name="Refresh").click()
+        await person.page.get_by_role("link", name="merge into").click()
+        await expect(person.page.get_by_role("button", name="Approve")).to_be_disabled()
+        await person.picture("folded")
+        await person.page.get_by_role("link", name="Show everything").click()
+        await expect(person.page.get_by_text("THE END").first).to_be_visible()
+        await person.page.get_by_role("button", name="Approve", exact=True).click()
+        assert (await place.proposal(waiting.id)).state == "executed"
+        await person.go("/passkeys")
+        await expect(person.page.get_by_text("Passkeys need JavaScript")).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_every_page_fits_360_pixels_and_can_be_read_in_both_schemes(tmp_path: Path, scheme: str) -> None:
+    options = {"viewport": {"width": 360, "height": 740}, "color_scheme": scheme}
+    async with looking(tmp_path, **options) as (place, person):
+        waiting = await place.propose(new="sixty\u202e seconds " + "averylongword" * 30, intent="an_intent_" * 30)
+        await place.propose_deletion()
+        one = f"/proposals/{waiting.id}"
+        paths = [*(entry.path for entry in NAVIGATION), one, f"{one}?layout=inline", f"{one}/edit"]
+        for path in [*paths, f"/trust/host?principal={HOST}", "/nowhere"]:
+            await person.go(path)
+            looks = await person.page.evaluate(LOOKS)
+            assert looks["width"] <= 0, path
+            assert await contrast(person) >= 4.5, path
+            name = re.sub(r"\W+", "-", path.replace(waiting.id, "one").replace(HOST, "host")).strip("-") or "waiting"
+            await person.picture(f"360-{scheme}-{name}")
+
+
+async def contrast(person: Person) -> float:
+    """Return the least contrast between text and what is behind it (WCAG 2.2, 1.4.3), of the texts on the page."""
+    least: float = await person.page.evaluate("""() => {
+        const number = (text) => text.match(/[\\d.]+/g).map(Number);
+        const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
+            .map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+            .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+        const behind = (element) => {
+            for (let at = element; at; at = at.parentElement) {
+                const colour = number(getComputedStyle(at).backgroundColor);
+                if (colour.length === 3 || colour[3] > 0) return colour;
+            }
+            return [255, 255, 255];
+        };
+        let least = 21;
+        const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+        while (texts.nextNode()) {
+            const element = texts.currentNode.parentElement;
+            if (!texts.currentNode.data.trim() || !element.checkVisibility() || element.closest(':disabled')) continue;
+            const [a, b] = [light(number(getComputedStyle(element).color)), light(behind(element))];
+            least = Math.min(least, (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05));
+        }
+        return least;
+    }""")
+    return least
+
+
+async def test_a_hundred_hostile_texts_are_shown_and_do_nothing(tmp_path: Path) -> None:
+    """The issue: script, ANSI, bidi, tag characters, 1 MB of text."""
+    assert len(PAYLOADS) == 100
+    async with looking(tmp_path) as (place, person):
+        for number, payload in enumerate(PAYLOADS):
+            asked = {
+                "path": f"hostile/{number}.md",
+                "content": f"# Page {number}\n\n{payload}\n",
+                "intent": payload[:400],
+            }
+            answer = await place.call("kb_merge", **asked)
+            assert answer["status"] == "proposed", (number, answer["note"])
+            waiting = answer["proposal"]["id"]
+            for path in ("/", f"/proposals/{waiting}", f"/proposals/{waiting}?whole=1&layout=inline"):
+                await person.go(path)
+                looks = await person.page.evaluate(LOOKS)
+                assert looks["pwned"] is None, (number, path)
+                assert not looks["foreign"] + looks["scripts"] + looks["links"], (number, path, looks)
+                assert not looks["hidden"], (number, path)
+                assert looks["width"] <= 0, (number, path)
+            if payload in MARKUP:
+                await expect(person.page.locator(".diff")).to_contain_text(payload)
+            assert bool(looks["marks"]) == bool(marks(payload)), (number, looks)
+            await place.call("proposal_withdraw", proposal_id=waiting)
+            if number in (0, 50, 92):
+                await person.picture(f"hostile-{number}", whole=payload not in LONG)
+        await person.go("/decided")
+        assert (await person.page.evaluate(LOOKS))["pwned"] is None
+
+
+async def test_a_page_of_another_port_can_neither_frame_nor_send_nor_read(tmp_path: Path) -> None:
+    """To a browser another port of localhost is the same site: cookies go along. The rest has to stop it."""
+    async with shown(tmp_path) as place, somebody(place) as person:
+        waiting = await place.propose()
+        html = f"""<!doctype html><title>evil</title>
+            <iframe src="{place.address}/proposals/{waiting.id}"></iframe>
+            <form id="f" method="post" action="{place.address}/proposals/{waiting.id}/reject">
+            <input name="hash" value="{waiting.hash}"></form>"""
+
+        async def evil(_request: object) -> HTMLResponse:
+            return HTMLResponse(html)
+
+        async with served(Starlette(routes=[Route("/", evil)])) as elsewhere:
+            await person.page.goto(elsewhere)
+            frame = person.page.frames[1]
+            assert waiting.id not in await frame.content()
+            read = await person.page.evaluate(
+                "async (url) => { try { return await (await fetch(url, {credentials: 'include'})).text() } catch (e) { return '' } }",
+                f"{place.address}/",
+            )
+            assert read == ""
+            async with person.page.expect_response(lambda answer: answer.request.method == "POST") as sent:
+                await person.page.evaluate("document.getElementById('f').submit()")
+            assert (await sent.value).status == 403
+        assert (await place.proposal(waiting.id)).state == "pending"
+
+
+async def test_a_browser_that_is_not_logged_in_sees_how_to(tmp_path: Path) -> None:
+    async with shown(tmp_path) as place, browser() as started:
+        page = await started.new_page()
+        await page.goto(place.address)
+        await expect(page.get_by_text("knowledge-forge review --web")).to_be_visible()
+        assert PAGE not in await page.content()
