@@ -89,7 +89,7 @@ class Person:
                 if "base_revision" in arguments:
                     arguments["base_revision"] = await host.revision(str(arguments["path"]))
                 answer = await host.call(tool, **arguments)
-                assert answer["status"] == "proposed", answer
+                assert answer["proposal"] is not None, answer
                 return str(answer["proposal"]["id"])
 
         return asyncio.run(call())

@@ -48,6 +48,14 @@ class Terminal:
         return self.process.wait(timeout=TIMEOUT_S)
 
     @property
+    def echoes(self) -> bool:
+        """Return whether what is typed is seen and edited by lines, as usual."""
+        import termios
+
+        usual: int = termios.ECHO | termios.ICANON
+        return bool(termios.tcgetattr(self.end)[3] & usual == usual)
+
+    @property
     def shown(self) -> str:
         """Return what was shown since the last typing, without escape sequences."""
         return ESCAPES.sub("", self.raw[self._read_to :].decode(errors="replace")).replace("\r\n", "\n")
@@ -82,10 +90,11 @@ def terminal(words: Sequence[str], *, env: Mapping[str, str], size: tuple[int, i
         start_new_session=True,
     )
     os.close(theirs)
+    opened = Terminal(process, ours)
     try:
-        yield Terminal(process, ours)
+        yield opened
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait(timeout=TIMEOUT_S)
-        os.close(ours)
+        os.close(opened.end)

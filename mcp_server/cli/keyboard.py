@@ -115,12 +115,19 @@ else:
         fd = sys.stdin.fileno()
         if not select.select([fd], [], [], timeout_s)[0]:
             return ""
-        sent = os.read(fd, 1024)
+        try:
+            sent = os.read(fd, 1024)
+        except OSError:  # how Linux says that the terminal has gone; others return nothing
+            sent = b""
         if not sent:
-            raise KeyboardInterrupt  # the terminal has gone
+            raise EOFError
         return sent.decode(errors="replace")
 
 
 async def keys() -> list[str]:
-    """Return what was typed within a moment, key by key; nothing if nothing was."""
+    """Return what was typed within a moment, key by key; nothing if nothing was.
+
+    Raises:
+        EOFError: the terminal has gone.
+    """
     return split(await anyio.to_thread.run_sync(_typed, _LOOK_S, abandon_on_cancel=True))

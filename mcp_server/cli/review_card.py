@@ -78,7 +78,7 @@ def card(proposal: Proposal, asker: Asker, needs: Requirement, *, now: datetime)
         Block("Verdicts", tuple(_verdicts(answer.get("blocks")))),
         Block("Conflicts", tuple(_conflicts(answer.get("conflicts")))),
         *_files(preview.get("files")),
-        Block("More of what it would answer", tuple(_more({**preview, **answer}))),
+        Block("More of what it would answer", tuple(_more({**preview, **answer})) if proposal.kind != "admin" else ()),
         Block("The exact call", tuple(_calls(proposal))),
         Block("Deciding", _deciding(proposal, needs, now)),
     ]
@@ -154,12 +154,12 @@ def _note(answer: Mapping[str, Any]) -> tuple[Line, ...]:
 def _who(proposal: Proposal, asker: Asker) -> tuple[Line, ...]:
     holds = "frozen until a person lifts it" if asker.frozen else f"score {asker.score:.2f}, level {asker.level}"
     past = ", ".join(f"{asker.past[state]} {word}" for state, word in _COUNTED.items() if asker.past.get(state))
+    before = f"{past} before" if past else "never proposed anything before"
+    if proposal.kind == "admin":  # it is a person's own question: they hold no level
+        user, _, place = asker.principal.rpartition("@")
+        return Line(f"{visible(user)}, by the {visible(place)}", "bold"), Line(before)
     asked = f"asked for level {proposal.level_needed} and held {proposal.level_held}; "
-    asked = "" if proposal.kind == "admin" else asked
-    return (
-        Line(f"{visible(asker.principal)}, {holds}", "bold"),
-        Line(f"{asked}{past or 'nothing'} before" if past else f"{asked}never proposed anything before"),
-    )
+    return Line(f"{visible(asker.principal)}, {holds}", "bold"), Line(asked + before)
 
 
 def _verdicts(found: object) -> Iterable[Line]:

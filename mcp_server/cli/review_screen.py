@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -51,6 +51,10 @@ class Screen:
 
     async def run(self, first: str | None = None) -> None:
         """Let the person look and decide until they quit; `first` is the proposal to open at once."""
+        with suppress(EOFError):
+            await self._run(first)
+
+    async def _run(self, first: str | None) -> None:
         await self._reload()
         found = [at for at, proposal in enumerate(self._waiting) if proposal.id == first]
         self._view = opened(found[0]) if found else View()

@@ -85,7 +85,8 @@ async def _list(settings: Settings, _args: argparse.Namespace) -> Rows:
 
 
 async def _grant(settings: Settings, args: argparse.Namespace) -> Rows:
-    return await _signed(settings, args.name, "trust.grant", {"level": args.level})
+    level = int(args.level) if args.level.is_integer() else args.level  # a person reads it, and 3 is not 3.0 to them
+    return await _signed(settings, args.name, "trust.grant", {"level": level})
 
 
 async def _thaw(settings: Settings, args: argparse.Namespace) -> Rows:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +213,23 @@ def test_what_another_decides_leaves_the_screen_by_itself(ann: Person) -> None:
         screen.type("x")
         approved(ann, proposal_id)
         screen.until("not waiting any more", "0 waiting")
+
+
+@pytest.mark.parametrize("leaving", ["interrupted", "hung up"])
+def test_whatever_ends_it_leaves_the_terminal_as_it_was(ann: Person, leaving: str) -> None:
+    ann.delete()
+    with ann.at("review") as screen:
+        screen.until("1 waiting")
+        assert not screen.echoes
+        if leaving == "interrupted":
+            screen.process.send_signal(signal.SIGINT)
+            assert screen.left() == 130
+            assert screen.echoes
+            assert screen.raw.rstrip().endswith(b"\x1b[?1049l"), "the first screen is back"
+        else:
+            os.close(screen.end)
+            screen.end = os.open(os.devnull, os.O_RDONLY)
+            assert screen.process.wait(timeout=60) != 0, "it ends, and does not wait for keys for ever"
 
 
 def test_next_and_previous_go_from_one_to_the_other(ann: Person) -> None:

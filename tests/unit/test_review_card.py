@@ -149,6 +149,14 @@ def test_a_frozen_asker_and_one_without_a_past_are_told() -> None:
     assert "never proposed anything before" in said
 
 
+def test_a_person_who_asks_about_trust_is_named_without_a_level() -> None:
+    asking = proposal(kind="admin", tool="trust.grant", principal="ann@terminal", arguments=[{"level": 4}])
+    said = text(shown(asking, asker=Asker("ann@terminal", 2.0, 2, frozen=False, past={})))
+    assert "ann, by the terminal" in said
+    assert "score" not in said
+    assert "level: 4" in said
+
+
 def test_the_one_that_is_looked_at_is_not_counted_among_the_earlier() -> None:
     others = [proposal(id="p-2", state="rejected"), proposal(id="p-3", state="rejected"), proposal()]
     assert counted(others, besides="p-1") == {"rejected": 2}
