@@ -1,4 +1,4 @@
-"""What the gate costs: `python -m tests.benchmarks.gate [ROUNDS]`.
+"""What the gate costs: `python -m tests.benchmarks.gate [--write-doc]`.
 
 The same server answers the same calls, once through the gate and once by a way that only parses, runs and prints. Both take
 turns in one process, so that the difference is the gate's: knowing the caller, what it holds, deciding. Prints processor time.
@@ -6,11 +6,13 @@ turns in one process, so that the difference is the gate's: knowing the caller, 
 
 from __future__ import annotations
 
+import os
 import statistics
 import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from mcp_server.gate.extension import GateExtension, as_result
 from mcp_server.gate.scores import grant
 from mcp_server.services import Call
 from mcp_server.settings import Settings
+from tests.benchmarks.handbook import write_section
 from tests.knowledge_bases import write
 
 CALLS = 200
@@ -93,11 +96,27 @@ async def _round(client: Client) -> float:
     return (time.process_time() - began) * 1000 / CALLS
 
 
-async def main(rounds: int) -> None:
-    cost = await measured(rounds)
-    print(f"a call with the gate {cost.with_gate_ms:.3f} ms, without {cost.without_ms:.3f} ms")
-    print(f"the gate adds {cost.gate_ms:.3f} ms (promised: at most {BOUND_MS} ms)")
+def lines(cost: Cost, *, load: float) -> list[str]:
+    """Return the section of the handbook."""
+    when, cores = datetime.now(UTC).date().isoformat(), len(os.sched_getaffinity(0))
+    return [
+        "## The gate",
+        "",
+        f"What the gate adds to an allowed call of `{TOOL}`, processor time (`python -m tests.benchmarks.gate --write-doc`; {when},",
+        f"{cores} cores, load {load:.1f} before): **{cost.gate_ms:.2f} ms** (promised: at most {BOUND_MS} ms). With it a call costs",
+        f"{cost.with_gate_ms:.2f} ms, client and all, without it {cost.without_ms:.2f} ms. Both ways take turns in one process,",
+        f"{ROUNDS} times {CALLS} calls each, and the medians are compared.",
+    ]
+
+
+def main() -> None:
+    """Measure and tell."""
+    load = os.getloadavg()[0]
+    cost = anyio.run(measured)
+    print("\n".join(lines(cost, load=load)))
+    if "--write-doc" in sys.argv[1:]:
+        write_section("gate", lines(cost, load=load))
 
 
 if __name__ == "__main__":
-    anyio.run(main, int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS)
+    main()

@@ -9,7 +9,11 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import anyio
 import pytest
+from mcp.client.subscriptions import ResourceUpdated
+from mcp.shared.exceptions import MCPError
+from mcp_types import TextResourceContents
 
 from mcp_server.gate.deciding import CannotDecide, Person
 from mcp_server.gate.proposals import MOST_PENDING, hash_of
@@ -295,3 +299,26 @@ async def test_a_row_that_somebody_changed_after_the_yes_is_not_carried_out(sett
             replace(proposal, tool="kb_delete"),
         ):
             assert hash_of(changed) != proposal.hash
+
+
+async def test_a_proposal_is_a_resource_of_its_caller_only_and_its_changes_are_heard(settings: Settings) -> None:
+    async with both(settings) as (host, person):
+        waits = await propose(host, "canary", "step")
+        uri = f"proposal://{waits['id']}"
+        shown = (await host.client.read_resource(uri)).contents[0]
+        assert isinstance(shown, TextResourceContents)
+        assert json.loads(shown.text)["state"] == "pending"
+        async with writing(settings, host="other", level=2) as other:
+            with pytest.raises(MCPError, match="you made no proposal"):
+                await other.client.read_resource(uri)
+        async with host.client.listen(resource_subscriptions=[uri]) as events:
+            await person.reject(str(waits["id"]), note="not now")
+            with anyio.fail_after(10):
+                async for event in events:
+                    assert isinstance(event, ResourceUpdated)
+                    assert event.uri == uri
+                    break
+        shown = (await host.client.read_resource(uri)).contents[0]
+        assert isinstance(shown, TextResourceContents)
+        told = json.loads(shown.text)
+        assert (told["state"], told["decision"]["note"]) == ("rejected", "not now")
