@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from knowledge.find.ledger import Reader, ReadingLedger
 from knowledge.storage.ports import IndexStore, StateStore
-from knowledge.writing.requests import Approval
 from mcp_server.gate.enrolment import Principal
 
 if TYPE_CHECKING:
     from knowledge.find.circles import Circles
     from knowledge.find.search import Finder
     from knowledge.writing.chronicle import Chronicle
+    from knowledge.writing.requests import Approval
     from knowledge.writing.writer import Writer
     from mcp_server.tools.spec import ToolSpec
     from mcp_server.writing import Writing

@@ -13,7 +13,6 @@ import anyio
 
 from knowledge.errors import EffectChanged, KnowledgeError, ProposalSettled
 from knowledge.trust.ports import Proposal, State, TrustRecords, Verdict
-from knowledge.writing.requests import Approval
 from mcp_server.gate import admin
 from mcp_server.gate.deciding import AdminAct, CannotDecide, Person, requirement
 from mcp_server.gate.dispatch import CRASHED, Gate
@@ -224,6 +223,8 @@ class Decisions:
         if planned.shown.effect != proposal.effect:
             await self._void(proposal, planned)
             return
+        from knowledge.writing.requests import Approval
+
         approval = Approval(proposal.id, _words(verdict), proposal.effect)
         call = replace(planned.call, approval=approval)
         try:
