@@ -55,6 +55,7 @@ def _bound(port: int) -> list[socket.socket] | None:
             else:
                 one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             one.bind((name, sockets[0].getsockname()[1] if sockets else port))
+            one.listen()  # only that makes a port ours: two may be bound to it until one listens
         except OSError as error:
             if one is not None:
                 one.close()
