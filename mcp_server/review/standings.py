@@ -15,7 +15,7 @@ from knowledge.trust.ports import Standing, StandingChange
 from mcp_server.gate.deciding import CannotDecide
 from mcp_server.gate.enrolment import UNENROLLED, Principal
 from mcp_server.gate.policy import Trust
-from mcp_server.gate.scores import first_standing, held
+from mcp_server.gate.scores import held, is_person, standing_of, sunk
 from mcp_server.review.house import Form, House, see
 from mcp_server.review.inert import inert_line
 from mcp_server.review.sessions import Session
@@ -30,6 +30,7 @@ class StandingView:
 
     raw: str
     name: Markup
+    person: bool
     address: str
     score: float
     level: int
@@ -121,12 +122,21 @@ async def _one(house: House, user: str, name: str) -> Standing | None:
 
 
 async def _known(house: House, user: str) -> Sequence[Standing]:
+    """Return what everybody holds by now, by name; a host also through its person."""
     state, now = house.services.state, house.services.now()
-    known = {one.principal: one for one in await state.standings()}
-    for host in [*(enrolment.host for enrolment in await state.enrolments()), UNENROLLED]:
-        name = Principal(user, host).id
-        known.setdefault(name, first_standing(name, now=now))
-    return [known[name] for name in sorted(known)]
+    recorded = {one.principal: one for one in await state.standings()}
+    hosts = [Principal(user, host) for host in [*(one.host for one in await state.enrolments()), UNENROLLED]]
+    named = {one.id: one for one in [*hosts, *(principal_named(name) for name in recorded)]}
+    return [
+        sunk(recorded[name], now=now) if is_person(name) else await standing_of(state, named[name], now=now)
+        for name in sorted(named)
+    ]
+
+
+def principal_named(name: str) -> Principal:
+    """Return the principal of that name, `user@host`."""
+    user, _, host = name.rpartition("@")
+    return Principal(user, host)
 
 
 def _view(one: Standing) -> StandingView:
@@ -134,6 +144,7 @@ def _view(one: Standing) -> StandingView:
     return StandingView(
         raw=one.principal,
         name=inert_line(one.principal),
+        person=is_person(one.principal),
         address=address_of(one.principal),
         score=round(grant.score, 2),
         level=int(grant.level),

@@ -18,6 +18,8 @@ from mcp_server.app import open_app
 from mcp_server.base import utc_now
 from mcp_server.gate.deciding import Person
 from mcp_server.gate.enrolment import digest
+from mcp_server.gate.enrolment import enrol as enrol_host
+from mcp_server.gate.scores import grant as give
 from mcp_server.review.house import NAVIGATION
 from mcp_server.review.sessions import Sessions
 from tests.passkeys import SoftPasskey
@@ -547,6 +549,17 @@ async def test_freezing_holds_at_once_and_thawing_is_asked_for(place: Place) -> 
     (asked,) = await place.app.base.state.trust.proposals(states=("pending",))
     await visitor.send(f"/proposals/{asked.id}/approve")
     assert not (await place.host.call_tool("kb_read", {"path": PAGE})).is_error
+
+
+async def test_a_grant_to_a_person_counts_for_each_host_that_they_let_in(place: Place) -> None:
+    state = place.app.base.state
+    await enrol_host(state, "cursor", now=utc_now())
+    await give(state, f"{ME}@*", 3, by=ME, now=utc_now())
+    visitor = await place.visitor()
+    html = await visitor.look("/trust")
+    assert "every host that this person let in" in html
+    assert "level 3" in await visitor.look(f"/trust/host?principal={ME}@cursor")
+    assert "level 2" in await visitor.look(f"/trust/host?principal={HOST}")
 
 
 async def test_nobody_that_is_not_known_can_be_granted_anything(place: Place) -> None:
