@@ -17,6 +17,7 @@ from knowledge.writing.actor import Acts
 from knowledge.writing.files import Files
 from knowledge.writing.locks import Locks
 from knowledge.writing.model import Act, Contents, Work
+from knowledge.writing.patience import Patience
 
 ADA = Actor("ada@desktop", "kb_merge", "ab" * 32)
 
@@ -57,16 +58,21 @@ class World:
     home: Path
     ledger: Ledger = field(default_factory=lambda: MemoryLedger(lambda _topic, _paths: None))
     steps: Steps = field(default_factory=Steps)
+    patience: Callable[[], Patience] = Patience
 
     def __post_init__(self) -> None:
         self.root = self.home / "kb"
         self.root.mkdir(exist_ok=True)
         self.files = Files(Vault.open(self.root), step=self.steps)
         self.locks = Locks(self.home / "locks")
-        self.acts = Acts(self.files, self.ledger, self.locks, now=now, rejoin=rejoin)
+        self.acts = Acts(self.files, self.ledger, self.locks, now=now, rejoin=rejoin, patience=self.patience)
 
     def beside(self) -> World:
         return World(self.home, self.ledger)
+
+    def impatient(self) -> World:
+        """Return the view of a process that gives up after the least number of tries, whatever time is left."""
+        return World(self.home, self.ledger, self.steps, lambda: Patience(goes_on_s=0))
 
     def put(self, path: str, raw: bytes) -> None:
         file = self.root / path

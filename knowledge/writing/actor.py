@@ -19,20 +19,19 @@ from typing import Any, Generic, TypeVar
 import anyio
 import anyio.to_thread
 
-from knowledge.errors import KeepsChanging, KnowledgeError, OutcomeUnknown
+from knowledge.errors import KnowledgeError, OutcomeUnknown
 from knowledge.ledger.ports import Actor, Entry, FileChange, Intent, Ledger
 from knowledge.vault import revision_of, stamp_of
 from knowledge.writing.files import Change, Files, Found, Save, Swap
 from knowledge.writing.guard import NEAR, Lineage
 from knowledge.writing.locks import PageLocks
 from knowledge.writing.model import Act, Contents, Done, Rehearsed, Work
+from knowledge.writing.patience import Patience
 from knowledge.writing.recovery import Recovery, Rejoin
 from knowledge.writing.watch import Watch
 
 T = TypeVar("T")
 
-TRIES = 20
-"""So often somebody may save a page while it is to be written before the caller is told."""
 SERVER = "knowledge-forge"
 RESTORING = "restore"
 
@@ -84,9 +83,10 @@ class Acts:
         now: Callable[[], datetime],
         rejoin: Rejoin = keep_as_saved,
         new_id: Callable[[], str] = lambda: secrets.token_hex(8),
+        patience: Callable[[], Patience] = Patience,
     ) -> None:
         self._files, self._ledger, self._locks = files, ledger, locks
-        self._now, self._rejoin, self._new_id = now, rejoin, new_id
+        self._now, self._rejoin, self._new_id, self._patience = now, rejoin, new_id, patience
         self._lineage = Lineage(ledger)
         self.recovery = Recovery(files, ledger, locks, rejoin=rejoin, now=now)
         self._watch = Watch(files, ledger, mend=self.mend, late=self._rejoin_late)
@@ -114,7 +114,7 @@ class Acts:
     async def mend(self, path: str) -> None:
         """Look at the page: what somebody saved is in its history, and what they overwrote unknowingly is put back."""
         async with self._writing((path,)) as afterwards:
-            await self._accounted((path,), afterwards)
+            await self._accounted((path,), afterwards, self._patience())
 
     async def watch(self) -> None:
         """Look again, for some seconds, at every page that was written here. Runs until it is cancelled."""
@@ -138,7 +138,7 @@ class Acts:
         """Put on record what the last act on the pages displaced and took back; no other attempt has looked at it."""
         if afterwards.met:
             try:
-                await self._accounted(paths, afterwards)
+                await self._accounted(paths, afterwards, self._patience())
             except KnowledgeError:  # what became of the act itself is what the caller has to hear
                 log.warning("cannot put on record what somebody saved at %s meanwhile", paths[0], exc_info=True)
 
@@ -160,15 +160,16 @@ class Acts:
         return not self.recovery.lock_names(change.path for change in intent.entry.changes).isdisjoint(names)
 
     async def _done(self, act: Act[T], afterwards: _Afterwards) -> Done[T]:
-        for _ in range(TRIES):
-            seen = await self._accounted(act.paths, afterwards)
+        patience = self._patience()
+        while True:
+            seen = await self._accounted(act.paths, afterwards, patience)
             work = await act.work(_contents(seen))
-            if self._moved_on(seen):
-                continue  # to write it, and to take that back, would only make everybody wait
-            done = await self._attempt(act, work, seen, afterwards)
-            if done is not None:
-                return done
-        raise KeepsChanging(act.paths[0], TRIES)
+            # To write what was overtaken meanwhile, and to take that back, would only make everybody wait.
+            if not self._moved_on(seen):
+                done = await self._attempt(act, work, seen, afterwards)
+                if done is not None:
+                    return done
+            patience.spend(act.paths[0])
 
     def _moved_on(self, seen: Mapping[str, Found]) -> bool:
         """Return whether it can be told from outside that somebody has saved one of the pages since."""
@@ -178,9 +179,11 @@ class Acts:
     async def _look(self, paths: Sequence[str]) -> dict[str, Found]:
         return await anyio.to_thread.run_sync(lambda: {path: self._files.look(path) for path in paths})
 
-    async def _accounted(self, paths: Sequence[str], afterwards: _Afterwards) -> Mapping[str, Found]:
+    async def _accounted(
+        self, paths: Sequence[str], afterwards: _Afterwards, patience: Patience
+    ) -> Mapping[str, Found]:
         """Return the pages as they are; what somebody else saved is on record, and what it took away is put back."""
-        for _ in range(TRIES):
+        while True:
             seen = await self._look(paths)
             restored = False
             for path in paths:
@@ -188,7 +191,7 @@ class Acts:
                 restored = again or await self._join_met(path, seen[path], afterwards) or restored
             if not restored:
                 return seen
-        raise KeepsChanging(paths[0], TRIES)
+            patience.spend(paths[0])
 
     async def _account(self, path: str, found: Found, afterwards: _Afterwards) -> tuple[Found, bool]:
         """Return the page as it is and on record, and whether something was put back into it."""
@@ -338,7 +341,7 @@ class Acts:
         """Keep what an editor wrote into a file that was the page until just now, and join it with what the page is."""
         try:
             async with self._writing((path,)) as afterwards:
-                seen = await self._accounted((path,), afterwards)
+                seen = await self._accounted((path,), afterwards, self._patience())
                 await self._join(path, before, save, seen[path], afterwards)
         except KnowledgeError:
             await self._ledger.keep(path, save, how="outside", at=self._now())

@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import anyio
@@ -16,7 +17,9 @@ from knowledge.errors import InvalidPath, KeepsChanging, UnreadableDocument, Unw
 from knowledge.ledger.memory import MemoryLedger
 from knowledge.ledger.ports import Ledger
 from knowledge.vault import LARGEST_BYTES, revision_of
+from knowledge.writing.locks import LONGEST_WAIT_S
 from knowledge.writing.model import Act, Contents, Work
+from knowledge.writing.patience import LEAST_TRIES, Patience
 from tests.acts import (
     ADA,
     World,
@@ -186,14 +189,52 @@ async def test_a_page_that_is_saved_again_and_again_is_given_up_with_all_saves_k
     world.put(PAGE, TEXT)
     await world.acts.run(appending(PAGE, b"Before."))
     saves = _saves(world, "fsync", 40)
-    with pytest.raises(KeepsChanging, match="kept in its history"):
-        await world.acts.run(appending(PAGE, b"Three."))
+    with pytest.raises(KeepsChanging, match=f"{LEAST_TRIES} times.*kept in its history"):
+        await world.impatient().acts.run(appending(PAGE, b"Three."))
     final = world.read(PAGE)
     assert final in saves
     assert set(world.pages()) == {PAGE}
     lineage = [final, *await world.lineage(PAGE)]
     assert all(save in lineage for save in saves[: saves.index(final) + 1])
     assert await world.ledger.intents() == []
+
+
+@pytest.mark.parametrize("save", [save_as_new, save_in_place])
+async def test_an_edit_comes_in_between_however_often_the_page_was_saved_while_it_was_worked_out(
+    world: World, save: Callable[[Path, bytes], None]
+) -> None:
+    """The issue, "must show": nothing disjoint is refused. An editor's saves come by the dozen within a second."""
+    world.put(PAGE, TEXT)
+    saves = iter([b"# A\n\nSave %d.\n" % number for number in range(60)])
+
+    def overtaken(seen: Contents) -> Contents:
+        if (raw := next(saves, None)) is not None:
+            save(world.root / PAGE, raw)
+        return {PAGE: (seen[PAGE] or b"") + b"Three.\n"}
+
+    done = await world.acts.run(adapting([PAGE], overtaken))
+    assert done.result == {PAGE: b"# A\n\nSave 59.\n"}
+    assert world.read(PAGE) == b"# A\n\nSave 59.\nThree.\n"
+    assert world.steps.seen.count("create") == 1
+
+
+async def test_an_edit_that_is_overtaken_without_end_is_given_up_before_others_have_waited_too_long(
+    world: World,
+) -> None:
+    """The caller is told in the end, by a clock that is a second on at each look."""
+    world.put(PAGE, TEXT)
+    ticks = count()
+    patient = World(world.home, world.ledger, patience=lambda: Patience(clock=lambda: float(next(ticks))))
+    numbers = count()
+
+    def overtaken(seen: Contents) -> Contents:
+        save_as_new(world.root / PAGE, b"# A\n\nSave %d.\n" % next(numbers))
+        return {PAGE: (seen[PAGE] or b"") + b"Three.\n"}
+
+    with pytest.raises(KeepsChanging):
+        await patient.acts.run(adapting([PAGE], overtaken))
+    assert LEAST_TRIES < next(numbers) < LONGEST_WAIT_S
+    assert set(world.pages()) == {PAGE}
 
 
 async def test_saves_right_before_every_exchange_and_taking_back_are_all_kept(world: World) -> None:

@@ -102,7 +102,7 @@ async def test_a_save_that_was_displaced_is_on_record_though_the_act_is_given_up
     for number, raw in enumerate(saves):
         world.steps.at("exchange", partial(save_as_new, world.root / PAGE, raw), nth=2 * number + 1)
     with pytest.raises(KeepsChanging):
-        await world.acts.run(appending(PAGE, OURS))
+        await world.impatient().acts.run(appending(PAGE, OURS))
     final = world.read(PAGE)
     assert final in saves
     assert final in await world.lineage(PAGE)
