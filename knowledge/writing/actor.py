@@ -217,11 +217,12 @@ class Acts:
 
         They had read the page in that moment: their save does not know of it, and here it was never seen at the page.
         """
-        met = afterwards.met_at(path)
-        for number, raw in enumerate(met):
-            if not any(later.startswith(raw) for later in (found.raw or b"", *met[number + 1 :])):
-                afterwards.met += [Save(path, later) for later in met[number + 1 :]]
-                return await self._join(path, None, raw, found, afterwards)
+        while met := afterwards.met_at(path):
+            oldest, *later = met
+            afterwards.met += [Save(path, save) for save in later]
+            is_there = any(state.startswith(oldest) for state in (found.raw or b"", *later))
+            if not is_there and await self._join(path, None, oldest, found, afterwards):
+                return True  # the page is another now: the later ones are held against that
         return False
 
     async def _content(self, path: str, revision: str | None) -> bytes | None:

@@ -17,6 +17,7 @@ from knowledge.errors import DocumentBusy, KeepsChanging
 from knowledge.ledger.memory import MemoryLedger
 from knowledge.writing import watch
 from knowledge.writing.files import Displaced
+from knowledge.writing.patience import LEAST_TRIES
 from tests.acts import World, appending, save_as_new, save_in_place
 from tests.ledgers import open_shared
 
@@ -106,6 +107,35 @@ async def test_a_save_that_was_displaced_is_on_record_though_the_act_is_given_up
     final = world.read(PAGE)
     assert final in saves
     assert final in await world.lineage(PAGE)
+
+
+async def test_each_of_several_saves_that_the_last_try_displaced_is_kept_though_the_page_is_removed_then(
+    world: World,
+) -> None:
+    """One save was displaced; its editor went on writing it before it was put back; then somebody removes the page."""
+    again = SAVED.replace(b"Saved.", b"Again.")
+    opened = []
+
+    def first() -> None:
+        save_as_new(world.root / PAGE, SAVED)
+        opened.append((world.root / PAGE).open("r+b"))
+
+    def go_on() -> None:
+        opened[0].write(again)
+        opened[0].close()
+
+    for nth in range(1, LEAST_TRIES):
+        raw = SAVED.replace(b"Saved.", b"Save %d." % nth)
+        world.steps.at("exchange", partial(save_as_new, world.root / PAGE, raw), nth=2 * nth - 1)
+    world.steps.at("exchange", first, nth=2 * LEAST_TRIES - 1)
+    world.steps.at("exchange", go_on, nth=2 * LEAST_TRIES)
+    world.steps.at("unlink", (world.root / PAGE).unlink, nth=LEAST_TRIES)
+    with pytest.raises(KeepsChanging):
+        await world.impatient().acts.run(appending(PAGE, OURS))
+    assert world.pages() == {}
+    lineage = await world.lineage(PAGE)
+    assert SAVED in lineage
+    assert again in lineage
 
 
 @asynccontextmanager
