@@ -28,6 +28,12 @@ _PATHS_CHECKED_BY_US = ResourceSecurity(exempt_params=frozenset({"path"}))
 
 
 def add_resources(server: ForgeServer, services: Services) -> None:
+    """Make maps, pages, proposals and what was done readable by their addresses."""
+    _add_records(server, services)
+    _add_pages(server, services)
+
+
+def _add_pages(server: ForgeServer, services: Services) -> None:
     """Make the root map a listed resource, and every map and page readable by its address."""
 
     async def map_of(path: str) -> str:
@@ -49,6 +55,34 @@ def add_resources(server: ForgeServer, services: Services) -> None:
             return await services.circles.whole(path)
         except KnowledgeError as error:
             raise ResourceNotFoundError(str(error)) from error
+
+    server.resource(
+        MAP_URI,
+        name="map",
+        title="Map of the knowledge base",
+        description="Circle 1: what there is, from the root.",
+        mime_type="application/json",
+    )(root_map)
+    server.resource(
+        MAP_TEMPLATE,
+        name="map_of",
+        title="Map of a directory",
+        description="Circle 1: title, summary and children of one directory.",
+        mime_type="application/json",
+        security=_PATHS_CHECKED_BY_US,
+    )(map_of)
+    server.resource(
+        DOC_TEMPLATE,
+        name="page",
+        title="A page",
+        description="Circle 2: one page as it is on disk.",
+        mime_type="text/markdown",
+        security=_PATHS_CHECKED_BY_US,
+    )(page)
+
+
+def _add_records(server: ForgeServer, services: Services) -> None:
+    """Make the newest acts a listed resource, and each proposal readable by its caller."""
 
     async def recent() -> str:
         try:
@@ -80,26 +114,3 @@ def add_resources(server: ForgeServer, services: Services) -> None:
         description="The newest records of the audit chain: who did what to which page, newest first, without any text.",
         mime_type="application/json",
     )(recent)
-    server.resource(
-        MAP_URI,
-        name="map",
-        title="Map of the knowledge base",
-        description="Circle 1: what there is, from the root.",
-        mime_type="application/json",
-    )(root_map)
-    server.resource(
-        MAP_TEMPLATE,
-        name="map_of",
-        title="Map of a directory",
-        description="Circle 1: title, summary and children of one directory.",
-        mime_type="application/json",
-        security=_PATHS_CHECKED_BY_US,
-    )(map_of)
-    server.resource(
-        DOC_TEMPLATE,
-        name="page",
-        title="A page",
-        description="Circle 2: one page as it is on disk.",
-        mime_type="text/markdown",
-        security=_PATHS_CHECKED_BY_US,
-    )(page)

@@ -15,7 +15,7 @@ from mcp_server.gate.enrolment import REMEMBERED_S, Principal
 from mcp_server.gate.policy import Allow, Decision, Grant, Propose, Refuse, Trust, decide
 from mcp_server.gate.proposals import AGAINST, Draft, Proposing, with_plain_answer
 from mcp_server.gate.scores import held, standing_of
-from mcp_server.gate.summary import summary
+from mcp_server.gate.summary import proposed, summary
 from mcp_server.services import Call, Services
 from mcp_server.tools.registry import AnySpec
 from mcp_server.tools.spec import BadArguments
@@ -106,7 +106,7 @@ class Gate:
 
     async def _act(self, spec: AnySpec, call: Call, asked: Any) -> Outcome:
         """Plan, decide on that plan, and only then act or propose."""
-        if spec.plan is None or spec.shows is None or spec.told is None:
+        if spec.plan is None or spec.shows is None:
             raise TypeError(f"{spec.name} cannot act")
         decision = await self.decide(spec.name, Trust.READ, call.principal)  # a plan shows what is written there
         if isinstance(decision, Refuse):
@@ -133,16 +133,16 @@ class Gate:
 
     async def carry_out(self, spec: AnySpec, call: Call, asked: Any, plan: Any) -> Answered:
         """Do what the plan says and return the answer; what is left for a person to decide becomes a proposal."""
-        if spec.apply is None or spec.told is None:
+        if spec.apply is None:
             raise TypeError(f"{spec.name} cannot act")
         result = await spec.apply(self._services, call, plan)
         flagged = await self._unsettled(spec, call, asked, result)
         if flagged is not None:
-            result = spec.told(result, await summary(flagged, self._address), None)
+            return Answered({**spec.as_json(result), "proposal": await summary(flagged, self._address)})
         return Answered(spec.as_json(result))
 
     async def _propose(self, spec: AnySpec, call: Call, asked: Any, *, plan: Any, decision: Propose) -> Outcome:
-        if spec.shows is None or spec.told is None:
+        if spec.shows is None:
             raise TypeError(f"{spec.name} cannot act")
         shown = spec.shows(plan)
         answer = shown.answer
@@ -150,12 +150,12 @@ class Gate:
             return Answered(spec.as_json(answer))
         flagged = None if shown.files else await self._unsettled(spec, call, asked, answer)
         if flagged is not None:
-            return Answered(spec.as_json(spec.told(answer, await summary(flagged, self._address), None)))
+            return Answered({**spec.as_json(answer), "proposal": await summary(flagged, self._address)})
         proposal = await self._proposing.call(
             spec, call, asked.model_dump(mode="json"), shown=with_plain_answer(spec, shown), decision=decision
         )
-        told = spec.told(answer, await summary(proposal, self._address), "proposed")
-        return Answered(spec.as_json(told), waits=proposal if proposal.state == "pending" else None)
+        told = proposed(spec.as_json(answer), proposal, await summary(proposal, self._address))
+        return Answered(told, waits=proposal if proposal.state == "pending" else None)
 
     async def _unsettled(self, spec: AnySpec, call: Call, asked: Any, answer: Any) -> Proposal | None:
         """Return the proposal of what the answer left for a person; None if it left nothing."""

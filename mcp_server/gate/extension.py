@@ -33,7 +33,7 @@ from mcp_server.gate.dispatch import CLOSED, Answered, Failed, Gate, Outcome, Un
 from mcp_server.gate.enrolment import Principal
 from mcp_server.gate.policy import Refuse, Trust
 from mcp_server.gate.proposals import calls_of
-from mcp_server.gate.summary import summary
+from mcp_server.gate.summary import proposed, summary
 from mcp_server.services import Call, Services
 
 logger = logging.getLogger("knowledge_forge.gate")
@@ -176,7 +176,7 @@ class GateExtension(Extension):
             return Answered({**content, "proposal": content.get("proposal") or told})
         if found.state == "failed":
             return Failed(f"{name}: approved, but not done: {found.error}")
-        return Answered({**answer, "status": "proposed", "verified": None, "proposal": told})
+        return Answered(proposed(answer, found, told))
 
 
 def _can_ask(ctx: ServerRequestContext[Any, Any]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from knowledge.trust.ports import Proposal, Verdict
@@ -35,6 +35,16 @@ async def summary(proposal: Proposal, address: Address, *, whole: bool = False) 
         "error": proposal.error,
         "successor": proposal.successor,
     }
+
+
+def proposed(answer: Mapping[str, Any], proposal: Proposal, told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answer of a call that waits: what it would do, as nothing that happened. `told` is the proposal's summary.
+
+    A revision in it is that of the page as it is, which the caller may go on from.
+    """
+    changes: dict[str, Any] = {"status": "proposed", "proposal": told, "verified": None}
+    changes["revision"] = proposal.revisions.get(str(answer.get("path")))
+    return {**answer, **{name: value for name, value in changes.items() if name in answer}}
 
 
 def decision(verdict: Verdict | None) -> dict[str, Any] | None:

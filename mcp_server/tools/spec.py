@@ -72,8 +72,8 @@ class ToolSpec(Generic[A, P, R]):
     `rehearsed` returns the answer of a plan that needs no act (a rehearsal, or nothing that could be done): whoever may read
     gets it. `plan_needs` returns the level of a plan that needs more than its tool usually does.
 
-    `shows` returns what a person is shown of a plan before they agree to it; `told` returns an answer with a proposal in it,
-    and with that status if one is named.
+    `shows` returns what a person is shown of a plan before they agree to it; the answers of such a tool have a `status` and a
+    `proposal`, and where they have a `revision` that is of the page at `path`.
     `joins` plans several calls of one caller, oldest first, as one. `unsettled` plans what an answer left for a person to
     decide. `taints` returns where the text in an answer comes from that nobody vouches for.
     """
@@ -91,7 +91,6 @@ class ToolSpec(Generic[A, P, R]):
     rehearsed: Callable[[P], R | None] | None = None
     plan_needs: Callable[[P], Trust] | None = None
     shows: Callable[[P], Shown] | None = None
-    told: Callable[[R, Mapping[str, Any], str | None], R] | None = None
     joins: Callable[[Services, Call, Sequence[A]], Awaitable[P | None]] | None = None
     unsettled: Callable[[Services, Call, A, R], Awaitable[tuple[P, tuple[str, ...]] | None]] | None = None
     taints: Callable[[R], Sequence[str]] | None = None
@@ -110,11 +109,13 @@ class ToolSpec(Generic[A, P, R]):
             raise BadDeclaration(f"tool {self.name} declares no trust level; every tool needs one")
         if not self.title or not self.description:
             raise BadDeclaration(f"tool {self.name} needs a title and a description")
-        acts = None not in (self.plan, self.apply, self.shows, self.told)
+        acts = None not in (self.plan, self.apply, self.shows)
         if self.level >= Trust.PROPOSE and (not acts or self.answer is not None):
             raise BadDeclaration(
-                f"tool {self.name} has level {int(self.level)} and needs plan, apply, shows and told, not answer"
+                f"tool {self.name} has level {int(self.level)} and needs plan, apply and shows, not answer"
             )
+        if self.level >= Trust.PROPOSE and not {"status", "proposal"} <= set(self.output_schema["properties"]):
+            raise BadDeclaration(f"tool {self.name} may be proposed: its answer needs `status` and `proposal`")
         if self.level < Trust.PROPOSE and (self.answer is None or self.plan is not None or self.apply is not None):
             raise BadDeclaration(f"tool {self.name} has level {int(self.level)} and needs answer, not plan and apply")
         if self.level >= Trust.PROPOSE and self.read_only:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
@@ -76,13 +76,6 @@ def _sentence(request: Any, files: Sequence[FileEffect]) -> str:
     others = f", and change {len(files) - 1} more files" if len(files) > 2 else ""
     intent = f": {request.intent}" if getattr(request, "intent", "") else ""
     return f"{verb} {request.path}{to}{others}{intent}"
-
-
-def told(answer: R, proposal: Mapping[str, Any], status: str | None) -> R:
-    """Return the answer with the proposal in it; one that is only proposed is not verified."""
-    if status is None:
-        return replace(answer, proposal=proposal)  # type: ignore[type-var]  # each answer of this module is a dataclass
-    return replace(answer, status=status, proposal=proposal, verified=None)  # type: ignore[type-var]  # as above
 
 
 class MergeArguments(Arguments):
@@ -216,7 +209,6 @@ KB_MERGE = ToolSpec[MergeArguments, WritePlan[Merged], Merged](
     rehearsed=shown,
     plan_needs=needed,
     shows=shows,
-    told=told,
     joins=join_merges,
     unsettled=unsettled_claims,
     idempotent=True,
@@ -252,7 +244,6 @@ KB_MOVE = ToolSpec[MoveArguments, WritePlan[Changed], Changed](
     rehearsed=shown,
     plan_needs=needed,
     shows=shows,
-    told=told,
 )
 
 
@@ -285,7 +276,6 @@ KB_DELETE = ToolSpec[DeleteArguments, WritePlan[Changed], Changed](
     rehearsed=shown,
     plan_needs=needed,
     shows=shows,
-    told=told,
     destructive=True,
 )
 
@@ -319,7 +309,6 @@ KB_REVERT = ToolSpec[RevertArguments, WritePlan[Changed], Changed](
     rehearsed=shown,
     plan_needs=needed,
     shows=shows,
-    told=told,
     idempotent=True,
 )
 

@@ -56,10 +56,6 @@ def shows(planned: str) -> Shown:
     return Shown(Noted("done"), f"note {planned}", effect=planned, documents=(planned,))
 
 
-def told(answer: Noted, proposal: Mapping[str, Any], status: str | None) -> Noted:
-    return Noted(status or answer.status, proposal)
-
-
 written: list[str] = []
 NOTE = ToolSpec[Note, str, Noted](
     "note",
@@ -72,7 +68,6 @@ NOTE = ToolSpec[Note, str, Noted](
     plan=plan,
     apply=apply,
     shows=shows,
-    told=told,
 )
 
 

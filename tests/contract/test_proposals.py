@@ -60,6 +60,7 @@ async def test_a_call_below_the_level_waits_changes_nothing_and_is_done_once_aft
         assert answer["status"] == "proposed"
         assert "+The payment service is deployed with a blue-green step first." in answer["diff"]
         assert answer["verified"] is None
+        assert answer["revision"] == base
         proposal = answer["proposal"]
         assert (proposal["tool"], proposal["state"]) == ("kb_merge", "pending")
         assert (proposal["level_needed"], proposal["level_held"]) == (3, 2)

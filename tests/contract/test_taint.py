@@ -66,7 +66,6 @@ SEND = ToolSpec[Message, Message, Sent](
     shows=lambda message: Shown(
         Sent("done"), message.text, effect=message.text, documents=(), destination=message.channel
     ),
-    told=lambda answer, proposal, status: Sent(status or answer.status, proposal),
     open_world=True,
 )
 
