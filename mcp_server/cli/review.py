@@ -108,8 +108,7 @@ async def _show(office: Office, proposal_id: str, settings: Settings) -> int:
     if settings.json:
         _print_ascii(fields(proposal))
         return 0
-    asker, needs, now = await office.about(proposal)
-    for block in card(proposal, asker, needs, now=now):
+    for block in card(proposal, await office.about(proposal)):
         output().print(block.title, style="bold underline", markup=False, emoji=False, soft_wrap=True)
         for line in block.lines:
             output().print(line.text, style=line.style, markup=False, emoji=False, soft_wrap=True)
@@ -147,8 +146,8 @@ async def _refused(office: Office, proposal: Proposal, word: Word, args: argpars
         return f"nothing was decided: {ending(proposal)}"
     if args.hash and args.hash != proposal.hash:
         return f"nothing was decided: its hash is {proposal.hash}, not what --hash says; look at it again (--show)"
-    if word == "approve" and (elsewhere := await office.refusal(proposal)):
-        return elsewhere
+    if refused := await office.refusal(proposal, word):
+        return refused
     if not keyboard.is_terminal():
         return (
             "nothing was decided: only a person at a terminal may; run this in one, or `knowledge-forge review --web`"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from knowledge.merge.model import Contradiction
 from knowledge.trust.ports import Proposal, State
 from mcp_server.cli.visible import visible
 from mcp_server.gate.deciding import Requirement
@@ -46,6 +47,16 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
+class About:
+    """What is known beside the proposal: who asks, what approving here takes, the contradictions that it would settle."""
+
+    asker: Asker
+    needs: Requirement
+    now: datetime
+    contradictions: Sequence[Contradiction] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Asker:
     """Who asks: what the principal holds now, and how its earlier proposals ended."""
 
@@ -66,7 +77,7 @@ def listed(proposal: Proposal) -> str:
     return f"{visible(proposal.tool)}: {_sentence(proposal)}"
 
 
-def card(proposal: Proposal, asker: Asker, needs: Requirement, *, now: datetime) -> tuple[Block, ...]:
+def card(proposal: Proposal, about: About) -> tuple[Block, ...]:
     """Return all there is to say of `proposal`, nothing cut."""
     preview = _preview(proposal)
     answer = preview.get("answer")
@@ -74,13 +85,14 @@ def card(proposal: Proposal, asker: Asker, needs: Requirement, *, now: datetime)
     blocks = [
         Block("What it would do", (Line(_sentence(proposal), "bold"), *_note(answer))),
         Block("Why it asks", tuple(_lines(proposal.why))),
-        Block("Who asks", _who(proposal, asker)),
+        Block("Who asks", _who(proposal, about.asker)),
+        Block("Both sides", tuple(line for one in about.contradictions for line in _sides(one))),
         Block("Verdicts", tuple(_verdicts(answer.get("blocks")))),
         Block("Conflicts", tuple(_conflicts(answer.get("conflicts")))),
         *_files(preview.get("files")),
         Block("More of what it would answer", tuple(_more({**preview, **answer})) if proposal.kind != "admin" else ()),
         Block("The exact call", tuple(_calls(proposal))),
-        Block("Deciding", _deciding(proposal, needs, now)),
+        Block("Deciding", _deciding(proposal, about.needs, about.now)),
     ]
     return tuple(block for block in blocks if block.lines)
 
@@ -160,6 +172,15 @@ def _who(proposal: Proposal, asker: Asker) -> tuple[Line, ...]:
         return Line(f"{visible(user)}, by the {visible(place)}", "bold"), Line(before)
     asked = f"asked for level {proposal.level_needed} and held {proposal.level_held}; "
     return Line(f"{visible(asker.principal)}, {holds}", "bold"), Line(asked + before)
+
+
+def _sides(contradiction: Contradiction) -> Iterable[Line]:
+    yield Line(f"{visible(contradiction.kind)}: {visible(contradiction.reason)}", "bold")
+    for name, side, style in (("is there", contradiction.existing, "red"), ("comes in", contradiction.new, "green")):
+        seen = f", observed {side.observed_at:%Y-%m-%d}" if side.observed_at else ""
+        weighed = f"confidence {side.confidence:.2f}, authority {side.authority:.2f}"
+        yield Line(f"{name}: {visible(side.source)} in {visible(side.path)}, {weighed}{seen}", style)
+        yield from _lines(side.text, indent="  ", style=style)
 
 
 def _verdicts(found: object) -> Iterable[Line]:

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from knowledge.errors import KnowledgeError
+from knowledge.merge.model import Contradiction
 from knowledge.storage.ports import StateStore
 from knowledge.trust.ports import Proposal, State
-from mcp_server.cli.review_card import Asker, counted
+from mcp_server.cli.review_card import About, Asker, counted
 from mcp_server.cli.review_view import Word
 from mcp_server.gate.deciding import Desk, Person, Requirement, requirement
 from mcp_server.gate.reviewing import Review
 
 MOST_LISTED = 500
+MOST_FLAGS = 200
 MOST_REMEMBERED = 200
 """Of what a principal proposed before; the counts say no more than that."""
 
@@ -55,13 +57,16 @@ class Office:
             raise NoSuchProposal(proposal_id)
         return proposal
 
-    async def about(self, proposal: Proposal) -> tuple[Asker, Requirement, datetime]:
-        """Return who asks, what it takes to approve here, and what time it is."""
-        return await self._asker(proposal), await self._needs(proposal), self.now()
+    async def about(self, proposal: Proposal) -> About:
+        """Return what a person is shown beside the proposal itself."""
+        found = await self._contradictions(proposal) if proposal.kind == "flag" else ()
+        return About(await self._asker(proposal), await self._needs(proposal), self.now(), found)
 
-    async def refusal(self, proposal: Proposal) -> str:
-        """Return why approving is not possible in a terminal, as a sentence that names the page; "" where it is."""
-        if await self._needs(proposal) != "elsewhere":
+    async def refusal(self, proposal: Proposal, word: Word) -> str:
+        """Return why that cannot be said in a terminal, as a sentence that says where it can; "" where nothing speaks against it."""
+        if word == "harmful" and proposal.kind == "admin":
+            return "nothing was decided: a person asks for this, and no host is to be frozen for it; reject it"
+        if word != "approve" or await self._needs(proposal) != "elsewhere":
             return ""
         return f"not approved: this takes a passkey; sign it {await self.where(proposal)}"
 
@@ -83,6 +88,13 @@ class Office:
 
     async def _needs(self, proposal: Proposal) -> Requirement:
         return requirement(proposal, "terminal", passkeys=bool(await self.state.trust.passkeys()))
+
+    async def _contradictions(self, proposal: Proposal) -> Sequence[Contradiction]:
+        from mcp_server.gate.proposals import AGAINST, calls_of
+
+        against = {text for call in calls_of(proposal) for text in call.get(AGAINST, ())}
+        flags = [flag for path in proposal.documents for flag in await self.state.ledger.flags(path, limit=MOST_FLAGS)]
+        return [flag.contradiction for flag in flags if flag.contradiction.existing.text in against]
 
     async def _asker(self, proposal: Proposal) -> Asker:
         from mcp_server.gate.proposals import principal_of

@@ -109,8 +109,7 @@ class Screen:
         if proposal is None:
             lines = [self._list_line(at, width) for at in range(count)]
             return _Drawn(lines, Page(count, len(lines), height, folded=False))
-        asker, needs, now = await self._office.about(proposal)
-        blocks, some_folded = card(proposal, asker, needs, now=now), False
+        blocks, some_folded = card(proposal, await self._office.about(proposal)), False
         if not self._view.whole:
             blocks, some_folded = folded(blocks)
         text = wrapped(blocks, width)
@@ -146,7 +145,7 @@ class Screen:
         if word == "approve" and (missing := lacking(self._view, page)):
             self._remark = f"not approved: {missing}"
             return
-        if word == "approve" and (refusal := await self._office.refusal(proposal)):
+        if refusal := await self._office.refusal(proposal, word):
             self._remark = refusal
             return
         with keyboard.lines(), _below(self._console):

@@ -140,6 +140,23 @@ def test_interrupted_a_grant_goes_on_waiting_and_an_enrolment_is_taken_back(ann:
         assert ann.proposal(proposal_id).state == state
 
 
+@pytest.mark.skipif(os.name == "nt", reason="there are no pseudo-terminals")
+def test_what_a_person_asked_for_can_be_rejected_in_a_terminal_and_freezes_nobody(ann: Person) -> None:
+    ann.enrol_passkey()
+    with ann.start("trust", "grant", "cursor", "4") as process:
+        proposal_id = asked(process)
+        with ann.at("review", "--harmful", proposal_id) as screen:
+            assert screen.left() == 1
+            assert "no host is to be frozen" in screen.shown
+        with ann.at("review", "--reject", proposal_id, "--reason", "not that one") as screen:
+            screen.until("to reject type")
+            screen.type(f"{ann.proposal(proposal_id).hash[:6]}\n")
+            assert screen.left() == 0
+        process.communicate(timeout=60)
+        assert process.returncode == 1
+    assert not any(row["frozen"] for row in rows(ann, "list"))
+
+
 def test_with_a_passkey_thawing_waits_for_its_signature_and_freezing_does_not(ann: Person) -> None:
     ann.enrol_passkey()
     assert ann.run("trust", "freeze", "cursor").returncode == 0
@@ -232,7 +249,9 @@ BY_HAND = {
     "UPDATE proposal SET verdict = replace(verdict, '\"terminal\"', '\"page\"') WHERE state = 'executed'": (
         "has another decision than the one on record"
     ),
-    "UPDATE proposal SET told = replace(told, '3', '5') WHERE state = 'executed'": "is another one than was decided about",
+    "UPDATE proposal SET told = replace(told, '@cursor', '@eve') WHERE state = 'executed' AND told LIKE '%trust.grant%'": (
+        "is another one than was decided about"
+    ),
 }
 
 

@@ -12,11 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from knowledge.merge.model import Contradiction
 from knowledge.trust.ports import Proposal, Verdict
-from mcp_server.cli.review_card import MOST_LINES, Asker, Block, card, counted, ending, fields, folded, listed
+from mcp_server.cli.review_card import MOST_LINES, About, Asker, Block, card, counted, ending, fields, folded, listed
 from mcp_server.cli.review_screen import wrapped
 from mcp_server.cli.visible import visible
 from mcp_server.gate.deciding import Requirement
+from tests.ledgers import contradiction
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 DIFF = "--- a/guides/deploy.md\n+++ b/guides/deploy.md\n@@ -1,2 +1,2 @@\n one\n-It takes 40 seconds.\n+It takes 45 seconds.\n"
@@ -67,8 +69,10 @@ def proposal(
     return replace(said, **more)  # type: ignore[arg-type]  # the fields that a test names
 
 
-def shown(one: Proposal, needs: Requirement = "word", asker: Asker = ASKER) -> tuple[Block, ...]:
-    return card(one, asker, needs, now=NOW)
+def shown(
+    one: Proposal, needs: Requirement = "word", asker: Asker = ASKER, sides: Sequence[Contradiction] = ()
+) -> tuple[Block, ...]:
+    return card(one, About(asker, needs, NOW, sides))
 
 
 def text(blocks: Sequence[Block]) -> str:
@@ -134,6 +138,13 @@ def test_what_a_tool_answers_beside_the_usual_is_shown_too() -> None:
     said = text(shown(proposal(answer={"status": "done", "message": "hello\nworld", "channel": "design"})))
     assert 'channel: "design"' in said
     assert "  | world" in said
+
+
+def test_both_sides_of_a_contradiction_are_told_with_where_they_come_from() -> None:
+    said = text(shown(proposal(kind="flag"), sides=[contradiction()]))
+    assert "number: 5 minutes here, 6 minutes there" in said
+    assert "is there: user in guides/a.md, confidence 0.70, authority 0.80, observed 2026-03-01" in said
+    assert "  It takes 6 minutes." in said
 
 
 def test_several_calls_of_one_act_are_all_shown() -> None:
