@@ -17,11 +17,12 @@ from mcp_server.gate.deciding import CannotDecide
 from mcp_server.gate.proposals import AGAINST, calls_of, principal_of
 from mcp_server.gate.scores import standing_of
 from mcp_server.review import passkeys
+from mcp_server.review.changes import Layout, Showing
 from mcp_server.review.house import Form, House, see
 from mcp_server.review.inert import inert_line
 from mcp_server.review.sessions import Session, same
 from mcp_server.review.texts import Entry, entry_of, value_of
-from mcp_server.review.views import About, Layout, Showing, line_of, view_of
+from mcp_server.review.views import About, line_of, view_of
 from mcp_server.tools.spec import BadArguments
 
 MOST_LISTED = 200

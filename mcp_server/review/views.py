@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from markupsafe import Markup
 
@@ -16,34 +16,16 @@ from knowledge.trust.ports import Proposal, Standing
 from knowledge.writing.answers import Disagreement, OriginLine
 from mcp_server.gate.deciding import Requirement, requirement
 from mcp_server.gate.scores import held
-from mcp_server.review.diffs import Row, one_below_the_other, parsed, side_by_side
+from mcp_server.review.changes import FileView, Showing, files_of
 from mcp_server.review.inert import inert, inert_line
 from mcp_server.review.texts import ANY_LENGTH, LONG_TEXT, Field, Moment, Text, fields_of, folded, moment
 
-LONG_DIFF = 400
-"""Rows of all diffs together that are shown at once."""
-LONG_LINE = 2_000
 LAST_DECIDED = 5
 SHOWN_APART = ("blocks", "conflicts", "diff", "status", "proposal", "verified", "path", "revision", "changed")
 """Parts of an answer that have their own place on the page, or say nothing before the act."""
 
 MARKED = '-char"'
 """In the HTML of a text of which something is marked; its own quotes are escaped."""
-
-Layout = Literal["split", "inline"]
-
-
-@dataclass(frozen=True, slots=True)
-class Showing:
-    """How a person wants to see it: `whole` with everything that is long, diffs side by side or inline."""
-
-    whole: bool = False
-    layout: Layout = "split"
-
-    @property
-    def longest(self) -> int:
-        """Return how many characters of a text are shown."""
-        return ANY_LENGTH if self.whole else LONG_TEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,34 +38,6 @@ class About:
     flags: Sequence[Flag]
     passkeys: bool
     now: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class FileView:
-    """What happens to one page. `rows` by hunks; `left_out` rows are folded away."""
-
-    path: Markup
-    moved_from: Markup | None
-    says: str
-    added: int
-    removed: int
-    hunks: Sequence[Sequence[Row]]
-    notes: Sequence[Markup]
-    left_out: int
-    origins: Sequence[OriginView]
-    one_sided: bool
-
-
-@dataclass(frozen=True, slots=True)
-class OriginView:
-    """Where lines of the present page come from."""
-
-    lines: str
-    section: Markup
-    source: Markup
-    authority: float
-    observed_at: str
-    by: Markup
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +182,7 @@ def view_of(proposal: Proposal, about: About, showing: Showing) -> ProposalView:
     preview, longest = _preview(proposal), showing.longest
     answer = preview.get("answer")
     parts: Mapping[str, Any] = answer if isinstance(answer, dict) else {"answer": answer}
-    files = _files(preview.get("files") or (), about, showing)
+    files = files_of(preview.get("files") or (), about.origins, showing)
     said = {k: v for k, v in parts.items() if k not in SHOWN_APART and v not in (None, "", [], {})}
     view = ProposalView(
         line=line_of(proposal, about.now),
@@ -273,55 +227,6 @@ def _with_notices(view: ProposalView) -> ProposalView:
 def _preview(proposal: Proposal) -> Mapping[str, Any]:
     preview = json.loads(proposal.preview)
     return preview if isinstance(preview, dict) else {}
-
-
-def _files(files: Iterable[Mapping[str, Any]], about: About, showing: Showing) -> list[FileView]:
-    room, shown = ANY_LENGTH if showing.whole else LONG_DIFF, []
-    for file in files:
-        view = _file(file, about, showing, room)
-        room -= sum(map(len, view.hunks))
-        shown.append(view)
-    return shown
-
-
-def _file(file: Mapping[str, Any], about: About, showing: Showing, room: int) -> FileView:
-    path, moved, before, after = (file.get(key) for key in ("path", "moved_from", "before", "after"))
-    laid_out = side_by_side if showing.layout == "split" else one_below_the_other
-    hunks, notes = [], []
-    rows_in_all = 0
-    added = removed = 0
-    for hunk in parsed(str(file.get("diff") or "")):
-        changed = [change for change in hunk.changes if not change.same]
-        added += sum(len(change.new) for change in changed)
-        removed += sum(len(change.old) for change in changed)
-        rows = list(laid_out(hunk, ANY_LENGTH if showing.whole else LONG_LINE))
-        hunks.append(rows[: max(0, room - rows_in_all)])
-        rows_in_all += len(rows)
-        notes += [inert_line(hunk.note)] if hunk.note else []
-    says = "is new" if before is None else "is deleted" if after is None else "is moved" if moved else "changes"
-    return FileView(
-        path=inert_line(str(path)),
-        moved_from=inert_line(str(moved)) if moved else None,
-        says=says,
-        added=added,
-        removed=removed,
-        hunks=[rows for rows in hunks if rows],
-        notes=notes,
-        left_out=rows_in_all - sum(map(len, hunks)),
-        origins=[_origin(line) for line in about.origins.get(str(path), ())],
-        one_sided=before is None or after is None,
-    )
-
-
-def _origin(line: OriginLine) -> OriginView:
-    return OriginView(
-        lines=line.lines,
-        section=inert_line(line.section),
-        source=inert_line(line.source),
-        authority=line.authority,
-        observed_at=line.observed_at or "unknown",
-        by=inert_line(line.by),
-    )
 
 
 def _block(block: Mapping[str, Any], longest: int) -> BlockView:

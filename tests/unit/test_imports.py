@@ -123,6 +123,7 @@ PURE = [
     "mcp_server/cli/visible.py",
     "mcp_server/gate/policy.py",
     "mcp_server/review/alike.py",
+    "mcp_server/review/changes.py",
     "mcp_server/review/diffs.py",
     "mcp_server/review/inert.py",
     "mcp_server/review/texts.py",
