@@ -8,39 +8,31 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import anyio
 import anyio.to_thread
 
 from knowledge.errors import KnowledgeError, OutcomeUnknown
-from knowledge.ledger.ports import Actor, Entry, FileChange, Intent, Ledger
-from knowledge.vault import revision_of, stamp_of
+from knowledge.ledger.ports import Intent, Ledger
+from knowledge.vault import stamp_of
+from knowledge.writing import entries
 from knowledge.writing.files import Change, Files, Found, Save, Swap
-from knowledge.writing.guard import NEAR, Lineage
+from knowledge.writing.guard import NEAR, Lineage, half_way
 from knowledge.writing.locks import PageLocks
 from knowledge.writing.model import Act, Contents, Done, Rehearsed, Work
 from knowledge.writing.patience import Patience
-from knowledge.writing.recovery import Recovery, Rejoin
+from knowledge.writing.recovery import Recovery, Rejoin, keep_as_saved
 from knowledge.writing.watch import Watch
 
 T = TypeVar("T")
 
-SERVER = "knowledge-forge"
-RESTORING = "restore"
-
 log = logging.getLogger(__name__)
-
-
-def keep_as_saved(_before: bytes, current: bytes, _after: bytes) -> bytes:
-    """Join nothing: what somebody saved stays as it is."""
-    return current
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +193,7 @@ class Acts:
             return found, False
         history = await self._ledger.history(path, limit=NEAR)
         known = [raw for line in history[:3] if (raw := await self._content(path, line.revision)) is not None]
-        found = await anyio.to_thread.run_sync(self._files.settled, path, found, partial(_half_way, known))
+        found = await anyio.to_thread.run_sync(self._files.settled, path, found, partial(half_way, known))
         if not history or found.raw is None or found.status is None or found.revision == newest:
             return found, False
         saved_at = datetime.fromtimestamp(found.status.st_mtime, UTC)
@@ -230,13 +222,8 @@ class Acts:
 
     async def _restore(self, path: str, found: Found, joined: bytes, afterwards: _Afterwards) -> bool:
         """Write what an editor overwrote unknowingly, joined with what it saved."""
-        arguments = revision_of(joined)
-
-        async def work(_: Contents) -> Work[None]:
-            return Work({path: joined}, None, source="unknown", outcome="restored")
-
-        act = Act(Actor(SERVER, RESTORING, arguments), (path,), work, intent="put back what a stale save took away")
-        await self._attempt(act, await work({}), {path: found}, afterwards)
+        act = entries.restoring(path, joined)
+        await self._attempt(act, await act.work({}), {path: found}, afterwards)
         return True
 
     async def _attempt(
@@ -254,7 +241,7 @@ class Acts:
         if not changes:
             return await self._noted(act, work, seen)
         at = self._now()
-        entry = _entry(act, work, changes, at)
+        entry = entries.written(act, work, changes, at)
         begun = _Begun(act, work, Intent(self._new_id(), at, entry), {change.path: change.raw for change in changes})
         await self._begin_history(changes)
         states = {raw for change in changes for raw in (change.seen.raw, change.raw) if raw is not None}
@@ -271,11 +258,7 @@ class Acts:
         """Put on record what an act found that writes nothing: contradictions, or support for what the pages say."""
         record = None
         if work.contradictions or work.record:
-            entry = _entry(act, work, (), self._now())
-            same = [(path, seen[path].revision) for path in work.origins if work.record and seen[path].revision]
-            changes = tuple(FileChange(path, revision, revision) for path, revision in same)
-            origins = {path: work.origins[path] for path, _ in same}
-            record = await self._ledger.commit(replace(entry, changes=changes, origins=origins))
+            record = await self._ledger.commit(entries.noted(act, work, seen, self._now()))
         return Done(work.result, {}, record)
 
     async def _carry_out(self, begun: _Begun[T], swap: Swap, afterwards: _Afterwards) -> Done[T] | None:
@@ -315,9 +298,7 @@ class Acts:
         """Take the act back and put on record that it was."""
         await self._keep(await anyio.to_thread.run_sync(swap.undo), swap)
         entry = begun.intent.entry
-        changes = tuple(replace(change, after=change.before, moved_from=None) for change in entry.changes)
-        undone = replace(entry, changes=changes, outcome="undone", origins={}, contradictions=())
-        record = await self._ledger.commit(undone, intent_id=begun.intent.id)
+        record = await self._ledger.commit(entries.undone(entry), intent_id=begun.intent.id)
         revisions = {change.path: change.before for change in entry.changes}
         return Done(begun.work.result, revisions, record, tuple(wrong))
 
@@ -350,7 +331,7 @@ class Acts:
 
     async def _join(self, path: str, before: str | None, save: bytes, seen: Found, afterwards: _Afterwards) -> bool:
         """Keep what somebody saved and what is not at the page; return whether the page was written, joined with it."""
-        read = await self._read_before(path, before, save)
+        read = await self._lineage.made_from(path, save, before)
         await self._ledger.keep(path, save, how="outside", at=self._now())
         if seen.raw is None:
             return False
@@ -360,53 +341,6 @@ class Acts:
         await self._ledger.keep(path, seen.raw, how="outside", at=self._now())  # that is what the page is, again
         return False
 
-    async def _read_before(self, path: str, before: str | None, save: bytes) -> bytes | None:
-        """Return the state that a late save was made from."""
-        half = await self._content(path, before)
-        if half is not None and len(half) < len(save) and save.startswith(half):
-            return half  # it had been caught half-way
-        history = await self._ledger.history(path, limit=NEAR)
-        return await self._content(path, await self._lineage.read_before(path, save, history, likely=before))
-
 
 def _contents(seen: Mapping[str, Found]) -> Contents:
     return {path: found.raw for path, found in seen.items()}
-
-
-def _half_way(known: Sequence[bytes], raw: bytes) -> bool:
-    """Return whether the bytes could be the beginning of one of these states, or of anything: nothing at all."""
-    return not raw or any(len(raw) < len(state) and state.startswith(raw) for state in known)
-
-
-def _entry(act: Act[T], work: Work[T], changes: Sequence[Change], at: datetime) -> Entry:
-    return Entry(
-        at=at,
-        actor=act.actor,
-        changes=tuple(_file_change(change, work.moved.get(change.path)) for change in changes),
-        source=work.source,
-        confidence=work.confidence,
-        proposal=act.proposal,
-        decision=act.decision,
-        intent=act.intent,
-        outcome=work.outcome,
-        origins=_origins(work, changes),
-        contradictions=work.contradictions,
-    )
-
-
-def _origins(work: Work[T], changes: Sequence[Change]) -> Mapping[str, Any]:
-    left = {change.path for change in changes if change.raw is not None}
-    return {path: origins for path, origins in work.origins.items() if path in left}
-
-
-def _file_change(change: Change, moved_from: str | None) -> FileChange:
-    before, after = (Counter((raw or b"").splitlines()) for raw in (change.seen.raw, change.raw))
-    return FileChange(
-        path=change.path,
-        before=change.seen.revision,
-        after=None if change.raw is None else revision_of(change.raw),
-        staged=change.staged,
-        moved_from=moved_from,
-        lines_added=(after - before).total(),
-        lines_removed=(before - after).total(),
-    )

@@ -60,6 +60,11 @@ def nearest(save: Lines, states: Sequence[Lines]) -> int:
     return min(range(len(states)), key=lambda index: distance(save, states[index]))
 
 
+def half_way(known: Sequence[bytes], raw: bytes) -> bool:
+    """Return whether the bytes could be the beginning of one of these states, or of anything: nothing at all."""
+    return not raw or any(len(raw) < len(state) and state.startswith(raw) for state in known)
+
+
 class Lineage:
     """The states that pages had, as the ledger keeps them; their lines are counted once."""
 
@@ -86,6 +91,15 @@ class Lineage:
         if before is None or newest is None or (before == raw and apart_s > SAME_S):
             return None
         return Stale(before, newest)
+
+    async def made_from(self, path: str, save: bytes, before: str | None) -> bytes | None:
+        """Return the state that a late save was made from; `before` is the revision of what its file held, if that is known."""
+        held = None if before is None else await self._ledger.content(path, before)
+        if held is not None and held != save and half_way([save], held):
+            return held  # the save had been caught half-way
+        history = await self._ledger.history(path, limit=NEAR)
+        read = await self.read_before(path, save, history, likely=before)
+        return None if read is None else await self._ledger.content(path, read)
 
     async def read_before(
         self, path: str, raw: bytes, history: Sequence[Revision], *, likely: str | None = None

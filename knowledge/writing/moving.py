@@ -72,7 +72,7 @@ class Moving:
             after = {page: text for page, text in after.items() if page == new or text != before[page]}
             pairs = [(old, new), *((page, page) for page in sorted(after) if page != new)]
             written: dict[str, bytes | None] = {page: text.encode() for page, text in after.items()}
-            settings = _configures([(now, before[was], after[now]) for was, now in pairs])
+            settings = _configures([(now, before[was] if was == now else None, after[now]) for was, now in pairs])
             changed = Changed(
                 status="done",
                 proposal=None,
@@ -256,7 +256,7 @@ class Moving:
             )
             return Work(
                 contents=written,
-                result=Turned(changed, _configures([(page, was, text) for _, page, was, text in diffs])),
+                result=Turned(changed, _configures(_turned(contents, written))),
                 origins={now: await self._carried(was, before, after) for was, now, before, after in diffs},
                 moved={new: gone[0]},
             )
@@ -271,7 +271,16 @@ class Moving:
         return raw.decode("utf-8", "replace")
 
 
-def _configures(pages: Sequence[tuple[str, str, str]]) -> bool:
+def _turned(before: Contents, after: Contents) -> list[tuple[str, str | None, str | None]]:
+    """Return each file that changes with its text before and after, None where there is no file."""
+    return [(path, _text(before[path]), _text(raw)) for path, raw in after.items()]
+
+
+def _text(raw: bytes | None) -> str | None:
+    return None if raw is None else raw.decode("utf-8", "replace")
+
+
+def _configures(pages: Sequence[tuple[str, str | None, str | None]]) -> bool:
     return any(configures(path, before, after) for path, before, after in pages)
 
 

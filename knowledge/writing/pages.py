@@ -156,17 +156,26 @@ def front_matter_of(text: str) -> Mapping[str, object]:
 
 def may_configure(path: str) -> bool:
     """Return whether a page at `path` may configure the server, whatever it says."""
-    return bool(CONFIGURING_FOLDERS & set(path.split("/")[:-1])) or path.rpartition("/")[2] == INDEX_NAME
+    return _in_configuring_folder(path) or _is_index(path)
 
 
 def configures(path: str, before: str | None, after: str | None) -> bool:
     """Return whether the change concerns what configures the server: an agent, a skill, or such a key of an `_index.md`."""
-    if CONFIGURING_FOLDERS & set(path.split("/")[:-1]):
+    if _in_configuring_folder(path):
         return True
-    if path.rpartition("/")[2] != INDEX_NAME:
+    if not _is_index(path):
         return False
     heads = [front_matter_of(text) if text is not None else {} for text in (before, after)]
     return any(heads[0].get(key) != heads[1].get(key) for key in CONFIGURING_KEYS)
+
+
+def _in_configuring_folder(path: str) -> bool:
+    # Some file systems take `_Agents` for `_agents`; on the others asking a person once too often does no harm.
+    return not CONFIGURING_FOLDERS.isdisjoint(path.casefold().split("/")[:-1])
+
+
+def _is_index(path: str) -> bool:
+    return path.rpartition("/")[2].casefold() == INDEX_NAME
 
 
 def new_page_path(asked: str) -> str:
