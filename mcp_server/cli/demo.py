@@ -101,9 +101,11 @@ async def _show(console: Console, kb: Path, state: Path, question: str) -> Facts
     from rich.rule import Rule
 
     from mcp_server.cli.demo_merge import merge
+    from mcp_server.cli.demo_trust import trust
 
     command = ["-m", "mcp_server", "serve", "--kb", str(kb), "--state-dir", str(state)]
-    process = StdioServerParameters(command=sys.executable, args=command, cwd=Path(__file__).parents[2])
+    quiet = {"FORGE_OPEN_BROWSER": "0"}  # the demo decides by itself
+    process = StdioServerParameters(command=sys.executable, args=command, cwd=Path(__file__).parents[2], env=quiet)
     facts = Facts()
     console.print(Rule("[bold]Knowledge Forge[/]: a server process, an MCP client, one knowledge base"))
     with (state.parent / "server.log").open("w", encoding="utf-8") as log, _timed() as started:
@@ -121,7 +123,7 @@ async def _show(console: Console, kb: Path, state: Path, question: str) -> Facts
                 facts.read = await _read(console, client, facts.search["hits"][0])
             facts.live = await _live(console, client, kb)
             facts.merge = await merge(console, kb, state)
-            facts.trust = await _trust(console, client, kb, state)
+            facts.trust = await trust(console, client, kb, state)
     console.print(Rule(style="dim"))
     console.print("Connect a host  [bold]knowledge-forge install claude-desktop --kb YOUR-NOTES[/]")
     console.print("                [dim](or claude-code, cursor, vscode)[/]")
@@ -148,7 +150,7 @@ async def _map(console: Console, client: Client) -> dict[str, Any]:
     from rich.text import Text
     from rich.tree import Tree
 
-    view, took = await _timed_call(client, "kb_map", path="", depth=2)
+    view, took = await timed_call(client, "kb_map", path="", depth=2)
     step(console, "Circle 1: the map", "what is here, in one look", "kb_map('', depth=2)", took)
     tree = Tree(f"[bold]{escape(view['title'])}[/]", guide_style="dim")
     branches: dict[str, Tree] = {}
@@ -179,7 +181,7 @@ async def _search(console: Console, client: Client, question: str) -> dict[str, 
     from rich.padding import Padding
 
     await call(client, "kb_search", query="warm up", limit=1)
-    answer, took = await _timed_call(client, "kb_search", query=question, limit=3)
+    answer, took = await timed_call(client, "kb_search", query=question, limit=3)
     shown = f"kb_search({question!r}, limit=3)"
     step(console, "Circle 3: the deep dive", "words and meaning together, with a verdict", shown, took)
     for number, hit in enumerate(answer["hits"], 1):
@@ -198,7 +200,7 @@ async def _read(console: Console, client: Client, hit: dict[str, Any]) -> dict[s
     from rich.panel import Panel
 
     asked = {"path": hit["path"], **({"section": hit["section"]} if hit["section"] else {})}
-    page, took = await _timed_call(client, "kb_read", **asked)
+    page, took = await timed_call(client, "kb_read", **asked)
     shown = ", ".join(f"{key}={value!r}" for key, value in asked.items())
     step(console, "Circle 2: the territory", "the page as it is on disk", f"kb_read({shown})", took)
     beginning = Markdown(_beginning(page["text"]))
@@ -234,46 +236,13 @@ async def _live(console: Console, client: Client, kb: Path) -> dict[str, Any]:
     return {"page": NEW_PAGE, "question": NEW_QUESTION, "found": found, "ms": took}
 
 
-async def _trust(console: Console, client: Client, kb: Path, state: Path) -> dict[str, Any]:
-    """Show what the gate knows of this client, and that it holds: the tools are those there are, the refusal is real."""
-    from rich.markup import escape
-    from rich.padding import Padding
-
-    status, took = await _timed_call(client, "trust_status")
-    step(console, "Trust", "a host acts as far as a person let it", "trust_status()", took)
-    console.print(
-        f" [bold]{escape(status['principal'])}[/] came without a secret: level [bold]{status['level']}[/] of 5, "
-        f"and never more than {status['cap']}."
-    )
-    for tool, needs in status["needs"].items():
-        verdict = "[green]allowed[/]" if status["level"] >= needs else "[red]refused[/]"
-        console.print(f"    {tool:<17} needs {needs}  {verdict}")
-    why = await _refused(client, kb, state)
-    console.print(" Now a person takes it back: [bold]knowledge-forge trust grant unenrolled 0[/]")
-    console.print(Padding(f"[red]refused[/]: {escape(why)}", (0, 0, 0, 4)))
-    console.print(" Only a person can raise it again, or let a host in: [bold]knowledge-forge enroll[/]\n")
-    return {**status, "refused": {"tool": REFUSED_TOOL, "why": why}, "ms": took}
-
-
-async def _refused(client: Client, kb: Path, state: Path) -> str:
-    """Take the client's trust away, as the verb `trust` does it, and return what the gate tells it then."""
-    from mcp_server.base import open_state, utc_now
-    from mcp_server.gate.enrolment import UNENROLLED, Principal, os_user
-    from mcp_server.gate.scores import grant
-
-    async with open_state(Settings(kb=kb, state_dir=state)) as opened:
-        await grant(opened, Principal(os_user(), UNENROLLED).id, 0, by=os_user(), now=utc_now())
-    result = await client.call_tool(REFUSED_TOOL, {"path": ""})
-    if not result.is_error:
-        raise DemoFailed(f"the gate let {REFUSED_TOOL} pass at level 0; please report this")
-    return _text(result)
-
-
-def _text(result: CallToolResult) -> str:
+def text_of(result: CallToolResult) -> str:
+    """Return the text of a result."""
     return " ".join(part.text for part in result.content if part.type == "text")
 
 
-async def _timed_call(client: Client, tool: str, **arguments: Any) -> tuple[dict[str, Any], float]:
+async def timed_call(client: Client, tool: str, **arguments: Any) -> tuple[dict[str, Any], float]:
+    """Return the tool's answer, and how many milliseconds it took."""
     with _timed() as spent:
         answer = await call(client, tool, **arguments)
         return answer, round(spent(), 2)
@@ -288,7 +257,7 @@ async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     result = await client.call_tool(tool, arguments)
     content: dict[str, Any] | None = result.structured_content
     if result.is_error or content is None:
-        raise DemoFailed(f"{tool} failed: {_text(result)}")
+        raise DemoFailed(f"{tool} failed: {text_of(result)}")
     return content
 
 
