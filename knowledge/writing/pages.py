@@ -85,7 +85,7 @@ class Pages:
         try:
             return Target(await self._names.locate(path), "page")
         except NoSuchPath:
-            return Target(path + MARKDOWN_SUFFIXES[0], "new")
+            return Target(await self.made_at(path + MARKDOWN_SUFFIXES[0]), "new")
         except AmbiguousName as error:
             raise AmbiguousName(asked, error.candidates) from error
 
@@ -94,8 +94,22 @@ class Pages:
         try:
             real = await anyio.to_thread.run_sync(self._vault.resolve, path)
         except NoSuchPath:
-            return Target(path, "new")
+            return Target(await self.made_at(path), "new")
         return Target(real if is_markdown(real) else path, "page")
+
+    async def made_at(self, path: str) -> str:
+        """Return where a page at `path` would really lie if it were made: folders that are links are followed.
+
+        Raises:
+            InvalidPath: a link leads out of the knowledge base.
+        """
+        for above in ancestors(path):
+            try:
+                real = await anyio.to_thread.run_sync(self._vault.resolve, above)
+            except NoSuchPath:
+                continue
+            return f"{real}/{path[len(above) :].lstrip('/')}".lstrip("/")
+        return path
 
     async def _is_directory(self, path: str) -> bool:
         try:

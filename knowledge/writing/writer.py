@@ -260,7 +260,7 @@ class Writer:
         to = clean_path(request.to)
         if not is_markdown(to) and (await self._pages.target(to)).kind == "directory":
             to = f"{to}/{path.rpartition('/')[2]}" if to else path.rpartition("/")[2]
-        to = new_page_path(to)
+        to = await self._pages.made_at(new_page_path(to))
         if to == path:
             raise InvalidPath(request.to, "the page is there already")
         return replace(request, path=path, to=to)

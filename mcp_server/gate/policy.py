@@ -87,8 +87,17 @@ def decide(grant: Grant, tool: str, needed: Trust, *, taint: str = "") -> Decisi
             f"{tool} is refused: {grant.principal} is frozen until a person lifts it (knowledge-forge trust thaw)"
         )
     held = grant.level
-    told = f"it needs trust level {int(level)} ({level.meaning}) and {grant.principal} holds level {int(held)}"
+    told = _lacking(grant.principal, level, held)
     if level < Trust.PROPOSE or held < Trust.PROPOSE:
         return Refuse(f"{tool} is refused: {told}; a person can raise it with `knowledge-forge trust grant`")
-    why = f"{tool} waits for a person: {told}"
+    why = waiting(tool, grant.principal, level, held)
     return Propose(f"{why}; {taint}" if taint else why, level, held)
+
+
+def waiting(tool: str, principal: str, needed: Trust, held: Trust) -> str:
+    """Return why a call of `tool` waits for a person, in one plain sentence."""
+    return f"{tool} waits for a person: {_lacking(principal, needed, held)}"
+
+
+def _lacking(principal: str, needed: Trust, held: Trust) -> str:
+    return f"it needs trust level {int(needed)} ({needed.meaning}) and {principal} holds level {int(held)}"

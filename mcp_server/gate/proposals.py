@@ -13,7 +13,7 @@ from typing import Any
 from knowledge.trust.ports import Kind, Proposal, State
 from mcp_server.gate.canonical import canonical, canonical_text
 from mcp_server.gate.enrolment import Principal
-from mcp_server.gate.policy import POLICY, Propose
+from mcp_server.gate.policy import POLICY, Propose, Trust, waiting
 from mcp_server.services import Call, Services
 from mcp_server.tools.registry import AnySpec
 from mcp_server.tools.spec import Shown
@@ -173,7 +173,13 @@ class Proposing:
         plan = await spec.joins(self._services, call, [spec.parse(dict(one)) for one in calls])
         if plan is None or spec.shows is None:
             return None
-        return replace(draft, calls=calls, shown=with_plain_answer(spec, spec.shows(plan)))
+        joined = replace(draft, calls=calls, shown=with_plain_answer(spec, spec.shows(plan)))
+        # What waits already, and all of it together, may need more than the call that came last.
+        needed = max(draft.level_needed, int(spec.level_for(plan)), *(one.level_needed for one in older))
+        if needed == draft.level_needed:
+            return joined
+        why = waiting(spec.name, call.principal.id, Trust(needed), Trust(draft.level_held))
+        return replace(joined, level_needed=needed, why=why)
 
 
 def with_plain_answer(spec: AnySpec, shown: Shown) -> Shown:
