@@ -172,14 +172,22 @@ async def _to_the_end(server: uvicorn.Server, sockets: list[socket.socket]) -> N
 
 
 def serve_page(settings: Settings) -> int:
-    """Show the page to who is at this terminal: print a one-time link, open it, and serve until Ctrl-C if nobody else does."""
+    """Show the page to who is at this terminal: print a one-time link, open it, and serve until Ctrl-C if nobody else does.
+
+    Raises:
+        PageUnavailable: nobody shows it, and this process cannot.
+    """
     try:
-        return anyio.run(_serve_page, settings)
+        found = anyio.run(_serve_page, settings)
     except KeyboardInterrupt:
         return 0
+    if not found:
+        raise PageUnavailable
+    return 0
 
 
-async def _serve_page(settings: Settings) -> int:
+async def _serve_page(settings: Settings) -> bool:
+    """Return whether there is a page, once another process shows it, or nobody can."""
     from mcp_server.app import open_app
     from mcp_server.review.inviting import login_link, open_browser
     from mcp_server.review.sessions import Sessions
@@ -189,11 +197,12 @@ async def _serve_page(settings: Settings) -> int:
         elsewhere = await address(state) is not None
         if not elsewhere:
             tasks.start_soon(show, app.services, app.desk, replace(settings, open_browser=False), known)
-            with anyio.fail_after(PATIENCE_S):
+            with anyio.move_on_after(PATIENCE_S):
                 await known.wait()
         where = await address(state)
         if where is None:
-            raise PageUnavailable
+            tasks.cancel_scope.cancel()
+            return False
         link = await login_link(Sessions(state.trust, app.services.now), where)
         print(f"Review what waits, with this link, once within ten minutes:\n\n  {link}\n", flush=True)  # noqa: T201 - a command's answer
         if settings.open_browser and has_display():
@@ -202,4 +211,4 @@ async def _serve_page(settings: Settings) -> int:
             print("Ctrl-C ends it.", flush=True)  # noqa: T201 - likewise
             await anyio.sleep_forever()
         tasks.cancel_scope.cancel()
-    return 0
+    return True
