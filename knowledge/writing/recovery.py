@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from typing import Final
 
 import anyio.to_thread
@@ -238,10 +237,11 @@ class Recovery:
                 wanted = self._rejoin(one.before or b"", current, wanted)
         elif one.page.revision != change.after:
             return change  # saved again later: looked at when somebody meets it
+        now_there: bytes | None = wanted
         if revision_of(wanted) != one.page.revision:
-            await self._put(change.path, wanted, like=change.moved_from)
+            now_there = await self._put(change.path, one.page.raw, wanted, like=change.moved_from)
         before = change.before if current is None or not one.displaced else revision_of(current)
-        return replace(change, before=before, after=revision_of(wanted))
+        return replace(change, before=before, after=None if now_there is None else revision_of(now_there))
 
     async def _removed(self, one: _Remains, *, even_saved: bool) -> FileChange | None:
         """Remove the page if that is left to do; None if somebody saved it and that is not where it has moved to."""
@@ -249,28 +249,37 @@ class Recovery:
             return one.change
         if one.page.revision != one.change.before and not even_saved:
             return None  # somebody saved it after all: it stays
-        await self._put(one.change.path, None, like=None)
-        return one.change
+        left = await self._put(one.change.path, one.page.raw, None, like=None)
+        return one.change if left is None else None
 
-    async def _put(self, path: str, raw: bytes | None, *, like: str | None) -> None:
+    async def _put(self, path: str, over: bytes | None, raw: bytes | None, *, like: str | None) -> bytes | None:
+        """Let the page, which was `over`, become `raw`; return what it is then.
+
+        What somebody has saved since is kept and joined; a page that was to go stays then.
+        """
         for _ in range(TRIES):
             seen = await anyio.to_thread.run_sync(self._files.look, path)
-            if await anyio.to_thread.run_sync(partial(self._put_once, path, seen, raw, like)):
-                return
+            if seen.raw is not None and seen.raw not in (over, raw):
+                await self._ledger.keep(path, seen.raw, how="outside", at=self._now())
+                if raw is None:
+                    return seen.raw
+                over, raw = seen.raw, self._rejoin(over or b"", seen.raw, raw)
+            if seen.raw == raw or await self._put_once(path, seen, raw, like):
+                return raw
         raise KeepsChanging(path, TRIES)
 
-    def _put_once(self, path: str, seen: Found, raw: bytes | None, like: str | None) -> bool:
-        if seen.raw == raw:
-            return True
+    async def _put_once(self, path: str, seen: Found, raw: bytes | None, like: str | None) -> bool:
+        """Return whether the page has become `raw`. What was displaced is kept, also where it lies at the page again."""
         change = Change(path, seen, raw, self._files.staged_name(path), like)
         with self._files.begin([change]) as swap:
-            met = swap.make()
-            if met:
+            saves = await anyio.to_thread.run_sync(swap.make)
+            try:
+                for save in (*(saves or ()), *swap.met()):
+                    await self._ledger.keep(save.path, save.raw, how="outside", at=self._now())
+            except BaseException:
                 swap.leave()
-                raise UnwritableDocument(
-                    path, "somebody saves it again and again", "close it in the editor for a moment"
-                )
-            return met is None
+                raise
+        return saves is None
 
 
 def _about(entry: Entry, changes: Sequence[FileChange]) -> Entry:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ import pytest
 from knowledge.ledger.ports import Entry, FileChange, Intent
 from knowledge.storage.memory import MemoryStateStore
 from knowledge.vault import revision_of
-from tests.acts import ADA, World, appending, now
+from tests.acts import ADA, World, appending, now, save_as_new, save_in_place
 from tests.decisions import approved
 
 PAGE, STAGED = "a.md", ".forge-00000000abcdef012345.tmp"
@@ -186,6 +187,33 @@ async def test_an_act_whose_process_lives_is_left_to_it(world: World) -> None:
     async with world.beside().locks.held([PAGE]):
         assert await world.acts.recovery.finish_all() == 0
     assert len(await world.ledger.intents()) == 1
+
+
+@pytest.mark.parametrize("save", [save_as_new, save_in_place])
+@pytest.mark.parametrize("moment", ["create", "exchange"])
+async def test_a_save_that_comes_while_an_act_is_ended_is_kept_and_joined(
+    world: World, moment: str, save: Callable[[Path, bytes], None]
+) -> None:
+    """Design, section 5: what was displaced is archived, never lost."""
+    left(world, PAGE, AFTER)
+    left(world, STAGED, SAVE)
+    await begin(world, (PAGE, BEFORE, AFTER, STAGED))
+    meanwhile = AFTER + b"By hand, too.\n"
+    world.steps.at(moment, lambda: save(world.root / PAGE, meanwhile))
+    assert await world.acts.recovery.finish_all() == 1
+    assert world.pages() == {PAGE: JOINED + b"By hand, too.\n"}
+    assert {SAVE, meanwhile} <= set(await world.lineage(PAGE))
+    assert (await world.ledger.history(PAGE, limit=1))[0].revision == revision_of(JOINED + b"By hand, too.\n")
+
+
+async def test_a_page_that_is_saved_while_its_removal_is_ended_stays(world: World) -> None:
+    for name, raw in {PAGE: BEFORE, "moved.md": BEFORE, "index.md": INDEX_AFTER}.items():
+        world.put(name, raw)
+    await begin(world, *MOVE)
+    world.steps.at("exchange", lambda: save_as_new(world.root / PAGE, SAVE))
+    await world.acts.recovery.finish_all()
+    assert world.pages() == {**MOVED, PAGE: SAVE}
+    assert SAVE in await world.lineage(PAGE)
 
 
 async def test_who_writes_a_page_first_ends_what_was_begun_there(world: World) -> None:
