@@ -20,7 +20,9 @@ from mcp_server.gate.deciding import Person
 from mcp_server.gate.enrolment import digest
 from mcp_server.gate.enrolment import enrol as enrol_host
 from mcp_server.gate.scores import grant as give
-from mcp_server.review.house import NAVIGATION
+from mcp_server.review.house import NAVIGATION, House
+from mcp_server.review.inviting import Inviting
+from mcp_server.review.live import Live
 from mcp_server.review.sessions import Sessions
 from tests.passkeys import SoftPasskey
 from tests.review_pages import ME, PAGE, Place, Visitor, forms, kept
@@ -620,6 +622,28 @@ async def test_an_open_page_hears_at_once_that_something_waits(place: Place) -> 
             async for line in lines:
                 if line.startswith("data: ") and waiting.id in json.loads(line.removeprefix("data: ")):
                     break
+
+
+async def test_nobody_is_called_for_nothing_nor_while_they_look_nor_twice_in_a_moment(place: Place) -> None:
+    opened: list[str] = []
+
+    def calling() -> tuple[Live, Inviting]:
+        live = Live(place.app.base.state)
+        house = House(place.app.services, place.app.desk, live, "kb", place.port)
+        return live, Inviting(house, place.address, opened.append)
+
+    _, at_first = calling()
+    assert not await at_first.call()
+    await place.propose()
+    live, looking = calling()
+    live.looked()
+    assert not await looking.call()
+    assert [await calling()[1].call() for _ in range(3)] == [True, False, False]
+    assert len(opened) == 1
+    stranger = await place.visitor(logged_in=False)
+    await stranger.look(opened[0].removeprefix(place.address))
+    await stranger.send("/login")
+    assert "Waiting for you" in stranger.html
 
 
 async def test_hostile_text_is_named_wherever_it_is_shown(place: Place) -> None:
