@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from knowledge.trust.ports import Proposal
 from mcp_server.cli import keyboard
 from mcp_server.cli.review_card import Block, card, ending, folded, listed
-from mcp_server.cli.review_view import Page, View, Word, lacking, opened, press, shown
+from mcp_server.cli.review_view import Page, View, Word, lacking, press, shown
 from mcp_server.cli.visible import visible
 from mcp_server.gate.deciding import CannotDecide
 
@@ -49,15 +49,13 @@ class Screen:
         self._waiting: Sequence[Proposal] = ()
         self._drawn: tuple[object, _Drawn] | None = None
 
-    async def run(self, first: str | None = None) -> None:
-        """Let the person look and decide until they quit; `first` is the proposal to open at once."""
+    async def run(self) -> None:
+        """Let the person look and decide until they quit, or the terminal has gone."""
         with suppress(EOFError):
-            await self._run(first)
+            await self._run()
 
-    async def _run(self, first: str | None) -> None:
+    async def _run(self) -> None:
         await self._reload()
-        found = [at for at, proposal in enumerate(self._waiting) if proposal.id == first]
-        self._view = opened(found[0]) if found else View()
         seen_event = await self._office.state.last_event()
         with _other_screen(self._console), keyboard.single_keys():
             drawn = await self._draw()

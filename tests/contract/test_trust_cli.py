@@ -8,14 +8,16 @@ import re
 import signal
 import subprocess
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
 
+from knowledge.trust.ports import Note, Standing
 from mcp_server.__main__ import main
-from mcp_server.base import STATE_FILE
+from mcp_server.base import STATE_FILE, utc_now
 from mcp_server.gate.enrolment import digest
 from tests.knowledge_bases import write
 from tests.persons import ME, Person
@@ -82,6 +84,17 @@ def test_a_grant_to_a_person_is_the_floor_of_their_enrolled_hosts_only(ann: Pers
     assert holds(ann, "*")["may"].startswith("every enrolled host: ")
     ann.run("enroll", "later")
     assert holds(ann, "later")["level"] == 3
+
+
+def test_what_sank_in_idle_time_is_listed_as_it_is_now(ann: Person) -> None:
+    """The design: what lies above the floor halves in thirty days."""
+    month_ago = utc_now() - timedelta(days=30)
+    earned = Standing(f"{ME}@cursor", 3.0, 2.0, 3.9, frozen=False, updated_at=month_ago)
+    note = Note(ME, "trust.decided", earned.principal, month_ago, "a proposal was approved: p-1")
+    ann.asked(lambda state: state.trust.restand(earned.principal, lambda _known, _recent: earned, note=note))
+    assert holds(ann)["score"] == 2.5
+    (change,) = rows(ann, "history", "cursor")
+    assert (change["to"], change["reason"]) == (3.0, "a proposal was approved: p-1")
 
 
 def test_freezing_a_person_freezes_every_host_of_theirs(ann: Person) -> None:
