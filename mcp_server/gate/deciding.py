@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal, Protocol
 
 from knowledge.errors import KnowledgeError
+from knowledge.storage.ports import StateStore
 from knowledge.trust.ports import Channel, Proposal
+from mcp_server.gate.policy import Trust
+from mcp_server.gate.proposals import principal_of
+from mcp_server.gate.scores import held, standing_of
 
 HIGHEST_IN_HOST = 3
 """A form in the host is enough up to this level: some hosts accept every form by themselves."""
@@ -45,6 +50,22 @@ def requirement(proposal: Proposal, channel: Channel, *, passkeys: bool) -> Requ
     if channel == "host" or (channel == "terminal" and passkeys):
         return "elsewhere"
     return "passkey" if passkeys else "advisory"
+
+
+async def require_trust(state: StateStore, proposal: Proposal, channel: Channel, *, now: datetime) -> None:
+    """Do nothing if who proposed is still trusted enough for a yes to count: what was proposed before does not outlive that.
+
+    Raises:
+        CannotDecide: it is frozen; or it may not propose any more, and the word was said in its own host.
+    """
+    grant = held(await standing_of(state, principal_of(proposal), now=now))
+    if grant.frozen:
+        raise CannotDecide(
+            f"{proposal.principal} is frozen, so nothing that it proposed is carried out: reject it, or lift the freeze first "
+            "(knowledge-forge trust thaw)"
+        )
+    if channel == "host" and grant.level < Trust.PROPOSE:
+        raise CannotDecide(f"{proposal.principal} may not propose any more, so a form in that host decides nothing")
 
 
 class Desk(Protocol):

@@ -12,9 +12,9 @@ from typing import Any
 import anyio
 
 from knowledge.errors import EffectChanged, KnowledgeError, ProposalSettled
-from knowledge.trust.ports import Proposal, State, TrustRecords, Verdict
+from knowledge.trust.ports import Channel, Proposal, State, TrustRecords, Verdict
 from mcp_server.gate import admin
-from mcp_server.gate.deciding import AdminAct, CannotDecide, Person, requirement
+from mcp_server.gate.deciding import AdminAct, CannotDecide, Person, require_trust, requirement
 from mcp_server.gate.dispatch import CRASHED, Gate
 from mcp_server.gate.policy import POLICY, Trust
 from mcp_server.gate.proposals import AGAINST, Draft, Proposing, calls_of, hash_of, principal_of, with_plain_answer
@@ -73,6 +73,7 @@ class Decisions:
         """
         proposal = await self._waiting(proposal_id, shown_hash)
         advisory = await self._require(proposal, person)
+        await self._require_trust(proposal, person.channel)
         if proposal.policy != POLICY:
             raise CannotDecide(f"{proposal_id} was proposed under other rules of trust; have it proposed again")
         verdict = Verdict(
@@ -219,6 +220,7 @@ class Decisions:
         await self._act(proposal, verdict)
 
     async def _act(self, proposal: Proposal, verdict: Verdict) -> None:
+        await self._require_trust(proposal, verdict.channel)  # a freeze may have come between the yes and this
         planned = await self._plan(proposal)
         if planned.shown.effect != proposal.effect:
             await self._void(proposal, planned)
@@ -320,6 +322,10 @@ class Decisions:
                 f"{proposal.id} needs level {proposal.level_needed}: sign it with a passkey on the review page"
             )
         return wanted == "advisory"
+
+    async def _require_trust(self, proposal: Proposal, channel: Channel) -> None:
+        if proposal.kind != "admin":  # those are asked for by a person
+            await require_trust(self._services.state, proposal, channel, now=self._services.now())
 
     async def _waiting(self, proposal_id: str, shown_hash: str | None = None) -> Proposal:
         proposal = await self._trust.proposal(proposal_id)

@@ -32,7 +32,7 @@ from mcp_server.gate.deciding import Desk, Person, requirement
 from mcp_server.gate.dispatch import CLOSED, Answered, Failed, Gate, Outcome, UnknownTool
 from mcp_server.gate.enrolment import Principal
 from mcp_server.gate.policy import Refuse, Trust
-from mcp_server.gate.proposals import calls_of
+from mcp_server.gate.proposals import calls_of, principal_of
 from mcp_server.gate.summary import proposed, summary
 from mcp_server.services import Call, Services
 
@@ -129,9 +129,6 @@ class GateExtension(Extension):
 
         Whether it may still be decided is the state database's to say, so that an answer counts once.
         """
-        allowed = await self._gate.decide(params.name, Trust.READ, who)
-        if isinstance(allowed, Refuse):
-            return as_result(Failed(allowed.why))
         proposal = await self._services.state.trust.proposal(params.request_state or "")
         spec = self._gate.spec(params.name)
         if proposal is None or spec is None or proposal.principal != who.id or proposal.tool != params.name:
@@ -147,7 +144,10 @@ class GateExtension(Extension):
         return as_result(await self._follow(params.name, answer, proposal, reply))
 
     async def _follow(self, name: str, answer: Mapping[str, Any], proposal: Proposal, reply: asking.Reply) -> Outcome:
-        """Do what the answer says, and return what the call answers then."""
+        """Do what the answer says, and return what the call answers then; nothing to who was frozen meanwhile."""
+        allowed = await self._gate.decide(name, Trust.READ, principal_of(proposal))
+        if isinstance(allowed, Refuse):
+            return Failed(allowed.why)
         person = Person(f"{proposal.principal} (in the host)", "host")
         try:
             if reply.word == "approve":

@@ -109,8 +109,7 @@ async def proposal_status(services: Services, call: Call, asked: StatusArguments
             proposal = await _own(services, call, asked.proposal_id)
             if proposal.open:
                 await services.state.changed(seen)
-    told = await summary(proposal, services.review_address, whole=True)
-    return ProposalStatus(told, await _pending(services, call))
+    return await _told(services, call, proposal)
 
 
 async def withdraw(services: Services, call: Call, asked: WithdrawArguments) -> ProposalStatus:
@@ -119,7 +118,13 @@ async def withdraw(services: Services, call: Call, asked: WithdrawArguments) -> 
     trust = services.state.trust
     taken = await trust.withdraw(proposal.id, call.principal.id, at=services.now())
     proposal = taken or await _own(services, call, asked.proposal_id)
-    told = await summary(proposal, services.review_address, whole=True)
+    return await _told(services, call, proposal)
+
+
+async def _told(services: Services, call: Call, proposal: Proposal) -> ProposalStatus:
+    """Return the proposal; what it shows and answered, which is text of pages, only to who may read by now."""
+    grant = held(await standing_of(services.state, call.principal, now=services.now()))
+    told = await summary(proposal, services.review_address, whole=grant.level >= Trust.READ)
     return ProposalStatus(told, await _pending(services, call))
 
 

@@ -7,12 +7,25 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from mcp import Client
+from mcp.client import ClientRequestContext
+from mcp_types import ElicitRequestParams, ElicitResult
 
+from knowledge.errors import ConfiguresNow
+from knowledge.trust.ports import Verdict
+from mcp_server.app import open_app
+from mcp_server.base import utc_now
+from mcp_server.gate.deciding import CannotDecide
+from mcp_server.gate.enrolment import Principal, os_user
+from mcp_server.gate.scores import freeze, grant, thaw
+from mcp_server.services import Call
 from mcp_server.settings import Settings
+from mcp_server.tools.writing import RevertArguments, change, plan_revert
 from tests.knowledge_bases import write
 from tests.reviewers import Reviewer, reviewing
-from tests.writers import Writer, writing
+from tests.writers import Writer, let_in, writing
 
+ME = Principal(os_user(), "writer").id
 INDEX = "# Home\n\nWelcome.\n"
 SET_UP = "---\nrouter: [how]\n---\n"
 PAGES = {
@@ -85,3 +98,91 @@ async def test_a_link_to_what_configures_the_server_is_no_way_around_the_level(s
             changed = await host.merge(path, "# Curate\n\nBe careless.\n", base_revision=base)
             assert (changed["status"], changed["proposal"]["level_needed"]) == ("proposed", 5)
         assert not (settings.kb / "_agents" / "new.md").exists()
+
+
+async def fall(person: Reviewer, how: str) -> None:
+    """Let the host lose its trust."""
+    state, now = person.app.base.state, utc_now()
+    if how == "frozen":
+        await freeze(state, ME, by="ann", now=now, reason="harmful")
+    else:
+        await grant(state, ME, 1, by="ann", now=now)
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+@pytest.mark.parametrize("how", ["frozen", "lowered"])
+async def test_a_form_counts_for_nothing_once_its_host_may_not_even_propose(
+    settings: Settings, era: str, how: str
+) -> None:
+    async with reviewing(settings) as person:
+
+        async def accepts(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+            del context, params
+            await fall(person, how)
+            return ElicitResult(action="accept", content={"decision": "approve"})
+
+        allowed = await let_in(settings, level=2)
+        async with open_app(allowed) as app, Client(app.server, mode=era, elicitation_callback=accepts) as client:
+            base = await Writer(client, app, settings.kb).revision("page.md")
+            arguments = {"path": "page.md", "content": "# Page\n\nSecond.\n", "base_revision": base}
+            result = await client.call_tool("kb_merge", arguments)
+            assert result.is_error == (how == "frozen")
+            waits = await person.only()
+            assert waits.verdict is None
+            assert (settings.kb / "page.md").read_text(encoding="utf-8") == PAGES["page.md"]
+
+
+async def test_what_a_frozen_host_proposed_is_not_carried_out_until_the_freeze_is_lifted(settings: Settings) -> None:
+    async with both(settings) as (host, person):
+        base = await host.revision("page.md")
+        waits = (await host.merge("page.md", "# Page\n\nSecond.\n", base_revision=base))["proposal"]
+        await fall(person, "frozen")
+        with pytest.raises(CannotDecide, match="frozen"):
+            await person.approve(waits["id"])
+        assert host.text("page.md") == PAGES["page.md"]
+        await thaw(person.app.base.state, ME, by="ann", now=utc_now())
+        assert (await person.approve(waits["id"])).state == "executed"
+
+
+async def test_a_freeze_between_the_yes_and_the_act_stops_the_act(settings: Settings) -> None:
+    async with both(settings) as (host, person):
+        base = await host.revision("page.md")
+        await host.merge("page.md", "# Page\n\nSecond.\n", base_revision=base)
+        waits = await person.only()
+        yes = Verdict(approved=True, by="ann", channel="page", at=utc_now(), hash=waits.hash)
+        assert await person.app.base.state.trust.decide(waits.id, yes)
+        await fall(person, "frozen")
+        await person.app.desk.resume()
+        found = await person.proposal(waits.id)
+        assert found.state == "failed"
+        assert "frozen" in (found.error or "")
+        assert host.text("page.md") == PAGES["page.md"]
+
+
+async def test_a_frozen_host_is_told_that_its_proposal_waits_and_not_what_it_shows(settings: Settings) -> None:
+    """Whoever is frozen reads nothing: neither the diff of its own proposals, nor what they answered."""
+    async with both(settings) as (host, person):
+        base = await host.revision("page.md")
+        waits = (await host.merge("page.md", "# Page\n\nSecond.\n", base_revision=base))["proposal"]
+        assert (await person.approve(waits["id"])).state == "executed"
+        await fall(person, "frozen")
+        told = (await host.call("proposal_status", proposal_id=waits["id"]))["proposal"]
+        assert told["state"] == "executed"
+        assert "First." not in str(told)
+        assert told["result"] is None
+
+
+async def test_what_was_taken_out_of_the_configuration_meanwhile_does_not_come_back_with_an_edit(
+    settings: Settings,
+) -> None:
+    """The level was decided on what was there then; what is there under the page's lock may need more."""
+    async with both(settings, level=5) as (host, _):
+        was = (await host.merge("set/_index.md", SET_UP + INDEX))["revision"]
+        await host.merge("set/_index.md", SET_UP + INDEX + "\nCome in.\n", base_revision=was)
+        services, me = host.app.services, Call(Principal(os_user(), "writer"), trusted=True)
+        plan = await plan_revert(services, me, RevertArguments(path="set/_index.md", revision=str(was)))
+        assert not plan.configures
+        (settings.kb / "set/_index.md").write_text(INDEX, encoding="utf-8")
+        with pytest.raises(ConfiguresNow):
+            await change(services, me, plan)
+        assert "router" not in host.text("set/_index.md")
