@@ -310,3 +310,14 @@ class EffectChanged(KnowledgeError):
         super().__init__(
             f"{_ends(path)} was changed since, so that something else would happen now than was agreed to; nothing was changed"
         )
+
+
+class ConfiguresNow(KnowledgeError):
+    """What was planned would change what configures the server, because of what was written meanwhile."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__(
+            f"{_ends(path)} was changed since it was planned, so that this would change what configures the server; nothing was "
+            "changed. Read it and send it again"
+        )

@@ -35,7 +35,8 @@ class Effect:
     """What an act would do to files.
 
     `digest` (SHA-256, hexadecimal) is the same as long as the same lines come and go in the same sections of the same files,
-    whatever else is in them; `revisions` are those of the files as they were looked at.
+    whatever else is in them, and as long as that concerns what configures the server as much or as little; `revisions` are
+    those of the files as they were looked at.
     """
 
     digest: str
@@ -43,8 +44,8 @@ class Effect:
     revisions: Mapping[str, str | None]
 
 
-def effect_of(contents: Contents, work: Work[Any]) -> Effect:
-    """Return what `work` does to files that hold `contents`."""
+def effect_of(contents: Contents, work: Work[Any], *, configures: bool = False) -> Effect:
+    """Return what `work` does to files that hold `contents`; `configures`: it changes what configures the server."""
     told = []
     files = []
     for path in sorted(work.contents):
@@ -56,7 +57,7 @@ def effect_of(contents: Contents, work: Work[Any]) -> Effect:
         told.append([path, source, before is None, after is None, changes or _whole(before, after)])
         files.append(_file(path, source, before, after))
     claims = [[c.kind, c.subject, c.existing.text, c.new.text] for c in work.contradictions]
-    canonical = json.dumps([told, sorted(claims)], sort_keys=True, separators=(",", ":"))
+    canonical = json.dumps([told, sorted(claims), configures], sort_keys=True, separators=(",", ":"))
     seen = {path: None if raw is None else revision_of(raw) for path, raw in contents.items()}
     return Effect(hashlib.sha256(canonical.encode("ascii")).hexdigest(), tuple(files), seen)
 

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 import anyio.to_thread
 
-from knowledge.errors import EffectChanged, InvalidPath, KnowledgeError, WriteUndone
+from knowledge.errors import ConfiguresNow, EffectChanged, InvalidPath, KnowledgeError, WriteUndone
 from knowledge.find.circles import chunk_section
 from knowledge.ledger.past import Past
 from knowledge.merge.confidence import lineage_of
@@ -32,6 +32,18 @@ from knowledge.writing.related import Related
 from knowledge.writing.requests import Approval, ChangeRequest, DeleteRequest, MergeRequest, MoveRequest, RevertRequest
 
 T = TypeVar("T")
+
+
+class Configuring(Protocol):
+    """The result of an act, which says whether the act changes what configures the server."""
+
+    @property
+    def configures(self) -> bool:
+        """Return whether it does."""
+        ...
+
+
+C = TypeVar("C", bound=Configuring)
 
 
 class Acts(Protocol):
@@ -126,13 +138,16 @@ class Writer:
         await self._past.shown(path, file.raw, file.revision)
         return file.revision
 
-    async def merge(self, request: MergeRequest) -> Merged:
+    async def merge(self, request: MergeRequest, *, configuring: bool) -> Merged:
         """Merge into the page at exactly `request.path`, which `preview_merge` has found, with what is there by now.
 
+        Without `configuring` nothing is changed of what configures the server.
+
         Raises:
+            ConfiguresNow: it would be, with what is there by now.
             WriteUndone: what was written was found wrong and taken back.
         """
-        done = await self._run(await self._merge_act(request), request.approval)
+        done = await self._run(await self._merge_act(request), request.approval, configuring=configuring)
         outcome = done.result
         revision = outcome.merged.revision
         if outcome.brought and revision is not None:
@@ -159,7 +174,9 @@ class Writer:
         earlier = [(one, await self._verified(one)) for one in request.earlier]
         return self._merging.act(request, verified=verified, similarity=self._similarity, earlier=earlier)
 
-    async def _run(self, act: Act[T], approval: Approval | None) -> Done[T]:
+    async def _run(self, act: Act[C], approval: Approval | None, *, configuring: bool) -> Done[C]:
+        if not configuring:
+            act = replace(act, work=_leaving_configuration(act))
         if approval is not None:
             act = replace(act, proposal=approval.proposal, decision=approval.decision, work=_as_agreed(act, approval))
         done = await self._acts.run(self._checked(act))
@@ -242,13 +259,14 @@ class Writer:
         turned = rehearsed.result
         return ChangePreview(request, turned.changed, turned.configures, rehearsed)
 
-    async def change(self, request: ChangeRequest) -> Changed:
-        """Move, delete or bring back the page, whose path `preview_change` has found.
+    async def change(self, request: ChangeRequest, *, configuring: bool) -> Changed:
+        """Move, delete or bring back the page, whose path `preview_change` has found; `configuring` as of `merge`.
 
         Raises:
+            ConfiguresNow: as `merge`.
             WriteUndone: what was written was found wrong and taken back.
         """
-        return (await self._run(await self._act(request), request.approval)).result.changed
+        return (await self._run(await self._act(request), request.approval, configuring=configuring)).result.changed
 
     async def _resolved(self, request: ChangeRequest) -> ChangeRequest:
         if isinstance(request, RevertRequest):
@@ -273,16 +291,32 @@ class Writer:
         return await self._moving.revert(request)
 
 
-def _as_agreed(act: Act[T], approval: Approval) -> Callable[[Contents], Awaitable[Work[T]]]:
+def _leaving_configuration(act: Act[C]) -> Callable[[Contents], Awaitable[Work[C]]]:
+    """Return the act's work, which changes nothing of what configures the server.
+
+    Raises:
+        ConfiguresNow: with what is in the files now it would: two edits that are harmless alone can do so together.
+    """
+
+    async def work(contents: Contents) -> Work[C]:
+        found = await act.work(contents)
+        if found.contents and found.result.configures:
+            raise ConfiguresNow(act.paths[0])
+        return found
+
+    return work
+
+
+def _as_agreed(act: Act[C], approval: Approval) -> Callable[[Contents], Awaitable[Work[C]]]:
     """Return the act's work, which does only what was agreed to.
 
     Raises:
         EffectChanged: with what is in the files now something else would happen.
     """
 
-    async def work(contents: Contents) -> Work[T]:
+    async def work(contents: Contents) -> Work[C]:
         found = await act.work(contents)
-        if effect_of(contents, found).digest != approval.effect:
+        if effect_of(contents, found, configures=found.result.configures).digest != approval.effect:
             raise EffectChanged(act.paths[0])
         return found
 

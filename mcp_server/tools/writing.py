@@ -56,7 +56,7 @@ def shows(plan: WritePlan[Any]) -> Shown:
     if plan.preview is None or plan.rehearsed is None:
         raise ValueError("a plan that nobody was to see cannot be shown")
     work, request = plan.rehearsed.work, plan.request
-    effect = effect_of(plan.rehearsed.contents, work)
+    effect = effect_of(plan.rehearsed.contents, work, configures=plan.configures)
     nothing = not work.contents and not work.contradictions and not work.record
     return Shown(
         answer=plan.preview,
@@ -157,7 +157,8 @@ def _merge_plan(preview: Preview) -> WritePlan[Merged]:
 
 async def merge(services: Services, call: Call, plan: WritePlan[Merged]) -> Merged:
     """Merge, with what is in the file by then."""
-    return await services.writer.merge(replace(plan.request, approval=call.approval))
+    request = replace(plan.request, approval=call.approval)
+    return await services.writer.merge(request, configuring=plan.configures)
 
 
 async def join_merges(services: Services, call: Call, asked: Sequence[MergeArguments]) -> WritePlan[Merged] | None:
@@ -189,7 +190,8 @@ async def unsettled_claims(
 
 async def change(services: Services, call: Call, plan: WritePlan[Changed]) -> Changed:
     """Move, delete or bring back a page."""
-    return await services.writer.change(replace(plan.request, approval=call.approval))
+    request = replace(plan.request, approval=call.approval)
+    return await services.writer.change(request, configuring=plan.configures)
 
 
 KB_MERGE = ToolSpec[MergeArguments, WritePlan[Merged], Merged](
