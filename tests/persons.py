@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
+from unittest.mock import patch
 
 from mcp import Client
 
 from knowledge.storage.ports import StateStore
 from knowledge.trust.ports import Note, Passkey, Proposal
+from mcp_server.__main__ import main
 from mcp_server.app import open_app
 from mcp_server.base import open_state, utc_now
 from mcp_server.gate.deciding import Person as Signer
@@ -60,6 +63,13 @@ class Person:
             out, err = process.communicate(timeout=TIMEOUT_S)
         assert "Traceback" not in err, err
         return subprocess.CompletedProcess(words, process.returncode, out, err)
+
+    def here(self, verb: str, *words: str) -> subprocess.CompletedProcess[str]:
+        """Do the same in this process: what differs is only how long it takes."""
+        out, err = io.StringIO(), io.StringIO()
+        with patch.dict(os.environ, self.env, clear=True), redirect_stdout(out), redirect_stderr(err):
+            code = main(self.words(verb, *words))
+        return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
 
     def start(self, verb: str, *words: str) -> subprocess.Popen[str]:
         """Start a process that has no terminal."""

@@ -44,12 +44,12 @@ def ann(tmp_path: Path) -> Person:
 
 
 def listed(ann: Person) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(ann.run("review", "--list", "--json").stdout)
+    found: list[dict[str, Any]] = json.loads(ann.here("review", "--list", "--json").stdout)
     return found
 
 
 def test_where_nothing_waits_the_list_says_so(ann: Person) -> None:
-    done = ann.run("review")
+    done = ann.here("review")
     assert (done.returncode, done.stdout, done.stderr) == (1, "nothing waits for a person\n", "")
     assert listed(ann) == []
 
@@ -61,7 +61,7 @@ def test_without_a_terminal_proposals_are_listed_and_shown_and_not_decided(ann: 
     assert f"{proposal_id}  level 4  {ME}@cursor  kb_delete: " in done.stdout
     (found,) = listed(ann)
     assert (found["id"], found["state"], found["arguments"][0]["path"]) == (proposal_id, "pending", ONBOARDING)
-    shown = ann.run("review", "--show", proposal_id)
+    shown = ann.here("review", "--show", proposal_id)
     assert shown.returncode == 0
     for fact in (found["hash"], f"{ME}@cursor", "-New colleagues get a laptop", f'path: "{ONBOARDING}"', "advisory"):
         assert fact in shown.stdout
@@ -171,10 +171,10 @@ def test_harmful_freezes_whoever_asked_and_thaw_lifts_it(ann: Person) -> None:
         screen.until("reject as harmful")
         screen.type(f"{ann.proposal(proposal_id).hash[:6]}\n")
         assert screen.left() == 0
-    (row,) = [r for r in json.loads(ann.run("trust", "list", "--json").stdout) if r["principal"] == f"{ME}@cursor"]
+    (row,) = [r for r in json.loads(ann.here("trust", "list", "--json").stdout) if r["principal"] == f"{ME}@cursor"]
     assert (row["score"], row["level"], row["frozen"]) == (0.0, 0, True)
-    assert "it deletes everything" in ann.run("trust", "history", "cursor").stdout
-    assert ann.run("trust", "thaw", "cursor").returncode == 0
+    assert "it deletes everything" in ann.here("trust", "history", "cursor").stdout
+    assert ann.here("trust", "thaw", "cursor").returncode == 0
 
 
 def test_long_text_is_approved_only_after_all_of_it_was_on_the_screen(ann: Person) -> None:
@@ -283,7 +283,7 @@ def test_hostile_text_does_not_act_on_the_terminal(ann: Person) -> None:
     for character in ("\x1b", "\u202e", "\u200b", "\U000e0041"):
         assert character not in printed
     assert "⟦U+202E⟧" in printed
-    asked = ann.run("review", "--show", proposal_id, "--json").stdout
+    asked = ann.here("review", "--show", proposal_id, "--json").stdout
     assert asked.isascii()
     assert json.loads(asked)["arguments"][0]["content"] == hostile
     with ann.at("review") as screen:
@@ -300,7 +300,7 @@ def test_what_is_not_there_or_wrongly_asked_is_told_in_one_sentence(ann: Person)
         (2, "--approve needs --hash", ["--approve", "p-0"]),
         (2, "not allowed with", ["--list", "--web"]),
     ):
-        done = ann.run("review", *words)
+        done = ann.here("review", *words)
         assert (done.returncode, done.stdout) == (code, "")
         assert says in done.stderr
         assert len(done.stderr.splitlines()) == 1

@@ -16,7 +16,6 @@ import apsw
 import pytest
 
 from knowledge.trust.ports import Note, Standing
-from mcp_server.__main__ import main
 from mcp_server.base import STATE_FILE, utc_now
 from mcp_server.gate.enrolment import digest
 from tests.knowledge_bases import write
@@ -27,12 +26,12 @@ from tests.persons import ME, Person
 def ann(tmp_path: Path) -> Person:
     write(tmp_path / "kb")
     person = Person(tmp_path)
-    assert person.run("enroll", "cursor").returncode == 0
+    assert person.here("enroll", "cursor").returncode == 0
     return person
 
 
 def rows(ann: Person, *words: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(ann.run("trust", *words, "--json").stdout)
+    found: list[dict[str, Any]] = json.loads(ann.here("trust", *words, "--json").stdout)
     return found
 
 
@@ -54,35 +53,35 @@ def test_before_there_is_a_passkey_acts_are_done_at_once_and_called_advisory(ann
     assert done.returncode == 0
     assert json.loads(done.stdout)[0]["level"] == 4
     assert "advisory" in done.stderr
-    assert "advisory" in ann.run("enroll", "zed").stderr
+    assert "advisory" in ann.here("enroll", "zed").stderr
     (change,) = rows(ann, "history", "cursor")
     assert (change["from"], change["to"], change["by"], change["reason"]) == (2.0, 4.0, ME, "granted level 4")
-    assert ann.run("audit", "verify").returncode == 0
-    assert "advisory" in ann.run("audit", "search", "--json", "proposal.decide").stdout
+    assert ann.here("audit", "verify").returncode == 0
+    assert "advisory" in ann.here("audit", "search", "--json", "proposal.decide").stdout
 
 
 def test_a_freeze_takes_everything_and_a_thaw_gives_back_the_floor(ann: Person) -> None:
-    ann.run("trust", "grant", "cursor", "3")
+    ann.here("trust", "grant", "cursor", "3")
     done = ann.run("trust", "freeze", "cursor", "--reason", "it wrote nonsense")
     assert done.returncode == 0
     assert (holds(ann)["score"], holds(ann)["level"], holds(ann)["frozen"]) == (0.0, 0, True)
-    assert ann.run("trust", "thaw", "cursor").returncode == 0
+    assert ann.here("trust", "thaw", "cursor").returncode == 0
     assert (holds(ann)["score"], holds(ann)["level"], holds(ann)["frozen"]) == (3.0, 3, False)
     newest, frozen, granted = rows(ann, "history", "cursor")
     assert newest["reason"] == "the freeze was lifted"
     assert (frozen["reason"], frozen["to"]) == ("it wrote nonsense", 0.0)
     assert granted["to"] == 3.0
-    again = ann.run("trust", "thaw", "cursor")
+    again = ann.here("trust", "thaw", "cursor")
     assert (again.returncode, again.stdout) == (1, "")
     assert "is not frozen; nothing was changed" in again.stderr
 
 
 def test_a_grant_to_a_person_is_the_floor_of_their_enrolled_hosts_only(ann: Person) -> None:
-    assert ann.run("trust", "grant", f"{ME}@*", "3").returncode == 0
+    assert ann.here("trust", "grant", f"{ME}@*", "3").returncode == 0
     assert holds(ann)["level"] == 3
     assert holds(ann, "unenrolled")["level"] == 2
     assert holds(ann, "*")["may"].startswith("every enrolled host: ")
-    ann.run("enroll", "later")
+    ann.here("enroll", "later")
     assert holds(ann, "later")["level"] == 3
 
 
@@ -98,22 +97,22 @@ def test_what_sank_in_idle_time_is_listed_as_it_is_now(ann: Person) -> None:
 
 
 def test_freezing_a_person_freezes_every_host_of_theirs(ann: Person) -> None:
-    assert ann.run("trust", "freeze", f"{ME}@*").returncode == 0
+    assert ann.here("trust", "freeze", f"{ME}@*").returncode == 0
     assert holds(ann)["frozen"]
     assert not holds(ann, "unenrolled")["frozen"]
 
 
 @pytest.mark.parametrize("words", [["freeze", "nobody"], ["thaw", "nobody"], ["grant", "nobody", "3"]])
 def test_a_host_that_nobody_enrolled_is_told(ann: Person, words: list[str]) -> None:
-    done = ann.run("trust", *words)
+    done = ann.here("trust", *words)
     assert (done.returncode, done.stdout) == (1, "")
     assert "no host 'nobody' is enrolled" in done.stderr
 
 
 def test_a_grant_that_cannot_be_made_proposes_nothing(ann: Person) -> None:
     for words in (["unenrolled", "4"], ["cursor", "7"]):
-        assert ann.run("trust", "grant", *words).returncode == 1
-    assert ann.run("review").stdout == "nothing waits for a person\n"
+        assert ann.here("trust", "grant", *words).returncode == 1
+    assert ann.here("review").stdout == "nothing waits for a person\n"
 
 
 def test_with_a_passkey_a_grant_waits_for_its_signature_and_then_says_what_holds(ann: Person) -> None:
@@ -125,7 +124,7 @@ def test_with_a_passkey_a_grant_waits_for_its_signature_and_then_says_what_holds
         out, _ = process.communicate(timeout=60)
         assert process.returncode == 0
     assert json.loads(out)[0]["level"] == holds(ann)["level"] == 4
-    (found,) = json.loads(ann.run("audit", "search", "proposal.decide", "signed", "--json").stdout)
+    (found,) = json.loads(ann.here("audit", "search", "proposal.decide", "signed", "--json").stdout)
     assert found["proposal"] == proposal_id
 
 
@@ -172,7 +171,7 @@ def test_what_a_person_asked_for_can_be_rejected_in_a_terminal_and_freezes_nobod
 
 def test_with_a_passkey_thawing_waits_for_its_signature_and_freezing_does_not(ann: Person) -> None:
     ann.enrol_passkey()
-    assert ann.run("trust", "freeze", "cursor").returncode == 0
+    assert ann.here("trust", "freeze", "cursor").returncode == 0
     with ann.start("trust", "thaw", "cursor") as process:
         proposal_id = asked(process)
         assert holds(ann)["frozen"]
@@ -235,7 +234,7 @@ def test_an_installation_whose_grant_is_declined_says_that_nothing_is_granted(an
 
 def test_the_doctor_says_what_waits_where_the_page_is_and_whether_a_passkey_is_enrolled(ann: Person) -> None:
     def findings() -> dict[str, dict[str, Any]]:
-        return {f["what"]: f for f in json.loads(ann.run("doctor", "--json").stdout)}
+        return {f["what"]: f for f in json.loads(ann.here("doctor", "--json").stdout)}
 
     before = findings()
     assert before["proposals"]["found"] == "none waits for a person"
@@ -269,21 +268,19 @@ BY_HAND = {
 
 
 @pytest.mark.parametrize(("statement", "says"), BY_HAND.items(), ids=range(len(BY_HAND)))
-def test_what_was_put_into_the_state_by_hand_is_named_by_audit_verify(
-    ann: Person, capsys: pytest.CaptureFixture[str], statement: str, says: str
-) -> None:
+def test_what_was_put_into_the_state_by_hand_is_named_by_audit_verify(ann: Person, statement: str, says: str) -> None:
     """kb/guides/trust.md: out of reach, and shown."""
     ann.propose("kb_merge", path="new.md", content="# New\n\nText.")
-    assert main(ann.words("trust", "grant", "cursor", "3")) == 0
-    assert main(ann.words("enroll", "cursor")) == 0
+    assert ann.here("trust", "grant", "cursor", "3").returncode == 0
+    assert ann.here("enroll", "cursor").returncode == 0
     ann.enrol_passkey()
-    assert main(ann.words("audit", "verify")) == 0, capsys.readouterr()
+    before = ann.here("audit", "verify")
+    assert before.returncode == 0, before.stdout
     with closing(apsw.Connection(str(ann.folder / "state" / STATE_FILE))) as connection:
         connection.execute(statement)
         assert connection.changes() > 0
-    assert main(ann.words("audit", "verify")) == 1
-    told = capsys.readouterr().out
-    assert "all sound" in told, "the chain itself holds"
-    assert says.format(me=ME) in told
-    assert main(ann.words("audit", "verify", "--json")) == 1
-    assert not json.loads(capsys.readouterr().out)["sound"]
+    told = ann.here("audit", "verify")
+    assert told.returncode == 1
+    assert "all sound" in told.stdout, "the chain itself holds"
+    assert says.format(me=ME) in told.stdout
+    assert not json.loads(ann.here("audit", "verify", "--json").stdout)["sound"]
