@@ -1,0 +1,70 @@
+"""That trust follows from the record: one suite for every engine. What is put in by hand is in test_trust_cli.py."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from knowledge.storage.memory import MemoryStateStore
+from knowledge.storage.ports import StateStore
+from knowledge.trust.ports import Proposal, Standing
+from mcp_server.gate.accounts import unaccounted
+from mcp_server.gate.canonical import canonical_text
+from mcp_server.gate.proposals import hash_of
+from tests.decisions import ODD, note, passkey, proposal, yes
+from tests.ledgers import NOW, open_shared
+
+DIGEST = bytes(range(32))
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path, schema: str) -> AsyncIterator[StateStore]:
+    where = request.getfixturevalue("postgres").url() if request.param == "postgres" else str(tmp_path)
+    opened: StateStore = MemoryStateStore() if request.param == "memory" else await open_shared(where, schema)
+    yield opened
+    await opened.close()
+
+
+async def carried_out(store: StateStore, made: Proposal) -> None:
+    """Propose it, approve it and end it, as the desk does."""
+    made = replace(made, hash=hash_of(made))
+    await store.trust.propose(made, most_pending=20)
+    assert await store.trust.decide(made.id, yes(hash=made.hash, note=ODD))
+    assert await store.trust.claim(made.id, "runner", now=NOW, lease_s=60)
+    assert await store.trust.finish(made.id, "executed", at=NOW, result="{}")
+
+
+async def test_what_was_decided_is_accounted_for_to_the_last_digit(store: StateStore) -> None:
+    """Scores are no round numbers, and names have any characters: what comes back must hash to the same."""
+    for number, score in enumerate((2.1, 2.1 + 0.1 / 3, 3.000000000000004)):
+        principal = f"Ünïcode 日本@host-{number}"
+        standing = Standing(principal, score, 2.0, 3.9, frozen=False, updated_at=NOW)
+        await store.trust.restand(principal, lambda _known, _recent, s=standing: s, note=note(about=principal))
+    key = passkey()
+    await store.trust.add_passkey(key, note=note(act="passkey.add", about=key.name))
+    await store.trust.remove_passkey(key.id, note=note(act="passkey.remove", about=key.id.hex()))
+    await store.trust.add_passkey(key, note=note(act="passkey.add", about=key.name))
+    enrolling = canonical_text([{"host": "cursor", "secret_digest": DIGEST.hex()}])
+    await carried_out(store, proposal("p-enrol", kind="admin", tool="host.enrol", arguments=enrolling))
+    await store.enrol("cursor", DIGEST, at=NOW)
+    await carried_out(store, proposal("p-call", why=ODD, preview=json.dumps({"sentence": ODD})))
+    assert list(await unaccounted(store)) == []
+
+
+async def test_what_nobody_decided_is_named(store: StateStore) -> None:
+    await store.enrol("cursor", DIGEST, at=NOW)
+    (found,) = await unaccounted(store)
+    assert (found.what, "enrol it again" in found.reason) == ("the host cursor", True)
+
+
+async def test_a_passkey_that_was_removed_and_is_back_is_named(store: StateStore) -> None:
+    key = passkey()
+    await store.trust.add_passkey(key, note=note(act="passkey.add", about=key.name))
+    await store.trust.remove_passkey(key.id, note=note(act="passkey.remove", about=key.name))
+    await store.trust.add_passkey(key, note=note(act="something.else", about=key.name))
+    (found,) = await unaccounted(store)
+    assert found.what == f"the passkey {key.name!r}"
