@@ -1,0 +1,123 @@
+"""What can go wrong while work moves through phases: one root, facts as attributes, the sentence built once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from knowledge.errors import KnowledgeError
+
+
+class AgentError(KnowledgeError):
+    """Root of every error of this package. `str(error)` is safe to show to a model or a person."""
+
+
+class BadGraph(AgentError):
+    """A graph that no work could be led through; `problems` are all that is wrong with it, one sentence each."""
+
+    def __init__(self, graph: str, problems: Sequence[str]) -> None:
+        self.graph, self.problems = graph, tuple(problems)
+        super().__init__(f"the phase graph {graph!r} cannot be used: {'; '.join(problems)}")
+
+
+class NoSuchJourney(AgentError):
+    """There is no journey with that id, or it never had that version."""
+
+    def __init__(self, journey: str, version: int | None = None, newest: int | None = None) -> None:
+        self.journey, self.version, self.newest = journey, version, newest
+        if version is None:
+            super().__init__(f"there is no journey {journey!r}; journey_list names those that there are")
+        else:
+            super().__init__(f"journey {journey!r} has no version {version}; it has 1 to {newest}")
+
+
+class JourneyExists(AgentError):
+    """Another journey has that id."""
+
+    def __init__(self, journey: str) -> None:
+        self.journey = journey
+        super().__init__(f"there is another journey {journey!r} already; give the new one an id of its own")
+
+
+class StaleJourney(AgentError):
+    """Somebody else moved the journey first; `changed` says how since `expected`, one sentence each, oldest first."""
+
+    def __init__(self, journey: str, expected: int, actual: int, changed: Sequence[str]) -> None:
+        self.journey, self.expected, self.actual, self.changed = journey, expected, actual, tuple(changed)
+        since = f" Since then: {'; '.join(changed)}." if changed else ""
+        super().__init__(
+            f"journey {journey} is at version {actual}, not {expected}.{since} Look at it with journey_status and go on from there"
+        )
+
+
+class WaitsForPerson(AgentError):
+    """Work was submitted while a person is to decide about what is there."""
+
+    def __init__(self, journey: str, phase: str) -> None:
+        self.journey, self.phase = journey, phase
+        super().__init__(
+            f"journey {journey} waits for a person's word on {phase}; ask them, and relay it with journey_decide"
+        )
+
+
+class JourneyOver(AgentError):
+    """Nothing moves the journey any more, or not in this way."""
+
+    def __init__(self, journey: str, status: str) -> None:
+        self.journey, self.status = journey, status
+        way = (
+            "a person may send it back with `revisit`"
+            if status == "complete"
+            else "fork it to go on from an earlier version"
+        )
+        super().__init__(f"journey {journey} is {status}; {way}")
+
+
+class NotToDecide(AgentError):
+    """A decision that does not fit where the journey stands."""
+
+    def __init__(self, journey: str, decision: str, reason: str) -> None:
+        self.journey, self.decision, self.reason = journey, decision, reason
+        super().__init__(f"journey {journey} takes no {decision!r} now: {reason}")
+
+
+class NeedsOwnHand(AgentError):
+    """A relayed word where the agent asks for the person's own."""
+
+    def __init__(self, journey: str, phase: str) -> None:
+        self.journey, self.phase = journey, phase
+        super().__init__(
+            f"what comes after {phase} in journey {journey} is decided by the person's own hand: "
+            "in the host's own form, on the review page or in the terminal, not relayed"
+        )
+
+
+class BadLog(AgentError):
+    """Events that cannot have happened one after the other; `seq` is the first that does not fit."""
+
+    def __init__(self, seq: int, reason: str) -> None:
+        self.seq, self.reason = seq, reason
+        super().__init__(f"event {seq} does not fit what came before: {reason}")
+
+
+class UnknownEvent(AgentError):
+    """A recorded event that this program cannot read: it is of a newer one, or damaged."""
+
+    def __init__(self, type_: str, reason: str) -> None:
+        self.type, self.reason = type_, reason
+        super().__init__(f"an event of type {type_[:60]!r} cannot be read: {reason}; a newer program may know it")
+
+
+class BadState(AgentError):
+    """A form of a state that this program did not write."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"that is no state of a journey: {reason}")
+
+
+class BadJourneyFile(AgentError):
+    """A file that is no whole, unchanged export of a journey; `line` is the first that is wrong."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        self.line, self.reason = line, reason
+        super().__init__(f"line {line} of the journey's file: {reason}; nothing was imported, export it again")

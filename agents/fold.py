@@ -1,0 +1,191 @@
+"""What events come to: a journey's state is nothing but the fold of its log. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from agents.errors import BadLog
+from agents.events import (
+    NOTES,
+    CheckpointReached,
+    Completed,
+    Decided,
+    FeedbackAdded,
+    Forked,
+    Logged,
+    PhaseChanged,
+    Started,
+    WorkRecorded,
+)
+from agents.state import (
+    TRANSITIONS_KEPT,
+    Checkpoint,
+    Feedback,
+    JourneyState,
+    PhaseMetrics,
+    TransitionRecord,
+    Word,
+    Work,
+)
+from knowledge.tokens import count_tokens
+
+FOLDING = 1
+"""Grows when the same events come to another state, so that states kept beside logs are made anew."""
+FEEDBACK_TOKENS = 1_000
+
+
+def fold(log: Iterable[Logged], state: JourneyState | None = None) -> JourneyState:
+    """Return what `state` becomes by the events after it; from the first event on, if there is no state yet.
+
+    The fold of a log up to a version is the state at that version.
+
+    Raises:
+        BadLog: an event cannot have come after what was before.
+    """
+    for logged in log:
+        _require_next(state, logged)
+        state = _first(logged) if state is None else _next(state, logged)
+    if state is None:
+        raise BadLog(1, "there are no events")
+    return state
+
+
+def _require_next(state: JourneyState | None, logged: Logged) -> None:
+    seq, version = (0, 0) if state is None else (state.seq, state.version)
+    if logged.seq != seq + 1:
+        raise BadLog(logged.seq, f"event {seq + 1} comes next")
+    note = isinstance(logged.event, NOTES)
+    if logged.version not in ((version,) if note else (version, version + 1)) or not logged.version:
+        raise BadLog(logged.seq, f"it says version {logged.version} after version {version}")
+
+
+def _first(logged: Logged) -> JourneyState:
+    event, at = logged.event, logged.at
+    if not isinstance(event, Started):
+        raise BadLog(logged.seq, "a journey begins with `journey.started`")
+    return JourneyState(
+        agent=event.agent,
+        brief=event.brief,
+        inputs=event.inputs,
+        principal=event.principal,
+        phase=event.phase,
+        version=logged.version,
+        seq=logged.seq,
+        status="active",
+        phase_visits={event.phase: 1},
+        metrics={event.phase: PhaseMetrics(visits=1)},
+        started_at=at,
+        entered_at=at,
+        moved_at=at,
+        conversation=event.conversation,
+    )
+
+
+def _next(state: JourneyState, logged: Logged) -> JourneyState:
+    if isinstance(logged.event, NOTES):
+        return replace(state, seq=logged.seq)
+    moved = replace(state, seq=logged.seq, version=logged.version, moved_at=logged.at)
+    match logged.event:
+        case WorkRecorded():
+            return _worked(moved, logged, logged.event)
+        case PhaseChanged():
+            return _changed(moved, logged, logged.event)
+        case CheckpointReached():
+            return _asked(moved, logged.at, logged.event)
+        case Decided():
+            return _decided(moved, logged, logged.event)
+        case FeedbackAdded(kind, phase, text):
+            return replace(moved, feedback=_newest((*moved.feedback, Feedback(kind, phase, text, logged.version))))
+        case Completed():
+            return replace(moved, status="complete", checkpoint=None)
+        case Forked(of, at_version, principal):
+            return replace(moved, forked_from=of, forked_at=at_version, principal=principal)
+        case _:
+            raise BadLog(logged.seq, f"`{logged.event.TYPE}` comes once")
+
+
+def _newest(feedback: tuple[Feedback, ...]) -> tuple[Feedback, ...]:
+    """Return the newest feedback that fits the budget, first in first out, and at least the very newest."""
+    kept, spent = 0, 0
+    for one in reversed(feedback):
+        spent += count_tokens(one.text)
+        if kept and spent > FEEDBACK_TOKENS:
+            break
+        kept += 1
+    return feedback[len(feedback) - kept :]
+
+
+def _worked(state: JourneyState, logged: Logged, event: WorkRecorded) -> JourneyState:
+    if event.phase != state.phase:
+        raise BadLog(logged.seq, f"work on {event.phase} while the journey is in {state.phase}")
+    before = state.metrics[event.phase]
+    spent = replace(
+        before,
+        submits=before.submits + 1,
+        tokens_in=before.tokens_in + event.usage.tokens_in,
+        tokens_out=before.tokens_out + event.usage.tokens_out,
+    )
+    return replace(
+        state,
+        work={**state.work, event.phase: Work(logged.seq, logged.version, event.visit, event.work)},
+        metrics={**state.metrics, event.phase: spent},
+        checkpoint=None,
+        conversation=event.conversation or state.conversation,
+    )
+
+
+def _changed(state: JourneyState, logged: Logged, event: PhaseChanged) -> JourneyState:
+    if event.source != state.phase:
+        raise BadLog(logged.seq, f"it leaves {event.source} while the journey is in {state.phase}")
+    record = TransitionRecord(event.source, event.target, event.reason, event.is_backward, logged.at, event.detail)
+    return replace(
+        state,
+        phase=event.target,
+        status="active",
+        phase_visits={**state.phase_visits, event.target: state.phase_visits.get(event.target, 0) + 1},
+        metrics=_left(state, event.target, logged.at),
+        entered_at=logged.at,
+        transitions=state.transitions + 1,
+        transition_history=(*state.transition_history, record)[-TRANSITIONS_KEPT:],
+        backward_trigger=event.reason if event.is_backward else None,
+        backward_trigger_detail=event.detail if event.is_backward else None,
+        checkpoint=None,
+    )
+
+
+def _left(state: JourneyState, target: str, at: datetime) -> Mapping[str, PhaseMetrics]:
+    """Return the metrics after the present phase was left for `target`."""
+    # Clocks of two machines may disagree: a visit never takes less than nothing.
+    seconds = max(0.0, (at - state.entered_at).total_seconds())
+    old = state.metrics[state.phase]
+    metrics = {**state.metrics, state.phase: replace(old, seconds=old.seconds + seconds)}
+    new = metrics.get(target, PhaseMetrics())
+    return {**metrics, target: replace(new, visits=new.visits + 1)}
+
+
+def _asked(state: JourneyState, at: datetime, event: CheckpointReached) -> JourneyState:
+    if event.kind == "informational":
+        return state
+    waits = event.kind == "blocking"
+    asked = Checkpoint(event.phase, event.target, event.condition, event.kind, event.own_hand, at)
+    return replace(state, checkpoint=asked, status="waiting" if waits else state.status)
+
+
+def _decided(state: JourneyState, logged: Logged, event: Decided) -> JourneyState:
+    word = Word(event.decision, event.channel, logged.by, event.phase, event.note, event.changes, logged.at)
+    if event.decision == "answer":
+        return replace(state, word=word)
+    if event.decision == "cancel":
+        return replace(state, word=word, checkpoint=None, status="cancelled")
+    again = event.decision in ("modify", "reject")
+    return replace(
+        state,
+        word=word,
+        checkpoint=None,
+        status="active" if state.status == "waiting" else state.status,
+        # Where no way back follows, the phase is worked on again, for this reason.
+        backward_trigger=event.decision if again else state.backward_trigger,
+        backward_trigger_detail=event.note if again else state.backward_trigger_detail,
+    )

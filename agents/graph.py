@@ -1,0 +1,196 @@
+"""A phase graph is data: what may happen next, and nothing about when or where. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from agents.errors import BadGraph
+
+ALWAYS = "always"
+"""The condition that is met by any work."""
+T = TypeVar("T")
+CheckpointKind = Literal["none", "informational", "optional", "blocking"]
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A stage of the work that is visible from outside. `entry` and `exit` say in words what holds before and after it.
+
+    `checkpoint` is what a person is asked before the work leaves the phase forward; `own_hand` means that their word may not
+    be relayed. `prompt` and `prompt_again` name the templates of the first visit and of coming back. `sub_phases` belong to
+    the agent alone: nothing outside of it shows them.
+    """
+
+    name: str
+    title: str = ""
+    purpose: str = ""
+    entry: str = ""
+    exit: str = ""
+    checkpoint: CheckpointKind = "none"
+    own_hand: bool = False
+    tools: tuple[str, ...] = ()
+    work_schema: str = ""
+    prompt: str = ""
+    prompt_again: str = ""
+    sub_phases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One way out of a phase. Of those that may be taken the higher `priority` goes first."""
+
+    source: str
+    target: str
+    condition: str = ALWAYS
+    is_backward: bool = False
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseGraph:
+    """A workflow as a table. `checked` says whether it can be used."""
+
+    name: str
+    phases: tuple[Phase, ...]
+    transitions: tuple[Transition, ...]
+    initial: str
+    complete: tuple[str, ...]
+
+    def phase(self, name: str) -> Phase:
+        """Return the phase of that name; a KeyError if there is none."""
+        for phase in self.phases:
+            if phase.name == name:
+                return phase
+        raise KeyError(name)
+
+
+def ways_out(graph: PhaseGraph, phase: str) -> Sequence[Transition]:
+    """Return the transitions out of a phase in the order in which they are tried: backward, then by priority, then as written."""
+    out = [t for t in graph.transitions if t.source == phase]
+    return sorted(out, key=lambda t: (not t.is_backward, -t.priority))
+
+
+def advance(graph: PhaseGraph, phase: str, met: Collection[str]) -> Transition | None:
+    """Return the first way out of `phase` whose condition is among those `met`, or None to stay."""
+    return next((t for t in ways_out(graph, phase) if t.condition == ALWAYS or t.condition in met), None)
+
+
+def checked(graph: PhaseGraph, conditions: Collection[str], tools: Collection[str]) -> PhaseGraph:
+    """Return the graph, through which work can be led from the start to an end, whatever way it takes.
+
+    Raises:
+        BadGraph: it cannot; names everything that is wrong. `conditions` and `tools` are those that there are.
+    """
+    problems = [*_misnamed(graph, conditions, tools)]
+    # Where names are wrong, nothing can be said of ways.
+    problems = problems or [*_ways_wrong(graph)]
+    if problems:
+        raise BadGraph(graph.name, problems)
+    return graph
+
+
+def _misnamed(graph: PhaseGraph, conditions: Collection[str], tools: Collection[str]) -> Iterator[str]:
+    names = [phase.name for phase in graph.phases]
+    yield from (f"there are two phases {name!r}" for name in _twice(names))
+    yield from ("a phase has no name" for name in names if not name)
+    if graph.initial not in names:
+        yield f"it begins in {graph.initial!r}, which is no phase of it"
+    if not graph.complete:
+        yield "it names no phase in which the work is complete"
+    yield from (f"it is complete in {name!r}, which is no phase of it" for name in graph.complete if name not in names)
+    for phase in graph.phases:
+        yield from (f"phase {phase.name!r} uses the unknown tool {tool!r}" for tool in phase.tools if tool not in tools)
+    for t in graph.transitions:
+        yield from (f"{_said(t)} names {end!r}, which is no phase" for end in (t.source, t.target) if end not in names)
+        if t.condition != ALWAYS and t.condition not in conditions:
+            yield f"{_said(t)} has the unknown condition {t.condition!r}"
+    yield from (f"{_said(t)} is there twice" for t in _twice(_bare(t) for t in graph.transitions))
+
+
+def _bare(t: Transition) -> Transition:
+    return Transition(t.source, t.target, t.condition)
+
+
+def _twice(things: Iterable[T]) -> Sequence[T]:
+    listed = list(things)
+    return [thing for thing in dict.fromkeys(listed) if listed.count(thing) > 1]
+
+
+def _said(t: Transition) -> str:
+    return f"the transition {t.source} -> {t.target}"
+
+
+def _ways_wrong(graph: PhaseGraph) -> Iterator[str]:
+    onward = _targets(graph.transitions)
+    reached = _reach([graph.initial], onward)
+    backwards = _targets(Transition(t.target, t.source) for t in graph.transitions)
+    ending = _reach(graph.complete, backwards)
+    for t in graph.transitions:
+        if t.source == t.target:
+            yield f"{_said(t)} leads nowhere: to stay, no transition is needed"
+        elif t.source in graph.complete:
+            yield f"{_said(t)} leaves a phase in which the work is complete"
+    if graph.initial in graph.complete:
+        yield f"it is complete in {graph.initial!r}, where it begins"
+    for phase in graph.phases:
+        if phase.name not in reached:
+            yield f"phase {phase.name!r} is never reached from {graph.initial!r}"
+        elif phase.name not in graph.complete and phase.name not in onward:
+            yield f"phase {phase.name!r} is a dead end: no transition leaves it"
+        elif phase.name not in ending:
+            yield f"no way leads from phase {phase.name!r} to completion"
+    yield from _not_backward(graph)
+
+
+def _not_backward(graph: PhaseGraph) -> Iterator[str]:
+    forward = _targets(t for t in graph.transitions if not t.is_backward)
+    for t in graph.transitions:
+        if t.is_backward and t.source != t.target and t.source not in _reach([t.target], forward):
+            yield f"{_said(t)} is marked as backward, but no forward way leads from {t.target} to {t.source}"
+
+
+def _targets(transitions: Iterable[Transition]) -> Mapping[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for t in transitions:
+        found.setdefault(t.source, []).append(t.target)
+    return found
+
+
+def _reach(starts: Iterable[str], targets: Mapping[str, Sequence[str]]) -> set[str]:
+    reached: set[str] = set()
+    todo = list(starts)
+    while todo:
+        phase = todo.pop()
+        if phase not in reached:
+            reached.add(phase)
+            todo.extend(targets.get(phase, ()))
+    return reached
+
+
+def mermaid(graph: PhaseGraph, current: str | None = None, visits: Mapping[str, int] | None = None) -> str:
+    """Return the graph as a Mermaid flowchart: phases with their visits, the current one marked, ways back dotted."""
+    counts = visits or {}
+    number = {phase.name: f"p{n}" for n, phase in enumerate(graph.phases)}
+    lines = ["flowchart LR", *(f"    {number[p.name]}{_node(graph, p, counts.get(p.name, 0))}" for p in graph.phases)]
+    for t in graph.transitions:
+        arrow = "-.->" if t.is_backward else "-->"
+        label = "" if t.condition == ALWAYS else f'|"{_quoted(t.condition)}"|'
+        lines.append(f"    {number[t.source]} {arrow}{label} {number[t.target]}")
+    if current in number:
+        lines += ["    classDef current stroke-width:4px", f"    class {number[current]} current"]
+    return "\n".join(lines) + "\n"
+
+
+def _node(graph: PhaseGraph, phase: Phase, visits: int) -> str:
+    label = _quoted(phase.name) + (f" ({visits})" if visits else "")
+    return f'(["{label}"])' if phase.name in graph.complete else f'["{label}"]'
+
+
+def _quoted(text: str) -> str:
+    """Return the text as Mermaid shows it, whatever it means to Mermaid.
+
+    Source: Mermaid, flowchart syntax, "Entity codes to escape characters".
+    """
+    return "".join(c if c.isalnum() or c in " _-.,:" else f"#{ord(c)};" for c in text)

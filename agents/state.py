@@ -1,0 +1,206 @@
+"""Where a journey stands: what its events come to. To JSON and back without loss. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from typing import Any, Literal
+
+from agents.errors import BadState
+from agents.events import Channel, Decision, FeedbackKind, Json
+from knowledge.ledger.moments import utc_text
+
+Status = Literal["active", "waiting", "complete", "cancelled"]
+"""Waiting: a person is to decide before anything else can be submitted."""
+TRANSITIONS_KEPT = 20
+"""So many of the newest transitions are in the state, which must not grow with the journey; all of them are in its events."""
+FORM = 1
+"""The form that `get_state` gives."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransitionRecord:
+    """One move. `source` and `target` are told as `from` and `to`."""
+
+    source: str
+    target: str
+    reason: str
+    is_backward: bool
+    timestamp: datetime
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The newest work of a phase, whole: that of its visit number `visit`, recorded by the event `seq`, at `version`."""
+
+    seq: int
+    version: int
+    visit: int
+    content: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What a person is asked: to let the work of `phase` go on to `target`, by `condition`.
+
+    Optional: the work went on, and until the next submit the person may still send it back.
+    """
+
+    phase: str
+    target: str
+    condition: str
+    kind: Literal["optional", "blocking"]
+    own_hand: bool
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """What a person said last."""
+
+    decision: Decision
+    channel: Channel
+    by: str
+    phase: str
+    note: str
+    changes: Json
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """Something that went wrong in a phase, which the next attempt should know of."""
+
+    kind: FeedbackKind
+    phase: str
+    text: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseMetrics:
+    """What a phase took so far; `seconds` are those of the visits that are over."""
+
+    visits: int = 0
+    submits: int = 0
+    seconds: float = 0.0
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JourneyState:
+    """What all events up to `seq` come to, notes aside. Its size does not grow with their number."""
+
+    agent: str
+    brief: str
+    inputs: Mapping[str, Json]
+    principal: str
+    phase: str
+    version: int
+    seq: int
+    status: Status
+    phase_visits: Mapping[str, int]
+    metrics: Mapping[str, PhaseMetrics]
+    started_at: datetime
+    entered_at: datetime
+    moved_at: datetime
+    transitions: int = 0
+    transition_history: tuple[TransitionRecord, ...] = ()
+    backward_trigger: str | None = None
+    backward_trigger_detail: str | None = None
+    work: Mapping[str, Work] = field(default_factory=dict)
+    checkpoint: Checkpoint | None = None
+    word: Word | None = None
+    feedback: tuple[Feedback, ...] = ()
+    conversation: str = ""
+    forked_from: str = ""
+    forked_at: int = 0
+
+    @property
+    def visit(self) -> int:
+        """Return the number of the present visit to the present phase."""
+        return self.phase_visits[self.phase]
+
+    @property
+    def over(self) -> bool:
+        """Return whether nothing more is to be submitted, ever, unless a person sends it back."""
+        return self.status in ("complete", "cancelled")
+
+
+def get_state(state: JourneyState) -> dict[str, Json]:
+    """Return the state as a JSON object, of which `restore_state` makes the same state again, anywhere."""
+    form = asdict(state)
+    history = [_moved(record) for record in form["transition_history"]]
+    return {"form": FORM, **_told(form), "transition_history": history}
+
+
+def _moved(record: dict[str, Any]) -> dict[str, Json]:
+    told = _told(record)
+    return {"from": told.pop("source"), "to": told.pop("target"), **told}
+
+
+def _told(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return utc_text(value)
+    if isinstance(value, Mapping):
+        return {key: _told(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_told(inner) for inner in value]
+    return value
+
+
+def restore_state(form: Mapping[str, Json]) -> JourneyState:
+    """Return the state of which `get_state` made that form.
+
+    Raises:
+        BadState: it is another form, or lacks something.
+    """
+    if form.get("form") != FORM:
+        raise BadState(f"its form is {form.get('form')!r}, this program reads {FORM}")
+    try:
+        return _restored({name: value for name, value in form.items() if name != "form"})
+    except KeyError as error:
+        raise BadState(f"it lacks {error.args[0]!r}") from error
+    except (AttributeError, TypeError, ValueError) as error:
+        raise BadState("a field holds something of another kind") from error
+
+
+def _restored(form: dict[str, Any]) -> JourneyState:
+    checkpoint, word = form["checkpoint"], form["word"]
+    return JourneyState(
+        **{
+            **form,
+            "metrics": {phase: PhaseMetrics(**told) for phase, told in form["metrics"].items()},
+            "started_at": _time(form["started_at"]),
+            "entered_at": _time(form["entered_at"]),
+            "moved_at": _time(form["moved_at"]),
+            "transition_history": tuple(_record(told) for told in form["transition_history"]),
+            "work": {phase: Work(**told) for phase, told in form["work"].items()},
+            "checkpoint": checkpoint and Checkpoint(**{**checkpoint, "since": _time(checkpoint["since"])}),
+            "word": word and Word(**{**word, "at": _time(word["at"])}),
+            "feedback": tuple(Feedback(**told) for told in form["feedback"]),
+        }
+    )
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def _record(told: dict[str, Any]) -> TransitionRecord:
+    rest = {name: value for name, value in told.items() if name not in ("from", "to")}
+    return TransitionRecord(told["from"], told["to"], **{**rest, "timestamp": _time(told["timestamp"])})
+
+
+def bare(state: JourneyState) -> JourneyState:
+    """Return the state without what its events hold word for word: brief, inputs and the content of works."""
+    without = {phase: replace(work, content=None) for phase, work in state.work.items()}
+    return replace(state, brief="", inputs={}, work=without)
+
+
+def held(state: JourneyState) -> tuple[int, ...]:
+    """Return the events, by `seq`, that hold what `bare` left out; the first is the one that started the journey."""
+    return (1, *sorted(work.seq for work in state.work.values()))
