@@ -11,7 +11,7 @@ import pytest
 
 from knowledge.storage.memory import MemoryStateStore
 from knowledge.storage.ports import StateStore
-from knowledge.trust.ports import Proposal, Standing
+from knowledge.trust.ports import Proposal, Restand, Standing
 from mcp_server.gate.accounts import unaccounted
 from mcp_server.gate.canonical import canonical_text
 from mcp_server.gate.proposals import hash_of
@@ -29,6 +29,10 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path, schema: str) -> 
     await opened.close()
 
 
+def becoming(standing: Standing) -> Restand:
+    return lambda _known, _recent: standing
+
+
 async def carried_out(store: StateStore, made: Proposal) -> None:
     """Propose it, approve it and end it, as the desk does."""
     made = replace(made, hash=hash_of(made))
@@ -43,7 +47,7 @@ async def test_what_was_decided_is_accounted_for_to_the_last_digit(store: StateS
     for number, score in enumerate((2.1, 2.1 + 0.1 / 3, 3.000000000000004)):
         principal = f"Ünïcode 日本@host-{number}"
         standing = Standing(principal, score, 2.0, 3.9, frozen=False, updated_at=NOW)
-        await store.trust.restand(principal, lambda _known, _recent, s=standing: s, note=note(about=principal))
+        await store.trust.restand(principal, becoming(standing), note=note(about=principal))
     key = passkey()
     await store.trust.add_passkey(key, note=note(act="passkey.add", about=key.name))
     await store.trust.remove_passkey(key.id, note=note(act="passkey.remove", about=key.id.hex()))
