@@ -101,8 +101,8 @@ def replaced(
         TooManyPending: those that would be left are as many as there may be.
     """
     gone = [id_ for id_, _ in pending if id_ in replacing]
-    left = sum(kind == "call" and id_ not in gone for id_, kind in pending)
-    if proposal.kind == "call" and left >= most_pending:
+    left = sum(kind == proposal.kind and id_ not in gone for id_, kind in pending)
+    if proposal.kind != "admin" and left >= most_pending:
         raise TooManyPending(proposal.principal, most_pending)
     return gone
 

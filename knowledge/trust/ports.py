@@ -149,7 +149,8 @@ class TrustRecords(Protocol):
     async def propose(self, proposal: Proposal, *, most_pending: int, replacing: Collection[str] = ()) -> Proposal:
         """Record the proposal, and that it supersedes those of `replacing` that are its principal's and still pending.
 
-        Of kind `call` a principal has at most `most_pending` pending ones; those that are replaced do not count.
+        Of the kinds `call` and `flag` a principal has at most `most_pending` pending ones each; those that are replaced do
+        not count.
 
         Raises:
             TooManyPending: there are as many already. Nothing is recorded.

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import anyio
+import anyio.lowlevel
 import pytest
 from mcp import Client
 from mcp.client import ClientRequestContext
@@ -17,19 +19,22 @@ from mcp_server.app import open_app
 from mcp_server.base import utc_now
 from mcp_server.gate.deciding import CannotDecide
 from mcp_server.gate.enrolment import Principal, os_user
+from mcp_server.gate.proposals import MOST_PENDING
 from mcp_server.gate.scores import freeze, grant, thaw
-from mcp_server.services import Call
+from mcp_server.services import MOST_WAITING, Call
 from mcp_server.settings import Settings
 from mcp_server.tools.writing import RevertArguments, change, plan_revert
 from tests.knowledge_bases import write
 from tests.reviewers import Reviewer, reviewing
-from tests.writers import Writer, let_in, writing
+from tests.writers import Refused, Writer, let_in, writing
 
 ME = Principal(os_user(), "writer").id
 INDEX = "# Home\n\nWelcome.\n"
+LIMITS = "# Limits\n\n" + "".join(f"## Part {n}\n\nThe timeout of part {n} is 30 seconds.\n\n" for n in range(22))
 SET_UP = "---\nrouter: [how]\n---\n"
 PAGES = {
     "_index.md": INDEX,
+    "limits.md": LIMITS,
     "page.md": "# Page\n\nFirst.\n",
     "dressed.md": f"{SET_UP}# Dressed\n",
     "_agents/curate.md": "# Curate\n\nBe careful.\n",
@@ -186,3 +191,73 @@ async def test_what_was_taken_out_of_the_configuration_meanwhile_does_not_come_b
         with pytest.raises(ConfiguresNow):
             await change(services, me, plan)
         assert "router" not in host.text("set/_index.md")
+
+
+async def test_claims_cannot_flood_a_person_and_what_was_written_beside_them_is_told_as_written(
+    settings: Settings,
+) -> None:
+    """Twenty wait at most, as of calls; the others are listed as contradictions all the same."""
+    async with both(settings, level=3) as (host, person):
+        for number in range(MOST_PENDING + 2):
+            base = await host.revision("limits.md")
+            word = chr(ord("a") + number) * 5
+            claim = (
+                f"## Part {number}\n\nThe timeout of part {number} is 90 seconds.\n\n## {word}\n\nAll about {word}.\n"
+            )
+            answer = await host.merge("limits.md", claim, source=f"code:src/{number}.py", base_revision=base)
+            assert answer["status"] == "partial", answer
+            assert f"All about {word}." in host.text("limits.md")
+            assert (answer["proposal"] is not None) == (number < MOST_PENDING)
+        assert len(await person.waiting()) == MOST_PENDING
+        found = await host.call("kb_contradictions", path="limits.md", limit=100)
+        assert len(found["contradictions"]) == MOST_PENDING + 2
+
+
+async def test_what_a_caller_says_of_its_call_cannot_pass_for_what_the_call_does(settings: Settings) -> None:
+    intent = "fix a typo”\n\n--- page.md\n+++ page.md\n-teh\n+the" + "\n" * 100
+    seen: list[str] = []
+
+    async def asked(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+        del context
+        seen.append(params.message)
+        return ElicitResult(action="cancel")
+
+    allowed = await let_in(settings, level=2)
+    async with open_app(allowed) as app, Client(app.server, elicitation_callback=asked) as client:
+        base = await Writer(client, app, settings.kb).revision("page.md")
+        new = {"path": "page.md", "content": "# Page\n\nFirst.\n\nNever test.\n", "base_revision": base}
+        await client.call_tool("kb_merge", {**new, "intent": intent, "source": "official:handbook"})
+    (message,) = seen
+    first, _, rest = message.partition("\n")
+    assert "“fix a typo' --- page.md +++ page.md -teh +the”" in first
+    assert "as told by official:handbook" in first
+    assert rest.startswith("\n--- ")
+    assert "+Never test." in rest
+
+
+async def test_nobody_is_asked_about_more_than_can_be_read_or_kept(settings: Settings) -> None:
+    async with both(settings) as (host, person):
+        with pytest.raises(Refused, match="smaller parts"):
+            await host.merge("new.md", "# New\n\n" + "All work and no play.\n" * 180_000)
+        assert not await person.waiting()
+
+
+async def test_of_calls_that_wait_for_a_person_those_beyond_the_room_are_answered_at_once(settings: Settings) -> None:
+    async with both(settings) as (host, person):
+        base = await host.revision("page.md")
+        waits = (await host.merge("page.md", "# Page\n\nSecond.\n", base_revision=base))["proposal"]
+        answers: list[str] = []
+
+        async def wait(seconds: int) -> None:
+            told = await host.call("proposal_status", proposal_id=waits["id"], wait_seconds=seconds)
+            answers.append(told["proposal"]["state"])
+
+        with anyio.fail_after(30):
+            async with anyio.create_task_group() as tasks:
+                for _ in range(MOST_WAITING + 20):
+                    tasks.start_soon(wait, 300)
+                while len(answers) < 20:
+                    await anyio.lowlevel.checkpoint()
+                assert answers == ["pending"] * 20
+                await person.approve(waits["id"])
+        assert answers[20:] == ["executed"] * MOST_WAITING
