@@ -73,9 +73,23 @@ def _sentence(request: Any, files: Sequence[FileEffect]) -> str:
     verbs = {"kb_merge": "merge into", "kb_move": "move", "kb_delete": "delete", "kb_revert": "bring back"}
     verb = verbs.get(request.actor.tool, request.actor.tool)
     to = f" to {request.to}" if getattr(request, "to", None) else ""
-    others = f", and change {len(files) - 1} more files" if len(files) > 2 else ""
-    intent = f": {request.intent}" if getattr(request, "intent", "") else ""
-    return f"{verb} {request.path}{to}{others}{intent}"
+    others = len({file.path for file in files} - {request.path, getattr(request, "to", "")})
+    more = f", and change {others} more page{'s' if others > 1 else ''}" if others else ""
+    return f"{verb} {request.path}{to}{more}{_said_of(request)}"
+
+
+def _said_of(request: Any) -> str:
+    """Return what the caller says of it: where it is from, where that is not the person, and why. On one line, in its own words."""
+    calls = [*getattr(request, "earlier", ()), request]
+    sources = [_one_line(source) for one in calls if (source := getattr(one, "source", "user")) != "user"]
+    told = f", as told by {', '.join(dict.fromkeys(sources))}" if sources else ""
+    intent = _one_line(getattr(request, "intent", ""))
+    return f"{told}: “{intent}”" if intent else told
+
+
+def _one_line(text: str) -> str:
+    """Return the text without line ends and closing quotes, so that it cannot pass for what stands around it."""
+    return " ".join(text.replace("”", "'").split())
 
 
 class MergeArguments(Arguments):
