@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
+
+from anyio import CapacityLimiter
 
 from knowledge.find.ledger import Reader, ReadingLedger
 from knowledge.storage.ports import IndexStore, StateStore
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from knowledge.writing.writer import Writer
     from mcp_server.tools.spec import ToolSpec
     from mcp_server.writing import Writing
+
+MOST_WAITING = 100
+"""Calls of one process that may wait for a person at once; each looks for news several times a second."""
 
 Clock = Callable[[], datetime]
 
@@ -64,6 +69,8 @@ class Services:
     load_writing: Callable[[], Writing]
     review_address: Callable[[], Awaitable[str | None]] = nowhere
     """Where people decide, without any login; None while nobody shows it."""
+    waiting: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MOST_WAITING))
+    """Room for calls that wait for a person. One that finds none is answered at once."""
 
     @property
     def circles(self) -> Circles:

@@ -26,6 +26,7 @@ from mcp_types.version import is_version_at_least
 from knowledge.errors import KnowledgeError, StorageError
 from knowledge.trust.ports import Proposal
 from mcp_server.gate import asking
+from mcp_server.gate.awaiting import ended, there_is_room
 from mcp_server.gate.caller import caller
 from mcp_server.gate.canonical import canonical_text
 from mcp_server.gate.deciding import Desk, Person, requirement
@@ -91,6 +92,8 @@ class GateExtension(Extension):
         if is_version_at_least(ctx.protocol_version, MULTI_ROUND):
             form = ElicitRequestFormParams(message=text, requested_schema=asking.SCHEMA)
             return InputRequiredResult(input_requests={QUESTION: ElicitRequest(params=form)}, request_state=proposal.id)
+        if not there_is_room(self._services):
+            return as_result(outcome)
         reply = await self._answer_or_decision(text, proposal, ctx)
         return as_result(await self._follow(name, outcome.content, proposal, reply))
 
@@ -110,19 +113,9 @@ class GateExtension(Extension):
                 tasks.cancel_scope.cancel()
 
             tasks.start_soon(ask)
-            await self._decided(proposal.id)
+            await ended(self._services, proposal.id)
             tasks.cancel_scope.cancel()
         return replies[0] if replies else asking.Reply("nothing")
-
-    async def _decided(self, proposal_id: str) -> None:
-        """Return when the proposal does not wait any more."""
-        state = self._services.state
-        while True:
-            seen = await state.last_event()
-            proposal = await state.trust.proposal(proposal_id)
-            if proposal is None or not proposal.open:
-                return
-            await state.changed(seen)
 
     async def _second_round(self, params: CallToolRequestParams, who: Principal) -> CallToolResult:
         """Return the outcome of a proposal that was asked about; the SDK has checked that it is this very call's.

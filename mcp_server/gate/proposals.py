@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
+from knowledge.errors import KnowledgeError
 from knowledge.trust.ports import Kind, Proposal, State
 from mcp_server.gate.canonical import canonical, canonical_text
 from mcp_server.gate.enrolment import Principal
@@ -25,6 +26,8 @@ MOST_JOINED = 20
 AGAINST = "$against"
 """Beside a call's arguments: the texts of the page that a yes decides against. No argument can be named so."""
 PENDING: tuple[State, ...] = ("pending",)
+LONGEST = 6_000_000
+"""Characters of arguments and preview of one proposal. Nobody reads as much, and all of it is kept."""
 DOCUMENTED = 200
 """Proposals among which one for the same page is looked for."""
 
@@ -73,6 +76,17 @@ def calls_of(proposal: Proposal) -> list[dict[str, Any]]:
     """Return the arguments of each of its calls."""
     calls: list[dict[str, Any]] = json.loads(proposal.arguments)
     return calls
+
+
+class TooLong(KnowledgeError):
+    """More text than can be put to a person at once."""
+
+    def __init__(self, characters: int) -> None:
+        self.characters = characters
+        super().__init__(
+            f"this would put {characters:,} characters to a person, who can be asked about {LONGEST:,} at most; nothing was "
+            "changed. Send it in smaller parts"
+        )
 
 
 class Proposing:
@@ -126,6 +140,7 @@ class Proposing:
 
         Raises:
             TooManyPending: as many as may wait do.
+            TooLong: nobody could read it.
         """
         now = self._services.now()
         shown = draft.shown
@@ -151,6 +166,8 @@ class Proposing:
             journey=call.journey,
             origin=draft.origin,
         )
+        if (characters := len(proposal.arguments) + len(proposal.preview)) > LONGEST:
+            raise TooLong(characters)
         proposal = replace(proposal, hash=hash_of(proposal))
         proposal = await self._services.state.trust.propose(
             proposal, most_pending=self._most_pending, replacing=replacing
@@ -168,7 +185,8 @@ class Proposing:
         if not older or spec.joins is None or any(one.tool != spec.name for one in older):
             return None
         calls = [*(one for proposal in older for one in calls_of(proposal)), *draft.calls]
-        if len(calls) > MOST_JOINED or any(AGAINST in one for one in calls):
+        long = sum(len(one.arguments) for one in older) > LONGEST // 4
+        if long or len(calls) > MOST_JOINED or any(AGAINST in one for one in calls):
             return None
         plan = await spec.joins(self._services, call, [spec.parse(dict(one)) for one in calls])
         if plan is None or spec.shows is None:

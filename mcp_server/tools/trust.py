@@ -11,6 +11,7 @@ from pydantic import Field
 
 from knowledge.errors import KnowledgeError
 from knowledge.trust.ports import Proposal, State
+from mcp_server.gate.awaiting import ended, there_is_room
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.scores import held, standing_of
 from mcp_server.gate.summary import summary
@@ -99,16 +100,14 @@ class NoSuchProposal(KnowledgeError):
 
 
 async def proposal_status(services: Services, call: Call, asked: StatusArguments) -> ProposalStatus:
-    """Return what became of a proposal, waiting for it if asked."""
+    """Return what became of a proposal, waiting for it if asked and as long as not too many others wait."""
     if asked.proposal_id is None:
         return ProposalStatus(None, await _pending(services, call))
     proposal = await _own(services, call, asked.proposal_id)
-    with anyio.move_on_after(asked.wait_seconds):
-        while proposal.open:
-            seen = await services.state.last_event()
-            proposal = await _own(services, call, asked.proposal_id)
-            if proposal.open:
-                await services.state.changed(seen)
+    if asked.wait_seconds and proposal.open and there_is_room(services):
+        with anyio.move_on_after(asked.wait_seconds):
+            await ended(services, proposal.id)
+        proposal = await _own(services, call, asked.proposal_id)
     return await _told(services, call, proposal)
 
 
