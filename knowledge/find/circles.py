@@ -10,7 +10,7 @@ from typing import Literal
 import anyio.to_thread
 
 from knowledge.document import Document, find_section, parse, section_text, section_tokens
-from knowledge.errors import AmbiguousName, InvalidPath, NoSuchPath, UnknownRevision, UnreadableDocument
+from knowledge.errors import AmbiguousName, InvalidPath, KnowledgeError, NoSuchPath, UnknownRevision, UnreadableDocument
 from knowledge.find.answers import MapView, OutlineLine, Reading
 from knowledge.find.entries import Entries, derived_summary, document_entry, join, plain_entry, when
 from knowledge.ledger.past import Past
@@ -172,6 +172,17 @@ class Circles:
             tainted=is_tainted(document.source, untrusted=document.untrusted or await self._untrusted(found, known)),
             note=note,
         )
+
+    async def tainted(self, path: str) -> str | None:
+        """Return the source of the page at exactly `path` if nobody vouches for its text; None if somebody does, or there is none."""
+        known = await self._index.document(path)
+        if known is not None:
+            return known.source if is_tainted(known.source, untrusted=known.untrusted) else None
+        try:
+            reading = await self.read(path)
+        except KnowledgeError:
+            return None
+        return reading.source if reading.tainted else None
 
     async def _untrusted(self, path: str, known: DocumentRecord | None) -> bool:
         """Return whether the page lies under a directory marked untrusted; of one not indexed yet the files say so."""

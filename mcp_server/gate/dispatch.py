@@ -114,6 +114,7 @@ class Gate:
         usual = await self.decide(spec.name, spec.needs, call.principal)
         call = replace(call, trusted=isinstance(usual, Allow))
         plan = await spec.plan(self._services, call, asked)
+        await self._note_taint(spec, call, plan)
         shown = spec.rehearsed(plan) if spec.rehearsed else None
         if shown is not None:
             return Answered(spec.as_json(shown))
@@ -197,9 +198,9 @@ class Gate:
         self._remembered[principal.id] = (grant, self._clock())
         return grant
 
-    async def _note_taint(self, spec: AnySpec, call: Call, result: Any) -> None:
+    async def _note_taint(self, spec: AnySpec, call: Call, told: Any) -> None:
         """Remember where text came from that nobody vouches for, before the caller can act on it."""
-        origins = spec.taints(result) if spec.taints else ()
+        origins = await spec.taints(self._services, told) if spec.taints else ()
         if origins:
             now = self._services.now()
             await self._services.state.trust.note_taint(call.principal.id, call.journey, origins, at=now)

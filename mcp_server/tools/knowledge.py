@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Literal
@@ -79,6 +80,17 @@ def origin_of(path: str, source: str) -> str:
     return lineage_of(source) if source_kind(source) in FETCHED_KINDS else f"kb:{path}"
 
 
+async def read_from(_services: Services, reading: Reading) -> tuple[str, ...]:
+    """Return where the text of the page comes from, if nobody vouches for it."""
+    return (origin_of(reading.path, reading.source),) if reading.tainted else ()
+
+
+async def quoted_from(services: Services, paths: Iterable[str]) -> tuple[str, ...]:
+    """Return where the text of those pages comes from that nobody vouches for."""
+    sources = {path: await services.circles.tainted(path) for path in paths}
+    return tuple({origin_of(path, source) for path, source in sources.items() if source is not None})
+
+
 KB_READ = ToolSpec[ReadArguments, None, Reading](
     name="kb_read",
     title="Read a page",
@@ -92,7 +104,7 @@ KB_READ = ToolSpec[ReadArguments, None, Reading](
     arguments=ReadArguments,
     result=Reading,
     answer=read,
-    taints=lambda reading: (origin_of(reading.path, reading.source),) if reading.tainted else (),
+    taints=read_from,
     read_only=True,
     idempotent=True,
 )
@@ -156,6 +168,11 @@ async def search(services: Services, call: Call, asked: SearchArguments) -> Sear
     return replace(answer, nudge=await services.ledger.searched(call.reader, directory, answer))
 
 
+async def found_from(_services: Services, found: SearchAnswer) -> tuple[str, ...]:
+    """Return where the passages come from that nobody vouches for."""
+    return tuple({origin_of(hit.path, hit.source) for hit in found.hits if hit.tainted})
+
+
 KB_SEARCH = ToolSpec[SearchArguments, None, SearchAnswer](
     name="kb_search",
     title="Search the knowledge base",
@@ -168,7 +185,7 @@ KB_SEARCH = ToolSpec[SearchArguments, None, SearchAnswer](
     arguments=SearchArguments,
     result=SearchAnswer,
     answer=search,
-    taints=lambda found: tuple({origin_of(hit.path, hit.source) for hit in found.hits if hit.tainted}),
+    taints=found_from,
     read_only=True,
     idempotent=True,
 )

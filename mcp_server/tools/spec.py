@@ -75,7 +75,8 @@ class ToolSpec(Generic[A, P, R]):
     `shows` returns what a person is shown of a plan before they agree to it; the answers of such a tool have a `status` and a
     `proposal`, and where they have a `revision` that is of the page at `path`.
     `joins` plans several calls of one caller, oldest first, as one. `unsettled` plans what an answer left for a person to
-    decide. `taints` returns where the text in an answer comes from that nobody vouches for.
+    decide. `taints` returns where the text comes from that nobody vouches for: that in an answer, or that in the pages which a
+    plan is about, because a difference and a conflict quote them.
     """
 
     name: str
@@ -93,7 +94,7 @@ class ToolSpec(Generic[A, P, R]):
     shows: Callable[[P], Shown] | None = None
     joins: Callable[[Services, Call, Sequence[A]], Awaitable[P | None]] | None = None
     unsettled: Callable[[Services, Call, A, R], Awaitable[tuple[P, tuple[str, ...]] | None]] | None = None
-    taints: Callable[[R], Sequence[str]] | None = None
+    taints: Callable[[Services, Any], Awaitable[Sequence[str]]] | None = None
     read_only: bool = False
     destructive: bool = False
     idempotent: bool = False

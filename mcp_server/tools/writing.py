@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 from pydantic import Field, field_validator
 
 from knowledge.ledger.ports import Actor
+from knowledge.provenance import FETCHED_KINDS, source_kind
 from knowledge.writing.answers import Changed, Disagreements, History, Merged
 from mcp_server.gate.policy import Trust
 from mcp_server.services import Call, Services
+from mcp_server.tools.knowledge import origin_of, quoted_from
 from mcp_server.tools.spec import Arguments, Shown, ToolSpec
 
 if TYPE_CHECKING:
@@ -90,6 +92,11 @@ def _said_of(request: Any) -> str:
 def _one_line(text: str) -> str:
     """Return the text without line ends and closing quotes, so that it cannot pass for what stands around it."""
     return " ".join(text.replace("”", "'").split())
+
+
+async def planned_from(services: Services, plan: WritePlan[Any]) -> tuple[str, ...]:
+    """Return where the text of the plan's page comes from, if nobody vouches for it: difference and conflicts quote it."""
+    return await quoted_from(services, [plan.request.path])
 
 
 class MergeArguments(Arguments):
@@ -225,6 +232,7 @@ KB_MERGE = ToolSpec[MergeArguments, WritePlan[Merged], Merged](
     rehearsed=shown,
     plan_needs=needed,
     shows=shows,
+    taints=planned_from,
     joins=join_merges,
     unsettled=unsettled_claims,
     idempotent=True,
@@ -260,6 +268,7 @@ KB_MOVE = ToolSpec[MoveArguments, WritePlan[Changed], Changed](
     rehearsed=shown,
     plan_needs=needed,
     shows=shows,
+    taints=planned_from,
 )
 
 
@@ -292,6 +301,7 @@ KB_DELETE = ToolSpec[DeleteArguments, WritePlan[Changed], Changed](
     rehearsed=shown,
     plan_needs=needed,
     shows=shows,
+    taints=planned_from,
     destructive=True,
 )
 
@@ -325,6 +335,7 @@ KB_REVERT = ToolSpec[RevertArguments, WritePlan[Changed], Changed](
     rehearsed=shown,
     plan_needs=needed,
     shows=shows,
+    taints=planned_from,
     idempotent=True,
 )
 
@@ -375,6 +386,13 @@ class ContradictionsArguments(Arguments):
     cursor: str | None = None
 
 
+async def claimed_in(services: Services, found: Disagreements) -> tuple[str, ...]:
+    """Return where the claims come from that nobody vouches for: fetched, or in a page of that kind."""
+    sides = [side for one in found.contradictions for side in (one.existing, one.new)]
+    fetched = {origin_of(side.path, side.source) for side in sides if source_kind(side.source) in FETCHED_KINDS}
+    return tuple(fetched | set(await quoted_from(services, {side.path for side in sides})))
+
+
 KB_CONTRADICTIONS = ToolSpec[ContradictionsArguments, None, Disagreements](
     name="kb_contradictions",
     title="Claims that disagree",
@@ -386,6 +404,7 @@ KB_CONTRADICTIONS = ToolSpec[ContradictionsArguments, None, Disagreements](
     answer=lambda services, _call, asked: services.chronicle.contradictions(
         asked.path, limit=asked.limit, cursor=asked.cursor
     ),
+    taints=claimed_in,
     read_only=True,
     idempotent=True,
 )
