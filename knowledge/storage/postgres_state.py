@@ -25,7 +25,7 @@ PRUNE_EVERY = timedelta(hours=1)
 TABLES = (
     *("meta", "enrolment", "standing", "standing_change", "lease", "counter", "event", "look", "nudge"),
     *("content", "page_state", "revision", "intent", "origin", "contradiction", "audit", "chain_end"),
-    *("proposal", "passkey", "secret", "taint"),
+    *("proposal", "passkey", "secret", "taint", "journey", "journey_event"),
 )
 
 _ENROL = """
@@ -100,6 +100,11 @@ class PostgresStateStore:
     def place(self) -> str:
         """Return where the state is and what keeps it."""
         return f"{self._server.place} (version {self._version.split()[0]})"
+
+    @property
+    def tables(self) -> Tables:
+        """Return the tables of the schema, for who keeps other things of the same knowledge base in it."""
+        return self._tables
 
     @property
     def ledger(self) -> PostgresLedger:

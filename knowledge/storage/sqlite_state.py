@@ -84,6 +84,11 @@ class SqliteStateStore:
         return f"{self.path} (SQLite {apsw.sqlite_lib_version()})"
 
     @property
+    def database(self) -> Database:
+        """Return the open file, for who keeps other things of the same knowledge base in it."""
+        return self._database
+
+    @property
     def ledger(self) -> SqliteLedger:
         """Return the ledger in the same file."""
         return self._ledger

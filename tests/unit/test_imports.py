@@ -24,6 +24,9 @@ ADAPTERS = {
     "knowledge.trust.memory",
     "knowledge.trust.sqlite",
     "knowledge.trust.postgres",
+    "agents.store_memory",
+    "agents.store_sqlite",
+    "agents.store_postgres",
     "knowledge.index.memory",
     "knowledge.index.tantivy_engine",
     "knowledge.index.fts5",
@@ -34,7 +37,14 @@ ADAPTERS = {
     "knowledge.embed.endpoint",
     "knowledge.embed.fastembed",
 }
-COMPOSITION = {"mcp_server.app", "mcp_server.base", "mcp_server.embedding", "mcp_server.engines", "mcp_server.writing"}
+COMPOSITION = {
+    "mcp_server.app",
+    "mcp_server.base",
+    "mcp_server.embedding",
+    "mcp_server.engines",
+    "mcp_server.journeys",
+    "mcp_server.writing",
+}
 IMPURE = {
     "time",
     "os",
@@ -118,6 +128,15 @@ PURE = [
     "knowledge/merge/links.py",
     "knowledge/merge/verify.py",
     "knowledge/merge/diff.py",
+    "agents/errors.py",
+    "agents/events.py",
+    "agents/fold.py",
+    "agents/graph.py",
+    "agents/journey.py",
+    "agents/state.py",
+    "agents/store.py",
+    "agents/store_forms.py",
+    "agents/journey_file.py",
     "mcp_server/cli/review_card.py",
     "mcp_server/cli/review_view.py",
     "mcp_server/cli/visible.py",

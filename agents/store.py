@@ -1,0 +1,118 @@
+"""What a store of journeys must promise. `store_memory.py` is the specification; every engine passes the same contract suite.
+
+Journeys lie in the state database of their knowledge base. A journey is the log of its events; the state that is kept beside
+it is a cache of their fold, so that neither a step nor resuming costs more the longer the journey is. Every method is one
+transaction, and what it acknowledged survives a power cut. Times come in as arguments (aware UTC). Whatever adds to a
+journey adds a change event `journey` with its id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from agents.events import Logged, Note, Started, Step
+from agents.state import JourneyState, Status
+
+TITLE_CHARS = 120
+MOST_KEY_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Where an act brought a journey. `repeated`: it was on record already, and nothing was added."""
+
+    version: int
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JourneyLine:
+    """A journey in a list. `title` is the beginning of its brief."""
+
+    id: str
+    agent: str
+    title: str
+    principal: str
+    status: Status
+    phase: str
+    version: int
+    started_at: datetime
+    moved_at: datetime
+
+
+class JourneyStore(Protocol):
+    """The journeys of one knowledge base."""
+
+    async def start(self, journey: str, begun: Started, *, by: str, at: datetime) -> Appended:
+        """Begin a journey with that id, at version 1. Beginning the very same again is a repetition, whenever it comes.
+
+        Raises:
+            JourneyExists: another one has that id. Nothing is recorded.
+        """
+        ...
+
+    async def adopt(self, journey: str, log: Sequence[Logged]) -> Appended:
+        """Take over a whole log, with its numbers, times and keys, under that id. The same log again is a repetition.
+
+        Raises:
+            BadLog: its events do not follow each other. Nothing is recorded.
+            JourneyExists: another one has that id. Nothing is recorded.
+        """
+        ...
+
+    async def append(
+        self, journey: str, events: Sequence[Step], *, expected: int, key: str, by: str, at: datetime
+    ) -> Appended:
+        """Add the events, at least one, as the step after version `expected`: the journey's version is then one more.
+
+        Of any number of appends at one version exactly one counts. An append with a `key` that the journey has had already
+        adds nothing and is answered as it was the first time, whatever it expects: a lost reply can be asked for again.
+
+        Raises:
+            StaleJourney: someone else moved the journey first; carries `expected`, `actual` and the newest of what changed.
+            NoSuchJourney: there is none.
+            BadLog: an event does not fit where the journey stands.
+            ValueError: no events, or no key.
+        """
+        ...
+
+    async def note(self, journey: str, notes: Sequence[Note], *, by: str, at: datetime) -> None:
+        """Add notes at whatever version the journey has. They move nothing, so they conflict with nobody.
+
+        Raises:
+            NoSuchJourney: there is none.
+        """
+        ...
+
+    async def journey(self, journey: str, *, version: int | None = None) -> JourneyState:
+        """Return where the journey stands, or where it stood at that version: the fold of its events up to then.
+
+        The newest state is found in a time that does not grow with the journey, an older one by folding.
+
+        Raises:
+            NoSuchJourney: there is none, or it has no such version.
+        """
+        ...
+
+    async def events(self, journey: str, *, after: int = 0, limit: int | None = None) -> Sequence[Logged]:
+        """Return what happened after the event number `after`, oldest first, at most `limit`.
+
+        Raises:
+            NoSuchJourney: there is none.
+        """
+        ...
+
+    async def journeys(
+        self,
+        *,
+        status: Status | None = None,
+        agent: str | None = None,
+        principal: str | None = None,
+        limit: int = 20,
+        before: str | None = None,
+    ) -> Sequence[JourneyLine]:
+        """Return journeys, those that were put on record last first, from the one after the one with the id `before`."""
+        ...

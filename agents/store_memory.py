@@ -1,0 +1,107 @@
+"""Journeys that end with the process: slow, obvious, and the specification of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+
+from agents.errors import JourneyExists, NoSuchJourney, StaleJourney
+from agents.events import Logged, Note, Started, Step, in_words
+from agents.fold import fold
+from agents.state import JourneyState, Status
+from agents.store import Appended, JourneyLine
+from agents.store_forms import as_kept, asked_id, beginning, new_id, noted, numbered, title, upto, whole
+from knowledge.ledger.acts import storable
+
+Publish = Callable[[str, Sequence[str]], Awaitable[object]]
+
+
+class MemoryJourneys:
+    """Journeys in this process; `publish` tells that one of them changed."""
+
+    def __init__(self, publish: Publish) -> None:
+        self._publish = publish
+        self._logs: dict[str, list[Logged]] = {}
+
+    async def start(self, journey: str, begun: Started, *, by: str, at: datetime) -> Appended:
+        """Begin a journey with that id, at version 1."""
+        first, log = as_kept(beginning(begun, by, at)), self._logs.get(new_id(journey))
+        if log is not None and log[0].event == first.event:
+            return Appended(1, repeated=True)
+        return await self.adopt(journey, [first])
+
+    async def adopt(self, journey: str, log: Sequence[Logged]) -> Appended:
+        """Take over a whole log under that id."""
+        state, kept = whole(log), [as_kept(logged) for logged in log]
+        there = self._logs.get(new_id(journey))
+        if there is not None and there != kept:
+            raise JourneyExists(journey)
+        if there is not None:
+            return Appended(state.version, repeated=True)
+        self._logs[journey] = kept
+        await self._publish("journey", [journey])
+        return Appended(state.version)
+
+    async def append(
+        self, journey: str, events: Sequence[Step], *, expected: int, key: str, by: str, at: datetime
+    ) -> Appended:
+        """Add the events as the step after version `expected`."""
+        log = self._log(journey)
+        first = next((logged.version for logged in log if key and logged.key == key), None)
+        if first is not None:
+            return Appended(first, repeated=True)
+        state = fold(log)
+        if state.version != expected:
+            missed = [logged for logged in log if logged.version > expected]
+            raise StaleJourney(journey, expected, state.version, in_words(missed))
+        step = [as_kept(logged) for logged in numbered(state, events, key, by, at)]
+        fold(step, state)
+        log.extend(step)
+        await self._publish("journey", [journey])
+        return Appended(expected + 1)
+
+    async def note(self, journey: str, notes: Sequence[Note], *, by: str, at: datetime) -> None:
+        """Add notes at whatever version the journey has."""
+        log = self._log(journey)
+        log.extend(as_kept(logged) for logged in noted(log[-1].version, len(log), notes, by, at))
+        await self._publish("journey", [journey])
+
+    async def journey(self, journey: str, *, version: int | None = None) -> JourneyState:
+        """Return where the journey stands, or where it stood at that version."""
+        log = self._log(journey)
+        return fold(log if version is None else upto(journey, log, version))
+
+    async def events(self, journey: str, *, after: int = 0, limit: int | None = None) -> Sequence[Logged]:
+        """Return what happened after the event number `after`, oldest first."""
+        return self._log(journey)[max(0, after) :][:limit]
+
+    async def journeys(
+        self,
+        *,
+        status: Status | None = None,
+        agent: str | None = None,
+        principal: str | None = None,
+        limit: int = 20,
+        before: str | None = None,
+    ) -> Sequence[JourneyLine]:
+        """Return journeys, those that were put on record last first, from the one after `before`."""
+        ids = list(self._logs)
+        below = ids[: ids.index(before)] if before in ids else [] if before is not None else ids
+        asked = {"status": status, "agent": agent, "principal": principal and storable(principal)}
+        lines = [_line(id_, fold(self._logs[id_])) for id_ in reversed(below)]
+        return [
+            line
+            for line in lines
+            if all(getattr(line, name) == said for name, said in asked.items() if said is not None)
+        ][:limit]
+
+    def _log(self, journey: str) -> list[Logged]:
+        log = self._logs.get(asked_id(journey))
+        if log is None:
+            raise NoSuchJourney(journey)
+        return log
+
+
+def _line(id_: str, state: JourneyState) -> JourneyLine:
+    s = state
+    return JourneyLine(id_, s.agent, title(s), s.principal, s.status, s.phase, s.version, s.started_at, s.moved_at)

@@ -1,0 +1,211 @@
+"""Journeys in the file of the state database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import apsw
+
+from agents.errors import JourneyExists, NoSuchJourney, StaleJourney
+from agents.events import Logged, Note, Started, Step, event_of, event_text, in_words
+from agents.fold import FOLDING, fold
+from agents.state import JourneyState, Status, held
+from agents.store import Appended, JourneyLine
+from agents.store_forms import (
+    asked_id,
+    beginning,
+    filled,
+    logged_row,
+    new_id,
+    noted,
+    numbered,
+    state_of,
+    state_text,
+    title,
+    upto,
+    whole,
+)
+from knowledge.ledger.acts import storable
+from knowledge.ledger.moments import micros, moment
+from knowledge.storage.sqlite import Database
+from knowledge.storage.sqlite_events import publish
+
+_EVENTS = "SELECT seq, version, at_us, actor, key, body FROM journey_event WHERE journey = ?"
+_HEAD = "SELECT number, seq, folding, folded FROM journey WHERE id = ?"
+_HELD = "SELECT seq, body FROM journey_event WHERE journey = ? AND seq IN ({})"
+_BEGIN = """
+INSERT INTO journey (id, agent, principal, status, phase, version, seq, started_us, moved_us, title, folding, folded)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_MOVE = """
+UPDATE journey SET principal = ?, status = ?, phase = ?, version = ?, seq = ?, moved_us = ?, folding = ?, folded = ?
+WHERE number = ?
+"""
+_KEPT = "SELECT version FROM journey_event WHERE journey = ? AND key = ?"
+_ADD = "INSERT INTO journey_event (journey, seq, version, at_us, actor, key, body) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_LINES = """
+SELECT id, agent, title, principal, status, phase, version, started_us, moved_us FROM journey
+WHERE (:status IS NULL OR status = :status) AND (:agent IS NULL OR agent = :agent)
+AND (:principal IS NULL OR principal = :principal)
+AND (:before IS NULL OR number < (SELECT number FROM journey WHERE id = :before))
+ORDER BY number DESC LIMIT :limit
+"""
+
+
+class SqliteJourneys:
+    """Journeys in one file that several processes share."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def start(self, journey: str, begun: Started, *, by: str, at: datetime) -> Appended:
+        """Begin a journey with that id, at version 1."""
+        first = beginning(begun, by, at)
+
+        def work(c: apsw.Connection) -> Appended:
+            there: Any = c.execute(_HEAD, (new_id(journey),)).fetchall()
+            if there and event_text(_events(c, there[0][0], limit=1)[0].event) == event_text(first.event):
+                return Appended(1, repeated=True)
+            return _adopted(c, journey, [first], whole([first]))
+
+        return await self._database.write(work)
+
+    async def adopt(self, journey: str, log: Sequence[Logged]) -> Appended:
+        """Take over a whole log under that id."""
+        new_id(journey)
+        state = whole(log)
+        return await self._database.write(lambda c: _adopted(c, journey, log, state))
+
+    async def append(
+        self, journey: str, events: Sequence[Step], *, expected: int, key: str, by: str, at: datetime
+    ) -> Appended:
+        """Add the events as the step after version `expected`."""
+
+        def work(c: apsw.Connection) -> Appended:
+            number, state = _stands(c, journey)
+            first: Any = c.execute(_KEPT, (number, key)).fetchall()
+            if first:
+                return Appended(first[0][0], repeated=True)
+            if state.version != expected:
+                missed = [logged for logged in _events(c, number) if logged.version > expected]
+                raise StaleJourney(journey, expected, state.version, in_words(missed))
+            step = numbered(state, events, key, by, at)
+            _move(c, number, fold(step, state))
+            _add(c, number, step)
+            publish([("journey", journey)], c)
+            return Appended(expected + 1)
+
+        return await self._database.write(work)
+
+    async def note(self, journey: str, notes: Sequence[Note], *, by: str, at: datetime) -> None:
+        """Add notes at whatever version the journey has."""
+
+        def work(c: apsw.Connection) -> None:
+            rows: Any = c.execute(
+                "UPDATE journey SET seq = seq + ? WHERE id = ? RETURNING number, version, seq", (len(notes), journey)
+            ).fetchall()
+            if not rows:
+                raise NoSuchJourney(journey)
+            number, version, seq = rows[0]
+            _add(c, number, noted(version, seq - len(notes), notes, by, at))
+            publish([("journey", journey)], c)
+
+        asked_id(journey)
+        await self._database.write(work)
+
+    async def journey(self, journey: str, *, version: int | None = None) -> JourneyState:
+        """Return where the journey stands, or where it stood at that version."""
+
+        def work(c: apsw.Connection) -> JourneyState:
+            number, state = _stands(c, journey)
+            if version is not None and version != state.version:
+                return fold(upto(journey, _events(c, number), version))
+            seqs = held(state)
+            rows: Any = c.execute(_HELD.format(",".join("?" * len(seqs))), (number, *seqs)).fetchall()
+            return filled(state, {seq: event_of(body) for seq, body in rows})
+
+        return self._database.read(work)
+
+    async def events(self, journey: str, *, after: int = 0, limit: int | None = None) -> Sequence[Logged]:
+        """Return what happened after the event number `after`, oldest first."""
+
+        def work(c: apsw.Connection) -> list[Logged]:
+            rows: Any = c.execute("SELECT number FROM journey WHERE id = ?", (asked_id(journey),)).fetchall()
+            if not rows:
+                raise NoSuchJourney(journey)
+            return _events(c, rows[0][0], after=after, limit=limit)
+
+        return await self._database.bulk(work)
+
+    async def journeys(
+        self,
+        *,
+        status: Status | None = None,
+        agent: str | None = None,
+        principal: str | None = None,
+        limit: int = 20,
+        before: str | None = None,
+    ) -> Sequence[JourneyLine]:
+        """Return journeys, those that were put on record last first, from the one after `before`."""
+        whose = principal and storable(principal)
+        asked = {"status": status, "agent": agent, "principal": whose, "limit": limit, "before": before}
+        rows: Any = self._database.read(lambda c: c.execute(_LINES, asked).fetchall())
+        return [_line(*row) for row in rows]
+
+
+def _line(*row: Any) -> JourneyLine:
+    id_, agent, title_, principal, status, phase, version, started_us, moved_us = row
+    return JourneyLine(id_, agent, title_, principal, status, phase, version, moment(started_us), moment(moved_us))
+
+
+def _stands(c: apsw.Connection, journey: str) -> tuple[int, JourneyState]:
+    """Return the journey's number and where it stands, bare."""
+    rows: Any = c.execute(_HEAD, (asked_id(journey),)).fetchall()
+    if not rows:
+        raise NoSuchJourney(journey)
+    number, seq, folding, folded = rows[0]
+    if folding != FOLDING:
+        return number, fold(_events(c, number))
+    return number, replace(state_of(folded), seq=seq)
+
+
+def _events(c: apsw.Connection, number: int, *, after: int = 0, limit: int | None = None) -> list[Logged]:
+    asked = (number, after, -1 if limit is None else limit)
+    rows: Any = c.execute(f"{_EVENTS} AND seq > ? ORDER BY seq LIMIT ?", asked).fetchall()
+    return [logged_row((seq, version, moment(at_us), *rest)) for seq, version, at_us, *rest in rows]
+
+
+def _adopted(c: apsw.Connection, journey: str, log: Sequence[Logged], state: JourneyState) -> Appended:
+    there: Any = c.execute(_HEAD, (journey,)).fetchall()
+    if there:
+        if _rows(there[0][0], _events(c, there[0][0])) != _rows(there[0][0], log):
+            raise JourneyExists(journey)
+        return Appended(state.version, repeated=True)
+    s = state
+    c.execute(
+        _BEGIN,
+        (
+            *(journey, s.agent, s.principal, s.status, s.phase, s.version, s.seq, micros(s.started_at)),
+            *(micros(s.moved_at), title(s), FOLDING, state_text(s)),
+        ),
+    )
+    _add(c, c.last_insert_rowid(), log)
+    publish([("journey", journey)], c)
+    return Appended(state.version)
+
+
+def _move(c: apsw.Connection, number: int, state: JourneyState) -> None:
+    s = state
+    told = (s.principal, s.status, s.phase, s.version, s.seq, micros(s.moved_at), FOLDING, state_text(s))
+    c.execute(_MOVE, (*told, number))
+
+
+def _add(c: apsw.Connection, number: int, log: Sequence[Logged]) -> None:
+    c.executemany(_ADD, _rows(number, log))
+
+
+def _rows(number: int, log: Sequence[Logged]) -> list[tuple[Any, ...]]:
+    return [(number, e.seq, e.version, micros(e.at), e.by, e.key or None, event_text(e.event)) for e in log]

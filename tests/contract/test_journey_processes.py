@@ -1,0 +1,113 @@
+"""Several processes on the same journeys: of any number that submit at one version one wins, and each is seen by the others."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.sql import SQL, Identifier
+
+from agents.errors import StaleJourney
+from agents.events import Thinking, WorkRecorded
+from agents.fold import fold
+from knowledge.storage.postgres_schema import APPLICATION, Schema, migrations
+from knowledge.storage.sqlite import Database, load_schema
+from knowledge.storage.sqlite_state import APPLICATION_ID
+from mcp_server.journeys import journeys_in
+from tests.journeys import ADA, begun
+from tests.ledgers import NOW, open_shared
+
+PROCESSES = 4
+VERSIONS = 25
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Return where several processes may open the same journeys."""
+    return request.getfixturevalue("postgres").url() if request.param == "postgres" else str(tmp_path)
+
+
+def _work(where: str, name: str, me: int, barrier: Any, answers: Any) -> None:
+    async def run() -> list[int]:
+        state = await open_shared(where, name)
+        journeys = journeys_in(state)
+        won = []
+        barrier.wait(60)
+        for version in range(1, VERSIONS + 1):
+            work = WorkRecorded("DECOMPOSE", 1, {"by": me})
+            with suppress(StaleJourney):
+                key = f"{me}-{version}"
+                done = await journeys.append("j-1", [work], expected=version, key=key, by=f"c{me}", at=NOW)
+                won.append(done.version)
+            await journeys.note("j-1", [Thinking(f"{me} at {version}")], by=f"c{me}", at=NOW)
+        await state.close()
+        return won
+
+    answers.put((me, asyncio.run(run())))
+
+
+async def test_of_several_processes_exactly_one_wins_each_version_and_nothing_is_lost(where: str, schema: str) -> None:
+    """Issue 6: 8 clients submitting to one journey."""
+    state = await open_shared(where, schema)
+    journeys = journeys_in(state)
+    await journeys.start("j-1", begun(), by=ADA, at=NOW)
+    spawn = multiprocessing.get_context("spawn")
+    barrier, answers = spawn.Barrier(PROCESSES), spawn.Queue()
+    workers = [spawn.Process(target=_work, args=(where, schema, me, barrier, answers)) for me in range(PROCESSES)]
+    for worker in workers:
+        worker.start()
+    won = dict([await asyncio.to_thread(answers.get, timeout=120) for _ in workers])
+    for worker in workers:
+        await asyncio.to_thread(worker.join, 30)
+    assert [worker.exitcode for worker in workers] == [0] * PROCESSES
+    assert sorted(version for some in won.values() for version in some) == list(range(2, VERSIONS + 2))
+    log = await journeys.events("j-1")
+    assert fold(log) == await journeys.journey("j-1")
+    kept = {e.version: e.by for e in log if isinstance(e.event, WorkRecorded)}
+    assert kept == {version: f"c{me}" for me, some in won.items() for version in some}
+    assert sum(isinstance(e.event, Thinking) for e in log) == PROCESSES * VERSIONS
+    await state.close()
+
+
+async def test_what_one_process_appends_wakes_another_which_goes_on_from_there(where: str, schema: str) -> None:
+    one, two = await open_shared(where, schema), await open_shared(where, schema)
+    await journeys_in(one).start("j-1", begun(), by=ADA, at=NOW)
+    woken = asyncio.create_task(two.changed(await two.last_event()))
+    work = WorkRecorded("DECOMPOSE", 1, "w")
+    await journeys_in(one).append("j-1", [work], expected=1, key="k", by=ADA, at=NOW)
+    await asyncio.wait_for(woken, 5)
+    assert (await journeys_in(two).journey("j-1")).work["DECOMPOSE"].content == "w"
+    done = await journeys_in(two).append("j-1", [work], expected=2, key="l", by=ADA, at=NOW)
+    assert done.version == (await journeys_in(one).journey("j-1")).version == 3
+    await one.close()
+    await two.close()
+
+
+async def _made_before(where: str, name: str) -> None:
+    """Make the database as the program did that knew of no journeys."""
+    if where.startswith("postgresql://"):
+        ours = Schema(name)
+        with psycopg.connect(where, autocommit=True) as connection:
+            connection.execute(SQL("CREATE SCHEMA {s}").format(s=Identifier(name)))
+            for script in migrations()[:3]:
+                connection.execute(ours.sql(script))
+            connection.execute(ours.sql("INSERT INTO forge.meta (application, version) VALUES (%s, 3)"), (APPLICATION,))
+        return
+    whole = load_schema("state", APPLICATION_ID, durable=True)
+    path = Path(where) / name / "state.db"
+    Database.open(path, replace(whole, migrations=whole.migrations[:4])).close()
+
+
+async def test_a_state_from_before_there_were_journeys_is_taken_over(where: str, schema: str) -> None:
+    await _made_before(where, schema)
+    state = await open_shared(where, schema)
+    await journeys_in(state).start("j-1", begun(), by=ADA, at=NOW)
+    assert (await journeys_in(state).journey("j-1")).version == 1
+    assert list(await state.check()) == []
+    await state.close()
