@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -18,11 +18,10 @@ from typing import Generic, TypeVar
 import anyio
 import anyio.to_thread
 
-from knowledge.errors import KeepsChanging, KnowledgeError, OutcomeUnknown
+from knowledge.errors import KnowledgeError, OutcomeUnknown
 from knowledge.ledger.ports import Intent, Ledger
 from knowledge.vault import stamp_of
 from knowledge.writing import entries
-from knowledge.writing.afterwards import Afterwards
 from knowledge.writing.files import Change, Files, Found, Save, Swap
 from knowledge.writing.guard import NEAR, Lineage, half_way
 from knowledge.writing.locks import PageLocks
@@ -44,6 +43,20 @@ class _Begun(Generic[T]):
     work: Work[T]
     intent: Intent
     contents: Contents
+
+
+class _Afterwards(ExitStack):
+    """What is left to do after an act: what lies beside the pages is removed, and what it displaced for a moment looked after."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.met: list[Save] = []
+
+    def met_at(self, path: str) -> list[bytes]:
+        """Return once what acts met at the page and took back, the oldest first."""
+        met = [save.raw for save in self.met if save.path == path]
+        self.met = [save for save in self.met if save.path != path]
+        return met
 
 
 class Acts:
@@ -100,9 +113,9 @@ class Acts:
         await self._watch.run()
 
     @asynccontextmanager
-    async def _writing(self, paths: Sequence[str]) -> AsyncIterator[Afterwards]:
+    async def _writing(self, paths: Sequence[str]) -> AsyncIterator[_Afterwards]:
         """Hold the pages, not to be cancelled, and leave nothing behind."""
-        with Afterwards() as afterwards:
+        with _Afterwards() as afterwards:
             async with self._held(paths):
                 with anyio.CancelScope(shield=True):
                     try:
@@ -113,14 +126,11 @@ class Acts:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(afterwards.close)
 
-    async def _account_for_met(self, paths: Sequence[str], afterwards: Afterwards) -> None:
-        """Put on record, and join, what the last act on the pages displaced; no other attempt has looked at it."""
+    async def _account_for_met(self, paths: Sequence[str], afterwards: _Afterwards) -> None:
+        """Put on record what the last act on the pages displaced and took back; no other attempt has looked at it."""
         if afterwards.met:
             try:
-                with suppress(KeepsChanging):
-                    await self._accounted(paths, afterwards, Patience(goes_on_s=0))
-                for save in afterwards.met:
-                    await self._ledger.keep(save.path, save.raw, how="outside", at=self._now())
+                await self._accounted(paths, afterwards, self._patience())
             except KnowledgeError:  # what became of the act itself is what the caller has to hear
                 log.warning("cannot put on record what somebody saved at %s meanwhile", paths[0], exc_info=True)
 
@@ -141,14 +151,14 @@ class Acts:
         """Return whether the act is about one of these pages, whichever link it was reached through."""
         return not self.recovery.lock_names(change.path for change in intent.entry.changes).isdisjoint(names)
 
-    async def _done(self, act: Act[T], afterwards: Afterwards) -> Done[T]:
+    async def _done(self, act: Act[T], afterwards: _Afterwards) -> Done[T]:
         patience = self._patience()
         while True:
             seen = await self._accounted(act.paths, afterwards, patience)
             work = await act.work(_contents(seen))
             # To write what was overtaken meanwhile, and to take that back, would only make everybody wait.
-            if patience.insists or not self._moved_on(seen):
-                done = await self._attempt(act, work, seen, afterwards, insist=patience.insists)
+            if not self._moved_on(seen):
+                done = await self._attempt(act, work, seen, afterwards)
                 if done is not None:
                     return done
             patience.spend(act.paths[0])
@@ -161,7 +171,9 @@ class Acts:
     async def _look(self, paths: Sequence[str]) -> dict[str, Found]:
         return await anyio.to_thread.run_sync(lambda: {path: self._files.look(path) for path in paths})
 
-    async def _accounted(self, paths: Sequence[str], afterwards: Afterwards, patience: Patience) -> Mapping[str, Found]:
+    async def _accounted(
+        self, paths: Sequence[str], afterwards: _Afterwards, patience: Patience
+    ) -> Mapping[str, Found]:
         """Return the pages as they are; what somebody else saved is on record, and what it took away is put back."""
         while True:
             seen = await self._look(paths)
@@ -173,7 +185,7 @@ class Acts:
                 return seen
             patience.spend(paths[0])
 
-    async def _account(self, path: str, found: Found, afterwards: Afterwards) -> tuple[Found, bool]:
+    async def _account(self, path: str, found: Found, afterwards: _Afterwards) -> tuple[Found, bool]:
         """Return the page as it is and on record, and whether something was put back into it."""
         newest_line = await self._ledger.history(path, limit=1)
         newest = newest_line[0].revision if newest_line else None
@@ -190,15 +202,12 @@ class Acts:
         if stale is None:
             return found, False
         joined = self._rejoin(stale.read, found.raw, stale.newest)
-        if joined == found.raw:
-            return found, False
-        await self._restore(path, found, joined, afterwards)
-        return found, True
+        return found, joined != found.raw and await self._restore(path, found, joined, afterwards)
 
-    async def _join_met(self, path: str, found: Found, afterwards: Afterwards) -> bool:
-        """Keep what an act had displaced, unless the page has it again; return whether the page is another now.
+    async def _join_met(self, path: str, found: Found, afterwards: _Afterwards) -> bool:
+        """Keep what an act had displaced for a moment, if somebody has saved over it since; return whether something was written.
 
-        Somebody may have read the page without it: their save does not know of it, and here it was never seen at the page.
+        They had read the page in that moment: their save does not know of it, and here it was never seen at the page.
         """
         while met := afterwards.met_at(path):
             oldest, *later = met
@@ -211,24 +220,16 @@ class Acts:
     async def _content(self, path: str, revision: str | None) -> bytes | None:
         return None if revision is None else await self._ledger.content(path, revision)
 
-    async def _restore(self, path: str, found: Found, joined: bytes, afterwards: Afterwards) -> bool:
-        """Write what an editor overwrote unknowingly, joined with what it saved; return False if it was overtaken again."""
+    async def _restore(self, path: str, found: Found, joined: bytes, afterwards: _Afterwards) -> bool:
+        """Write what an editor overwrote unknowingly, joined with what it saved."""
         act = entries.restoring(path, joined)
-        return await self._attempt(act, await act.work({}), {path: found}, afterwards) is not None
+        await self._attempt(act, await act.work({}), {path: found}, afterwards)
+        return True
 
     async def _attempt(
-        self,
-        act: Act[T],
-        work: Work[T],
-        seen: Mapping[str, Found],
-        afterwards: Afterwards,
-        *,
-        insist: bool = False,
+        self, act: Act[T], work: Work[T], seen: Mapping[str, Found], afterwards: _Afterwards
     ) -> Done[T] | None:
-        """Write what `work` says about the pages as seen; None if somebody saved one of them meanwhile.
-
-        Who `insist`s writes all the same, as if the save had come right after it: that is kept and joined `afterwards`.
-        """
+        """Write what `work` says about the pages as seen; None if somebody saved one of them meanwhile."""
         stray = set(work.contents) - set(seen)
         if stray:
             raise ValueError(f"the act changes {min(stray)!r}, which it does not name")
@@ -245,12 +246,7 @@ class Acts:
         await self._begin_history(changes)
         states = {raw for change in changes for raw in (change.seen.raw, change.raw) if raw is not None}
         await self._ledger.intend(begun.intent, list(states))
-        swap = afterwards.enter_context(self._files.begin(changes))
-        try:
-            return await self._carried_out(begun, swap, insist=insist)
-        finally:
-            afterwards.met += swap.met()
-            self._watch.take(swap.displaced())
+        return await self._carry_out(begun, afterwards.enter_context(self._files.begin(changes)), afterwards)
 
     async def _begin_history(self, changes: Sequence[Change]) -> None:
         """Let the history of a page that is written for the first time begin with what it was, so that one finds back to it."""
@@ -265,9 +261,16 @@ class Acts:
             record = await self._ledger.commit(entries.noted(act, work, seen, self._now()))
         return Done(work.result, {}, record)
 
-    async def _carried_out(self, begun: _Begun[T], swap: Swap, *, insist: bool) -> Done[T] | None:
+    async def _carry_out(self, begun: _Begun[T], swap: Swap, afterwards: _Afterwards) -> Done[T] | None:
         try:
-            saves = await anyio.to_thread.run_sync(partial(swap.make, insist=insist))
+            return await self._carried_out(begun, swap)
+        finally:
+            afterwards.met += swap.met()
+            self._watch.take(swap.displaced())
+
+    async def _carried_out(self, begun: _Begun[T], swap: Swap) -> Done[T] | None:
+        try:
+            saves = await anyio.to_thread.run_sync(swap.make)
         except BaseException:
             await self._give_up(begun, swap)
             raise
@@ -326,17 +329,15 @@ class Acts:
             await self._ledger.keep(path, save, how="outside", at=self._now())
             log.warning("what was saved late at %s is in its history and cannot be joined with it", path, exc_info=True)
 
-    async def _join(self, path: str, before: str | None, save: bytes, seen: Found, afterwards: Afterwards) -> bool:
-        """Keep what somebody saved and what is not at the page; return False if the page has all of it and is as seen."""
+    async def _join(self, path: str, before: str | None, save: bytes, seen: Found, afterwards: _Afterwards) -> bool:
+        """Keep what somebody saved and what is not at the page; return whether the page was written, joined with it."""
         read = await self._lineage.made_from(path, save, before)
         await self._ledger.keep(path, save, how="outside", at=self._now())
         if seen.raw is None:
             return False
         joined = seen.raw if read is None else self._rejoin(read, save, seen.raw)
         if joined != seen.raw:
-            if not await self._restore(path, seen, joined, afterwards):
-                afterwards.met.insert(0, Save(path, save))
-            return True
+            return await self._restore(path, seen, joined, afterwards)
         await self._ledger.keep(path, seen.raw, how="outside", at=self._now())  # that is what the page is, again
         return False
 

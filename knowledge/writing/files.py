@@ -113,12 +113,6 @@ class Displaced:
         self._touched = _touched(status)
         return raw if raw and revision_of(raw) != self.revision else None
 
-    def settled(self) -> bytes:
-        """Return what it holds once nobody writes to it any more."""
-        raw, status = _quiet(self._descriptor)
-        self._touched = _touched(status)
-        return raw
-
     def taken(self, raw: bytes) -> None:
         """Count these bytes as known: whoever was told of them has kept them."""
         self.revision = revision_of(raw)
@@ -265,7 +259,7 @@ class _Place:
         self.change, self.folder, self.name = change, folder, name
         self.displaced: Displaced | None = None
         self.met: list[bytes] = []
-        """What others had saved and the act displaced, before it was taken back or to be joined with it."""
+        """What others had saved and the act displaced, before it was taken back."""
         self._staged: os.stat_result | None = None
 
     def stage(self, like: int | None) -> None:
@@ -299,24 +293,13 @@ class _Place:
         else:
             self.folder.exchange(change.staged, self.name)
 
-    def look_at_displaced(self, *, insist: bool) -> bool:
-        """Return whether what was displaced is what was seen, or a whole save that one `insist`s to write over; keep it open."""
+    def look_at_displaced(self) -> bool:
+        """Return whether what was displaced is what was seen; keep it open."""
         if self.change.seen.raw is None:
             return True
         found = self._hold(self.change.seen.revision)
         self._meet(found)
-        return found.raw == self.change.seen.raw or (insist and self._take_over(found))
-
-    def _take_over(self, found: Found) -> bool:
-        """Return whether what was displaced can be joined afterwards: not where the page goes, nor half a save."""
-        if self.displaced is None or self.change.raw is None:
-            return False
-        whole = self.displaced.settled()
-        if not whole:
-            return False
-        self._meet(found._replace(raw=whole))
-        self.displaced.taken(whole)
-        return True
+        return found.raw == self.change.seen.raw
 
     def _hold(self, known: str | None) -> Found:
         """Return what was displaced, and keep it open: who opened it while it was the page may yet write to it.
@@ -432,22 +415,21 @@ class Swap:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def make(self, *, insist: bool = False) -> list[Save] | None:
+    def make(self) -> list[Save] | None:
         """Stage and exchange all files; None when that is done and durable.
 
         Otherwise nothing is changed, because somebody saved one of them meanwhile; what would else be lost is returned.
-        Who `insist`s writes over such a save: it is among what the change has `met`, and has to be joined.
 
         Raises:
             UnwritableDocument: a file cannot be written; nothing is changed.
         """
         self._stage()
-        if not insist and not all(place.unchanged() for place in self._places):
+        if not all(place.unchanged() for place in self._places):
             return []
         for place in self._places:
             try:
                 with _named_errors(place.change.path):
-                    as_seen = self._put(place, insist=insist)
+                    as_seen = self._put(place)
             except BaseException:
                 self.undo_what_can_be()
                 raise
@@ -500,14 +482,14 @@ class Swap:
             if file is not None:
                 os.close(file)
 
-    def _put(self, place: _Place, *, insist: bool) -> bool:
+    def _put(self, place: _Place) -> bool:
         self._done.append(place)  # before it is: a file system may do it and report an error all the same
         try:
             place.put()
         except (FileNotFoundError, FileExistsError):
             self._done.pop()
             return False  # removed or made by somebody meanwhile: nothing was displaced
-        return place.look_at_displaced(insist=insist)
+        return place.look_at_displaced()
 
     def _make_sure(self) -> None:
         """Make the new names durable and see that the pages hold what they were given."""
@@ -554,9 +536,9 @@ class Swap:
         return taken
 
     def met(self) -> list[Save]:
-        """Return once what others had saved and the act displaced: for a moment, or for good if it was insisted on.
+        """Return once what others had saved and the act displaced for a moment: it lies at the page again.
 
-        Who read the page since then has not seen it, and may have saved over it by now.
+        Who read the page in that moment has not seen it, and may have saved over it by now.
         """
         met = [Save(place.change.path, raw) for place in self._places for raw in place.met]
         for place in self._places:

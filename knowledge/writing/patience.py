@@ -11,8 +11,6 @@ GOES_ON_S = 10.0
 """Less than others wait for the page (`locks.LONGEST_WAIT_S`): who waits behind one that is given up still has a turn."""
 LEAST_TRIES = 5
 """So often it is tried whatever that takes: where one try takes seconds, the time alone would be over after the first."""
-INSISTS_AFTER_S = 0.5
-"""An act that has been overtaken for so long is written all the same, and the save joined with it: see `Patience.insists`."""
 
 
 class Patience:
@@ -26,16 +24,7 @@ class Patience:
         self, goes_on_s: float = GOES_ON_S, least_tries: int = LEAST_TRIES, clock: Callable[[], float] = monotonic
     ) -> None:
         self._clock, self._least_tries, self._tries = clock, least_tries, 0
-        self._begun = clock()
-        self._until = self._begun + goes_on_s
-
-    @property
-    def insists(self) -> bool:
-        """Whether an act is to be written over a save that overtakes it.
-
-        Somebody who saves more often than a merge takes would keep everybody else from the page.
-        """
-        return self._tries >= self._least_tries and self._clock() >= self._begun + INSISTS_AFTER_S
+        self._until = clock() + goes_on_s
 
     def spend(self, path: str) -> None:
         """Count a try that came to nothing because somebody saved the page at `path`.
