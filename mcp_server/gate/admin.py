@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
+from knowledge.storage.ports import StateStore
 from knowledge.trust.ports import Note, Passkey, Proposal, Verdict
 from mcp_server.gate.canonical import canonical
 from mcp_server.gate.deciding import AdminAct, CannotDecide, Person
@@ -64,9 +65,15 @@ def _sentence(act: AdminAct, arguments: Mapping[str, Any]) -> str:
 
 
 async def perform(services: Services, proposal: Proposal, verdict: Verdict) -> dict[str, Any]:
-    """Do the act that was approved and return what it did. Doing it twice leaves what doing it once does."""
+    """Do the act that was approved and return what it did. Doing it twice leaves what doing it once does.
+
+    Raises:
+        CannotDecide: it would lift a freeze that came after the yes.
+    """
     arguments, state, now = calls_of(proposal)[0], services.state, services.now()
     by = verdict.by
+    if proposal.tool in ("trust.grant", "trust.thaw"):
+        await _require_no_later_freeze(state, str(arguments["principal"]), verdict)
     if proposal.tool == "trust.grant":
         standing = await grant(state, arguments["principal"], float(arguments["level"]), by=by, now=now)
         return {"principal": standing.principal, "score": standing.score, "floor": standing.floor}
@@ -94,6 +101,13 @@ async def perform(services: Services, proposal: Proposal, verdict: Verdict) -> d
         )
         return {"removed": removed}
     raise CannotDecide(f"there is no act {proposal.tool}")
+
+
+async def _require_no_later_freeze(state: StateStore, principal: str, verdict: Verdict) -> None:
+    """Do nothing unless the principal was frozen after the yes, as it can be if who was to carry it out died first."""
+    standing = await state.standing(principal)
+    if standing is not None and standing.frozen and standing.updated_at > verdict.at:
+        raise CannotDecide(f"{principal} was frozen after this was approved; ask again if it is still meant")
 
 
 def packed(raw: bytes) -> str:

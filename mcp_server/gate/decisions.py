@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 
-from knowledge.errors import EffectChanged, KnowledgeError, ProposalSettled
+from knowledge.errors import EffectChanged, KnowledgeError, ProposalSettled, StorageError
 from knowledge.trust.ports import Channel, Proposal, State, TrustRecords, Verdict
 from mcp_server.gate import admin
 from mcp_server.gate.deciding import AdminAct, CannotDecide, Person, require_trust, requirement
@@ -168,7 +168,10 @@ class Decisions:
     async def _keep_claimed(self, proposal_id: str, runner: str) -> None:
         while True:
             await anyio.sleep(LEASE_S / 3)
-            await self._trust.claim(proposal_id, runner, now=self._services.now(), lease_s=LEASE_S)
+            try:
+                await self._trust.claim(proposal_id, runner, now=self._services.now(), lease_s=LEASE_S)
+            except StorageError:  # an act is not broken off half way for that
+                logger.warning("the claim on %s cannot be extended now", proposal_id, exc_info=True)
 
     async def _run_to_an_end(self, claimed: Proposal, *, begun_before: bool) -> None:
         try:
@@ -290,7 +293,11 @@ class Decisions:
         )
 
     async def _fail(self, proposal_id: str, why: str) -> None:
-        await self._trust.finish(proposal_id, "failed", at=self._services.now(), error=why)
+        """End it as failed; if that cannot be noted now it stays approved, for whoever looks after what was left behind."""
+        try:
+            await self._trust.finish(proposal_id, "failed", at=self._services.now(), error=why)
+        except StorageError:
+            logger.exception("it cannot be noted that %s failed", proposal_id)
 
     async def _answer_for(self, proposal: Proposal) -> None:
         """Answer in the place of a process that died between act and answer."""

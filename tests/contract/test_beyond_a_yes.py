@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import anyio
 import anyio.lowlevel
@@ -13,11 +15,12 @@ from mcp import Client
 from mcp.client import ClientRequestContext
 from mcp_types import ElicitRequestParams, ElicitResult
 
-from knowledge.errors import ConfiguresNow
+from knowledge.errors import ConfiguresNow, StorageError
+from knowledge.storage.ports import StateStore
 from knowledge.trust.ports import Verdict
 from mcp_server.app import open_app
 from mcp_server.base import utc_now
-from mcp_server.gate.deciding import CannotDecide
+from mcp_server.gate.deciding import AdminAct, CannotDecide
 from mcp_server.gate.enrolment import Principal, os_user
 from mcp_server.gate.proposals import MOST_PENDING
 from mcp_server.gate.scores import freeze, grant, thaw
@@ -25,7 +28,7 @@ from mcp_server.services import MOST_WAITING, Call
 from mcp_server.settings import Settings
 from mcp_server.tools.writing import RevertArguments, change, plan_revert
 from tests.knowledge_bases import write
-from tests.reviewers import Reviewer, reviewing
+from tests.reviewers import ANN, Reviewer, reviewing
 from tests.writers import Refused, Writer, let_in, writing
 
 ME = Principal(os_user(), "writer").id
@@ -261,3 +264,61 @@ async def test_of_calls_that_wait_for_a_person_those_beyond_the_room_are_answere
                 assert answers == ["pending"] * 20
                 await person.approve(waits["id"])
         assert answers[20:] == ["executed"] * MOST_WAITING
+
+
+class Unsteady:
+    """A state database that is away whenever a claim is to be extended, and when a failure is to be noted."""
+
+    def __init__(self, state: Any) -> None:
+        self.state, self.trust, self.away = state, self, anyio.Event()
+        self.claimed: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.state if hasattr(self.state, name) else self.state.trust, name)
+
+    async def claim(self, proposal_id: str, runner: str, **more: Any) -> Any:
+        if runner in self.claimed:
+            self.away.set()
+            raise StorageError("the state database is locked")
+        self.claimed.add(runner)
+        return await self.state.trust.claim(proposal_id, runner, **more)
+
+
+async def test_a_state_database_that_is_away_for_a_moment_does_not_break_off_what_was_approved(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the act would be cancelled half way, and the process die of it."""
+    monkeypatch.setattr("mcp_server.gate.decisions.LEASE_S", 0.01)
+    async with both(settings) as (host, person):
+        base = await host.revision("page.md")
+        waits = (await host.merge("page.md", "# Page\n\nSecond.\n", base_revision=base))["proposal"]
+        app = person.app
+        unsteady, carry_out = Unsteady(app.services.state), app.gate.carry_out
+
+        async def slowly(*asked: Any) -> Any:
+            await unsteady.away.wait()
+            return await carry_out(*asked)
+
+        monkeypatch.setattr(app.gate, "carry_out", slowly)
+        app.desk._services = replace(app.services, state=cast("StateStore", unsteady))
+        with anyio.fail_after(10):
+            assert (await person.approve(waits["id"])).state == "executed"
+        assert host.text("page.md") == "# Page\n\nSecond.\n"
+
+
+@pytest.mark.parametrize(("act", "more"), [("trust.grant", {"level": 5}), ("trust.thaw", {})])
+async def test_a_freeze_outlasts_a_grant_whose_process_died_before_it_was_carried_out(
+    settings: Settings, act: AdminAct, more: dict[str, Any]
+) -> None:
+    async with reviewing(settings) as person:
+        await let_in(settings, level=2)
+        state = person.app.base.state
+        asked = await person.app.desk.ask(act, {"principal": ME, **more}, ANN)
+        yes = Verdict(approved=True, by="ann", channel="page", at=utc_now(), hash=asked.hash)
+        assert await state.trust.decide(asked.id, yes)
+        await fall(person, "frozen")
+        await person.app.desk.resume()
+        standing = await state.standing(ME)
+        assert standing is not None
+        assert standing.frozen
+        assert (await person.proposal(asked.id)).state == "failed"
