@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from typing import Any
 
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.server.mcpserver.resources import ResourceSecurity
@@ -90,7 +91,7 @@ def _add_records(server: ForgeServer, services: Services) -> None:
             records = await services.state.ledger.records(after=max(0, last - MOST_RECENT), limit=MOST_RECENT)
         except KnowledgeError as error:
             raise ResourceNotFoundError(str(error)) from error
-        return json.dumps([json.loads(record.body) for record in reversed(records)], ensure_ascii=False)
+        return json.dumps([_untold(json.loads(record.body)) for record in reversed(records)], ensure_ascii=False)
 
     async def proposal(proposal_id: str) -> str:
         found = await services.state.trust.proposal(proposal_id)
@@ -114,3 +115,8 @@ def _add_records(server: ForgeServer, services: Services) -> None:
         description="The newest records of the audit chain: who did what to which page, newest first, without any text.",
         mime_type="application/json",
     )(recent)
+
+
+def _untold(record: dict[str, Any]) -> dict[str, Any]:
+    """Return the record without what its actor or a person wrote about it: whoever reads this may be another host."""
+    return {name: value for name, value in record.items() if name != "intent"}
