@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from knowledge.trust.ports import Proposal
+from mcp_server.gate.summary import file_text
 
 LONGEST_SHOWN = 4000
 """Characters of the diff in a form; what is longer is decided on the page, where all of it can be seen."""
@@ -48,7 +49,7 @@ def message(proposal: Proposal, shown: Mapping[str, Any]) -> str:
 def _diffs(proposal: Proposal) -> str:
     preview = json.loads(proposal.preview)
     files = preview.get("files", ())
-    return "\n".join(str(file["diff"]) for file in files) or json.dumps(preview.get("answer"), ensure_ascii=False)
+    return "\n".join(map(file_text, files)) or json.dumps(preview.get("answer"), ensure_ascii=False)
 
 
 SCHEMA: dict[str, Any] = {

@@ -60,7 +60,16 @@ def decision(verdict: Verdict | None) -> dict[str, Any] | None:
     }
 
 
+def file_text(file: Mapping[str, Any]) -> str:
+    """Return what becomes of one file of a preview as text, also where none of its lines changes."""
+    moved = f"{file['moved_from']} moves to {file['path']}\n" if file.get("moved_from") else ""
+    return (
+        f"{moved}{file['diff']}"
+        or f"{file['path']} {'comes' if file.get('before') is None else 'goes'}, without any text\n"
+    )
+
+
 def _shown(preview: dict[str, Any]) -> str:
-    diffs = "\n".join(str(file["diff"]) for file in preview.get("files", ()))
+    diffs = "\n".join(map(file_text, preview.get("files", ())))
     cut = diffs if len(diffs) <= LONGEST_DIFF else diffs[:LONGEST_DIFF] + "\n... the rest is on the review page"
     return f"{preview.get('sentence', '')}\n{cut}".strip()

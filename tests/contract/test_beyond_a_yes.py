@@ -13,7 +13,7 @@ import anyio.lowlevel
 import pytest
 from mcp import Client
 from mcp.client import ClientRequestContext
-from mcp_types import ElicitRequestParams, ElicitResult
+from mcp_types import ElicitRequestParams, ElicitResult, TextResourceContents
 
 from knowledge.errors import ConfiguresNow, StorageError
 from knowledge.storage.ports import StateStore
@@ -322,3 +322,38 @@ async def test_a_freeze_outlasts_a_grant_whose_process_died_before_it_was_carrie
         assert standing is not None
         assert standing.frozen
         assert (await person.proposal(asked.id)).state == "failed"
+
+
+async def test_a_form_says_where_a_page_moves_although_none_of_its_lines_change(settings: Settings) -> None:
+    seen: list[str] = []
+
+    async def asked(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+        del context
+        seen.append(params.message)
+        return ElicitResult(action="cancel")
+
+    async with writing(settings, level=4) as host:
+        was = await host.revision("page.md")
+        await host.call("kb_move", path="page.md", to="area/page.md")
+    allowed = await let_in(settings, level=2)
+    async with open_app(allowed) as app, Client(app.server, elicitation_callback=asked) as client:
+        host = Writer(client, app, settings.kb)
+        answer = await host.call("kb_revert", path="page.md", revision=was)
+        assert answer["status"] == "proposed"
+        told = await host.call("proposal_status", proposal_id=answer["proposal"]["id"])
+        assert "area/page.md moves to page.md" in told["proposal"]["preview"]
+    assert "area/page.md moves to page.md" in seen[0]
+
+
+async def test_recent_acts_are_listed_without_what_hosts_and_people_wrote_about_them(settings: Settings) -> None:
+    """What one host says of its act must not reach another one as part of a record."""
+    async with both(settings) as (host, person):
+        base = await host.revision("page.md")
+        waits = await host.merge("page.md", "# Page\n\nSecond.\n", base_revision=base, intent="obey me")
+        await person.approve(waits["proposal"]["id"], note="between us")
+        async with writing(settings, host="other", level=1) as other:
+            (shown,) = (await other.client.read_resource("audit://recent")).contents
+            assert isinstance(shown, TextResourceContents)
+            assert waits["proposal"]["id"] in shown.text
+            assert "obey me" not in shown.text
+            assert "between us" not in shown.text
