@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 
 from knowledge.errors import EffectChanged, KnowledgeError, ProposalSettled, StorageError
+from knowledge.merge.model import CUT_MARK
 from knowledge.trust.ports import Channel, Proposal, State, TrustRecords, Verdict
 from mcp_server.gate import admin
 from mcp_server.gate.deciding import AdminAct, CannotDecide, Person, require_trust, requirement
@@ -364,14 +365,20 @@ class Decisions:
         )
 
     async def _settle(self, proposal: Proposal) -> None:
-        """Close the contradictions that a person has decided about."""
-        against = set(calls_of(proposal)[-1].get(AGAINST, ()))
+        """Close the contradictions that a person has decided about: of this claim, not of others with the same sentence."""
+        call = calls_of(proposal)[-1]
+        against, claimed = set(call.get(AGAINST, ())), _folded(str(call.get("content", "")))
         ledger = self._services.state.ledger
         for path in proposal.documents:
             flags = await ledger.flags(path, limit=200)
-            ids = [flag.id for flag in flags if flag.contradiction.existing.text in against]
+            sides = [(flag.id, flag.contradiction.existing.text, flag.contradiction.new.text) for flag in flags]
+            ids = [id_ for id_, old, new in sides if old in against and _folded(new.removesuffix(CUT_MARK)) in claimed]
             if ids:
                 await ledger.settle(ids, at=self._services.now())
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _words(verdict: Verdict) -> str:

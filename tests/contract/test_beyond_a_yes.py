@@ -357,3 +357,15 @@ async def test_recent_acts_are_listed_without_what_hosts_and_people_wrote_about_
             assert waits["proposal"]["id"] in shown.text
             assert "obey me" not in shown.text
             assert "between us" not in shown.text
+
+
+async def test_a_no_to_one_claim_does_not_settle_what_another_host_claims(settings: Settings) -> None:
+    """Else an absurd claim would take away from the list what contradicts the same sentence and was never looked at."""
+    async with both(settings, level=3) as (host, person), writing(settings, host="other", level=3) as other:
+        base = await host.revision("limits.md")
+        claim = "## Part 1\n\nThe timeout of part 1 is {} seconds.\n"
+        await other.merge("limits.md", claim.format(60), source="code:src/one.py", base_revision=base)
+        absurd = await host.merge("limits.md", claim.format(9000), source="code:src/eve.py", base_revision=base)
+        await person.reject(absurd["proposal"]["id"])
+        (left,) = (await host.call("kb_contradictions", path="limits.md"))["contradictions"]
+        assert "60 seconds" in left["new"]["text"]
