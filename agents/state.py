@@ -13,7 +13,7 @@ from knowledge.ledger.moments import utc_text
 
 Status = Literal["active", "waiting", "complete", "cancelled"]
 """Waiting: a person is to decide before anything else can be submitted."""
-TRANSITIONS_KEPT = 20
+TRANSITIONS_KEPT = 10
 """So many of the newest transitions are in the state, which must not grow with the journey; all of them are in its events."""
 FORM = 1
 """The form that `get_state` gives."""
@@ -199,8 +199,8 @@ def _time(text: str) -> datetime:
 
 
 def _record(told: dict[str, Any]) -> TransitionRecord:
-    rest = {name: value for name, value in told.items() if name not in ("from", "to")}
-    return TransitionRecord(told["from"], told["to"], **{**rest, "timestamp": _time(told["timestamp"])})
+    rest = {**told, "timestamp": _time(told["timestamp"])}
+    return TransitionRecord(rest.pop("from"), rest.pop("to"), **rest)
 
 
 def bare(state: JourneyState) -> JourneyState:
