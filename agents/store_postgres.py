@@ -76,11 +76,15 @@ class PostgresJourneys:
         """Begin a journey with that id, at version 1."""
         first = beginning(begun, by, at)
 
+        new_id(journey)
+
         async def work(ask: Ask) -> Appended:
-            there: Any = await ask((_HEAD, (new_id(journey),)))
-            if there and event_text((await _events(ask, there[0][0], limit=1))[0].event) == event_text(first.event):
-                return Appended(1, repeated=True)
-            return await self._adopted(ask, journey, [first], whole([first]))
+            number = await self._begun(ask, journey, [first], whole([first]))
+            if number is None:
+                return Appended(1)
+            if event_text((await _events(ask, number, limit=1))[0].event) != event_text(first.event):
+                raise JourneyExists(journey)
+            return Appended(1, repeated=True)
 
         return await self._tables.decide(work)
 
@@ -90,22 +94,25 @@ class PostgresJourneys:
         state = whole(log)
 
         async def work(ask: Ask) -> Appended:
-            return await self._adopted(ask, journey, log, state)
+            number = await self._begun(ask, journey, log, state)
+            if number is None:
+                return Appended(state.version)
+            if _columns(await _events(ask, number)) != _columns(log):
+                raise JourneyExists(journey)
+            return Appended(state.version, repeated=True)
 
         return await self._tables.decide(work)
 
-    async def _adopted(self, ask: Ask, journey: str, log: Sequence[Logged], state: JourneyState) -> Appended:
+    async def _begun(self, ask: Ask, journey: str, log: Sequence[Logged], state: JourneyState) -> int | None:
+        """Put the journey on record; or return the number of the one that has that id, which may have come this moment."""
         s = state
         told = (journey, s.agent, s.principal, s.status, s.phase, s.version, s.seq, s.started_at, s.moved_at)
         made: Any = await ask((_BEGIN, (*told, title(s), FOLDING, state_text(s))))
         if not made:
-            ((number, *_),) = await ask((_HEAD, (journey,)))
-            if _columns(await _events(ask, number)) != _columns(log):
-                raise JourneyExists(journey)
-            return Appended(s.version, repeated=True)
+            return int((await ask((_HEAD, (journey,))))[0][0])
         await ask(_adding(made[0][0], log))
         await self._tell(ask, journey)
-        return Appended(s.version)
+        return None
 
     async def _tell(self, ask: Ask, journey: str) -> None:
         await ask(publishing("journey", [journey], self._tables.schema))

@@ -129,6 +129,18 @@ async def test_beginning_the_same_again_is_a_repetition_and_another_under_its_id
     assert await place.told() == ["j-1", "j-1"]
 
 
+async def test_of_eight_that_begin_one_journey_at_once_one_begins_it(place: Place) -> None:
+    begin = [place.journeys.start("j-1", begun(), by=ADA, at=NOW + n * MINUTE) for n in range(8)]
+    answers = await asyncio.gather(*begin)
+    assert sorted(answer.repeated for answer in answers) == [False] + [True] * 7
+    assert {answer.version for answer in answers} == {1}
+    assert (await place.sound()).version == 1
+    others = [place.journeys.start("j-2", begun(f"Question {n}"), by=ADA, at=NOW) for n in range(8)]
+    done = await asyncio.gather(*others, return_exceptions=True)
+    assert sum(isinstance(one, JourneyExists) for one in done) == 7
+    assert await place.told() == ["j-1", "j-2"]
+
+
 @pytest.mark.parametrize("id_", ["", "a b", "ä", "a\x00", "-a", "x" * 101])
 async def test_what_can_be_no_id_is_none(place: Place, id_: str) -> None:
     with pytest.raises(ValueError, match="id"):
@@ -477,6 +489,25 @@ async def test_a_state_kept_by_other_rules_is_made_anew_from_the_log(place: Plac
     assert (await place.sound()).phase == "ANSWER"
     await _spoil(place, FOLDING, '"phase":"ANSWER"', '"phase":"COMPLETE"')
     assert (await place.journeys.journey("j-1")).phase == "COMPLETE"  # the state beside the log was read, not folded
+
+
+@pytest.mark.parametrize("place", ["sqlite"], indirect=True)
+async def test_a_step_takes_no_more_of_the_database_when_there_were_hundreds_before(place: Place) -> None:
+    """Issue 6: bytes stored per step do not grow with the length of the journey."""
+    await place.start()
+    sizes = []
+    for n in range(601):
+        if n % 200 == 0:
+            with closing(apsw.Connection(str(Path(place.where) / place.name / "state.db"))) as connection:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            sizes.append((Path(place.where) / place.name / "state.db").stat().st_size)
+        there, other = ("DECOMPOSE", "ANSWER")[:: 1 if n % 2 == 0 else -1]
+        work = WorkRecorded(there, n // 2 + 1, f"{n} " + "x" * 200)
+        move = PhaseChanged(there, other, "always", is_backward=bool(n % 2), detail="y" * 50)
+        await place.journeys.append("j-1", [work, move], expected=n + 1, key=f"k-{n}", by=ADA, at=NOW)
+    second, third = sizes[2] - sizes[1], sizes[3] - sizes[2]
+    assert third <= 1.1 * second
+    assert third / 200 < 1_200
 
 
 @given(st.lists(st.tuples(st.booleans(), st.sets(st.sampled_from(CONDITIONS))), max_size=12))
