@@ -2,8 +2,12 @@
 
 A lock is the system's lock on an empty file in the state directory. Pages share a fixed number of such files, so the folder
 does not grow and nothing has to be removed; two pages with one file merely wait for each other for some milliseconds.
-Before each stands a gate: who waits for the lock holds the gate, so who just gave the lock back comes after those who wait.
-Who waits does so in the system, in a thread of its own: to ask again and again would cost whoever holds the lock its processor.
+Who comes looks for a while whether the lock is free, at first often, then less and less often; who has looked for too long gets in
+line: before each lock stands a gate, and who holds the gate waits for the lock in the system, in a thread, and is woken at once.
+So where more is asked than can be done, those who came last are served soon and the others within a bounded time, instead of
+everybody waiting for everybody; and a lock does not lie idle until one certain process has woken up.
+
+Source: adaptive LIFO, B. Maurer, "Fail at Scale", ACM Queue 13 (2015); a mutex with a starvation mode, Go's sync.Mutex (2016).
 """
 
 from __future__ import annotations
@@ -68,6 +72,11 @@ SLOTS = 256
 """An act on very many pages holds all of them: processes may open a thousand files or less."""
 LONGEST_WAIT_S = 15.0
 ASKED_AGAIN_S = 0.002
+PASSING_S = 1.5
+"""How long one looks before getting in line. With less of it more of those wait long who came first, and fewer of all."""
+LOOKED_AGAIN_S = 0.002
+LONGEST_PAUSE_S = 0.25
+GROWTH = 1.6
 
 
 class PageLocks(Protocol):
@@ -168,6 +177,26 @@ class Locks:
         return -1
 
     async def _wait_for(self, slot: int) -> int:
+        lock = await self._in_passing(slot)
+        return lock if lock >= 0 else await self._in_line(slot)
+
+    async def _in_passing(self, slot: int) -> int:
+        """Return the lock if it is free at one of the moments that we look; -1 once it is time to get in line."""
+        lock = self._open(slot, "lock")
+        end, pause_s = anyio.current_time() + PASSING_S, LOOKED_AGAIN_S
+        try:
+            while not _try(lock):
+                if anyio.current_time() >= end:
+                    os.close(lock)
+                    return -1
+                await anyio.sleep(pause_s)
+                pause_s = min(pause_s * GROWTH, LONGEST_PAUSE_S)
+        except BaseException:
+            os.close(lock)
+            raise
+        return lock
+
+    async def _in_line(self, slot: int) -> int:
         gate = self._open(slot, "gate")
         try:
             if not _try(gate):
