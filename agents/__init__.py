@@ -1,1 +1,1 @@
-"""How work moves through phases. Has never heard of MCP; the phase engine moves in here."""
+"""How work moves through phases: graphs, journeys and where they are kept. Has never heard of MCP."""

@@ -31,7 +31,8 @@ from agents.events import (
 from agents.fold import FEEDBACK_TOKENS, fold
 from agents.graph import Phase, PhaseGraph
 from agents.journey import conditions_at, modified, started, step_key
-from agents.state import TRANSITIONS_KEPT, get_state, restore_state
+from agents.state import TRANSITIONS_KEPT, get_state, held, restore_state
+from agents.store_forms import filled, state_of, state_text
 from knowledge.tokens import count_tokens
 from tests.journeys import ADA, CONDITIONS, ODD, RESEARCH, Walk, begun, graphs
 from tests.ledgers import NOW
@@ -471,6 +472,22 @@ def test_whatever_is_done_a_walk_never_leaves_the_table_and_is_never_stuck(
     if not state.over:
         moved = walk.say("approve") if state.status == "waiting" else walk.submit(*CONDITIONS[:-1])
         assert moved.version == state.version + 1
+
+
+def test_what_is_kept_beside_the_log_holds_nothing_that_the_log_holds_word_for_word() -> None:
+    """Otherwise each step would write every work of the journey again."""
+    walk = Walk(log=[Logged(1, 1, NOW, ADA, begun("BRIEF " * 9_000, inputs={"a": "INPUT " * 9_000}))])
+    walk.submit("tree_ready", content="WORK " * 9_000)
+    walk.say("approve")
+    walk.submit("all_answered", content={"answers": "WORK " * 9_000})
+    text = state_text(walk.state)
+    assert len(text) < 4_000
+    assert not [word for word in ("BRIEF", "INPUT", "WORK") if word in text]
+    kept = state_of(text)
+    assert held(kept) == (1, 2, 6)
+    assert filled(kept, {entry.seq: entry.event for entry in walk.log}) == walk.state
+    with pytest.raises(UnknownEvent, match="the state says that it records work"):
+        filled(kept, {**{entry.seq: entry.event for entry in walk.log}, 6: Thinking("hm")})
 
 
 def test_a_fork_is_known_as_one() -> None:
