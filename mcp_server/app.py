@@ -30,6 +30,7 @@ from mcp_server.base import KnowledgeBase, open_base, utc_now
 from mcp_server.changes import SessionSubscribers, follow_changes
 from mcp_server.completions import add_completions
 from mcp_server.engines import keep_up
+from mcp_server.gate.carrying import Carrier
 from mcp_server.gate.decisions import Decisions
 from mcp_server.gate.dispatch import Gate
 from mcp_server.gate.enrolment import Callers, Principal, digest, os_user
@@ -112,7 +113,8 @@ async def open_app(
         )
         proposing = Proposing(services, arrived=review.wanted if announcing else _quietly)
         gate = Gate(specs, services, proposing)
-        desk = Decisions(gate, proposing, services, runner=holder_name(), recover=partial(_finish_acts, base))
+        carrier = Carrier(gate, proposing, services, runner=holder_name(), recover=partial(_finish_acts, base))
+        desk = Decisions(carrier, proposing)
         bus = InMemorySubscriptionBus()
         who = _identifier(settings, base.state)
         security = await anyio.to_thread.run_sync(_request_state, settings, base.state_dir)
@@ -127,7 +129,7 @@ async def open_app(
         tasks.start_soon(follow_changes, base.state, bus, sessions)
         tasks.start_soon(_look_after_writes, base, loaded)
         tasks.start_soon(_recover, base)
-        tasks.start_soon(_resume, base, desk)
+        tasks.start_soon(_resume, base, carrier)
         tasks.start_soon(review.run, services, desk)
         if indexing:
             tasks.start_soon(_index_in_turn, base)
@@ -202,13 +204,13 @@ def _recovery(base: KnowledgeBase) -> Recovery:
     return Recovery(Files(base.vault), base.state.ledger, base.locks, rejoin=rejoin, now=utc_now)
 
 
-async def _resume(base: KnowledgeBase, desk: Decisions) -> None:
+async def _resume(base: KnowledgeBase, carrier: Carrier) -> None:
     """Carry out what was approved while its process died, and end what nobody decided about in time."""
     await anyio.sleep(START_DELAY_S)
     while True:
         try:
             if await base.state.trust.unfinished(now=utc_now()):
-                await desk.resume()
+                await carrier.resume()
         except KnowledgeError:
             logger.warning("cannot look after proposals now", exc_info=True)
         await anyio.sleep(RESUME_S)

@@ -45,7 +45,11 @@ async def shown(services: Services, act: AdminAct, arguments: Mapping[str, Any])
     """
     if set(arguments) != set(_FIELDS[act]):
         raise CannotDecide(f"{act} takes {', '.join(_FIELDS[act])}; given were {', '.join(arguments) or 'none'}")
-    sentence = _sentence(act, arguments)
+    told = dict(arguments)
+    if act == "passkey.remove":
+        named = {packed(one.id): one.name for one in await services.state.trust.passkeys()}
+        told["name"] = named.get(str(arguments["id"]), f"with the id {arguments['id']}")
+    sentence = _sentence(act, told)
     if act == "trust.grant":
         granted(str(arguments["principal"]), float(arguments["level"]), now=services.now())
     if act == "host.enrol":
@@ -60,7 +64,7 @@ def _sentence(act: AdminAct, arguments: Mapping[str, Any]) -> str:
         "trust.thaw": "lift the freeze of {principal}",
         "host.enrol": "let the host {host} in with a new secret",
         "passkey.add": "let the passkey {name} sign",
-        "passkey.remove": "let the passkey {id} sign no more",
+        "passkey.remove": "let the passkey {name} sign no more",
     }[act].format(**arguments)
 
 

@@ -1,66 +1,31 @@
-"""Decisions: a person's word is put on record, and what was approved is carried out, once, whichever process does it."""
+"""Decisions: a person's word is put on record, if it counts here, and what follows from it is done."""
 
 from __future__ import annotations
 
 import json
-import logging
-import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-import anyio
-
-from knowledge.errors import EffectChanged, KnowledgeError, ProposalSettled, StorageError
-from knowledge.merge.model import CUT_MARK
-from knowledge.trust.ports import Channel, Proposal, State, TrustRecords, Verdict
+from knowledge.trust.ports import Proposal, TrustRecords, Verdict
 from mcp_server.gate import admin
-from mcp_server.gate.deciding import AdminAct, CannotDecide, Person, require_trust, requirement
-from mcp_server.gate.dispatch import CRASHED, Gate
+from mcp_server.gate.carrying import Carrier
+from mcp_server.gate.deciding import AdminAct, CannotDecide, Person, requirement
 from mcp_server.gate.policy import POLICY, Trust
-from mcp_server.gate.proposals import AGAINST, Draft, Proposing, calls_of, hash_of, principal_of, with_plain_answer
+from mcp_server.gate.proposals import Draft, Proposing, hash_of
 from mcp_server.gate.scores import count, freeze
 from mcp_server.services import Call, Services
-from mcp_server.tools.registry import AnySpec
-from mcp_server.tools.spec import BadArguments, Shown
-
-logger = logging.getLogger("knowledge_forge.gate")
-
-LEASE_S = 60.0
-"""How long one process may take to carry out a proposal before another one looks what became of it."""
-UNSURE = "it is not known whether this was done: the process that did it died meanwhile. Look there, and propose it again if it is not"
-CHANGED = "what it rests on has changed, so that something else would happen now"
-TAMPERED = "what is on record is not what was decided on; nothing was done"
-
-
-@dataclass(frozen=True, slots=True)
-class _Planned:
-    """A proposal's calls, planned with what is there now."""
-
-    spec: AnySpec
-    call: Call
-    asked: Any
-    plan: Any
-    shown: Shown
 
 
 class Decisions:
-    """The desk where people decide, and what carries out their decisions.
+    """The desk where people decide."""
 
-    `recover` ends the acts that dead processes left half done, so that one that happened is known to have happened.
-    """
+    def __init__(self, carrier: Carrier, proposing: Proposing) -> None:
+        self._carrier, self._proposing = carrier, proposing
 
-    def __init__(
-        self,
-        gate: Gate,
-        proposing: Proposing,
-        services: Services,
-        *,
-        runner: str,
-        recover: Callable[[], Awaitable[None]],
-    ) -> None:
-        self._gate, self._proposing, self._services, self._runner = gate, proposing, services, runner
-        self._recover = recover
+    @property
+    def _services(self) -> Services:
+        return self._carrier.services
 
     @property
     def _trust(self) -> TrustRecords:
@@ -74,7 +39,7 @@ class Decisions:
         """
         proposal = await self._waiting(proposal_id, shown_hash)
         advisory = await self._require(proposal, person)
-        await self._require_trust(proposal, person.channel)
+        await self._carrier.require_trust(proposal, person.channel)
         if proposal.policy != POLICY:
             raise CannotDecide(f"{proposal_id} was proposed under other rules of trust; have it proposed again")
         verdict = Verdict(
@@ -91,7 +56,7 @@ class Decisions:
             raise CannotDecide(await self._why_not(proposal_id))
         if person.channel != "host" and proposal.kind == "call":
             await self._count(proposal, person, approved=True)
-        return await self.carry_out(proposal_id)
+        return await self._carrier.carry_out(proposal_id)
 
     async def reject(
         self, proposal_id: str, shown_hash: str, person: Person, note: str = "", *, harmful: bool = False
@@ -113,7 +78,7 @@ class Decisions:
         elif proposal.kind == "call":
             await self._count(proposal, person, approved=False)
         if proposal.kind == "flag":
-            await self._settle(proposal)
+            await self._carrier.settle(proposal)
         return rejected
 
     async def edit(self, proposal_id: str, arguments: Sequence[Mapping[str, Any]], person: Person) -> Proposal:
@@ -127,13 +92,14 @@ class Decisions:
         if proposal.kind != "call" or not arguments:
             raise CannotDecide(f"{proposal_id} cannot be edited; reject it and say why")
         edited = replace(proposal, arguments=json.dumps(list(arguments)))
-        planned = await self._plan(edited)
+        planned = await self._carrier.plan(edited)
         if planned.shown.changes_nothing:
             raise CannotDecide("with these arguments nothing would change")
         why = f"{proposal.why}; edited by {person.name}"
         needed = max(proposal.level_needed, int(planned.spec.level_for(planned.plan)))
         draft = Draft("call", arguments, planned.shown, needed, proposal.level_held, why, origin=proposal_id)
-        return await self._put_in_place(planned, draft, proposal_id)
+        spec = planned.spec
+        return await self._proposing.put(spec.name, spec.definition_hash, planned.call, draft, replacing=[proposal_id])
 
     async def ask(self, act: AdminAct, arguments: Mapping[str, Any], person: Person) -> Proposal:
         """Return a pending proposal of an act on trust itself.
@@ -150,168 +116,6 @@ class Decisions:
     async def freeze(self, principal: str, person: Person, reason: str) -> None:
         """Take all trust from the principal until a person lifts it."""
         await freeze(self._services.state, principal, by=person.name, now=self._services.now(), reason=reason)
-
-    async def carry_out(self, proposal_id: str) -> Proposal:
-        """Carry out an approved proposal, unless another process does, and return it as it is then."""
-        runner = f"{self._runner}-{secrets.token_hex(4)}"
-        before = await self._found(proposal_id)
-        claimed = await self._trust.claim(proposal_id, runner, now=self._services.now(), lease_s=LEASE_S)
-        if claimed is None:
-            return await self._found(proposal_id)
-        # A caller that goes away does not stop what a person has approved.
-        with anyio.CancelScope(shield=True):
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._keep_claimed, proposal_id, runner)
-                await self._run_to_an_end(claimed, begun_before=bool(before.runner))
-                tasks.cancel_scope.cancel()
-        return await self._found(proposal_id)
-
-    async def _keep_claimed(self, proposal_id: str, runner: str) -> None:
-        while True:
-            await anyio.sleep(LEASE_S / 3)
-            try:
-                await self._trust.claim(proposal_id, runner, now=self._services.now(), lease_s=LEASE_S)
-            except StorageError:  # an act is not broken off half way for that
-                logger.warning("the claim on %s cannot be extended now", proposal_id, exc_info=True)
-
-    async def _run_to_an_end(self, claimed: Proposal, *, begun_before: bool) -> None:
-        try:
-            await self._run(claimed, begun_before=begun_before)
-        except (BadArguments, KnowledgeError) as error:
-            await self._fail(claimed.id, str(error))
-        except Exception:
-            logger.exception("proposal %s failed", claimed.id)
-            await self._fail(claimed.id, f"{claimed.tool} {CRASHED}")
-
-    async def resume(self) -> None:
-        """Carry out what was approved and never carried out, because its process died; end what has waited too long."""
-        now = self._services.now()
-        await self._trust.expire(now=now)
-        approved: tuple[State, ...] = ("approved",)
-        for proposal in await self._trust.proposals(states=approved):
-            if proposal.runs_until is None or proposal.runs_until <= now:
-                await self.carry_out(proposal.id)
-        executed: tuple[State, ...] = ("executed",)
-        for proposal in await self._trust.proposals(states=executed, limit=20):
-            if proposal.result is None and (proposal.runs_until is None or proposal.runs_until <= now):
-                await self._answer_for(proposal)
-
-    async def _run(self, proposal: Proposal, *, begun_before: bool) -> None:
-        if begun_before:
-            await self._recover()
-            proposal = await self._found(proposal.id)
-            if proposal.state == "executed":
-                await self._answer_for(proposal)
-            if proposal.state != "approved":
-                return
-        verdict = proposal.verdict
-        if verdict is None or hash_of(proposal) != proposal.hash or verdict.hash != proposal.hash:
-            await self._fail(proposal.id, TAMPERED)
-            return
-        if proposal.kind == "admin":
-            result = await admin.perform(self._services, proposal, verdict)
-            await self._trust.finish(
-                proposal.id, "executed", at=self._services.now(), result=json.dumps(result, ensure_ascii=False)
-            )
-            return
-        spec = self._gate.spec(proposal.tool)
-        if spec is None or spec.definition_hash != proposal.tool_hash:
-            await self._fail(proposal.id, f"{proposal.tool} is another tool now than the one that was decided on")
-            return
-        if begun_before and spec.open_world and not spec.idempotent:
-            await self._fail(proposal.id, UNSURE)
-            return
-        await self._act(proposal, verdict)
-
-    async def _act(self, proposal: Proposal, verdict: Verdict) -> None:
-        await self._require_trust(proposal, verdict.channel)  # a freeze may have come between the yes and this
-        planned = await self._plan(proposal)
-        if planned.shown.effect != proposal.effect:
-            await self._void(proposal, planned)
-            return
-        from knowledge.writing.requests import Approval
-
-        approval = Approval(proposal.id, _words(verdict), proposal.effect)
-        call = replace(planned.call, approval=approval)
-        try:
-            answered = await self._gate.carry_out(planned.spec, call, planned.asked, planned.plan)
-        except EffectChanged:
-            await self._void(proposal, await self._plan(proposal))
-            return
-        except ProposalSettled:
-            return  # another process has done it meanwhile
-        result = json.dumps(answered.content, ensure_ascii=False, separators=(",", ":"))
-        await self._trust.finish(proposal.id, "executed", at=self._services.now(), result=result)
-        if proposal.kind == "flag":
-            await self._settle(proposal)
-
-    async def _plan(self, proposal: Proposal) -> _Planned:
-        """Return the proposal's calls planned with what is there now.
-
-        Raises:
-            BadArguments, KnowledgeError: they cannot be done.
-        """
-        spec = self._gate.spec(proposal.tool)
-        if spec is None or spec.plan is None or spec.shows is None:
-            raise CannotDecide(f"there is no tool {proposal.tool} (any more)")
-        calls = calls_of(proposal)
-        against = tuple(calls[-1].pop(AGAINST, ())) if proposal.kind == "flag" else ()
-        call = Call(principal_of(proposal), origin="approved", against=against, journey=proposal.journey)
-        asked = [spec.parse(one) for one in calls]
-        plan = None
-        if len(asked) > 1 and spec.joins is not None:
-            plan = await spec.joins(self._services, call, asked)
-            if plan is None:
-                raise CannotDecide(f"{CHANGED}: its {len(asked)} calls do not go together any more")
-        if plan is None:
-            plan = await spec.plan(self._services, call, asked[-1])
-        rehearsed = spec.rehearsed(plan) if spec.rehearsed else None
-        if rehearsed is not None:
-            note = getattr(rehearsed, "note", None) or "nothing would happen"
-            raise CannotDecide(f"{CHANGED}: {note}")
-        return _Planned(spec, call, asked[-1], plan, with_plain_answer(spec, spec.shows(plan)))
-
-    async def _void(self, proposal: Proposal, planned: _Planned) -> None:
-        """Propose anew what would happen now, in the place of what was approved."""
-        if planned.shown.changes_nothing:
-            await self._fail(proposal.id, "what it would change is so already, or cannot be changed any more")
-            return
-        draft = Draft(
-            proposal.kind,
-            calls_of(proposal),
-            planned.shown,
-            max(proposal.level_needed, int(planned.spec.level_for(planned.plan))),
-            proposal.level_held,
-            f"{CHANGED} than was approved; {proposal.why}",
-            origin=proposal.id,
-        )
-        anew = await self._proposing.put(planned.spec.name, planned.spec.definition_hash, planned.call, draft)
-        await self._trust.finish(proposal.id, "superseded", at=self._services.now(), error=CHANGED, successor=anew.id)
-
-    async def _put_in_place(self, planned: _Planned, draft: Draft, replaced: str) -> Proposal:
-        return await self._proposing.put(
-            planned.spec.name, planned.spec.definition_hash, planned.call, draft, replacing=[replaced]
-        )
-
-    async def _fail(self, proposal_id: str, why: str) -> None:
-        """End it as failed; if that cannot be noted now it stays approved, for whoever looks after what was left behind."""
-        try:
-            await self._trust.finish(proposal_id, "failed", at=self._services.now(), error=why)
-        except StorageError:
-            logger.exception("it cannot be noted that %s failed", proposal_id)
-
-    async def _answer_for(self, proposal: Proposal) -> None:
-        """Answer in the place of a process that died between act and answer."""
-        await self._trust.finish(proposal.id, "executed", at=self._services.now(), result=self._presumed(proposal))
-
-    def _presumed(self, proposal: Proposal) -> str:
-        """Return what a call answered whose process died between act and answer: it did what was foreseen."""
-        answer = json.loads(proposal.preview).get("answer")
-        if not isinstance(answer, dict):
-            return "null"
-        status = answer.get("status") if answer.get("status") in ("done", "partial") else "done"
-        note = "carried out by a process that ended before it could answer; this is what was foreseen"
-        return json.dumps({**answer, "status": status, "note": note}, ensure_ascii=False)
 
     async def _require(self, proposal: Proposal, person: Person) -> bool:
         """Return whether the word proves nothing about a person.
@@ -331,10 +135,6 @@ class Decisions:
             )
         return wanted == "advisory"
 
-    async def _require_trust(self, proposal: Proposal, channel: Channel) -> None:
-        if proposal.kind != "admin":  # those are asked for by a person
-            await require_trust(self._services.state, proposal, channel, now=self._services.now())
-
     async def _waiting(self, proposal_id: str, shown_hash: str | None = None) -> Proposal:
         proposal = await self._trust.proposal(proposal_id)
         if proposal is None or proposal.state != "pending":
@@ -352,36 +152,8 @@ class Decisions:
         after = f" by {proposal.successor}" if proposal.successor else ""
         return f"{proposal_id} does not wait any more: it is {proposal.state}{after}"
 
-    async def _found(self, proposal_id: str) -> Proposal:
-        proposal = await self._trust.proposal(proposal_id)
-        if proposal is None:
-            raise CannotDecide(f"there is no proposal {proposal_id[:40]!r}")
-        return proposal
-
     async def _count(self, proposal: Proposal, person: Person, *, approved: bool) -> None:
         now = self._services.now()
         await count(
             self._services.state, proposal.principal, approved=approved, by=person.name, proposal=proposal.id, now=now
         )
-
-    async def _settle(self, proposal: Proposal) -> None:
-        """Close the contradictions that a person has decided about: of this claim, not of others with the same sentence."""
-        call = calls_of(proposal)[-1]
-        against, claimed = set(call.get(AGAINST, ())), _folded(str(call.get("content", "")))
-        ledger = self._services.state.ledger
-        for path in proposal.documents:
-            flags = await ledger.flags(path, limit=200)
-            sides = [(flag.id, flag.contradiction.existing.text, flag.contradiction.new.text) for flag in flags]
-            ids = [id_ for id_, old, new in sides if old in against and _folded(new.removesuffix(CUT_MARK)) in claimed]
-            if ids:
-                await ledger.settle(ids, at=self._services.now())
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _words(verdict: Verdict) -> str:
-    """Return a decision as the audit chain tells it."""
-    how = "signed" if verdict.signed else "advisory" if verdict.advisory else "by word"
-    return f"approved by {verdict.by} ({verdict.channel}, {how})"

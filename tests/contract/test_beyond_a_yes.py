@@ -160,7 +160,7 @@ async def test_a_freeze_between_the_yes_and_the_act_stops_the_act(settings: Sett
         yes = Verdict(approved=True, by="ann", channel="page", at=utc_now(), hash=waits.hash)
         assert await person.app.base.state.trust.decide(waits.id, yes)
         await fall(person, "frozen")
-        await person.app.desk.resume()
+        await person.app.desk._carrier.resume()
         found = await person.proposal(waits.id)
         assert found.state == "failed"
         assert "frozen" in (found.error or "")
@@ -288,7 +288,7 @@ async def test_a_state_database_that_is_away_for_a_moment_does_not_break_off_wha
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else the act would be cancelled half way, and the process die of it."""
-    monkeypatch.setattr("mcp_server.gate.decisions.LEASE_S", 0.01)
+    monkeypatch.setattr("mcp_server.gate.carrying.LEASE_S", 0.01)
     async with both(settings) as (host, person):
         base = await host.revision("page.md")
         waits = (await host.merge("page.md", "# Page\n\nSecond.\n", base_revision=base))["proposal"]
@@ -300,7 +300,7 @@ async def test_a_state_database_that_is_away_for_a_moment_does_not_break_off_wha
             return await carry_out(*asked)
 
         monkeypatch.setattr(app.gate, "carry_out", slowly)
-        app.desk._services = replace(app.services, state=cast("StateStore", unsteady))
+        app.desk._carrier.services = replace(app.services, state=cast("StateStore", unsteady))
         with anyio.fail_after(10):
             assert (await person.approve(waits["id"])).state == "executed"
         assert host.text("page.md") == "# Page\n\nSecond.\n"
@@ -317,7 +317,7 @@ async def test_a_freeze_outlasts_a_grant_whose_process_died_before_it_was_carrie
         yes = Verdict(approved=True, by="ann", channel="page", at=utc_now(), hash=asked.hash)
         assert await state.trust.decide(asked.id, yes)
         await fall(person, "frozen")
-        await person.app.desk.resume()
+        await person.app.desk._carrier.resume()
         standing = await state.standing(ME)
         assert standing is not None
         assert standing.frozen

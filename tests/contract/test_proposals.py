@@ -214,10 +214,10 @@ async def test_what_nobody_decided_about_expires(settings: Settings) -> None:
     async with both(settings) as (host, person):
         waits = await propose(host, "canary", "step")
         later = replace(person.app.services, now=lambda: person.app.services.now() + timedelta(days=8))
-        person.app.desk._services = later
+        person.app.desk._carrier.services = later
         with pytest.raises(CannotDecide, match="expired"):
             await person.approve(str(waits["id"]))
-        await person.app.desk.resume()
+        await person.app.desk._carrier.resume()
         assert (await person.proposal(str(waits["id"]))).state == "expired"
         assert host.text(PAGE) == TEXT
 

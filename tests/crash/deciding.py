@@ -42,8 +42,8 @@ def settings(home: Path) -> Settings:
 def at_round(app: App, number: int) -> App:
     """Return the app in the time of that round."""
     services = replace(app.services, now=lambda: datetime.now(UTC) + BETWEEN * number)
-    for part in (app.desk, app.gate, app.gate._proposing):
-        part._services = services
+    app.desk._carrier.services = services
+    app.gate._services = app.gate._proposing._services = services
     return app
 
 
@@ -75,7 +75,7 @@ async def end_what_was_begun(app: App, home: Path) -> str | None:
     found = await app.base.state.trust.proposal(proposal_id)
     assert found is not None
     how = await look(app, line, found)
-    await app.desk.resume()
+    await app.desk._carrier.resume()
     ended = await app.base.state.trust.proposal(proposal_id)
     assert ended is not None
     if ended.state == "pending":  # the decision was never on record: it can be made
