@@ -37,6 +37,7 @@ from mcp_server.gate.enrolment import Callers, Principal, digest, os_user
 from mcp_server.gate.extension import GateExtension, refusing
 from mcp_server.gate.proposals import Proposing
 from mcp_server.gate.reviewing import Review
+from mcp_server.gate.taint import Taints
 from mcp_server.prompts import add_prompts
 from mcp_server.resources import add_resources
 from mcp_server.server import INSTRUCTIONS, NAME, ForgeServer, GatedTool
@@ -109,6 +110,7 @@ async def open_app(
             tools=lambda: specs,
             ledger=ledger,
             load_writing=_telling(base.load_writing, loaded),
+            taints=Taints(base.state, utc_now),
             review_address=review.address,
         )
         proposing = Proposing(services, arrived=review.wanted if announcing else _quietly)

@@ -52,7 +52,7 @@ def _add_pages(server: ForgeServer, services: Services) -> None:
             reading = await services.circles.read(path)
             if reading.tainted and (who := caller.get()) is not None:
                 origin = origin_of(reading.path, reading.source)
-                await services.state.trust.note_taint(who.id, "", (origin,), at=services.now())
+                await services.taints.note(who.id, "", (origin,))
             return await services.circles.whole(path)
         except KnowledgeError as error:
             raise ResourceNotFoundError(str(error)) from error

@@ -12,6 +12,7 @@ from anyio import CapacityLimiter
 from knowledge.find.ledger import Reader, ReadingLedger
 from knowledge.storage.ports import IndexStore, StateStore
 from mcp_server.gate.enrolment import Principal
+from mcp_server.gate.taint import Taints
 
 if TYPE_CHECKING:
     from knowledge.find.circles import Circles
@@ -67,6 +68,7 @@ class Services:
     tools: Callable[[], Sequence[ToolSpec[Any, Any, Any]]]
     ledger: ReadingLedger
     load_writing: Callable[[], Writing]
+    taints: Taints
     review_address: Callable[[], Awaitable[str | None]] = nowhere
     """Where people decide, without any login; None while nobody shows it."""
     waiting: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MOST_WAITING))

@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Any
 
 from knowledge.errors import KnowledgeError
@@ -25,8 +24,6 @@ logger = logging.getLogger("knowledge_forge.gate")
 
 CLOSED = "refused: the state database cannot be read, so trust is unknown; try again in a moment"
 CRASHED = "failed inside the server; nothing was changed. `knowledge-forge doctor` may say why"
-TAINTED = timedelta(hours=1)
-"""How long text that nobody vouches for is remembered of a caller outside of a journey."""
 
 
 class UnknownTool(Exception):
@@ -202,15 +199,13 @@ class Gate:
         """Remember where text came from that nobody vouches for, before the caller can act on it."""
         origins = await spec.taints(self._services, told) if spec.taints else ()
         if origins:
-            now = self._services.now()
-            await self._services.state.trust.note_taint(call.principal.id, call.journey, origins, at=now)
+            await self._services.taints.note(call.principal.id, call.journey, origins)
 
     async def _taint(self, spec: AnySpec, call: Call, plan: Any) -> str:
         """Return why an act that leaves the machine needs a level more; "" if it does not."""
         if not spec.open_world or spec.shows is None:
             return ""
-        since = self._services.now() - TAINTED
-        found = await self._services.state.trust.taints(call.principal.id, call.journey, since=since)
+        found = await self._services.taints.of(call.principal.id, call.journey)
         destination = spec.shows(plan).destination
         foreign = [origin for origin in found if origin != destination]
         if not foreign:

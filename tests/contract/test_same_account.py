@@ -200,6 +200,7 @@ async def test_a_program_of_the_same_account_has_no_effect_of_level_4_once_a_pas
         assert done.files.keys() == before.files.keys() - {ONBOARDING}
 
 
+@pytest.mark.external
 async def test_a_signature_counts_for_one_proposal_also_if_the_very_same_is_asked_again(tmp_path: Path) -> None:
     """Somebody may have kept it, and many passkeys do not count their uses, so a count does not tell."""
     owner = SoftPasskey(counts=False)
@@ -217,6 +218,7 @@ async def test_a_signature_counts_for_one_proposal_also_if_the_very_same_is_aske
         assert await approve(agent.page, second, assertion) == 200
 
 
+@pytest.mark.external
 async def test_without_a_passkey_the_same_program_may_do_all_that(tmp_path: Path) -> None:
     """What the test above rules out is possible, and called advisory: it is the passkey that makes the difference."""
     async with shell(tmp_path) as agent:

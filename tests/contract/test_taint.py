@@ -7,15 +7,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from knowledge.errors import DatabaseUnavailable
+from knowledge.storage.ports import StateStore
+from knowledge.trust.ports import TrustRecords
 from mcp_server.app import open_app
-from mcp_server.gate.dispatch import TAINTED, Answered
+from mcp_server.gate.dispatch import Answered
 from mcp_server.gate.enrolment import Principal
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.scores import grant
+from mcp_server.gate.taint import TAINTED, Taints
 from mcp_server.services import Call, Services
 from mcp_server.settings import Settings
 from mcp_server.tools.spec import Arguments, Shown, ToolSpec
@@ -112,7 +116,8 @@ async def test_after_untrusted_text_what_leaves_the_machine_needs_one_level_more
         merged = await app.gate.dispatch("kb_merge", {"path": "new.md", "content": "# New\n"}, Call(ME))
         assert isinstance(merged, Answered)
         assert merged.content["status"] == "done"
-        app.gate._services = replace(app.services, now=lambda: app.services.now() + TAINTED + timedelta(minutes=1))
+        later = Taints(app.base.state, lambda: app.services.now() + TAINTED + timedelta(minutes=1))
+        app.gate._services = replace(app.services, taints=later)
         assert (await send("an hour later"))["status"] == "done"
         assert "after" not in sent
 
@@ -162,3 +167,29 @@ async def test_a_rehearsal_or_a_list_that_quotes_untrusted_text_counts_as_readin
         assert isinstance(answer, Answered)
         assert answer.content["status"] == "proposed"
         assert not sent
+
+
+class Away:
+    """A database that cannot be written to for a while."""
+
+    def __init__(self, state: StateStore) -> None:
+        self.real, self.gone = state, True
+
+    @property
+    def trust(self) -> TrustRecords:
+        if self.gone:
+            raise DatabaseUnavailable("state.db", "it is away")
+        return self.real.trust
+
+
+async def test_what_is_read_while_the_database_is_away_counts_once_it_is_back(settings: Settings) -> None:
+    """The design, section 6: reads go on; nothing is forgiven for that."""
+    async with open_app(settings, indexing=False, announcing=False) as app:
+        away = Away(app.base.state)
+        taints = Taints(cast("StateStore", away), app.services.now)
+        await taints.note(ME.id, "", ["kb:inbox/mail.md"])
+        with pytest.raises(DatabaseUnavailable):
+            await taints.of(ME.id, "")
+        away.gone = False
+        assert set(await taints.of(ME.id, "")) == {"kb:inbox/mail.md"}
+        assert set(await app.services.taints.of(ME.id, "")) == {"kb:inbox/mail.md"}

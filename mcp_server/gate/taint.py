@@ -1,0 +1,55 @@
+"""Taint: whose text each caller has read that nobody vouches for."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime, timedelta
+
+from knowledge.errors import StorageError
+from knowledge.storage.ports import StateStore
+
+logger = logging.getLogger("knowledge_forge.gate")
+
+TAINTED = timedelta(hours=1)
+"""How long it is remembered of a caller outside of a journey."""
+MOST_UNTOLD = 10_000
+
+
+class Taints:
+    """What callers have read. While the database is away reading goes on: what was read then is written down before it counts."""
+
+    def __init__(self, state: StateStore, now: Callable[[], datetime]) -> None:
+        self._state, self._now = state, now
+        self._untold: dict[tuple[str, str, str], datetime] = {}
+
+    async def note(self, principal: str, journey: str, origins: Collection[str]) -> None:
+        """Remember that the caller is shown text from there.
+
+        Raises:
+            StorageError: the database has been away for so long that no more can be remembered.
+        """
+        now = self._now()
+        self._untold |= {(principal, journey, origin): now for origin in origins}
+        try:
+            await self._tell()
+        except StorageError:
+            if len(self._untold) > MOST_UNTOLD:
+                raise
+            logger.warning("what %s reads is written down later: the database is away", principal)
+
+    async def of(self, principal: str, journey: str) -> Mapping[str, datetime]:
+        """Return where the text came from that the caller has read, in this journey or within the last hour, and when last.
+
+        Raises:
+            StorageError: it cannot be known now.
+        """
+        await self._tell()
+        return await self._state.trust.taints(principal, journey, since=self._now() - TAINTED)
+
+    async def _tell(self) -> None:
+        for read, at in list(self._untold.items()):
+            principal, journey, origin = read
+            await self._state.trust.note_taint(principal, journey, (origin,), at=at)
+            if self._untold.get(read) == at:
+                del self._untold[read]
