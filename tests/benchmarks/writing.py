@@ -30,8 +30,9 @@ before). Every host has a server process and a client of its own, all on the sam
 saves are made from a buffer that is not new any more. *Lost*, *doubled* and *refused* count edits that do not overlap,
 *unrecoverable* the editor's saves. *Processor* is that of all servers together.
 
-Promised is a p50 of at most 100 ms for 8 hosts and an editor. On two cores that holds where hosts think for a moment between two
-edits, and does not where each edit follows the other at once: then the merges wait for each other.
+Promised is a p50 of at most 100 ms for 8 hosts and an editor. Where each edit follows the other at once, more is asked than two cores
+can do: most merges are answered soon, and those that came first wait for up to about two seconds
+([decision 25](../decisions/0025-how-a-file-is-written.md)).
 """
 
 
