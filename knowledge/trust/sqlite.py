@@ -108,7 +108,7 @@ class SqliteTrust:
 
     async def proposal(self, proposal_id: str) -> Proposal | None:
         """Return it, or None."""
-        found = proposals(self._database.query(f"SELECT {PROPOSAL} FROM proposal WHERE id = ?", (proposal_id,)))  # noqa: S608
+        found = proposals(self._database.query(f"SELECT {PROPOSAL} FROM proposal WHERE id = ?", (proposal_id,)))  # noqa: S608 - a constant above
         return found[0] if found else None
 
     async def proposals(
@@ -301,7 +301,7 @@ class SqliteTrust:
         return {origin: moment(at_us) for origin, at_us in rows}
 
     async def _rows(self, sql: str, values: Any) -> list[Any]:
-        done: Callable[[apsw.Connection], list[Any]] = lambda c: c.execute(sql, values).fetchall()  # noqa: E731
+        done: Callable[[apsw.Connection], list[Any]] = lambda c: c.execute(sql, values).fetchall()  # noqa: E731 - it needs its type
         return await self._database.write(done)
 
 
