@@ -44,6 +44,8 @@ REFUSED = -32003
 MULTI_ROUND = "2026-07-28"
 """From this protocol on a server asks by its answer; before, by a request of its own."""
 QUESTION = "decision"
+ASKED = "proposal:"
+"""Begins the state of the gate's own questions; what a tool itself has asked is its own to answer."""
 CARRIED_OUT_S = 30.0
 """How long a call waits for what was approved to be carried out, where another process does it."""
 
@@ -68,7 +70,7 @@ class GateExtension(Extension):
         del call_next  # the SDK's handler would run the tool without asking
         try:
             who = await self._identify(ctx)
-            if params.request_state is not None:
+            if (params.request_state or "").startswith(ASKED):
                 return await self._second_round(params, who)
             outcome = await self._gate.dispatch(params.name, params.arguments or {}, Call(who))
             if isinstance(outcome, Answered) and outcome.waits is not None:
@@ -91,7 +93,9 @@ class GateExtension(Extension):
         text = asking.message(proposal, await summary(proposal, self._services.review_address))
         if is_version_at_least(ctx.protocol_version, MULTI_ROUND):
             form = ElicitRequestFormParams(message=text, requested_schema=asking.SCHEMA)
-            return InputRequiredResult(input_requests={QUESTION: ElicitRequest(params=form)}, request_state=proposal.id)
+            return InputRequiredResult(
+                input_requests={QUESTION: ElicitRequest(params=form)}, request_state=ASKED + proposal.id
+            )
         if not there_is_room(self._services):
             return as_result(outcome)
         reply = await self._answer_or_decision(text, proposal, ctx)
@@ -122,7 +126,7 @@ class GateExtension(Extension):
 
         Whether it may still be decided is the state database's to say, so that an answer counts once.
         """
-        proposal = await self._services.state.trust.proposal(params.request_state or "")
+        proposal = await self._services.state.trust.proposal((params.request_state or "").removeprefix(ASKED))
         spec = self._gate.spec(params.name)
         if proposal is None or spec is None or proposal.principal != who.id or proposal.tool != params.name:
             raise MCPError(INVALID_PARAMS, "this answer belongs to no call of yours")

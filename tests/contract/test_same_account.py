@@ -169,6 +169,7 @@ def here(page: Visitor) -> str:
     return found.group(1)
 
 
+@pytest.mark.external
 async def test_a_program_of_the_same_account_has_no_effect_of_level_4_once_a_passkey_is_enrolled(
     tmp_path: Path,
 ) -> None:

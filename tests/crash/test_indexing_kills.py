@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PROCESSES = 4
-KILLS = int(os.environ.get("FORGE_TEST_KILLS", "10"))
+KILLS = int(os.environ.get("FORGE_TEST_KILLS", "6"))
 IDENTITY = IndexIdentity("hashed", 64, 1)
 WORDS = ("apple", "berry", "cherry", "damson", "elder", "fig", "grape", "hazel")
 FORK = multiprocessing.get_context("forkserver")

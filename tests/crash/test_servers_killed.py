@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 SERVERS = 4
-KILLS = int(os.environ.get("FORGE_TEST_KILLS", "6"))
+KILLS = int(os.environ.get("FORGE_TEST_KILLS", "4"))
 MANY_KILLS = 60
 WORDS = ("apple", "berry", "cherry", "damson", "elderflower", "fig", "grape", "hazelnut", "ivy", "juniper")
 PAUSE_S = 0.05
