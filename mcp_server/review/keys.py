@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from knowledge.trust.ports import Note, Passkey
+from mcp_server.gate.admin import packed
 from mcp_server.gate.deciding import CannotDecide
 from mcp_server.review import passkeys
 from mcp_server.review.house import Form, House, see
@@ -40,7 +41,7 @@ async def listed(house: House, request: Request, session: Session) -> Response:
             "here": "/passkeys",
             "passkeys": [
                 PasskeyView(
-                    id=passkeys.packed(one.id),
+                    id=packed(one.id),
                     name=inert_line(one.name),
                     user=inert_line(one.user),
                     created=moment(one.created_at, now),
@@ -75,8 +76,8 @@ async def add(house: House, _request: Request, session: Session, form: Form) -> 
     name = form.get("name", "").strip()[:LONGEST_NAME] or "passkey"
     if await trust.passkeys():
         arguments = {
-            "id": passkeys.packed(made["id"]),
-            "public_key": passkeys.packed(made["public_key"]),
+            "id": packed(made["id"]),
+            "public_key": packed(made["public_key"]),
             "sign_count": made["sign_count"],
             "name": name,
         }
@@ -90,7 +91,7 @@ async def add(house: House, _request: Request, session: Session, form: Form) -> 
 async def remove(house: House, _request: Request, session: Session, form: Form) -> Response:
     """Ask for a removal, which an existing passkey has to sign."""
     wanted = form.get("id", "")
-    if wanted not in {passkeys.packed(one.id) for one in await house.services.state.trust.passkeys()}:
+    if wanted not in {packed(one.id) for one in await house.services.state.trust.passkeys()}:
         raise CannotDecide("there is no such passkey (any more)")
     asked = await house.desk.ask("passkey.remove", {"id": wanted}, house.person(session))
     return see(f"/proposals/{asked.id}")

@@ -8,7 +8,6 @@ Source: W3C Web Authentication, level 2, sections 7.1 (registration) and 7.2 (as
 
 from __future__ import annotations
 
-import base64
 import json
 import secrets
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from knowledge.trust.ports import Passkey, Proposal, TrustRecords
+from mcp_server.gate.admin import packed
 from mcp_server.gate.deciding import CannotDecide
 from mcp_server.gate.enrolment import digest
 
@@ -28,11 +28,6 @@ ENROLLING_LIFETIME = timedelta(minutes=5)
 def origin(port: int) -> str:
     """Return the only origin whose signatures count."""
     return f"http://{NAME}:{port}"
-
-
-def packed(raw: bytes) -> str:
-    """Return bytes as base64url without padding, as browsers and acts on passkeys write them."""
-    return base64.urlsafe_b64encode(raw).decode("ascii").rstrip("=")
 
 
 def signing_options(proposal: Proposal, passkeys: Sequence[Passkey]) -> str:
