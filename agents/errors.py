@@ -91,6 +91,48 @@ class NeedsOwnHand(AgentError):
         )
 
 
+class NoSuchAgent(AgentError):
+    """There is no agent of that name that could be used; `reason` says what there is, or what is wrong with it."""
+
+    def __init__(self, agent: str, reason: str) -> None:
+        self.agent, self.reason = agent, reason
+        super().__init__(f"there is no agent {agent[:60]!r}: {reason}")
+
+
+class PhaseGone(AgentError):
+    """The journey stands in a phase that its agent does not have any more."""
+
+    def __init__(self, journey: str, agent: str, phase: str, phases: Sequence[str]) -> None:
+        self.journey, self.agent, self.phase = journey, agent, phase
+        super().__init__(
+            f"journey {journey} stands in {phase}, which {agent} does not have any more; a person may `revisit` one of "
+            f"{', '.join(phases)}, or `cancel`"
+        )
+
+
+class BadWork(AgentError):
+    """Work that is not as the phase asks for it; `problems` name each wrong field. Nothing was recorded."""
+
+    def __init__(self, journey: str, phase: str, problems: Sequence[str]) -> None:
+        self.journey, self.phase, self.problems = journey, phase, tuple(problems)
+        super().__init__(f"nothing was recorded, the work for {phase} does not fit: {'; '.join(problems)}")
+
+
+class BadStart(AgentError):
+    """A journey cannot begin like this; nothing was recorded."""
+
+
+class ToolOutsidePhase(AgentError):
+    """A call for a journey with a tool that its phase does not use."""
+
+    def __init__(self, journey: str, phase: str, tool: str, tools: Sequence[str]) -> None:
+        self.journey, self.phase, self.tool, self.tools = journey, phase, tool, tuple(tools)
+        super().__init__(
+            f"{tool} is not for phase {phase} of journey {journey}, which uses {', '.join(tools) or 'no tools'}; call it without "
+            "journey_id if it is not part of that work"
+        )
+
+
 class BadLog(AgentError):
     """Events that cannot have happened one after the other; `seq` is the first that does not fit."""
 

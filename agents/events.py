@@ -26,11 +26,12 @@ FeedbackKind = Literal["validation", "soft_failure", "hard_failure"]
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a step cost, as the host reports it."""
+    """What a step cost, as the host reports it; `counted`: it reported nothing, and the tokens are those of prompt and work."""
 
     tokens_in: int = 0
     tokens_out: int = 0
     model: str = ""
+    counted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,13 +175,15 @@ class ToolStart:
 
 @dataclass(frozen=True, slots=True)
 class ToolSuccess:
-    """The call is answered."""
+    """The call is answered. `facts` are the few of the answer that conditions look at, never text of a page."""
 
     TYPE: ClassVar[str] = "tool.success"
     call: str
     tool: str
     duration_ms: float
     summary: str = ""
+    facts: Mapping[str, Json] = field(default_factory=dict)
+    phase: str = ""
 
 
 @dataclass(frozen=True, slots=True)

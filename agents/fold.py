@@ -31,7 +31,7 @@ from agents.state import (
 )
 from knowledge.tokens import count_tokens
 
-FOLDING = 1
+FOLDING = 2
 """Grows when the same events come to another state, so that states kept beside logs are made anew."""
 FEEDBACK_TOKENS = 1_000
 
@@ -126,6 +126,7 @@ def _worked(state: JourneyState, logged: Logged, event: WorkRecorded) -> Journey
         submits=before.submits + 1,
         tokens_in=before.tokens_in + event.usage.tokens_in,
         tokens_out=before.tokens_out + event.usage.tokens_out,
+        counted=before.counted + (event.usage.tokens_in + event.usage.tokens_out if event.usage.counted else 0),
     )
     return replace(
         state,
@@ -147,6 +148,7 @@ def _changed(state: JourneyState, logged: Logged, event: PhaseChanged) -> Journe
         phase_visits={**state.phase_visits, event.target: state.phase_visits.get(event.target, 0) + 1},
         metrics=_left(state, event.target, logged.at),
         entered_at=logged.at,
+        entered_seq=logged.seq,
         transitions=state.transitions + 1,
         transition_history=(*state.transition_history, record)[-TRANSITIONS_KEPT:],
         backward_trigger=event.reason if event.is_backward else None,

@@ -81,13 +81,17 @@ class Feedback:
 
 @dataclass(frozen=True, slots=True)
 class PhaseMetrics:
-    """What a phase took so far; `seconds` are those of the visits that are over."""
+    """What a phase took so far; `seconds` are those of the visits that are over.
+
+    `counted` are those of the tokens that no host reported, so that they were counted from prompts and works.
+    """
 
     visits: int = 0
     submits: int = 0
     seconds: float = 0.0
     tokens_in: int = 0
     tokens_out: int = 0
+    counted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +122,8 @@ class JourneyState:
     conversation: str = ""
     forked_from: str = ""
     forked_at: int = 0
+    entered_seq: int = 1
+    """The event with which the present visit began."""
 
     @property
     def visit(self) -> int:

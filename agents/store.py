@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from agents.events import Logged, Note, Started, Step
+from agents.events import Event, Logged, Note, Started
 from agents.state import JourneyState, Status
 
 TITLE_CHARS = 120
@@ -64,9 +64,9 @@ class JourneyStore(Protocol):
         ...
 
     async def append(
-        self, journey: str, events: Sequence[Step], *, expected: int, key: str, by: str, at: datetime
+        self, journey: str, events: Sequence[Event], *, expected: int, key: str, by: str, at: datetime
     ) -> Appended:
-        """Add the events, at least one, as the step after version `expected`: the journey's version is then one more.
+        """Add the events, of which the first is a step, after version `expected`: the journey's version is then one more.
 
         Of any number of appends at one version exactly one counts. An append with a `key` that the journey has had already
         adds nothing and is answered as it was the first time, whatever it expects: a lost reply can be asked for again.
@@ -76,6 +76,14 @@ class JourneyStore(Protocol):
             NoSuchJourney: there is none.
             BadLog: an event does not fit where the journey stands.
             ValueError: no events, or no key.
+        """
+        ...
+
+    async def kept(self, journey: str, key: str) -> int | None:
+        """Return the version that the step with that key led to; None if the journey had no such step.
+
+        Raises:
+            NoSuchJourney: there is none.
         """
         ...
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from agents.errors import BadLog, NoSuchJourney, UnknownEvent
-from agents.events import Event, Logged, Note, Started, Step, WorkRecorded, canonical, event_of, event_text
+from agents.events import Event, Logged, Note, Started, WorkRecorded, canonical, event_of, event_text
 from agents.fold import fold
 from agents.state import JourneyState, bare, get_state, restore_state
 from agents.store import MOST_KEY_CHARS, TITLE_CHARS
@@ -53,7 +53,7 @@ def beginning(begun: Started, by: str, at: datetime) -> Logged:
     return Logged(1, 1, aware(at), storable(by), replace(begun, principal=storable(begun.principal)))
 
 
-def numbered(state: JourneyState, events: Sequence[Step], key: str, by: str, at: datetime) -> list[Logged]:
+def numbered(state: JourneyState, events: Sequence[Event], key: str, by: str, at: datetime) -> list[Logged]:
     """Return the events as the next step after `state`.
 
     Raises:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
 from agents.errors import JourneyExists, NoSuchJourney, StaleJourney
-from agents.events import Logged, Note, Started, Step, in_words
+from agents.events import Event, Logged, Note, Started, in_words
 from agents.fold import fold
 from agents.state import JourneyState, Status
 from agents.store import Appended, JourneyLine
@@ -43,11 +43,11 @@ class MemoryJourneys:
         return Appended(state.version)
 
     async def append(
-        self, journey: str, events: Sequence[Step], *, expected: int, key: str, by: str, at: datetime
+        self, journey: str, events: Sequence[Event], *, expected: int, key: str, by: str, at: datetime
     ) -> Appended:
         """Add the events as the step after version `expected`."""
         log = self._log(journey)
-        first = next((logged.version for logged in log if key and logged.key == key), None)
+        first = await self.kept(journey, key)
         if first is not None:
             return Appended(first, repeated=True)
         state = fold(log)
@@ -59,6 +59,10 @@ class MemoryJourneys:
         log.extend(step)
         await self._publish("journey", [journey])
         return Appended(expected + 1)
+
+    async def kept(self, journey: str, key: str) -> int | None:
+        """Return the version that the step with that key led to."""
+        return next((logged.version for logged in self._log(journey) if key and logged.key == key), None)
 
     async def note(self, journey: str, notes: Sequence[Note], *, by: str, at: datetime) -> None:
         """Add notes at whatever version the journey has."""

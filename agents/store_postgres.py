@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from agents.errors import JourneyExists, NoSuchJourney, StaleJourney
-from agents.events import Logged, Note, Started, Step, event_of, event_text, in_words
+from agents.events import Event, Logged, Note, Started, event_of, event_text, in_words
 from agents.fold import FOLDING, fold
 from agents.state import JourneyState, Status, held
 from agents.store import Appended, JourneyLine
@@ -118,7 +118,7 @@ class PostgresJourneys:
         await ask(publishing("journey", [journey], self._tables.schema))
 
     async def append(
-        self, journey: str, events: Sequence[Step], *, expected: int, key: str, by: str, at: datetime
+        self, journey: str, events: Sequence[Event], *, expected: int, key: str, by: str, at: datetime
     ) -> Appended:
         """Add the events as the step after version `expected`."""
 
@@ -137,6 +137,14 @@ class PostgresJourneys:
             return Appended(expected + 1)
 
         return await self._tables.decide(work)
+
+    async def kept(self, journey: str, key: str) -> int | None:
+        """Return the version that the step with that key led to."""
+        heads: Any = await self._ask((_HEAD, (asked_id(journey),)))
+        if not heads:
+            raise NoSuchJourney(journey)
+        found: Any = await self._ask((_KEPT, (heads[0][0], storable(key))))
+        return int(found[0][0]) if found else None
 
     async def note(self, journey: str, notes: Sequence[Note], *, by: str, at: datetime) -> None:
         """Add notes at whatever version the journey has."""

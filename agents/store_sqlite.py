@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 
 from agents.errors import JourneyExists, NoSuchJourney, StaleJourney
-from agents.events import Logged, Note, Started, Step, event_of, event_text, in_words
+from agents.events import Event, Logged, Note, Started, event_of, event_text, in_words
 from agents.fold import FOLDING, fold
 from agents.state import JourneyState, Status, held
 from agents.store import Appended, JourneyLine
@@ -80,7 +80,7 @@ class SqliteJourneys:
         return await self._database.write(lambda c: _adopted(c, journey, log, state))
 
     async def append(
-        self, journey: str, events: Sequence[Step], *, expected: int, key: str, by: str, at: datetime
+        self, journey: str, events: Sequence[Event], *, expected: int, key: str, by: str, at: datetime
     ) -> Appended:
         """Add the events as the step after version `expected`."""
 
@@ -99,6 +99,18 @@ class SqliteJourneys:
             return Appended(expected + 1)
 
         return await self._database.write(work)
+
+    async def kept(self, journey: str, key: str) -> int | None:
+        """Return the version that the step with that key led to."""
+
+        def work(c: apsw.Connection) -> int | None:
+            numbers: Any = c.execute("SELECT number FROM journey WHERE id = ?", (asked_id(journey),)).fetchall()
+            if not numbers:
+                raise NoSuchJourney(journey)
+            found: Any = c.execute(_KEPT, (numbers[0][0], key)).fetchall()
+            return found[0][0] if found else None
+
+        return self._database.read(work)
 
     async def note(self, journey: str, notes: Sequence[Note], *, by: str, at: datetime) -> None:
         """Add notes at whatever version the journey has."""

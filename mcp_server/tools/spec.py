@@ -11,10 +11,10 @@ from typing import Any, Generic, TypeVar
 from mcp_types import ToolAnnotations
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
+from knowledge.lean_schema import lean_input, lean_output
 from mcp_server.gate.canonical import canonical
 from mcp_server.gate.policy import Trust
 from mcp_server.services import Call, Services
-from mcp_server.tools.schema import lean_input, lean_output
 from mcp_server.wire_errors import explain, loosen
 
 

@@ -1,0 +1,102 @@
+"""Which agents there are. Their code is loaded when one of them is first needed."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.resources import files
+from typing import Protocol, cast
+
+from agents.agent import Agent
+from agents.errors import NoSuchAgent
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An agent of this program, before it is loaded: what lists show."""
+
+    name: str
+    title: str
+    summary: str
+    module: str
+
+
+BUILT_IN = (
+    Entry(
+        "research",
+        "Research",
+        "Breaks a question into a tree, answers each part with quotes from the knowledge base, rises above, finds what is next.",
+        "agents.research.agent",
+    ),
+    Entry(
+        "understand",
+        "Understand",
+        "Teaches a person: finds out what they know, diagnoses, teaches objective by objective until each is passed.",
+        "agents.understand.agent",
+    ),
+    Entry(
+        "build",
+        "Build",
+        "Makes something: first the concepts it rests on, with quotes, and a plan; then step by step, with what shows it.",
+        "agents.build.agent",
+    ),
+    Entry(
+        "curate",
+        "Curate",
+        "From a question to a verified act: route, map, page, passages, a conclusion, the act, and what the page says then.",
+        "agents.curate.agent",
+    ),
+)
+
+
+class Catalogue(Protocol):
+    """The agents that there are now: this program's and the team's."""
+
+    async def agents(self) -> Sequence[Agent]:
+        """Return them all, this program's first."""
+        ...
+
+    async def agent(self, name: str) -> Agent:
+        """Return the agent of that name.
+
+        Raises:
+            NoSuchAgent: there is none, or its definition cannot be used; the message says which.
+        """
+        ...
+
+
+class BuiltIn:
+    """The agents of this program alone."""
+
+    async def agents(self) -> Sequence[Agent]:
+        """Return them in their order."""
+        return [built_in(entry.name) for entry in BUILT_IN]
+
+    async def agent(self, name: str) -> Agent:
+        """Return the agent of that name."""
+        if name not in {entry.name for entry in BUILT_IN}:
+            raise no_such_agent(name, [entry.name for entry in BUILT_IN])
+        return built_in(name)
+
+
+@cache
+def built_in(name: str) -> Agent:
+    """Return an agent of this program; a KeyError if there is none of that name."""
+    module = {entry.name: entry.module for entry in BUILT_IN}[name]
+    return cast("Agent", import_module(module).AGENT)
+
+
+def no_such_agent(name: str, known: Sequence[str]) -> NoSuchAgent:
+    """Return the error, with the name that was probably meant."""
+    near = difflib.get_close_matches(name, known, n=1)
+    return NoSuchAgent(name, f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}")
+
+
+def texts_of(package: str) -> dict[str, str]:
+    """Return the Markdown templates in `prompts/` of a package, by file name without suffix."""
+    folder = files(package) / "prompts"
+    found = {entry.name: entry for entry in folder.iterdir() if entry.name.endswith(".md")}
+    return {name.removesuffix(".md"): found[name].read_text(encoding="utf-8") for name in sorted(found)}

@@ -1,0 +1,200 @@
+"""What a host is told at each point of a journey: a function of the agent and of where the journey stands. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from agents.agent import Agent
+from agents.events import canonical
+from agents.graph import Phase
+from agents.state import JourneyState
+from knowledge.tokens import count_tokens
+
+BRIEF_TOKENS, DETAIL_TOKENS, DONE_TOKENS, MISSING_TOKENS, VALUE_TOKENS = 250, 150, 500, 300, 400
+COMMON = frozenset({"agent", "phase", "visit", "brief", "why", "detail", "done", "said"})
+"""Placeholders that every template may use, beside `inputs.NAME` and those of its own agent."""
+PLACEHOLDER = re.compile(r"\{\{\s*([\w.-]+)\s*\}\}")
+CUT = " [...]"
+
+RETURNING = """\
+You come back to {{ phase }}, visit {{ visit }}.
+Why: {{ why }}
+{{ detail }}
+Recorded already, and kept:
+{{ done }}
+
+"""
+ONLY = """
+
+Do only what brought you back: what is recorded stays as it is, and what you submit joins it by `id`."""
+REASONS = {
+    "reject": "the person did not agree with what was submitted",
+    "modify": "the person wants it changed",
+    "revisit": "the person wants to come back here",
+}
+
+
+def placeholders(text: str) -> set[str]:
+    """Return the names of the placeholders in a template."""
+    return set(PLACEHOLDER.findall(text))
+
+
+def render(text: str, values: Mapping[str, str]) -> str:
+    """Return the template with its placeholders filled in, once: what is filled in is not looked at again."""
+    return PLACEHOLDER.sub(lambda found: values.get(found.group(1), ""), text)
+
+
+def prompt(agent: Agent, state: JourneyState) -> str:
+    """Return all that a host needs to go on from here, whether it was here before or not."""
+    if state.status == "cancelled":
+        return f"{agent.title} was cancelled{_said(state, ': ')}. Nothing can be submitted; it can be forked."
+    if state.status == "complete":
+        return _parts(f"{agent.title} is complete.", "What was done:\n" + _done(agent, state), _text(agent, state))
+    if state.status == "waiting":
+        return _waiting(agent, state)
+    phase = agent.graph.phase(state.phase)
+    head = f"{agent.title}: {phase.name} ({phase.purpose})" if phase.purpose else f"{agent.title}: {phase.name}"
+    body = _text(agent, state)
+    if not _again(state):
+        done = _done(agent, state)
+        return _parts(head, _brief(state), _word(state), done and f"Done before:\n{done}", body, _missing(state))
+    return _parts(head, _brief(state), _word(state), body, _missing(state))
+
+
+def stayed(state: JourneyState) -> bool:
+    """Return whether the newest step was work that was not enough to go on."""
+    return state.status == "active" and any(f.version == state.version for f in state.feedback)
+
+
+def short(state: JourneyState) -> str:
+    """Return what a host is told whose submit was recorded and is not enough; what it was told before still holds."""
+    return f"Recorded. {state.phase} is not done yet.\n{_missing(state)}"
+
+
+def question(agent: Agent, state: JourneyState) -> str:
+    """Return what a person is asked at the open checkpoint; "" if none is open."""
+    if state.checkpoint is None:
+        return ""
+    asked = agent.questions.get(state.checkpoint.phase)
+    return asked or f"May the work go on from {state.checkpoint.phase} to {state.checkpoint.target}?"
+
+
+def answer_ways(state: JourneyState) -> str:
+    """Return how the open checkpoint is answered, for the host's model."""
+    if state.checkpoint is not None and state.checkpoint.own_hand:
+        return "Only the person's own hand decides: in a form of this host, on the review page, or with `knowledge-forge journeys`."
+    return (
+        "Show the person what was recorded, ask, wait, and relay their word with journey_decide: approve; modify (changes: a JSON "
+        "merge patch of the work, or note); reject (note: why). Never decide yourself."
+    )
+
+
+def _waiting(agent: Agent, state: JourneyState) -> str:
+    at = state.checkpoint.phase if state.checkpoint else state.phase
+    head = f"{agent.title}: a person decides about {at} before anything else can be submitted."
+    return _parts(head, _brief(state), question(agent, state), "Recorded:\n" + _done(agent, state), answer_ways(state))
+
+
+def _again(state: JourneyState) -> bool:
+    return state.visit > 1 or state.backward_trigger is not None
+
+
+def _text(agent: Agent, state: JourneyState) -> str:
+    """Return the phase's own words: those of the first visit, or of coming back."""
+    phase = agent.graph.phase(state.phase)
+    again = _again(state) and phase.name not in agent.graph.complete
+    template = agent.texts.get(phase.prompt_again if again else phase.prompt, "")
+    values = values_of(agent, state)
+    if not again:
+        return render(template, values).strip()
+    return (render(RETURNING, values) + render(template, values).strip() + ONLY).strip()
+
+
+def values_of(agent: Agent, state: JourneyState) -> dict[str, str]:
+    """Return what stands for each placeholder."""
+    own = {name: cut(value, VALUE_TOKENS) for name, value in agent.values(state).items()}
+    inputs = {f"inputs.{name}": cut(_plain(value), DETAIL_TOKENS) for name, value in state.inputs.items()}
+    return {
+        **inputs,
+        **own,
+        "agent": agent.title,
+        "phase": state.phase,
+        "visit": str(state.visit),
+        "brief": cut(state.brief, BRIEF_TOKENS),
+        "why": why_back(state),
+        "detail": f"Detail: {cut(detail, DETAIL_TOKENS)}" if (detail := _detail(state)) else "",
+        "done": _done(agent, state) or "- nothing",
+        "said": _word(state),
+    }
+
+
+def why_back(state: JourneyState) -> str:
+    """Return why the present phase is worked on again, as the name of the condition or in words; "" on a first visit."""
+    trigger = state.backward_trigger
+    if trigger is None and state.visit > 1 and state.transition_history:
+        trigger = state.transition_history[-1].reason
+    return REASONS.get(trigger or "", trigger or "")
+
+
+def _detail(state: JourneyState) -> str:
+    if state.backward_trigger is not None:
+        return state.backward_trigger_detail or ""
+    return state.transition_history[-1].detail if state.transition_history else ""
+
+
+def _brief(state: JourneyState) -> str:
+    return f"Brief: {cut(state.brief, BRIEF_TOKENS)}"
+
+
+def _word(state: JourneyState) -> str:
+    """Return what the person said last, if it is no decision about going on that the rest tells anyway."""
+    if state.word is None or state.word.decision != "answer":
+        return ""
+    return f"The person said: {cut(state.word.note, DETAIL_TOKENS)}"
+
+
+def _said(state: JourneyState, before: str) -> str:
+    return f"{before}{cut(state.word.note, DETAIL_TOKENS)}" if state.word and state.word.note else ""
+
+
+def _missing(state: JourneyState) -> str:
+    """Return what the newest submit lacked, if nothing happened since."""
+    told = [f.text for f in state.feedback if f.version == state.version and f.phase == state.phase]
+    return "Not done yet:\n" + cut("\n".join(told), MISSING_TOKENS) if told else ""
+
+
+def _done(agent: Agent, state: JourneyState) -> str:
+    return lines(agent.done(state), DONE_TOKENS)
+
+
+def lines(told: Sequence[str], tokens: int) -> str:
+    """Return the lines as a list, as many as fit, and how many more there are."""
+    kept: list[str] = []
+    for number, line in enumerate(told):
+        item = f"- {' '.join(line.split())}"
+        tokens -= count_tokens(item)
+        if kept and tokens < 0:
+            return "\n".join([*kept, f"- and {len(told) - number} more: journey_status(view='report') has all of it"])
+        kept.append(cut(item, DONE_TOKENS))
+    return "\n".join(kept)
+
+
+def cut(text: str, tokens: int) -> str:
+    """Return the text, cut where it has more tokens than that."""
+    if count_tokens(text) <= tokens:
+        return text
+    return text[: tokens * 4 - len(CUT)].rstrip() + CUT
+
+
+def _plain(value: object) -> str:
+    return value if isinstance(value, str) else canonical(value)
+
+
+def _parts(*parts: str) -> str:
+    return "\n\n".join(part for part in parts if part.strip())
+
+
+def tools_at(phase: Phase, listed: Sequence[str]) -> list[str]:
+    """Return the tools that calls of the journey may use in the phase, of those that the server lists."""
+    return [name for name in phase.tools if name in listed]

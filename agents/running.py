@@ -1,0 +1,369 @@
+"""Leading journeys: the one place where an agent, the record and what conditions look at meet.
+
+Whatever is answered can be told from the record alone, so that a lost answer can be had again, by any host and process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from agents.agent import Agent, Facts, Look
+from agents.catalogue import Catalogue
+from agents.errors import BadStart, BadWork, JourneyOver, NotToDecide, PhaseGone, StaleJourney, WaitsForPerson
+from agents.events import (
+    Channel,
+    CheckpointReached,
+    Decided,
+    Decision,
+    Event,
+    FeedbackAdded,
+    Json,
+    PhaseChanged,
+    Speaking,
+    Started,
+    Step,
+    Thinking,
+    Usage,
+    WorkRecorded,
+    canonical,
+    in_words,
+)
+from agents.forking import fork
+from agents.graph import ALWAYS, Phase, ways_out
+from agents.journey import decided, modified, started, step_key, submitted
+from agents.prompting import prompt
+from agents.state import JourneyState
+from agents.store import JourneyStore
+from agents.work import joined
+from knowledge.tokens import count_tokens
+
+MOST_BRIEF_CHARS = 20_000
+MOST_WORK_CHARS = 400_000
+FORK_OF, AT_VERSION = "fork_of", "at_version"
+BACK_TO = "phase"
+"""Names the phase in the changes of a `revisit`."""
+
+Looking = Callable[[str, JourneyState], Look]
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a journey stands, and with whom. What to tell a host follows from these (`agents.prompting`)."""
+
+    journey: str
+    agent: Agent
+    state: JourneyState
+
+    @property
+    def phase(self) -> Phase:
+        """Return the present phase.
+
+        Raises:
+            PhaseGone: the agent does not have it any more.
+        """
+        try:
+            return self.agent.graph.phase(self.state.phase)
+        except KeyError:
+            names = [phase.name for phase in self.agent.graph.phases]
+            raise PhaseGone(self.journey, self.agent.name, self.state.phase, names) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What a host submits. `work` joins what is recorded already; `signals` are hints that a condition may confirm."""
+
+    work: Mapping[str, Json]
+    signals: tuple[str, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    conversation: str = ""
+    confidence: float | None = None
+    reasoning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """What a person says about a journey, and by which way it came here. `changes` of a `revisit` name the phase."""
+
+    decision: Decision
+    channel: Channel
+    note: str = ""
+    changes: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """The first condition that is met, with its detail; or what is missing."""
+
+    met: tuple[str, ...] = ()
+    detail: str = ""
+    missing: tuple[str, ...] = ()
+
+
+class Runner:
+    """Leads journeys of any agent. Every method is answered from the record; whoever asks again is answered the same."""
+
+    def __init__(
+        self,
+        store: JourneyStore,
+        catalogue: Catalogue,
+        looking: Looking,
+        *,
+        now: Callable[[], datetime],
+        chance: Callable[[], str],
+    ) -> None:
+        self.store, self.catalogue = store, catalogue
+        self._looking, self._now, self._chance = looking, now, chance
+
+    async def position(self, journey: str, *, version: int | None = None) -> Position:
+        """Return where the journey stands, or stood at that version.
+
+        Raises:
+            NoSuchJourney, NoSuchAgent: there is none, or its agent is gone.
+        """
+        state = await self.store.journey(journey, version=version)
+        return Position(journey, await self.catalogue.agent(state.agent), state)
+
+    async def start(self, agent: str, brief: str, inputs: Mapping[str, Json], *, by: str) -> Position:
+        """Begin a journey; with `fork_of` in the inputs, where that one stood at version `at_version` (or stands).
+
+        Raises:
+            NoSuchAgent, NoSuchJourney, BadStart: it cannot begin; nothing is recorded.
+        """
+        if FORK_OF in inputs:
+            return await self._forked(agent, brief, inputs, by=by)
+        chosen = await self.catalogue.agent(agent)
+        problems = _start_problems(chosen, brief, inputs)
+        if problems:
+            raise BadStart(f"no {chosen.name} journey was started: {'; '.join(problems)}")
+        journey = f"{chosen.name}-{self._chance()}"
+        conversation = f"{chosen.name}_iter1_{self._chance()}"
+        begun = started(chosen.graph, Started(chosen.name, brief, "", by, dict(inputs), conversation))
+        await self.store.start(journey, begun, by=by, at=self._now())
+        return await self.position(journey)
+
+    async def _forked(self, agent: str, brief: str, inputs: Mapping[str, Json], *, by: str) -> Position:
+        of, at_version = inputs[FORK_OF], inputs.get(AT_VERSION)
+        extra = sorted(set(inputs) - {FORK_OF, AT_VERSION})
+        if not isinstance(of, str) or not (at_version is None or _whole(at_version)) or extra:
+            raise BadStart(
+                "a fork takes `fork_of` (a journey's id) and `at_version` (a whole number), and keeps all other inputs"
+            )
+        origin = await self.position(of)
+        if agent not in ("", origin.agent.name):
+            raise BadStart(
+                f"journey {of} is a journey of {origin.agent.name}, not of {agent[:60]!r}: a fork keeps its agent"
+            )
+        at = origin.state.version if at_version is None else at_version
+        journey = f"{origin.agent.name}-{self._chance()}"
+        forked = await fork(self.store, of, at, journey=journey, by=by, at=self._now())
+        if brief.strip():
+            # The brief stays what it was; what is to be different this time is the person's word on it.
+            said = Decided("answer", "relayed", origin.state.phase, brief[:MOST_BRIEF_CHARS])
+            key = step_key(journey, forked.version, brief)
+            await self.store.append(journey, [said], expected=forked.version, key=key, by=by, at=self._now())
+        return await self.position(journey)
+
+    async def submit(self, journey: str, version: int, submission: Submission, *, by: str) -> Position:
+        """Record work, go where its conditions lead, and return where the journey stands then.
+
+        The same submission at the same version again changes nothing and is answered with where it led.
+
+        Raises:
+            StaleJourney: somebody else moved it first.
+            BadWork: the work does not fit; JourneyOver, WaitsForPerson: none can be submitted now. Nothing is recorded.
+        """
+        key = step_key(journey, version, _content(submission))
+        kept = await self.store.kept(journey, key)
+        if kept is not None:
+            return await self.position(journey, version=kept)
+        here = await self.position(journey)
+        await self._require(here, version)
+        if here.state.over:
+            raise JourneyOver(journey, here.state.status)
+        if here.state.status == "waiting":
+            raise WaitsForPerson(journey, here.state.phase)
+        work = self._fitting(here, submission.work)
+        judged = await self._judged(here, work, submission.work, submission.signals)
+        usage = submission.usage
+        if not (usage.tokens_in or usage.tokens_out):
+            usage = _counted(here, submission, usage.model)
+        recorded = WorkRecorded(
+            here.state.phase,
+            here.state.visit,
+            work,
+            submission.signals,
+            usage,
+            submission.confidence,
+            submission.reasoning,
+            submission.conversation,
+        )
+        steps = submitted(here.agent.graph, journey, here.state, recorded, judged.met, detail=judged.detail)
+        feedback = [FeedbackAdded("validation", here.state.phase, text) for text in judged.missing]
+        notes = here.agent.told(here.state.phase, _before(here), work)
+        return await self._record(here, [*steps, *feedback], notes, key=key, by=by)
+
+    async def decide(self, journey: str, version: int, opinion: Opinion, *, by: str) -> Position:
+        """Record a person's word and what follows from it; `by` is the person, or the host that relays it.
+
+        Raises:
+            StaleJourney, NotToDecide, NeedsOwnHand, JourneyOver, BadWork: nothing is recorded.
+        """
+        form = [opinion.decision, opinion.channel, opinion.note, opinion.changes]
+        key = step_key(journey, version, form)
+        kept = await self.store.kept(journey, key)
+        if kept is not None:
+            return await self.position(journey, version=kept)
+        here = await self.position(journey)
+        await self._require(here, version)
+        changes = dict(opinion.changes) or None
+        word = Decided(opinion.decision, opinion.channel, here.state.phase, opinion.note, changes)
+        judged, target = _Judged(), ""
+        if opinion.decision == "revisit":
+            target = self._back_to(here, opinion)
+        elif opinion.decision == "modify" and changes is not None and here.state.checkpoint is not None:
+            judged = await self._modified(here, changes)
+        steps = decided(here.agent.graph, journey, here.state, word, judged.met, target=target)
+        at = here.state.checkpoint.phase if here.state.checkpoint else here.state.phase
+        feedback = [FeedbackAdded("validation", at, text) for text in judged.missing]
+        return await self._record(here, [*steps, *feedback], (), key=key, by=by)
+
+    def _back_to(self, here: Position, opinion: Opinion) -> str:
+        target = opinion.changes.get(BACK_TO)
+        phases = [phase.name for phase in here.agent.graph.phases if phase.name in here.state.phase_visits]
+        if target not in phases:
+            ways = ", ".join(name for name in phases if name != here.state.phase) or "none yet"
+            raise NotToDecide(here.journey, "revisit", f"say where to in changes.{BACK_TO}: {ways}")
+        return str(target)
+
+    async def _modified(self, here: Position, changes: Mapping[str, Json]) -> _Judged:
+        asked = here.state.checkpoint
+        if asked is None or asked.phase not in here.state.work:
+            return _Judged()
+        work = modified(here.state.work[asked.phase].content, changes)
+        there = Position(here.journey, here.agent, replace(here.state, phase=asked.phase))
+        form = here.agent.forms.get(asked.phase)
+        problems = form.problems(work) if form else ()
+        if problems:
+            raise BadWork(here.journey, asked.phase, problems)
+        return await self._judged(there, work, work, ())
+
+    async def _require(self, here: Position, version: int) -> None:
+        """Return if the caller has seen the newest version; the store compares once more when it writes."""
+        if here.state.version == version:
+            return
+        missed = [e for e in await self.store.events(here.journey) if e.version > version]
+        raise StaleJourney(here.journey, version, here.state.version, in_words(missed))
+
+    def _fitting(self, here: Position, given: Mapping[str, Json]) -> dict[str, Json]:
+        """Return the phase's work with what was given.
+
+        Raises:
+            BadWork: it does not fit.
+        """
+        form = here.agent.forms.get(here.phase.name)
+        if form is None:
+            raise BadWork(here.journey, here.state.phase, ["this phase takes no work"])
+        try:
+            size = len(canonical(dict(given)))
+        except (ValueError, RecursionError) as error:
+            raise BadWork(here.journey, here.state.phase, ["it is no plain JSON"]) from error
+        if size > MOST_WORK_CHARS:
+            raise BadWork(
+                here.journey, here.state.phase, [f"it has {size} characters, at most {MOST_WORK_CHARS} are taken"]
+            )
+        work = joined(_before(here), given, form.asks)
+        problems = form.problems(work)
+        if problems:
+            raise BadWork(here.journey, here.state.phase, problems)
+        return work
+
+    async def _judged(
+        self, here: Position, work: Mapping[str, Json], given: Mapping[str, Json], signals: tuple[str, ...]
+    ) -> _Judged:
+        """Look at the conditions of the ways out in their order, up to the first that is met."""
+        state = here.state
+        works = {phase: kept.content for phase, kept in state.work.items()}
+        works[state.phase] = work
+        facts = Facts(state.phase, state.visit, state.brief, state.inputs, given, work, works, signals)
+        look, missing = self._looking(here.journey, state), list[str]()
+        for way in ways_out(here.agent.graph, state.phase):
+            if way.condition == ALWAYS:
+                return _Judged((ALWAYS,))
+            condition = here.agent.conditions.get(way.condition)
+            if condition is None:  # only a person's rejection meets it
+                continue
+            found = await condition(facts, look)
+            if found.met:
+                return _Judged((way.condition,), found.detail)
+            if not way.is_backward:
+                missing += [text for text in found.missing if text not in missing]
+            elif way.condition in signals:
+                why = "; ".join(found.missing) or "nothing that was submitted shows it"
+                missing.append(f"the signal {way.condition} is not confirmed: {why}")
+        return _Judged((), "", tuple(missing) or ("what was submitted leads nowhere yet",))
+
+    async def _record(
+        self, here: Position, steps: Sequence[Step], notes: Sequence[Event], *, key: str, by: str
+    ) -> Position:
+        spoken = [note for step in steps for note in _spoken(here, step)]
+        await self.store.append(
+            here.journey,
+            [*steps, *notes, *spoken],
+            expected=here.state.version,
+            key=key,
+            by=by,
+            at=self._now(),
+        )
+        return await self.position(here.journey, version=here.state.version + 1)
+
+
+def _spoken(here: Position, step: Step) -> Sequence[Event]:
+    """Return what the agent says about a step: that it returns, or what a person is asked or told."""
+    if isinstance(step, PhaseChanged) and step.is_backward:
+        why = step.reason + (f": {step.detail}" if step.detail else "")
+        return (Thinking(f"returning to {step.target}, {why}"),)
+    if isinstance(step, CheckpointReached):
+        text = here.agent.questions.get(step.phase) or f"{step.phase} is done; next is {step.target}"
+        return (Speaking(text),)
+    return ()
+
+
+def _before(here: Position) -> Json:
+    kept = here.state.work.get(here.state.phase)
+    return kept.content if kept else None
+
+
+def _content(submission: Submission) -> Json:
+    s = submission
+    return [
+        dict(s.work),
+        list(s.signals),
+        [s.usage.tokens_in, s.usage.tokens_out, s.usage.model],
+        s.conversation,
+        s.confidence,
+        s.reasoning,
+    ]
+
+
+def _counted(here: Position, submission: Submission, model: str) -> Usage:
+    shown = count_tokens(prompt(here.agent, here.state))
+    return Usage(shown, count_tokens(canonical(dict(submission.work))), model, counted=True)
+
+
+def _start_problems(agent: Agent, brief: str, inputs: Mapping[str, Json]) -> list[str]:
+    problems = []
+    if not brief.strip():
+        problems.append("the brief is empty; say what the work is about")
+    if len(brief) > MOST_BRIEF_CHARS:
+        problems.append(f"the brief has {len(brief)} characters, at most {MOST_BRIEF_CHARS} are taken")
+    known = agent.inputs.get("properties", {})
+    takes = f"it takes {', '.join(known) or 'none'}, or fork_of and at_version"
+    problems += [f"there is no input {name[:60]!r}; {takes}" for name in inputs if name not in known]
+    problems += [f"the input {name!r} is missing" for name in agent.inputs.get("required", ()) if name not in inputs]
+    return problems
+
+
+def _whole(value: Json) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
