@@ -8,7 +8,12 @@ from knowledge.errors import KnowledgeError
 
 
 class AgentError(KnowledgeError):
-    """Root of every error of this package. `str(error)` is safe to show to a model or a person."""
+    """Root of every error of this package. `str(error)` is safe to show to a model or a person.
+
+    `MOST_CHARS` of it are worth showing: what is wrong with a work, or what changed meanwhile, takes some room.
+    """
+
+    MOST_CHARS = 2_000
 
 
 class BadGraph(AgentError):

@@ -8,21 +8,32 @@ from typing import Any, cast
 def lean_input(schema: dict[str, Any]) -> dict[str, Any]:
     """Return `schema` without pydantic's titles, with references inlined, `X | None` as X, and no `default: null`.
 
-    A field that is *named* title stays.
+    A field that is *named* title stays. Descriptions of whole objects go: they are docstrings of ours.
     """
-    return cast("dict[str, Any]", _lean(_inlined(schema, schema.get("$defs", {})), nulls=False))
+    lean = _lean(_inlined(schema, schema.get("$defs", {})), nulls=False)
+    return cast("dict[str, Any]", _undescribed(lean))
+
+
+def _undescribed(node: Any, *, is_map: bool = False) -> Any:
+    """Return the schema without the descriptions of objects that say what they consist of."""
+    if isinstance(node, list):
+        return [_undescribed(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    drop = not is_map and "properties" in node
+    kept = {key: value for key, value in node.items() if not (drop and key == "description")}
+    return {key: _undescribed(value, is_map=key == "properties" and not is_map) for key, value in kept.items()}
 
 
 def lean_output(schema: dict[str, Any]) -> dict[str, Any]:
     """Return `schema` likewise, but `X | None` stays nullable, for nulls are what such fields hold.
 
-    Descriptions go: they are docstrings of ours. Lists of required fields stay at the root only; inside, every field is
-    always there, and saying so would be a fifth of the whole. Of an object that belongs to an item of a list only that it is
-    one is said: its fields would be told again for each place it stands in, and the reference page has them.
+    Descriptions go: they are docstrings of ours. So do lists of required fields: every field is always there, and saying so
+    would be a fifth of the whole. Of an object that belongs to an item of a list only that it is one is said: its fields
+    would be told again for each place it stands in, and the reference page has them.
     """
-    lean = cast("dict[str, Any]", _lean(_inlined(schema, schema.get("$defs", {})), nulls=True))
-    lean = cast("dict[str, Any]", _shallow(lean))
-    return {key: _without_required(value) if key == "properties" else value for key, value in lean.items()}
+    lean = _lean(_inlined(schema, schema.get("$defs", {})), nulls=True)
+    return cast("dict[str, Any]", _without_required(_shallow(lean)))
 
 
 def _shallow(node: Any) -> Any:
@@ -85,6 +96,8 @@ def _lean(node: Any, *, nulls: bool, is_map: bool = False) -> Any:
 
 
 def _says_nothing(key: str, value: Any) -> bool:
+    if key == "additionalProperties":
+        return value is True
     return (key == "title" and isinstance(value, str)) or (key == "default" and value is None)
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +46,7 @@ from mcp_server.settings import Settings
 from mcp_server.tools.registry import AnySpec, chosen, declared
 
 if TYPE_CHECKING:
+    from agents.running import Runner
     from knowledge.index.watch import IndexingService
     from knowledge.writing.recovery import Recovery
     from mcp_server.writing import Writing
@@ -101,6 +102,13 @@ async def open_app(
         ledger = ReadingLedger(base.state, utc_now)
         review = Review(settings, base.state)
         loaded = anyio.Event()
+
+        @cache
+        def journeys() -> Runner:
+            from mcp_server.journeys import runner_on
+
+            return runner_on(base, services)
+
         services = Services(
             load_circles=base.load_circles,
             load_finder=base.load_finder,
@@ -110,6 +118,7 @@ async def open_app(
             tools=lambda: specs,
             ledger=ledger,
             load_writing=_telling(base.load_writing, loaded),
+            load_journeys=journeys,
             taints=Taints(base.state, utc_now),
             review_address=review.address,
         )

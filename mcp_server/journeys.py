@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
+import secrets
+
+from agents.catalogue import BuiltIn
+from agents.running import Runner
 from agents.store import JourneyStore
 from agents.store_memory import MemoryJourneys
 from agents.store_sqlite import SqliteJourneys
 from knowledge.storage.memory import MemoryStateStore
 from knowledge.storage.ports import StateStore
 from knowledge.storage.sqlite_state import SqliteStateStore
+from mcp_server.base import KnowledgeBase
+from mcp_server.looking import KnowledgeLook
+from mcp_server.services import Services
+
+CHANCE_BYTES = 4
+"""What tells journeys and conversations of one agent apart."""
+
+
+def runner_on(base: KnowledgeBase, services: Services) -> Runner:
+    """Return what leads the journeys of the knowledge base. Ask once."""
+    store = journeys_in(base.state)
+    return Runner(
+        store,
+        BuiltIn(),
+        lambda journey, state: KnowledgeLook(services, store, journey, state),
+        now=services.now,
+        chance=lambda: secrets.token_hex(CHANCE_BYTES),
+    )
 
 
 def journeys_in(state: StateStore) -> JourneyStore:

@@ -15,6 +15,7 @@ from mcp_server.gate.enrolment import Principal
 from mcp_server.gate.taint import Taints
 
 if TYPE_CHECKING:
+    from agents.running import Runner
     from knowledge.find.circles import Circles
     from knowledge.find.search import Finder
     from knowledge.writing.chronicle import Chronicle
@@ -53,7 +54,7 @@ class Call:
     @property
     def reader(self) -> Reader:
         """Return in whose name looks are noted."""
-        return Reader(self.principal.id)
+        return Reader(self.principal.id, self.journey)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ class Services:
     tools: Callable[[], Sequence[ToolSpec[Any, Any, Any]]]
     ledger: ReadingLedger
     load_writing: Callable[[], Writing]
+    load_journeys: Callable[[], Runner]
     taints: Taints
     review_address: Callable[[], Awaitable[str | None]] = nowhere
     """Where people decide, without any login; None while nobody shows it."""
@@ -93,3 +95,8 @@ class Services:
     def chronicle(self) -> Chronicle:
         """Return what tells of changes, likewise."""
         return self.load_writing().chronicle
+
+    @property
+    def journeys(self) -> Runner:
+        """Return what leads journeys, likewise."""
+        return self.load_journeys()

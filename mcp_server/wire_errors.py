@@ -28,9 +28,9 @@ def without_surrogates(value: Any) -> Any:
     return value
 
 
-def short(message: str) -> str:
+def short(message: str, longest: int = LONGEST_MESSAGE) -> str:
     """Return `message`, cut where it would be longer than an error may be: a caller's own words can make it so."""
-    return message if len(message) <= LONGEST_MESSAGE else message[: LONGEST_MESSAGE - 3] + "..."
+    return message if len(message) <= longest else message[: longest - 3] + "..."
 
 
 def loosen(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -237,6 +237,34 @@ class Circles:
         found = await self._by_name(path)
         return found, await anyio.to_thread.run_sync(self._vault.read, found)
 
+    async def document(self, asked: str) -> Document:
+        """Return the document that `asked` names, as it is on disk now.
+
+        Raises:
+            InvalidPath, NoSuchPath, AmbiguousName, UnreadableDocument: with what there is instead.
+        """
+        found, file = await self._open(asked)
+        return await _parsed(found, file.raw)
+
+    async def place(self, path: str) -> Literal["page", "directory", ""]:
+        """Return what lies at exactly that path.
+
+        Raises:
+            InvalidPath: nothing can.
+        """
+        clean = clean_path(path)
+        if await anyio.to_thread.run_sync(self._vault.look, clean) is not None:
+            return "page"
+        return "directory" if await anyio.to_thread.run_sync(self._is_directory, clean) else ""
+
+    async def revision(self, path: str) -> str:
+        """Return the present revision of the page at exactly that path.
+
+        Raises:
+            InvalidPath, NoSuchPath, UnreadableDocument: there is none.
+        """
+        return (await anyio.to_thread.run_sync(self._vault.read, clean_path(path))).revision
+
     async def locate(self, asked: str) -> str:
         """Return the path of the page that `asked` names: its path, with or without suffix, its title, alias or file name.
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from knowledge.errors import KnowledgeError
 from knowledge.trust.ports import Proposal
+from mcp_server.gate.accompanying import Companion, asked_of
 from mcp_server.gate.enrolment import REMEMBERED_S, Principal
 from mcp_server.gate.policy import Allow, Decision, Grant, Propose, Refuse, Trust, decide
 from mcp_server.gate.proposals import AGAINST, Draft, Proposing, with_plain_answer
@@ -18,7 +19,7 @@ from mcp_server.gate.summary import proposed, summary
 from mcp_server.services import Call, Services
 from mcp_server.tools.registry import AnySpec
 from mcp_server.tools.spec import BadArguments
-from mcp_server.wire_errors import short
+from mcp_server.wire_errors import LONGEST_MESSAGE, short
 
 logger = logging.getLogger("knowledge_forge.gate")
 
@@ -66,6 +67,7 @@ class Gate:
     ) -> None:
         self._specs: Mapping[str, AnySpec] = {spec.name: spec for spec in specs}
         self._services, self._proposing, self._clock = services, proposing, clock
+        self._companion = Companion(services)
         self._address = services.review_address
         self._remembered: dict[str, tuple[Grant, float]] = {}
 
@@ -84,12 +86,40 @@ class Gate:
             raise UnknownTool(name, list(self._specs))
         try:
             asked = spec.parse(arguments)
-            return await (self._answer(spec, call, asked) if spec.answer else self._act(spec, call, asked))
+            journey = spec.journey_of(asked)
+            if journey:
+                return await self._in_journey(spec, replace(call, journey=journey), asked)
+            return await self._run(spec, call, asked)
         except (BadArguments, KnowledgeError) as error:
-            return Failed(short(str(error) if isinstance(error, BadArguments) else f"{name}: {error}"))
+            told = str(error) if isinstance(error, BadArguments) else f"{name}: {error}"
+            return Failed(short(told, getattr(error, "MOST_CHARS", LONGEST_MESSAGE)))
         except Exception:
             logger.exception("tool %s failed", name)
             return Failed(f"{name} {CRASHED}")
+
+    async def _run(self, spec: AnySpec, call: Call, asked: Any) -> Outcome:
+        return await (self._answer(spec, call, asked) if spec.answer else self._act(spec, call, asked))
+
+    async def _in_journey(self, spec: AnySpec, call: Call, asked: Any) -> Outcome:
+        """Answer a call that belongs to a journey, if its phase uses the tool, and record it there, start and end."""
+        decision = await self.decide(spec.name, Trust.READ, call.principal)  # what a journey says is for who may read
+        if isinstance(decision, Refuse):
+            return Failed(decision.why)
+        summary = asked_of(asked.model_dump(mode="json", include={"path"}))
+        begun = await self._companion.begin(call, spec.name, spec.hash_of(asked), summary)
+        try:
+            outcome = await self._run(spec, call, asked)
+        except KnowledgeError as error:
+            await self._companion.failed(call, begun, str(error))
+            raise
+        except Exception:
+            await self._companion.failed(call, begun, CRASHED)
+            raise
+        if isinstance(outcome, Failed):
+            await self._companion.failed(call, begun, outcome.why)
+        else:
+            await self._companion.succeeded(call, begun, outcome.content)
+        return outcome
 
     async def _answer(self, spec: AnySpec, call: Call, asked: Any) -> Outcome:
         decision = await self.decide(spec.name, spec.needs, call.principal)

@@ -14,6 +14,8 @@ logger = logging.getLogger("knowledge_forge.gate")
 TAINTED = timedelta(hours=1)
 """How long it is remembered of a caller outside of a journey."""
 MOST_UNTOLD = 10_000
+ANYBODY = ""
+"""In whose name it is noted once more what was read in a journey: another host may go on with it."""
 
 
 class Taints:
@@ -30,7 +32,8 @@ class Taints:
             StorageError: the database has been away for so long that no more can be remembered.
         """
         now = self._now()
-        self._untold |= {(principal, journey, origin): now for origin in origins}
+        readers = (principal, ANYBODY) if journey else (principal,)
+        self._untold |= {(reader, journey, origin): now for origin in origins for reader in readers}
         try:
             await self._tell()
         except StorageError:
@@ -45,7 +48,17 @@ class Taints:
             StorageError: it cannot be known now.
         """
         await self._tell()
-        return await self._state.trust.taints(principal, journey, since=self._now() - TAINTED)
+        own = await self._state.trust.taints(principal, journey, since=self._now() - TAINTED)
+        return {**await self.of_journey(journey), **own} if journey else own
+
+    async def of_journey(self, journey: str) -> Mapping[str, datetime]:
+        """Return where the text came from that anybody has read in this journey, at any time: its works may repeat it.
+
+        Raises:
+            StorageError: it cannot be known now.
+        """
+        await self._tell()
+        return await self._state.trust.taints(ANYBODY, journey, since=self._now())
 
     async def _tell(self) -> None:
         for read, at in list(self._untold.items()):

@@ -15,7 +15,7 @@ from knowledge.provenance import FETCHED_KINDS, source_kind
 from knowledge.storage.ports import Filters
 from mcp_server.gate.policy import Trust
 from mcp_server.services import Call, Services
-from mcp_server.tools.spec import Arguments, ToolSpec
+from mcp_server.tools.spec import Arguments, InJourney, ToolSpec
 
 LONGEST_QUERY = 20_000
 MOST_TAGS = 100
@@ -28,6 +28,7 @@ class MapArguments(Arguments):
 
     path: Annotated[str, Field(description="Directory; '' is the root.")] = ""
     depth: Annotated[int, Field(ge=1, le=4, description="Levels, as far as they fit.")] = 1
+    journey_id: InJourney = None
 
 
 async def show_map(services: Services, call: Call, asked: MapArguments) -> MapView:
@@ -62,6 +63,7 @@ class ReadArguments(Arguments):
     view: Literal["outline", "full"] = "outline"
     revision: Annotated[str | None, Field(description="An earlier state, from kb_history.")] = None
     offset: Annotated[int, Field(ge=0, description="Go on from next_offset.")] = 0
+    journey_id: InJourney = None
 
 
 async def read(services: Services, call: Call, asked: ReadArguments) -> Reading:
@@ -143,6 +145,7 @@ class SearchArguments(Arguments):
     limit: Annotated[int, Field(ge=1, le=50)] = 8
     cursor: Annotated[str | None, Field(description="next_cursor of the same query.")] = None
     filters: SearchFilters = SearchFilters()
+    journey_id: InJourney = None
 
     @field_validator("query")
     @classmethod

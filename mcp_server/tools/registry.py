@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mcp_server.tools import knowledge, trust, writing
+from mcp_server.tools import journeys, knowledge, trust, writing
 from mcp_server.tools.spec import BadDeclaration, ToolSpec
 
 AnySpec = ToolSpec[Any, Any, Any]
 
-MODULES: tuple[tuple[AnySpec, ...], ...] = (knowledge.TOOLS, writing.TOOLS, trust.TOOLS)
+MODULES: tuple[tuple[AnySpec, ...], ...] = (knowledge.TOOLS, writing.TOOLS, trust.TOOLS, journeys.TOOLS)
 """The order is fixed: hosts show it, and models read from the top."""
 
 

@@ -32,6 +32,12 @@ class BadDeclaration(Exception):
     """A tool's declaration is incomplete; the server must not start with it."""
 
 
+InJourney = str | None
+"""The journey that a call belongs to: its phase says whether the tool may be used, and the call is recorded there."""
+JOURNEY_FIELD = "journey_id"
+JOURNEYS = "journeys"
+"""The toolset whose calls are about journeys, and belong to none."""
+
 A = TypeVar("A", bound=Arguments)
 P = TypeVar("P")
 R = TypeVar("R")
@@ -128,6 +134,10 @@ class ToolSpec(Generic[A, P, R]):
         if self.level is None:
             raise BadDeclaration(f"tool {self.name} declares no trust level")
         return self.level
+
+    def journey_of(self, asked: A) -> str:
+        """Return the journey that the call belongs to, "" for none."""
+        return "" if self.toolset == JOURNEYS else getattr(asked, JOURNEY_FIELD, None) or ""
 
     def level_for(self, plan: P) -> Trust:
         """Return the level that this very plan needs: the tool's, or more."""

@@ -15,7 +15,7 @@ from knowledge.writing.answers import Changed, Disagreements, History, Merged
 from mcp_server.gate.policy import Trust
 from mcp_server.services import Call, Services
 from mcp_server.tools.knowledge import origin_of, quoted_from
-from mcp_server.tools.spec import Arguments, Shown, ToolSpec
+from mcp_server.tools.spec import Arguments, InJourney, Shown, ToolSpec
 
 if TYPE_CHECKING:
     from knowledge.writing.effect import FileEffect
@@ -116,6 +116,7 @@ class MergeArguments(Arguments):
     )
     intent: Annotated[str, Field(max_length=LONGEST_INTENT, description="Why.")] = ""
     dry_run: bool = False
+    journey_id: InJourney = None
 
     @field_validator("content")
     @classmethod
@@ -245,6 +246,7 @@ class MoveArguments(Arguments):
     path: Annotated[str, Field(min_length=1)]
     to: Annotated[str, Field(min_length=1, description="New path.")]
     dry_run: bool = False
+    journey_id: InJourney = None
 
 
 async def plan_move(services: Services, call: Call, asked: MoveArguments) -> WritePlan[Changed]:
@@ -278,6 +280,7 @@ class DeleteArguments(Arguments):
     path: Annotated[str, Field(min_length=1)]
     base_revision: Annotated[str, Field(min_length=1, description="What you last read.")]
     dry_run: bool = False
+    journey_id: InJourney = None
 
 
 async def plan_delete(services: Services, call: Call, asked: DeleteArguments) -> WritePlan[Changed]:
@@ -312,6 +315,7 @@ class RevertArguments(Arguments):
     path: Annotated[str, Field(min_length=1)]
     revision: Annotated[str, Field(min_length=1, description="From kb_history.")]
     dry_run: bool = False
+    journey_id: InJourney = None
 
 
 async def plan_revert(services: Services, call: Call, asked: RevertArguments) -> WritePlan[Changed]:
@@ -360,6 +364,7 @@ class HistoryArguments(Arguments):
     path: Annotated[str, Field(min_length=1)]
     limit: Annotated[int, Field(ge=1, le=100)] = 20
     cursor: str | None = None
+    journey_id: InJourney = None
 
 
 KB_HISTORY = ToolSpec[HistoryArguments, None, History](
@@ -384,6 +389,7 @@ class ContradictionsArguments(Arguments):
     path: Annotated[str | None, Field(description="Page or directory.")] = None
     limit: Annotated[int, Field(ge=1, le=100)] = 20
     cursor: str | None = None
+    journey_id: InJourney = None
 
 
 async def claimed_in(services: Services, found: Disagreements) -> tuple[str, ...]:

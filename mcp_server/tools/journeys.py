@@ -1,0 +1,354 @@
+"""The journeys toolset: work in phases whose state lives here, so that any host can go on with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
+
+from mcp_server.gate.policy import Trust
+from mcp_server.services import Call, Services
+from mcp_server.tools.spec import JOURNEYS, Arguments, ToolSpec
+
+if TYPE_CHECKING:
+    from agents.events import Logged
+    from agents.running import Position
+
+MOST_TOLD = 40
+"""Events of one answer, the newest; the resource has all."""
+LONGEST_REPORT = 24_000
+LONGEST_NOTE = 4_000
+
+JourneyId = str
+Version = Annotated[int, Field(ge=1, description="The one you saw last.")]
+
+
+class StartArguments(Arguments):
+    """Arguments of journey_start."""
+
+    agent: Annotated[str, Field(description="E.g. research, understand, build, curate.")]
+    brief: Annotated[str, Field(description="What the work is about.")]
+    inputs: Annotated[
+        dict[str, Any], Field(description="What the agent takes; {fork_of, at_version} goes another way from there.")
+    ] = Field(default_factory=dict)
+
+
+class ReportedUsage(Arguments):
+    """What a step cost the host."""
+
+    tokens_in: Annotated[int, Field(ge=0)] = 0
+    tokens_out: Annotated[int, Field(ge=0)] = 0
+    model: str = ""
+    conversation: str = ""
+
+
+class SubmitArguments(Arguments):
+    """Arguments of journey_submit."""
+
+    journey_id: JourneyId
+    version: Version
+    work: Annotated[dict[str, Any], Field(description="As work_schema says; joins what is recorded.")]
+    signals: Annotated[list[str], Field(max_length=20, description="Hints.")] = Field(default_factory=list)
+    usage: ReportedUsage | None = None
+    confidence: Annotated[float | None, Field(ge=0, le=1)] = None
+    reasoning: Annotated[str | None, Field(max_length=LONGEST_NOTE)] = None
+
+
+class DecideArguments(Arguments):
+    """Arguments of journey_decide."""
+
+    journey_id: JourneyId
+    version: Version
+    decision: Literal["approve", "modify", "reject", "revisit", "answer", "cancel"]
+    note: Annotated[str, Field(max_length=LONGEST_NOTE, description="The person's words.")] = ""
+    changes: Annotated[dict[str, Any], Field(description="modify: JSON merge patch of the work; revisit: {phase}.")] = (
+        Field(default_factory=dict)
+    )
+
+
+class StatusArguments(Arguments):
+    """Arguments of journey_status."""
+
+    journey_id: JourneyId
+    view: Literal["state", "events", "graph", "report"] = "state"
+
+
+class ListArguments(Arguments):
+    """Arguments of journey_list."""
+
+    state: Literal["active", "waiting", "complete", "cancelled"] | None = None
+    agent: str | None = None
+    limit: Annotated[int, Field(ge=1, le=100)] = 20
+    cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Journey:
+    """Where a journey stands and what to do next. `state`: active, waiting (a person decides), complete or cancelled.
+
+    `work_schema` is null where the host has it already: after work that was recorded and is not enough.
+    """
+
+    journey_id: str
+    version: int
+    agent: str
+    state: str
+    phase: str
+    visit: int
+    prompt: str
+    work_schema: Mapping[str, Any] | None
+    allowed_tools: Sequence[str]
+    checkpoint: Mapping[str, Any] | None
+    conversation: str
+
+
+@dataclass(frozen=True, slots=True)
+class JourneyView(Journey):
+    """The same, with what the view shows: `events`, or `text` (Mermaid, or the report)."""
+
+    text: str | None = None
+    events: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
+
+
+@dataclass(frozen=True, slots=True)
+class JourneyItem:
+    """A journey in a list."""
+
+    journey_id: str
+    agent: str
+    title: str
+    state: str
+    phase: str
+    version: int
+    moved: str
+
+
+@dataclass(frozen=True, slots=True)
+class JourneyItems:
+    """Journeys, newest first; and the agents that there are."""
+
+    journeys: Sequence[JourneyItem]
+    next_cursor: str | None
+    agents: Sequence[Mapping[str, str]]
+
+
+async def start(services: Services, call: Call, asked: StartArguments) -> Journey:
+    """Begin a journey."""
+    position = await services.journeys.start(asked.agent, asked.brief, asked.inputs, by=call.principal.id)
+    return await told(services, position)
+
+
+async def submit(services: Services, call: Call, asked: SubmitArguments) -> Journey:
+    """Record work and go where it leads."""
+    from agents.events import Usage
+    from agents.running import Submission
+
+    usage = asked.usage or ReportedUsage()
+    submission = Submission(
+        asked.work,
+        tuple(asked.signals),
+        Usage(usage.tokens_in, usage.tokens_out, usage.model),
+        usage.conversation,
+        asked.confidence,
+        asked.reasoning or "",
+    )
+    position = await services.journeys.submit(asked.journey_id, asked.version, submission, by=call.principal.id)
+    return await told(services, position, after_submit=True)
+
+
+async def decide(services: Services, call: Call, asked: DecideArguments) -> Journey:
+    """Record a person's word that the host relays."""
+    from agents.running import Opinion
+
+    opinion = Opinion(asked.decision, "relayed", asked.note, asked.changes)
+    position = await services.journeys.decide(asked.journey_id, asked.version, opinion, by=call.principal.id)
+    return await told(services, position)
+
+
+async def status(services: Services, _call: Call, asked: StatusArguments) -> JourneyView:
+    """Return where a journey stands, or one view of it."""
+    position = await services.journeys.position(asked.journey_id)
+    whole = await told(services, position, lean=asked.view != "state")
+    return JourneyView(
+        **{name: getattr(whole, name) for name in Journey.__slots__},
+        text=await _text(services, position, asked.view),
+        events=await newest_events(services, asked.journey_id) if asked.view == "events" else (),
+    )
+
+
+async def _text(services: Services, position: Position, view: str) -> str | None:
+    if view == "graph":
+        from agents.graph import mermaid
+
+        return mermaid(position.agent.graph, position.state.phase, position.state.phase_visits)
+    if view == "report":
+        from agents.report import report
+
+        text = report(position, await services.journeys.store.events(position.journey), services.now())
+        rest = f"\n\n[cut: journey://{position.journey}/report has all of it]"
+        return text if len(text) <= LONGEST_REPORT else text[:LONGEST_REPORT] + rest
+    return None
+
+
+async def newest_events(services: Services, journey: str) -> list[Mapping[str, Any]]:
+    """Return the newest events, oldest first, without the works, which the report has."""
+    state = await services.journeys.store.journey(journey)
+    log = await services.journeys.store.events(journey, after=max(0, state.seq - MOST_TOLD))
+    return [event_line(logged) for logged in log]
+
+
+def event_line(logged: Logged) -> dict[str, Any]:
+    """Return an event as a flat object; of a work and a brief only that they are there."""
+    from agents.events import logged_form
+
+    form = dict(logged_form(logged))
+    form.pop("key", None)
+    event = {name: value for name, value in form.pop("event").items() if name not in ("work", "brief", "inputs")}
+    return {**form, **event}
+
+
+async def journeys(services: Services, _call: Call, asked: ListArguments) -> JourneyItems:
+    """Return journeys, newest first."""
+    lines = await services.journeys.store.journeys(
+        status=asked.state, agent=asked.agent, limit=asked.limit + 1, before=asked.cursor
+    )
+    shown = lines[: asked.limit]
+    items = [
+        JourneyItem(
+            line.id,
+            line.agent,
+            line.title,
+            line.status,
+            line.phase,
+            line.version,
+            line.moved_at.isoformat(timespec="seconds"),
+        )
+        for line in shown
+    ]
+    agents = [] if asked.cursor else await services.journeys.catalogue.agents()
+    return JourneyItems(
+        items,
+        shown[-1].id if len(lines) > asked.limit else None,
+        [{"agent": agent.name, "summary": agent.summary} for agent in agents],
+    )
+
+
+async def told(services: Services, position: Position, *, after_submit: bool = False, lean: bool = False) -> Journey:
+    """Return the position as a host is told of it; `lean`: without what it can do next."""
+    from agents import prompting
+
+    state, agent = position.state, position.agent
+    stayed = after_submit and prompting.stayed(state)
+    listed = [spec.name for spec in services.tools()]
+    active = state.status == "active" and not lean
+    form = agent.forms.get(state.phase) if active and not stayed else None
+    phase = position.phase
+    return Journey(
+        journey_id=position.journey,
+        version=state.version,
+        agent=agent.name,
+        state=state.status,
+        phase=state.phase,
+        visit=state.visit,
+        prompt="" if lean else prompting.short(state) if stayed else prompting.prompt(agent, state),
+        work_schema=form.schema if form else None,
+        allowed_tools=prompting.tools_at(phase, listed) if active else [],
+        checkpoint=await checkpoint(services, position),
+        conversation=state.conversation,
+    )
+
+
+async def checkpoint(services: Services, position: Position) -> Mapping[str, Any] | None:
+    """Return what a person is asked, and where they can answer; None if nothing is."""
+    from agents.prompting import question
+
+    asked = position.state.checkpoint
+    if asked is None:
+        return None
+    page = await services.review_address()
+    return {
+        "phase": asked.phase,
+        "next": asked.target,
+        "kind": asked.kind,
+        "question": question(position.agent, position.state),
+        "verified": asked.own_hand,
+        "review_url": f"{page}/journeys/{position.journey}" if page else None,
+    }
+
+
+async def read_in(services: Services, answer: Journey) -> Sequence[str]:
+    """Return where text of the journey comes from that nobody vouches for: its works may repeat it."""
+    return tuple(await services.taints.of_journey(answer.journey_id))
+
+
+JOURNEY_START = ToolSpec[StartArguments, None, Journey](
+    name="journey_start",
+    title="Start a journey",
+    level=Trust.READ,
+    toolset=JOURNEYS,
+    description=(
+        "Starts work in phases that outlives this chat; journey_list names the agents. Returns what to do now. "
+        "Pass its journey_id to the tools you use for it."
+    ),
+    arguments=StartArguments,
+    result=Journey,
+    answer=start,
+    taints=read_in,
+)
+
+JOURNEY_SUBMIT = ToolSpec[SubmitArguments, None, Journey](
+    name="journey_submit",
+    title="Submit work of a phase",
+    level=Trust.READ,
+    toolset=JOURNEYS,
+    description="Records work of the present phase, checks it, and returns the next phase, what is missing, or whom to ask.",
+    arguments=SubmitArguments,
+    result=Journey,
+    answer=submit,
+    taints=read_in,
+    idempotent=True,
+)
+
+JOURNEY_DECIDE = ToolSpec[DecideArguments, None, Journey](
+    name="journey_decide",
+    title="Relay a person's decision",
+    level=Trust.READ,
+    toolset=JOURNEYS,
+    description="Relays what the person said about a journey, after you asked them; never your own opinion. Recorded as relayed.",
+    arguments=DecideArguments,
+    result=Journey,
+    answer=decide,
+    taints=read_in,
+    idempotent=True,
+)
+
+JOURNEY_STATUS = ToolSpec[StatusArguments, None, JourneyView](
+    name="journey_status",
+    title="Where a journey stands",
+    level=Trust.READ,
+    toolset=JOURNEYS,
+    description="Returns all that is needed to go on with a journey from here; or its events, graph (Mermaid) or report.",
+    arguments=StatusArguments,
+    result=JourneyView,
+    answer=status,
+    taints=read_in,
+    read_only=True,
+    idempotent=True,
+)
+
+JOURNEY_LIST = ToolSpec[ListArguments, None, JourneyItems](
+    name="journey_list",
+    title="Journeys and agents",
+    level=Trust.READ,
+    toolset=JOURNEYS,
+    description="Lists journeys, newest first, whichever host began them, and the agents that can be started.",
+    arguments=ListArguments,
+    result=JourneyItems,
+    answer=journeys,
+    read_only=True,
+    idempotent=True,
+)
+
+TOOLS = (JOURNEY_START, JOURNEY_SUBMIT, JOURNEY_DECIDE, JOURNEY_STATUS, JOURNEY_LIST)
