@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 import anyio
@@ -25,7 +26,7 @@ from mcp_types.version import is_version_at_least
 
 from knowledge.errors import KnowledgeError, StorageError
 from knowledge.trust.ports import Proposal
-from mcp_server.gate import asking
+from mcp_server.gate import asking, checkpoints
 from mcp_server.gate.awaiting import ended, there_is_room
 from mcp_server.gate.caller import caller
 from mcp_server.gate.canonical import canonical_text
@@ -72,9 +73,14 @@ class GateExtension(Extension):
             who = await self._identify(ctx)
             if (params.request_state or "").startswith(ASKED):
                 return await self._second_round(params, who)
+            if (params.request_state or "").startswith(checkpoints.ASKED):
+                return await self._checkpoint_answered(params, who)
             outcome = await self._gate.dispatch(params.name, params.arguments or {}, Call(who))
             if isinstance(outcome, Answered) and outcome.waits is not None:
                 return await self._asked(params.name, outcome, outcome.waits, ctx)
+            question = checkpoints.question_in(params.name, outcome.content) if isinstance(outcome, Answered) else None
+            if question is not None:
+                return await self._at_checkpoint(params.name, outcome, question, ctx, Call(who))
             return as_result(outcome)
         except UnknownTool as error:
             raise MCPError(INVALID_PARAMS, str(error)) from None
@@ -98,28 +104,53 @@ class GateExtension(Extension):
             )
         if not there_is_room(self._services):
             return as_result(outcome)
-        reply = await self._answer_or_decision(text, proposal, ctx)
+        reply = await _answer_or_decision(text, asking.SCHEMA, partial(ended, self._services, proposal.id), ctx)
         return as_result(await self._follow(name, outcome.content, proposal, reply))
 
-    async def _answer_or_decision(
-        self, text: str, proposal: Proposal, ctx: ServerRequestContext[Any, Any]
-    ) -> asking.Reply:
-        """Return what the form was answered with, or nothing once the proposal was decided elsewhere."""
-        replies: list[asking.Reply] = []
-        async with anyio.create_task_group() as tasks:
+    async def _at_checkpoint(
+        self,
+        name: str,
+        outcome: Outcome,
+        question: checkpoints.Question,
+        ctx: ServerRequestContext[Any, Any],
+        call: Call,
+    ) -> CallToolResult | InputRequiredResult:
+        """Ask about the checkpoint in the host if the client can; else return that a person decides."""
+        if not _can_ask(ctx):
+            return as_result(outcome)
+        text = await checkpoints.message(self._services, question)
+        if is_version_at_least(ctx.protocol_version, MULTI_ROUND):
+            form = ElicitRequestFormParams(message=text, requested_schema=checkpoints.SCHEMA)
+            return InputRequiredResult(
+                input_requests={QUESTION: ElicitRequest(params=form)}, request_state=question.state
+            )
+        if not there_is_room(self._services):
+            return as_result(outcome)
+        settled = partial(checkpoints.decided, self._services, question)
+        reply = await _answer_or_decision(text, checkpoints.SCHEMA, settled, ctx)
+        return await self._checkpoint_settled(name, question, reply, call)
 
-            async def ask() -> None:
-                try:
-                    result = await ctx.session.elicit_form(text, asking.SCHEMA, related_request_id=ctx.request_id)
-                    replies.append(asking.reply(result.action, result.content))
-                except MCPError:
-                    logger.info("the host could not ask about %s", proposal.id, exc_info=True)
-                tasks.cancel_scope.cancel()
+    async def _checkpoint_answered(self, params: CallToolRequestParams, who: Principal) -> CallToolResult:
+        """Return the outcome of a checkpoint that was asked about; the SDK has checked that it is this very call's."""
+        question = checkpoints.question_of(params.request_state or "")
+        if params.name != checkpoints.TOOL or question is None:
+            raise MCPError(INVALID_PARAMS, "this answer belongs to no call of yours")
+        if (params.arguments or {}).get("journey_id") != question.journey:
+            raise MCPError(INVALID_PARAMS, "this answer belongs to another call")
+        return await self._checkpoint_settled(params.name, question, _reply(params), Call(who))
 
-            tasks.start_soon(ask)
-            await ended(self._services, proposal.id)
-            tasks.cancel_scope.cancel()
-        return replies[0] if replies else asking.Reply("nothing")
+    async def _checkpoint_settled(
+        self, name: str, question: checkpoints.Question, reply: asking.Reply, call: Call
+    ) -> CallToolResult:
+        """Do what the answer says, and return where the journey stands then; nothing to who was frozen meanwhile."""
+        spec = self._gate.spec(name)
+        allowed = await self._gate.decide(name, Trust.READ, call.principal)
+        if isinstance(allowed, Refuse) or spec is None:
+            return as_result(Failed(allowed.why if isinstance(allowed, Refuse) else f"there is no tool {name}"))
+        from mcp_server.tools.journeys import told
+
+        position = await checkpoints.settle(self._services, call, question, reply)
+        return as_result(Answered(spec.as_json(await told(self._services, position))))
 
     async def _second_round(self, params: CallToolRequestParams, who: Principal) -> CallToolResult:
         """Return the outcome of a proposal that was asked about; the SDK has checked that it is this very call's.
@@ -133,12 +164,8 @@ class GateExtension(Extension):
         asked = spec.parse(params.arguments or {}).model_dump(mode="json")
         if canonical_text(calls_of(proposal)[-1]) != canonical_text(asked):
             raise MCPError(INVALID_PARAMS, "this answer belongs to another call")
-        given = (params.input_responses or {}).get(QUESTION)
-        reply = (
-            asking.reply(given.action, given.content) if isinstance(given, ElicitResult) else asking.Reply("nothing")
-        )
         answer = json.loads(proposal.preview)["answer"]
-        return as_result(await self._follow(params.name, answer, proposal, reply))
+        return as_result(await self._follow(params.name, answer, proposal, _reply(params)))
 
     async def _follow(self, name: str, answer: Mapping[str, Any], proposal: Proposal, reply: asking.Reply) -> Outcome:
         """Do what the answer says, and return what the call answers then; nothing to who was frozen meanwhile."""
@@ -174,6 +201,33 @@ class GateExtension(Extension):
         if found.state == "failed":
             return Failed(f"{name}: approved, but not done: {found.error}")
         return Answered(proposed(answer, found, told))
+
+
+def _reply(params: CallToolRequestParams) -> asking.Reply:
+    """Return what the client's answer to the form says."""
+    given = (params.input_responses or {}).get(QUESTION)
+    return asking.reply(given.action, given.content) if isinstance(given, ElicitResult) else asking.Reply("nothing")
+
+
+async def _answer_or_decision(
+    text: str, schema: dict[str, Any], settled: Callable[[], Awaitable[None]], ctx: ServerRequestContext[Any, Any]
+) -> asking.Reply:
+    """Return what the form was answered with, or nothing once it is settled elsewhere."""
+    replies: list[asking.Reply] = []
+    async with anyio.create_task_group() as tasks:
+
+        async def ask() -> None:
+            try:
+                result = await ctx.session.elicit_form(text, schema, related_request_id=ctx.request_id)
+                replies.append(asking.reply(result.action, result.content))
+            except MCPError:
+                logger.info("the host could not ask", exc_info=True)
+            tasks.cancel_scope.cancel()
+
+        tasks.start_soon(ask)
+        await settled()
+        tasks.cancel_scope.cancel()
+    return replies[0] if replies else asking.Reply("nothing")
 
 
 def _can_ask(ctx: ServerRequestContext[Any, Any]) -> bool:
