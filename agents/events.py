@@ -315,6 +315,12 @@ def said(event: Event) -> str:
             return f"a person was asked about {phase}"
         case Decided(decision, channel, phase):
             return f"a person said {decision} at {phase} ({channel})"
+        case FeedbackAdded(_, phase):
+            return f"{phase} was found not done yet"
+        case Completed():
+            return "the work was complete"
+        case Forked(of, at_version):
+            return f"it was forked from {of} at version {at_version}"
         case _:
             return event.TYPE
 

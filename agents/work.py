@@ -65,9 +65,13 @@ class ModelForm:
             self.model.model_validate(work)
         except ValidationError as error:
             found = error.errors(include_url=False, include_input=True, include_context=True)
-            told = [misfit(cast("Mapping[str, Any]", one), self.schema, place(work, one["loc"])) for one in found]
+            told = [_misfit(cast("Mapping[str, Any]", one), self.schema, work) for one in found]
             return cut(told)
         return ()
+
+
+def _misfit(problem: Mapping[str, Any], schema: Mapping[str, Json], work: Json) -> str:
+    return misfit(problem, schema, place(work, problem["loc"]), of="field")
 
 
 def cut(problems: Sequence[str]) -> Sequence[str]:

@@ -20,15 +20,18 @@ _WRONG_TYPE = {
 }
 
 
-def misfit(problem: Mapping[str, Any], schema: Mapping[str, Any], name: str = "") -> str:
-    """Return one of a validation error's problems in a few words; `name` is how the field is called, by default its path."""
+def misfit(problem: Mapping[str, Any], schema: Mapping[str, Any], name: str = "", *, of: str = "argument") -> str:
+    """Return one of a validation error's problems in a few words.
+
+    `name` is how the field is called, by default its path; `of` is what such a field is called where it stands.
+    """
     where = [str(part) for part in problem["loc"]]
     name = name or ".".join(where)
     kind, context = problem["type"], problem.get("ctx", {})
     if kind == "missing":
         return f"{name!r} is missing"
     if kind in ("extra_forbidden", "unexpected_keyword_argument"):
-        return f"there is no argument {_short(name)}{_meant(where, schema)}"
+        return f"there is no {of} {_short(name)}{_meant(where, schema)}"
     if kind in _WRONG_TYPE:
         return f"{name!r} {_WRONG_TYPE[kind]}, not {_kind_of(problem['input'])}"
     if kind in ("literal_error", "enum"):

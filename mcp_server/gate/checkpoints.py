@@ -108,12 +108,16 @@ async def settle(services: Services, call: Call, asked: Question, reply: Reply) 
     return await journeys.position(asked.journey)
 
 
+async def still_asked(services: Services, asked: Question) -> bool:
+    """Return whether the journey still stands at the question."""
+    return (await services.journeys.store.journey(asked.journey)).version == asked.version
+
+
 async def decided(services: Services, asked: Question) -> None:
     """Return when the journey does not stand at the question any more."""
     async with services.waiting:
         while True:
             seen = await services.state.last_event()
-            state = await services.journeys.store.journey(asked.journey)
-            if state.version != asked.version:
+            if not await still_asked(services, asked):
                 return
             await services.state.changed(seen)

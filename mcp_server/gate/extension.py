@@ -118,6 +118,8 @@ class GateExtension(Extension):
         """Ask about the checkpoint in the host if the client can; else return that a person decides."""
         if not _can_ask(ctx):
             return as_result(outcome)
+        if not await checkpoints.still_asked(self._services, question):  # the call was sent again after the answer
+            return await self._checkpoint_settled(name, question, asking.Reply("nothing"), call)
         text = await checkpoints.message(self._services, question)
         if is_version_at_least(ctx.protocol_version, MULTI_ROUND):
             form = ElicitRequestFormParams(message=text, requested_schema=checkpoints.SCHEMA)
