@@ -1,0 +1,229 @@
+"""A journey in words, from which another host can go on: what it is about, the way it took, what it cost, and the work. Pure.
+
+What people and models wrote is told inside of lines and quotations, so that nothing of it reads as a part of the report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from agents.events import (
+    Decided,
+    ErrorRaised,
+    FeedbackAdded,
+    Forked,
+    Logged,
+    PhaseChanged,
+    Started,
+    ToolError,
+    canonical,
+)
+from agents.graph import ALWAYS
+from agents.metrics import PhaseRow, costliest, lasting, slowest, table, waits
+from agents.prompting import REASONS, question
+from agents.state import JourneyState
+from agents.work_words import one_line, quoted, work_lines
+
+if TYPE_CHECKING:
+    from agents.running import Position
+
+MOST_TITLE, MOST_LINE, MOST_BRIEF = 100, 500, 8_000
+MOST_MOVES, MOST_WORDS, MOST_WRONG = 60, 30, 30
+MOST_WORK = 40_000
+"""Characters of the work of one phase."""
+
+
+def report(position: Position, log: Sequence[Logged], now: datetime) -> str:
+    """Return the report as Markdown. The same journey at the same time has the same report.
+
+    The newest work comes first: whoever sees only a part of the report sees what the next step rests on.
+    """
+    state = position.state
+    rows = table(state, now, order=_order(position), waited=waits(log, now))
+    sections = (
+        ("What it is about", _about(position)),
+        ("Where it stands", _standing(position)),
+        ("The way it took", _way(log)),
+        ("What a person decided", _decided(log)),
+        ("What was slow and what was costly", spent(rows)),
+        ("What went wrong", _wrong(log)),
+        ("What was recorded", _work(position)),
+    )
+    title = f"# {one_line(position.agent.title, MOST_TITLE)}: {one_line(state.brief, MOST_TITLE)}"
+    return "\n".join([title, *(line for name, told in sections for line in ("", f"## {name}", "", *told))]) + "\n"
+
+
+def _order(position: Position) -> Sequence[str]:
+    return [phase.name for phase in position.agent.graph.phases]
+
+
+def moment_text(at: datetime) -> str:
+    """Return the time to the minute, in UTC."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _about(position: Position) -> list[str]:
+    state = position.state
+    told = quoted(state.brief, MOST_BRIEF)
+    if state.inputs:
+        told += ["", "Inputs:", "", *work_lines(state.inputs, MOST_BRIEF)]
+    began = f"Journey `{position.journey}` of the agent `{position.agent.name}`, begun {moment_text(state.started_at)}"
+    fork = f" It was forked from `{state.forked_from}` at version {state.forked_at}." if state.forked_from else ""
+    return [*told, "", f"{began} for {one_line(state.principal, MOST_TITLE)}.{fork}"]
+
+
+def _standing(position: Position) -> list[str]:
+    state = position.state
+    at = f"in {state.phase}, visit {state.visit}, version {state.version}, since {moment_text(state.moved_at)}"
+    match state.status:
+        case "waiting":
+            told = [f"It waits for a person, {at}."]
+        case "complete":
+            told = [f"It is complete, version {state.version}, since {moment_text(state.moved_at)}."]
+        case "cancelled":
+            told = [f"A person cancelled it {at}. It can be forked at any version."]
+        case _:
+            told = [f"It is {at}."]
+    return [*told, *_asked(position), *_missing(state), *_going_on(position)]
+
+
+def _asked(position: Position) -> list[str]:
+    asked = position.state.checkpoint
+    if asked is None:
+        return []
+    told = one_line(question(position.agent, position.state), MOST_LINE)
+    if asked.kind == "optional":
+        return ["", f"Until the next submit a person may still send {asked.phase} back. They were asked: {told}"]
+    how = " Their own hand decides: their word may not be relayed." if asked.own_hand else ""
+    return ["", f"They are asked before it goes on from {asked.phase} to {asked.target}: {told}{how}"]
+
+
+def _missing(state: JourneyState) -> list[str]:
+    if state.status != "active":
+        return []
+    newest = [f for f in state.feedback if f.phase == state.phase and f.version == state.version]
+    lines = [f"- {one_line(f.text, MOST_LINE)}" for f in newest]
+    return ["", "Not done yet:", "", *lines] if lines else []
+
+
+def _going_on(position: Position) -> list[str]:
+    if position.state.over:
+        return []
+    return ["", f"To go on, call `journey_status` with `journey_id` `{position.journey}`: it says what to do now."]
+
+
+def _way(log: Sequence[Logged]) -> list[str]:
+    told = []
+    for logged in log:
+        match logged.event:
+            case Started(phase=phase):
+                told.append(f"{_when(logged)}: began in {phase}")
+            case Forked(of, at_version):
+                told.append(f"{_when(logged)}: forked from `{of}` at version {at_version}")
+            case PhaseChanged() as moved:
+                told.append(f"{_when(logged)}: {_moved(moved)}")
+    return _bounded(told, MOST_MOVES, numbered=True)
+
+
+def _when(logged: Logged) -> str:
+    return f"{moment_text(logged.at)}, version {logged.version}"
+
+
+def _moved(moved: PhaseChanged) -> str:
+    back = "back from" if moved.is_backward else "from"
+    detail = f": {one_line(moved.detail, MOST_LINE)}" if moved.detail else ""
+    return f"{back} {moved.source} to {moved.target}, because {_because(moved.reason)}{detail}"
+
+
+def _because(reason: str) -> str:
+    if reason == ALWAYS:
+        return "any work leads on from there"
+    return REASONS.get(reason) or f"`{reason}` was met"
+
+
+def _bounded(lines: Sequence[str], most: int, *, numbered: bool = False) -> list[str]:
+    """Return the lines as a list; of too many the first and the newest, and how many are left out between them."""
+    items = [f"{n}. {line}" if numbered else f"- {line}" for n, line in enumerate(lines, 1)]
+    if len(items) <= most:
+        return items or ["Nothing."]
+    first = most // 4
+    left = len(items) - most
+    return [*items[:first], f"- ({left} more are left out here; the events have them)", *items[first - most :]]
+
+
+def _decided(log: Sequence[Logged]) -> list[str]:
+    told = []
+    for logged in log:
+        if isinstance(said := logged.event, Decided):
+            note = f": {one_line(said.note, MOST_LINE)}" if said.note else ""
+            changes = f"; changes: {one_line(canonical(said.changes), MOST_LINE)}" if said.changes else ""
+            who = f"{one_line(logged.by, MOST_TITLE)} ({said.channel})"
+            told.append(f"{_when(logged)}: {said.decision} at {said.phase}, by {who}{note}{changes}")
+    return _bounded(told, MOST_WORDS)
+
+
+def spent(rows: Sequence[PhaseRow]) -> list[str]:
+    """Return in sentences where most time and most tokens went, and a table of all phases."""
+    told = []
+    if slow := slowest(rows):
+        waited = f", {lasting(slow.waited_s)} of them waiting for a person" if slow.waited_s else ""
+        told.append(
+            f"Most time went into {slow.phase}: {lasting(slow.seconds)}{waited}; "
+            f"{times(slow.visits, 'visit')}, {lasting(slow.seconds_per_visit)} on average."
+        )
+    if dear := costliest(rows):
+        whose = " (counted by the server, not reported)" if dear.counted == dear.tokens else ""
+        told.append(
+            f"Most tokens went into {dear.phase}: {dear.tokens:,}{whose}; "
+            f"{times(dear.visits, 'visit')}, {dear.tokens_per_visit:,.0f} on average."
+        )
+    return [" ".join(told) or "Nothing took any time yet.", "", *_rows(rows)]
+
+
+def times(number: int, what: str) -> str:
+    """Return how many there are of something."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _rows(rows: Sequence[PhaseRow]) -> list[str]:
+    lines = [
+        f"| {r.phase} | {r.visits} | {r.submits} | {lasting(r.seconds)} | {lasting(r.waited_s)} "
+        f"| {r.tokens_in:,} | {r.tokens_out:,} | {r.counted:,} |"
+        for r in rows
+    ]
+    head = "| Phase | Visits | Submits | Time | Waited | Tokens in | Tokens out | Of these counted |"
+    return [head, "|---|--:|--:|--:|--:|--:|--:|--:|", *lines]
+
+
+def _wrong(log: Sequence[Logged]) -> list[str]:
+    """Return what was missing and what failed, in order; what was said several times in a row once, with how often."""
+    told: dict[str, tuple[str, int]] = {}
+    for logged in log:
+        if what := _failure(logged):
+            first, often = told.get(what, (_when(logged), 0))
+            told[what] = first, often + 1
+    lines = [f"{first}: {what}{f' ({often} times)' if often > 1 else ''}" for what, (first, often) in told.items()]
+    return _bounded(lines, MOST_WRONG)
+
+
+def _failure(logged: Logged) -> str:
+    match logged.event:
+        case FeedbackAdded(kind, phase, text):
+            how = "" if kind == "validation" else f" ({kind.replace('_', ' ')})"
+            return f"{phase}{how}: {one_line(text, MOST_LINE)}"
+        case ToolError(tool=tool, error=error):
+            return f"the tool {tool} failed: {one_line(error, MOST_LINE)}"
+        case ErrorRaised(error):
+            return f"error: {one_line(error, MOST_LINE)}"
+        case _:
+            return ""
+
+
+def _work(position: Position) -> list[str]:
+    told = []
+    for phase, kept in sorted(position.state.work.items(), key=lambda kept: -kept[1].seq):
+        told += ["", f"### {phase} (visit {kept.visit}, version {kept.version})", ""]
+        told += work_lines(kept.content, MOST_WORK) or ["Nothing."]
+    return told[1:] or ["Nothing yet."]
