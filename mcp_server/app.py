@@ -41,11 +41,12 @@ from mcp_server.gate.taint import Taints
 from mcp_server.prompts import add_prompts
 from mcp_server.resources import add_resources
 from mcp_server.server import INSTRUCTIONS, NAME, ForgeServer, GatedTool
-from mcp_server.services import Services
+from mcp_server.services import Services, nothing
 from mcp_server.settings import Settings
 from mcp_server.tools.registry import AnySpec, chosen, declared
 
 if TYPE_CHECKING:
+    from agents.catalogue import Catalogue
     from agents.running import Runner
     from knowledge.index.watch import IndexingService
     from knowledge.writing.recovery import Recovery
@@ -86,11 +87,13 @@ async def open_app(
     extend: Callable[[ForgeServer], None] | None = None,
     indexing: bool = True,
     announcing: bool = True,
+    agents: Catalogue | None = None,
 ) -> AsyncIterator[App]:
     """Open everything and yield the wired server; with `indexing` this process takes its turn at keeping the index.
 
     With `announcing` the review page is shown as soon as something waits; without, when `review.wanted` is called.
-    `extra_tools` pass the gate like all others; `extend` may add prompts and resources before anybody connects.
+    `extra_tools` pass the gate like all others; `extend` may add prompts and resources before anybody connects. `agents` are
+    those that journeys may follow, by default this program's and the team's.
     """
     specs = chosen([*declared(), *extra_tools], toolsets=settings.toolsets, read_only=settings.read_only)
     async with (
@@ -107,7 +110,7 @@ async def open_app(
         def journeys() -> Runner:
             from mcp_server.journeys import runner_on
 
-            return runner_on(base, services)
+            return runner_on(base, services, agents)
 
         services = Services(
             load_circles=base.load_circles,
@@ -121,6 +124,7 @@ async def open_app(
             load_journeys=journeys,
             taints=Taints(base.state, utc_now),
             review_address=review.address,
+            want_review=review.wanted if announcing else nothing,
         )
         proposing = Proposing(services, arrived=review.wanted if announcing else _quietly)
         gate = Gate(specs, services, proposing)

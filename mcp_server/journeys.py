@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 
-from agents.catalogue import BuiltIn
+from agents.catalogue import BuiltIn, Catalogue
 from agents.running import Runner
 from agents.store import JourneyStore
 from agents.store_memory import MemoryJourneys
@@ -20,12 +20,12 @@ CHANCE_BYTES = 4
 """What tells journeys and conversations of one agent apart."""
 
 
-def runner_on(base: KnowledgeBase, services: Services) -> Runner:
-    """Return what leads the journeys of the knowledge base. Ask once."""
+def runner_on(base: KnowledgeBase, services: Services, agents: Catalogue | None = None) -> Runner:
+    """Return what leads the journeys of the knowledge base, with these agents or all that there are. Ask once."""
     store = journeys_in(base.state)
     return Runner(
         store,
-        BuiltIn(),
+        agents or BuiltIn(),
         lambda journey, state: KnowledgeLook(services, store, journey, state),
         now=services.now,
         chance=lambda: secrets.token_hex(CHANCE_BYTES),

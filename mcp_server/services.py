@@ -35,6 +35,10 @@ async def nowhere() -> str | None:
     return None
 
 
+async def nothing() -> None:
+    """Do nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """Who calls a tool, and by which way: `mcp` for a client's request, `inner` for a call made by the server itself.
@@ -73,6 +77,8 @@ class Services:
     taints: Taints
     review_address: Callable[[], Awaitable[str | None]] = nowhere
     """Where people decide, without any login; None while nobody shows it."""
+    want_review: Callable[[], Awaitable[None]] = nothing
+    """Have the page shown, because something waits for a person."""
     waiting: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MOST_WAITING))
     """Room for calls that wait for a person. One that finds none is answered at once."""
 

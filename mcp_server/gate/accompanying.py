@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from knowledge.errors import StorageError
+from knowledge.trust.ports import Proposal
 from mcp_server.services import Call, Services
 
 if TYPE_CHECKING:
@@ -67,6 +68,21 @@ class Companion:
             begun.id, begun.tool, self._took_ms(begun), summary_of(content), facts_of(content), begun.phase
         )
         await self._note_if_possible(call, told)
+
+    async def carried_out(self, proposal: Proposal, content: Mapping[str, Any]) -> None:
+        """Record in the journey of a proposal, if it has one, that a person's yes was carried out."""
+        from agents.errors import AgentError
+        from agents.events import ToolSuccess
+
+        if not proposal.journey:
+            return
+        facts = {**facts_of(content), "proposal": proposal.id}
+        told = ToolSuccess(proposal.id, proposal.tool, 0.0, f"approved, {summary_of(content)}", facts)
+        store = self._services.journeys.store
+        try:
+            await store.note(proposal.journey, (told,), by=proposal.principal, at=self._services.now())
+        except (AgentError, StorageError):
+            logger.warning("journey %s cannot be told what became of %s", proposal.journey, proposal.id, exc_info=True)
 
     async def failed(self, call: Call, begun: Accompanied, why: str) -> None:
         """Record that the call was refused, or failed."""

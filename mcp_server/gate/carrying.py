@@ -15,6 +15,7 @@ from knowledge.errors import EffectChanged, KnowledgeError, ProposalSettled, Sto
 from knowledge.merge.model import CUT_MARK
 from knowledge.trust.ports import Channel, Proposal, State, TrustRecords, Verdict
 from mcp_server.gate import admin
+from mcp_server.gate.accompanying import Companion
 from mcp_server.gate.deciding import CannotDecide, require_trust
 from mcp_server.gate.dispatch import CRASHED, Gate
 from mcp_server.gate.proposals import AGAINST, Draft, Proposing, calls_of, hash_of, principal_of, with_plain_answer
@@ -59,6 +60,7 @@ class Carrier:
     ) -> None:
         self.services = services
         self._gate, self._proposing, self._runner, self._recover = gate, proposing, runner, recover
+        self._companion = Companion(services)
 
     @property
     def _trust(self) -> TrustRecords:
@@ -155,6 +157,7 @@ class Carrier:
             return  # another process has done it meanwhile
         result = json.dumps(answered.content, ensure_ascii=False, separators=(",", ":"))
         await self._trust.finish(proposal.id, "executed", at=self.services.now(), result=result)
+        await self._companion.carried_out(proposal, answered.content)
         if proposal.kind == "flag":
             await self.settle(proposal)
 

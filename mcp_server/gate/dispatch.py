@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import anyio
+
 from knowledge.errors import KnowledgeError
 from knowledge.trust.ports import Proposal
 from mcp_server.gate.accompanying import Companion, asked_of
@@ -24,6 +26,7 @@ from mcp_server.wire_errors import LONGEST_MESSAGE, short
 logger = logging.getLogger("knowledge_forge.gate")
 
 CLOSED = "refused: the state database cannot be read, so trust is unknown; try again in a moment"
+CANCELLED = "the caller went away before it was answered"
 CRASHED = "failed inside the server; nothing was changed. `knowledge-forge doctor` may say why"
 
 
@@ -114,6 +117,10 @@ class Gate:
             raise
         except Exception:
             await self._companion.failed(call, begun, CRASHED)
+            raise
+        except anyio.get_cancelled_exc_class():
+            with anyio.CancelScope(shield=True):
+                await self._companion.failed(call, begun, CANCELLED)
             raise
         if isinstance(outcome, Failed):
             await self._companion.failed(call, begun, outcome.why)

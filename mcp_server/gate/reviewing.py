@@ -35,7 +35,7 @@ class Review:
             return None
         return await address(self._state)
 
-    async def wanted(self, _proposal: Proposal) -> None:
+    async def wanted(self, _proposal: Proposal | None = None) -> None:
         """Have the page shown: something waits. Returns when its address is known, or after a moment without."""
         self._wanted.set()
         with anyio.move_on_after(1.0):

@@ -155,6 +155,8 @@ async def submit(services: Services, call: Call, asked: SubmitArguments) -> Jour
         asked.reasoning or "",
     )
     position = await services.journeys.submit(asked.journey_id, asked.version, submission, by=call.principal.id)
+    if position.state.status == "waiting":
+        await services.want_review()
     return await told(services, position, after_submit=True)
 
 

@@ -1,0 +1,115 @@
+"""Agents that are small enough to see through, for tests of what is around them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from pydantic import Field
+
+from agents.agent import MET, Agent, Facts, Finding, Look
+from agents.catalogue import no_such_agent
+from agents.events import Json
+from agents.graph import CheckpointKind, Phase, PhaseGraph, Transition
+from agents.work import ModelForm, Part, PhaseWork, Quoted, citations_in, listed
+
+
+class Line(Part):
+    """A note."""
+
+    id: str
+    text: Annotated[str, Field(min_length=1)]
+
+
+class Notes(PhaseWork):
+    """What is collected."""
+
+    notes: list[Line] = Field(default_factory=list)
+    quotes: list[Quoted] = Field(default_factory=list)
+
+
+class Report(PhaseWork):
+    """What is made of it."""
+
+    ASKS = frozenset({"lacks"})
+
+    text: str
+    lacks: str = ""
+
+
+async def two_notes(facts: Facts, look: Look) -> Finding:
+    wrong = [why for _, quote in citations_in(facts.work) if (why := await look.cited(quote))]
+    if len(listed(facts.work, "notes")) >= 2 and not wrong:
+        return MET
+    return Finding(met=False, missing=(*wrong, "two notes are needed"))
+
+
+async def report_written(facts: Facts, _look: Look) -> Finding:
+    return Finding(bool(facts.work.get("text")), ("the text is empty",))
+
+
+async def note_lacking(facts: Facts, _look: Look) -> Finding:
+    return Finding(bool(facts.given.get("lacks")), ("say in `lacks` which note",), str(facts.given.get("lacks")))
+
+
+def done(state: Json) -> Sequence[str]:
+    return (
+        [f"note {line['id']}: {line['text']}" for line in state.work["COLLECT"].content["notes"]] if state.work else []
+    )
+
+
+def noting(checkpoint: CheckpointKind = "blocking", *, own_hand: bool = False) -> Agent:
+    """Return an agent of two phases: collect notes, which a person looks at, then write a report, with a way back."""
+    tools = ("kb_map", "kb_read", "kb_merge")
+    collect = Phase(
+        "COLLECT",
+        purpose="collect notes",
+        checkpoint=checkpoint,
+        own_hand=own_hand,
+        tools=tools,
+        prompt="collect",
+        prompt_again="collect_again",
+    )
+    write = Phase("WRITE", purpose="write", tools=("kb_search",), prompt="write", prompt_again="write")
+    graph = PhaseGraph(
+        "noting",
+        (collect, write, Phase("DONE", prompt="done")),
+        (
+            Transition("COLLECT", "WRITE", "two_notes"),
+            Transition("WRITE", "COLLECT", "note_lacking", is_backward=True),
+            Transition("WRITE", "DONE", "report_written"),
+        ),
+        "COLLECT",
+        ("DONE",),
+    )
+    return Agent(
+        name="noting",
+        title="Noting",
+        summary="Two notes, then a report.",
+        graph=graph,
+        forms={"COLLECT": ModelForm(Notes), "WRITE": ModelForm(Report)},
+        conditions={"two_notes": two_notes, "report_written": report_written, "note_lacking": note_lacking},
+        texts={
+            "collect": "Collect two notes about: {{ brief }}",
+            "collect_again": "Add the note that was lacking.",
+            "write": "Write it.",
+            "done": "Give it to the person.",
+        },
+        questions={"COLLECT": "Are these the notes that matter?"},
+        done=done,
+    )
+
+
+class Only:
+    """A catalogue of these agents and no others."""
+
+    def __init__(self, *agents: Agent) -> None:
+        self._agents = {agent.name: agent for agent in agents}
+
+    async def agents(self) -> Sequence[Agent]:
+        return list(self._agents.values())
+
+    async def agent(self, name: str) -> Agent:
+        if name not in self._agents:
+            raise no_such_agent(name, list(self._agents))
+        return self._agents[name]
