@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client
-from mcp_types import ElicitResult
+from mcp_types import ElicitRequestParams, ElicitResult, ErrorData
 
 from agents.running import Opinion
 from knowledge.tokens import count_tokens
@@ -57,7 +57,7 @@ async def hosting(
     )
     asked: list[str] = []
 
-    async def elicit(_context: Any, params: Any) -> ElicitResult:
+    async def elicit(_context: Any, params: ElicitRequestParams) -> ElicitResult | ErrorData:
         assert answer is not None
         asked.append(params.message)
         return answer(params.message)
@@ -283,7 +283,7 @@ async def test_a_decision_elsewhere_ends_the_question_in_the_host(tmp_path: Path
         Settings(kb=write(tmp_path / "kb", PAGES), state_dir=tmp_path / "state"), "desktop", level=3
     )
 
-    async def never(_context: Any, _params: Any) -> ElicitResult:
+    async def never(_context: Any, _params: ElicitRequestParams) -> ElicitResult | ErrorData:
         opened.set()
         await anyio.sleep_forever()
         raise AssertionError
