@@ -57,7 +57,8 @@ async def hosting(
     )
     asked: list[str] = []
 
-    async def elicit(_context: Any, params: ElicitRequestParams) -> ElicitResult | ErrorData:
+    async def elicit(context: Any, params: ElicitRequestParams) -> ElicitResult | ErrorData:
+        del context
         assert answer is not None
         asked.append(params.message)
         return answer(params.message)
@@ -283,7 +284,8 @@ async def test_a_decision_elsewhere_ends_the_question_in_the_host(tmp_path: Path
         Settings(kb=write(tmp_path / "kb", PAGES), state_dir=tmp_path / "state"), "desktop", level=3
     )
 
-    async def never(_context: Any, _params: ElicitRequestParams) -> ElicitResult | ErrorData:
+    async def never(context: Any, params: ElicitRequestParams) -> ElicitResult | ErrorData:
+        del context, params
         opened.set()
         await anyio.sleep_forever()
         raise AssertionError
