@@ -113,10 +113,10 @@ def require_in_phase(position: Position, tool: str) -> None:
     """
     from agents.errors import JourneyOver, ToolOutsidePhase, WaitsForPerson
 
-    state, journey = position.state, position.journey
-    if state.over:
+    state, journey, phase = position.state, position.journey, position.phase
+    # What was found may still be kept in the knowledge base, where the agent says so.
+    if state.over and (state.status == "cancelled" or tool not in phase.tools):
         raise JourneyOver(journey, state.status)
-    phase = position.phase
     if tool not in phase.tools:
         raise ToolOutsidePhase(journey, phase.name, tool, phase.tools)
     if state.status == "waiting":

@@ -244,8 +244,7 @@ async def told(services: Services, position: Position, *, after_submit: bool = F
     state, agent = position.state, position.agent
     stayed = after_submit and prompting.stayed(state)
     listed = [spec.name for spec in services.tools()]
-    active = state.status == "active" and not lean
-    form = agent.forms.get(state.phase) if active and not stayed else None
+    form = agent.forms.get(state.phase) if state.status == "active" and not lean and not stayed else None
     phase = position.phase
     return Journey(
         journey_id=position.journey,
@@ -256,7 +255,7 @@ async def told(services: Services, position: Position, *, after_submit: bool = F
         visit=state.visit,
         prompt="" if lean else prompting.short(state) if stayed else prompting.prompt(agent, state),
         work_schema=form.schema if form else None,
-        allowed_tools=prompting.tools_at(phase, listed) if active else [],
+        allowed_tools=prompting.tools_at(phase, listed) if state.status in ("active", "complete") and not lean else [],
         checkpoint=await checkpoint(services, position),
         conversation=state.conversation,
     )
