@@ -130,7 +130,7 @@ def decided(
     if state.status == "cancelled" or (state.status == "complete" and word.decision != "revisit"):
         raise JourneyOver(journey, state.status)
     if word.decision == "revisit":
-        return _revisit(journey, state, word, target)
+        return _revisit(graph, journey, state, word, target)
     if word.decision in ("answer", "cancel"):
         return (replace(word, phase=state.phase),)
     asked = _asked(journey, state, word.decision)
@@ -183,8 +183,9 @@ def _rejected(graph: PhaseGraph, asked: Checkpoint, word: Decided, met: Collecti
     return _moved(graph, ways[0], word.note) if ways else ()
 
 
-def _revisit(journey: str, state: JourneyState, word: Decided, target: str) -> tuple[Step, ...]:
-    been = [phase for phase in state.phase_visits if phase != state.phase]
+def _revisit(graph: PhaseGraph, journey: str, state: JourneyState, word: Decided, target: str) -> tuple[Step, ...]:
+    # Where the work is complete nothing can be done: whoever was sent there could not go on.
+    been = [phase for phase in state.phase_visits if phase not in (state.phase, *graph.complete)]
     if target not in been:
         known = ", ".join(been) or "none yet"
         raise NotToDecide(journey, "revisit", f"it has not been in {target!r} before; earlier phases: {known}")

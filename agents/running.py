@@ -231,7 +231,8 @@ class Runner:
 
     def _back_to(self, here: Position, opinion: Opinion) -> str:
         target = opinion.changes.get(BACK_TO)
-        phases = [phase.name for phase in here.agent.graph.phases if phase.name in here.state.phase_visits]
+        graph, been = here.agent.graph, here.state.phase_visits
+        phases = [phase.name for phase in graph.phases if phase.name in been and phase.name not in graph.complete]
         if target not in phases:
             ways = ", ".join(name for name in phases if name != here.state.phase) or "none yet"
             raise NotToDecide(here.journey, "revisit", f"say where to in changes.{BACK_TO}: {ways}")
