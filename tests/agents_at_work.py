@@ -299,7 +299,7 @@ Works = Callable[[JourneyState], Sequence[tuple[Mapping[str, Json], tuple[str, .
 
 def moves(agent: Agent, state: JourneyState, works: Works) -> list[Move]:
     """Return what may be done in a state by the rules of journeys; none only where it was cancelled."""
-    been = sorted(phase for phase in state.phase_visits if phase != state.phase)
+    been = sorted(phase for phase in state.phase_visits if phase not in (state.phase, *agent.graph.complete))
     back: list[Move] = [("decide", ["revisit", "once more", {"phase": phase}], ()) for phase in been]
     if state.status == "cancelled":
         return []
