@@ -1,0 +1,173 @@
+"""The agents that there are with those of the team, read anew when their files change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import anyio
+
+from agents.agent import Agent
+from agents.catalogue import BUILT_IN, Catalogue, no_such_agent
+from agents.errors import NoSuchAgent
+from agents.team.definition import Definition, defined, name_of
+from agents.team.files import FOLDER, MOST_FILES, Files, Listed
+from agents.team.marked import MOST_BYTES
+from agents.team.problems import Problem
+from knowledge.errors import KnowledgeError
+
+MOST_AGENTS = 50
+LOOK_EVERY_S = 1.0
+RESERVED = tuple([entry.name for entry in BUILT_IN])
+_AGENT_SUFFIXES = (".yaml", ".yml")
+
+
+@dataclass
+class _Known:
+    """What was found at the last look."""
+
+    stamps: Mapping[str, str] = field(default_factory=dict)
+    contents: dict[str, bytes] = field(default_factory=dict)
+    definitions: dict[str, Definition] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+
+
+class TeamCatalogue:
+    """The agents of this program and those of the team.
+
+    `beside` has this program's, whose names are `reserved`; `tools` are the names of all tools; `clock` tells seconds. Files
+    are looked at at most once in `every_s`, and only agents whose files changed are read again. One whose file is broken is
+    not there until it is mended; its journeys stay on record.
+    """
+
+    def __init__(
+        self,
+        beside: Catalogue,
+        files: Files,
+        tools: Collection[str],
+        *,
+        clock: Callable[[], float],
+        reserved: Collection[str] = RESERVED,
+        every_s: float = LOOK_EVERY_S,
+    ) -> None:
+        self._beside, self._files, self._tools = beside, files, tools
+        self._clock, self._reserved, self._every_s = clock, reserved, every_s
+        self._known = _Known()
+        self._looked_at: float | None = None
+        self._looking = anyio.Lock()
+
+    async def agents(self) -> Sequence[Agent]:
+        """Return them all, this program's first, then the team's by name."""
+        return [*await self._beside.agents(), *(await self.team()).values()]
+
+    async def agent(self, name: str) -> Agent:
+        """Return the agent of that name.
+
+        Raises:
+            NoSuchAgent: there is none, or its file is broken; then the message says where.
+        """
+        if name in self._reserved:
+            return await self._beside.agent(name)
+        team = await self.team()
+        if name in team:
+            return team[name]
+        broken = self._broken(name)
+        if broken:
+            more = f" (and {len(broken) - 1} more; `knowledge-forge agents check` tells all)" if len(broken) > 1 else ""
+            raise NoSuchAgent(name, f"its definition cannot be used: {broken[0]}{more}")
+        raise no_such_agent(name, [*self._reserved, *team])
+
+    def _broken(self, name: str) -> Sequence[Problem]:
+        """Return what is wrong with the agent of that name, if it is one of the team's."""
+        for definition in self._known.definitions.values():
+            if definition.name == name:
+                return definition.problems
+        return [problem for problem in self._known.problems if name_of(problem.file) == name]
+
+    async def team(self) -> Mapping[str, Agent]:
+        """Return the team's agents that can be used, by name."""
+        known = await self._fresh()
+        found = [definition.agent for _, definition in sorted(known.definitions.items()) if definition.agent]
+        return {agent.name: agent for agent in found}
+
+    async def problems(self) -> Sequence[Problem]:
+        """Return everything that is wrong with the team's agents, by file and line."""
+        return (await self._fresh()).problems
+
+    async def _fresh(self) -> _Known:
+        async with self._looking:
+            now = self._clock()
+            if self._looked_at is None or now - self._looked_at >= self._every_s:
+                await self._look()
+                self._looked_at = self._clock()
+        return self._known
+
+    async def _look(self) -> None:
+        try:
+            listed = await self._files.list()
+        except (KnowledgeError, OSError) as error:
+            self._known = _Known(problems=(Problem(FOLDER, 1, f"the folder cannot be read: {_why(error)}"),))
+            return
+        stamps = {entry.path: entry.stamp for entry in listed}
+        before = self._known
+        changed = {path for path in {*stamps, *before.stamps} if stamps.get(path) != before.stamps.get(path)}
+        if not changed and before.stamps:
+            return
+        contents, unread = await self._contents(listed, changed, before)
+        # What could not be read is tried again at the next look, whether its stamp changes or not.
+        kept = {path: stamp for path, stamp in stamps.items() if path not in {problem.file for problem in unread}}
+        definitions, problems = self._defined(contents, changed, before)
+        if len(listed) >= MOST_FILES:
+            problems.append(Problem(FOLDER, 1, f"there are {MOST_FILES} files or more; no others are looked at"))
+        self._known = _Known(kept, contents, definitions, (*problems, *unread))
+
+    async def _contents(
+        self, listed: Sequence[Listed], changed: Collection[str], before: _Known
+    ) -> tuple[dict[str, bytes], list[Problem]]:
+        contents: dict[str, bytes] = {}
+        unread = []
+        for entry in listed:
+            if entry.path not in changed and entry.path in before.contents:
+                contents[entry.path] = before.contents[entry.path]
+            elif entry.size_bytes > MOST_BYTES:
+                # One byte too many says as well as all of them that there are too many.
+                contents[entry.path] = b" " * (MOST_BYTES + 1)
+            else:
+                try:
+                    contents[entry.path] = await self._files.read(entry.path)
+                except (KnowledgeError, OSError) as error:
+                    unread.append(Problem(entry.path, 1, f"the file cannot be read: {_why(error)}"))
+        return contents, unread
+
+    def _defined(
+        self, contents: Mapping[str, bytes], changed: Collection[str], before: _Known
+    ) -> tuple[dict[str, Definition], list[Problem]]:
+        definitions: dict[str, Definition] = {}
+        problems = []
+        names: dict[str, str] = {}
+        for file in sorted(path for path in contents if _is_agent(path)):
+            if len(definitions) >= MOST_AGENTS:
+                problems.append(Problem(file, 1, f"there are more than {MOST_AGENTS} agents; this one is left out"))
+                continue
+            definition = before.definitions.get(file)
+            if definition is None or {file, *definition.reads} & set(changed):
+                definition = defined(file, contents, self._tools, self._reserved)
+            if definition.name in names:
+                text = f"there is an agent {definition.name!r} in {names[definition.name]} already; give one of them another name"
+                problems.append(Problem(file, 1, text))
+                continue
+            names[definition.name] = file
+            definitions[file] = definition
+            problems += definition.problems
+        return definitions, problems
+
+
+def _is_agent(path: str) -> bool:
+    """Return whether the file defines an agent: it lies in `_agents/` itself."""
+    return path.endswith(_AGENT_SUFFIXES) and path.count("/") == 1
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or type(error).__name__
+    return str(error)

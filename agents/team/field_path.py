@@ -1,0 +1,96 @@
+"""Where in the recorded work a condition looks: `events`, `gap.what`, `COLLECT.events`. Pure.
+
+A list on the way is looked through item by item: `events.evidence` is the evidence of all events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from agents.agent import Facts
+from agents.events import Json, canonical
+from agents.work import place
+
+Located = tuple[tuple[int | str, ...], Json]
+"""Where something lies in a work, and what."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldPath:
+    """A place in the work of a phase; `phase` "" is the one that is judged."""
+
+    phase: str
+    parts: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return ".".join((self.phase, *self.parts) if self.phase else self.parts)
+
+    def work(self, facts: Facts) -> Mapping[str, Json]:
+        """Return the work in which the place lies."""
+        return facts.works.get(self.phase, {}) if self.phase else facts.work
+
+    def found(self, facts: Facts) -> list[Located]:
+        """Return what lies there."""
+        return located(self.work(facts), self.parts)
+
+    def items(self, facts: Facts) -> list[Located]:
+        """Return what lies there, item by item where it is a list."""
+        return list(spread(self.found(facts)))
+
+    def place(self, facts: Facts, loc: Sequence[int | str]) -> str:
+        """Return how a message names something in that work."""
+        told = place(self.work(facts), loc)
+        return f"{self.phase}.{told}" if self.phase else told
+
+
+def field_path(text: str, phases: Sequence[str]) -> FieldPath:
+    """Return the path that is written so; its first part may be one of the phases."""
+    first, _, rest = text.partition(".")
+    if first in phases and rest:
+        return FieldPath(first, tuple(rest.split(".")))
+    return FieldPath("", tuple(text.split(".")))
+
+
+def located(work: Json, parts: Sequence[str]) -> list[Located]:
+    """Return all that lies at the path in a work, in order."""
+    here: list[Located] = [((), work)]
+    for part in parts:
+        here = [
+            ((*loc, part), value[part])
+            for loc, value in spread(here)
+            if isinstance(value, Mapping) and value.get(part) is not None
+        ]
+    return here
+
+
+def spread(here: Sequence[Located]) -> Iterator[Located]:
+    """Yield the values, items instead of lists."""
+    for loc, value in here:
+        if isinstance(value, list):
+            yield from (((*loc, number), item) for number, item in enumerate(value))
+        else:
+            yield loc, value
+
+
+def says_something(value: Json) -> bool:
+    """Return whether the value is more than nothing, blanks or emptiness; false and 0 say something."""
+    if isinstance(value, str):
+        return bool(value.strip())
+    return value is not None and value not in ([], {})
+
+
+def names_in(found: Sequence[Located]) -> list[str]:
+    """Return the names that lie there: texts as they are, objects by their `id`."""
+    told = []
+    for _, value in spread(list(spread(found))):
+        name = value.get("id") if isinstance(value, Mapping) else value
+        if isinstance(name, str) and name.strip():
+            told.append(name.strip())
+    return list(dict.fromkeys(told))
+
+
+def same(value: Json) -> str:
+    """Return what two values have in common that only differ in case and white space."""
+    text = value if isinstance(value, str) else canonical(value)
+    return " ".join(text.split()).casefold()

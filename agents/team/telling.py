@@ -1,0 +1,79 @@
+"""What prompts, lists and events say about the work of a team's agent, whatever its form is. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from agents.events import Json, Note, QuestionAdded, SourceFound, canonical
+from agents.state import JourneyState
+from agents.work import citations_in, listed
+
+LINE_CHARS = 220
+QUESTIONS = "questions"
+
+
+def values(state: JourneyState) -> Mapping[str, str]:
+    """Return what stands for `{{ PHASE.field }}`: the recorded work of that phase, in lines."""
+    return {
+        f"{phase}.{name}": _shown(value)
+        for phase, kept in state.work.items()
+        if isinstance(kept.content, dict)
+        for name, value in kept.content.items()
+    }
+
+
+def done(state: JourneyState, *, phases: Sequence[str]) -> Sequence[str]:
+    """Return in short lines what was done: the present phase first, then the others, the later ones first."""
+    order = [state.phase, *(phase for phase in reversed(phases) if phase != state.phase)]
+    return [line for phase in order if phase in state.work for line in _lines(phase, state.work[phase].content)]
+
+
+def told(_phase: str, before: Json, after: Json) -> Sequence[Note]:
+    """Return the sources that a new work rests on for the first time, and its new questions."""
+    known = {(c.path, c.section) for _, c in citations_in(before)}
+    sources = dict.fromkeys((c.path, c.section) for _, c in citations_in(after))
+    found: list[Note] = [
+        SourceFound(f"kb:{path}#{section}" if section else f"kb:{path}")
+        for path, section in sources
+        if (path, section) not in known
+    ]
+    asked = {q.get("id") for q in _questions(before)}
+    return [*found, *(QuestionAdded(str(q["id"]), str(q["text"])) for q in _questions(after) if q["id"] not in asked)]
+
+
+def _questions(work: Json) -> Sequence[Mapping[str, Json]]:
+    items = listed(work, QUESTIONS) if isinstance(work, dict) else []
+    return [item for item in items if isinstance(item.get("id"), str) and isinstance(item.get("text"), str)]
+
+
+def _lines(phase: str, work: Json) -> Iterator[str]:
+    if not isinstance(work, dict):
+        return
+    for name, value in work.items():
+        if isinstance(value, list):
+            yield from (_cut(f"{phase} {name}: {_item(item)}") for item in value)
+        elif value not in (None, "", {}):
+            yield _cut(f"{phase} {name}: {_item(value)}")
+
+
+def _shown(value: Json) -> str:
+    if isinstance(value, list):
+        return "\n".join(f"- {_cut(_item(item))}" for item in value)
+    return _item(value)
+
+
+def _item(value: Json) -> str:
+    """Return a value in one line: an object by its id, then what else it says."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        rest = "; ".join(f"{name}: {_item(inside)}" for name, inside in value.items() if name != "id")
+        return f"{value['id']}: {rest}" if isinstance(value.get("id"), str) else rest
+    if isinstance(value, list):
+        return ", ".join(_item(inside) for inside in value)
+    return canonical(value)
+
+
+def _cut(text: str) -> str:
+    folded = " ".join(text.split())
+    return folded if len(folded) <= LINE_CHARS else folded[: LINE_CHARS - 3] + "..."
