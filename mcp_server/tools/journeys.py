@@ -170,13 +170,34 @@ async def decide(services: Services, call: Call, asked: DecideArguments) -> Jour
 
 
 async def status(services: Services, _call: Call, asked: StatusArguments) -> JourneyView:
-    """Return where a journey stands, or one view of it."""
-    position = await services.journeys.position(asked.journey_id)
-    whole = await told(services, position, lean=asked.view != "state")
-    return JourneyView(
-        **{name: getattr(whole, name) for name in Journey.__slots__},
-        text=await _text(services, position, asked.view),
-        events=await newest_events(services, asked.journey_id) if asked.view == "events" else (),
+    """Return where a journey stands, or one view of it; of one that cannot be led any more what is on record, and why."""
+    from agents.errors import NoSuchAgent, PhaseGone
+
+    events = await newest_events(services, asked.journey_id) if asked.view == "events" else ()
+    try:
+        position = await services.journeys.position(asked.journey_id)
+        whole = await told(services, position, lean=asked.view != "state")
+        text = await _text(services, position, asked.view)
+    except (NoSuchAgent, PhaseGone) as error:
+        whole, text = await _unled(services, asked.journey_id, str(error)), None
+    return JourneyView(**{name: getattr(whole, name) for name in Journey.__slots__}, text=text, events=events)
+
+
+async def _unled(services: Services, journey: str, why: str) -> Journey:
+    """Return a journey that nobody can go on with now."""
+    state = await services.journeys.store.journey(journey)
+    return Journey(
+        journey_id=journey,
+        version=state.version,
+        agent=state.agent,
+        state=state.status,
+        phase=state.phase,
+        visit=state.visit,
+        prompt=f"Nothing can be submitted now: {why}. What happened can be read with view='events'.",
+        work_schema=None,
+        allowed_tools=[],
+        checkpoint=None,
+        conversation=state.conversation,
     )
 
 

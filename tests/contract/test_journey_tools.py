@@ -14,6 +14,7 @@ import pytest
 from mcp import Client
 from mcp_types import ElicitRequestParams, ElicitResult, ErrorData
 
+from agents.graph import Transition
 from agents.running import Opinion
 from knowledge.tokens import count_tokens
 from mcp_server.app import open_app
@@ -226,6 +227,36 @@ async def test_what_cannot_begin_says_why(tmp_path: Path, arguments: dict[str, A
         with pytest.raises(Refused, match=says):
             await host.call("journey_start", **arguments)
         assert (await host.call("journey_list"))["journeys"] == []
+
+
+async def test_a_journey_whose_agent_or_phase_is_gone_can_still_be_looked_at(tmp_path: Path) -> None:
+    async with hosting(tmp_path) as host:
+        journey = await host.start()
+        await host.call("journey_submit", journey_id=journey, version=1, work=TWO)
+        await host.call("journey_decide", journey_id=journey, version=2, decision="approve")
+        settings = Settings(kb=host.root, state_dir=tmp_path / "state")
+        other = noting()
+        phases = tuple(replace(phase, name="PRINT") if phase.name == "WRITE" else phase for phase in other.graph.phases)
+        ways = (Transition("COLLECT", "PRINT", "two_notes"), Transition("PRINT", "DONE", "report_written"))
+        changed = replace(other, graph=replace(other.graph, phases=phases, transitions=ways))
+        for agents, says in ((Only(), "there is no agent 'noting'"), (Only(changed), "does not have any more")):
+            async with open_app(settings, announcing=False, agents=agents) as app, Client(app.server) as client:
+                there = Host(client, app, host.root, [])
+                told = await there.call("journey_status", journey_id=journey)
+                assert (told["phase"], told["version"], told["allowed_tools"]) == ("WRITE", 3, [])
+                assert says in told["prompt"]
+                assert len(await there.events(journey)) == len(await host.events(journey))
+                with pytest.raises(Refused, match=says):
+                    await there.call("journey_submit", journey_id=journey, version=3, work={"text": "x"})
+        async with (
+            open_app(settings, announcing=False, agents=Only(changed)) as app,
+            Client(app.server) as client,
+        ):
+            there = Host(client, app, host.root, [])
+            back = await there.call(
+                "journey_decide", journey_id=journey, version=3, decision="revisit", changes={"phase": "COLLECT"}
+            )
+            assert (back["phase"], back["state"]) == ("COLLECT", "active")
 
 
 async def test_a_list_goes_on_where_it_ended(tmp_path: Path) -> None:
