@@ -137,6 +137,9 @@ class JourneyItems:
 async def start(services: Services, call: Call, asked: StartArguments) -> Journey:
     """Begin a journey."""
     position = await services.journeys.start(asked.agent, asked.brief, asked.inputs, by=call.principal.id)
+    if position.state.forked_from:  # the works came along, and so does what they rest on
+        origins = await services.taints.of_journey(position.state.forked_from)
+        await services.taints.note(call.principal.id, position.journey, tuple(origins))
     return await told(services, position)
 
 

@@ -504,6 +504,8 @@ async def test_what_a_journey_has_read_is_known_of_whoever_goes_on_with_it(tmp_p
         taints = Taints(host.app.services.state, host.app.services.now)
         assert set(await taints.of("eve@cursor", journey)) == {"zulip:design/merge"}
         assert await taints.of("eve@cursor", "") == {}
+        fork = await host.start(inputs={"fork_of": journey})
+        assert set(await taints.of("eve@cursor", fork)) == {"zulip:design/merge"}
 
 
 async def test_who_reads_a_journey_has_read_what_it_rests_on(tmp_path: Path) -> None:
