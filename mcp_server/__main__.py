@@ -24,6 +24,7 @@ VERBS = {
     "eval": "measure how well pages are found, with queries whose answers you know",
     "read": "read a page from the terminal",
     "map": "look at the map from the terminal",
+    "agents": "see the agents that there are, and check those of your team",
     "enroll": "give a host its own name and secret",
     "trust": "see and set how far each host is trusted",
     "review": "look at what waits for a person, and decide; --web for the page in a browser",

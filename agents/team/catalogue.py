@@ -18,7 +18,7 @@ from knowledge.errors import KnowledgeError
 
 MOST_AGENTS = 50
 LOOK_EVERY_S = 1.0
-RESERVED = tuple([entry.name for entry in BUILT_IN])
+RESERVED = frozenset(entry.name for entry in BUILT_IN)
 _AGENT_SUFFIXES = (".yaml", ".yml")
 
 
@@ -58,7 +58,7 @@ class TeamCatalogue:
 
     async def agents(self) -> Sequence[Agent]:
         """Return them all, this program's first, then the team's by name."""
-        return [*await self._beside.agents(), *(await self.team()).values()]
+        return [*await self._beside.agents(), *await self.team()]
 
     async def agent(self, name: str) -> Agent:
         """Return the agent of that name.
@@ -68,14 +68,14 @@ class TeamCatalogue:
         """
         if name in self._reserved:
             return await self._beside.agent(name)
-        team = await self.team()
+        team = {agent.name: agent for agent in await self.team()}
         if name in team:
             return team[name]
         broken = self._broken(name)
         if broken:
             more = f" (and {len(broken) - 1} more; `knowledge-forge agents check` tells all)" if len(broken) > 1 else ""
             raise NoSuchAgent(name, f"its definition cannot be used: {broken[0]}{more}")
-        raise no_such_agent(name, [*self._reserved, *team])
+        raise no_such_agent(name, [*sorted(self._reserved), *team])
 
     def _broken(self, name: str) -> Sequence[Problem]:
         """Return what is wrong with the agent of that name, if it is one of the team's."""
@@ -84,11 +84,15 @@ class TeamCatalogue:
                 return definition.problems
         return [problem for problem in self._known.problems if name_of(problem.file) == name]
 
-    async def team(self) -> Mapping[str, Agent]:
-        """Return the team's agents that can be used, by name."""
+    async def team(self) -> Sequence[Agent]:
+        """Return the team's agents that can be used, by name, without loading this program's."""
         known = await self._fresh()
-        found = [definition.agent for _, definition in sorted(known.definitions.items()) if definition.agent]
-        return {agent.name: agent for agent in found}
+        return [definition.agent for _, definition in sorted(known.definitions.items()) if definition.agent]
+
+    @property
+    def definitions(self) -> Sequence[Definition]:
+        """Return what was read of each file at the last look, by file."""
+        return [definition for _, definition in sorted(self._known.definitions.items())]
 
     async def problems(self) -> Sequence[Problem]:
         """Return everything that is wrong with the team's agents, by file and line."""

@@ -93,7 +93,7 @@ def _told(error: ValidationError, work: Json) -> Iterator[str]:
     for kind, part, context in _kinds(error):
         where = [*loc, part] if part else loc
         problem = {"type": kind, "loc": [part or "work"], "input": error.instance, "ctx": context}
-        yield misfit(problem, inside, place(work, where))
+        yield misfit(problem, inside, place(work, where), of="field")
 
 
 def _kinds(error: ValidationError) -> Iterator[tuple[str, str, Mapping[str, Any]]]:

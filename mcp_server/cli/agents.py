@@ -1,0 +1,190 @@
+"""`agents [list|show NAME|check [FILE]]`: the agents that there are, and whether the team's own can be used."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from knowledge.errors import KnowledgeError
+from mcp_server.cli.options import add_common, said
+from mcp_server.cli.terminal import console, output, print_json
+from mcp_server.settings import Settings
+
+if TYPE_CHECKING:
+    from agents.agent import Agent
+    from agents.team.catalogue import TeamCatalogue
+    from agents.team.problems import Problem
+
+LIST, SHOW, CHECK = "list", "show", "check"
+
+
+class NoSuchFile(KnowledgeError):
+    """There is no agent's file of that name to check; `known` are the ones there are."""
+
+    def __init__(self, asked: str, known: Sequence[str]) -> None:
+        self.asked, self.known = asked, tuple(known)
+        there = f"there are {', '.join(known)}" if known else "there is none in _agents/"
+        super().__init__(f"no agent's file {asked[:200]!r} to check; {there}")
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what only this verb takes. Without an action the agents are listed."""
+    actions = parser.add_subparsers(dest="action", metavar="list|show|check")
+    listing = actions.add_parser(LIST, help="every agent, and where it comes from")
+    showing = actions.add_parser(SHOW, help="phases, ways, prompts and diagram of one")
+    checking = actions.add_parser(CHECK, help="say everything that is wrong with the agents of this knowledge base")
+    showing.add_argument("name", metavar="NAME", type=said, help="an agent's name")
+    checking.add_argument("file", metavar="FILE", type=said, nargs="?", help="one file of _agents/, or an agent's name")
+    for action in (listing, showing, checking):
+        add_common(action)
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Do what is asked; 1 if a check finds something wrong."""
+    if args.action == CHECK:
+        return anyio.run(_check, args, settings)
+    if args.action == SHOW:
+        anyio.run(_show, args, settings)
+    else:
+        anyio.run(_list, settings)
+    return 0
+
+
+def _catalogue(settings: Settings) -> TeamCatalogue:
+    from knowledge.vault import Vault
+    from mcp_server.team_files import team_catalogue
+
+    return team_catalogue(Vault.open(settings.kb))
+
+
+async def _list(settings: Settings) -> None:
+    from agents.catalogue import BUILT_IN
+
+    catalogue = _catalogue(settings)
+    rows = [{"agent": e.name, "title": e.title, "origin": "built in", "summary": e.summary} for e in BUILT_IN]
+    rows += [
+        {"agent": a.name, "title": a.title, "origin": a.origin, "summary": a.summary} for a in await catalogue.team()
+    ]
+    problems = await catalogue.problems()
+    if settings.json:
+        print_json(rows)
+    else:
+        _print_table(rows)
+    broken = sorted({_file_of(problem, catalogue) for problem in problems})
+    if broken:
+        console().print(f"left out, for they are broken: {', '.join(broken)} (knowledge-forge agents check)")
+
+
+def _file_of(problem: Problem, catalogue: TeamCatalogue) -> str:
+    """Return the agent's file that a problem is about: its own, or that of the agent which uses the prompt or schema."""
+    return next((d.file for d in catalogue.definitions if problem in d.problems), problem.file)
+
+
+async def _check(args: argparse.Namespace, settings: Settings) -> int:
+    catalogue = _catalogue(settings)
+    problems = list(await catalogue.problems())
+    files = [definition.file for definition in catalogue.definitions]
+    files += [problem.file for problem in problems if _file_of(problem, catalogue) not in files]
+    files = list(dict.fromkeys(files))
+    if args.file is not None:
+        chosen = _chosen(args.file, files)
+        problems = [problem for problem in problems if _file_of(problem, catalogue) == chosen]
+        files = [chosen]
+    if settings.json:
+        told = [{"file": p.file, "line": p.line, "problem": p.text} for p in problems]
+        print_json({"checked": files, "problems": told})
+    else:
+        _print_check(files, problems)
+    return 1 if problems else 0
+
+
+def _chosen(asked: str, files: Sequence[str]) -> str:
+    """Return the file that is meant by a path or an agent's name.
+
+    Raises:
+        NoSuchFile: none is.
+    """
+    bare = asked.replace("\\", "/").removeprefix("./")
+    for file in files:
+        name = file.rpartition("/")[2]
+        if bare in (file, name, name.rpartition(".")[0]) or bare.endswith(f"/{file}"):
+            return file
+    raise NoSuchFile(asked, files)
+
+
+def _print_check(files: Sequence[str], problems: Sequence[Problem]) -> None:
+    from mcp_server.cli.visible import visible
+
+    for problem in problems:
+        print(visible(str(problem)))
+    if problems:
+        return
+    print(f"{len(files)} checked, nothing wrong: {', '.join(files)}" if files else "no agents in _agents/ to check")
+
+
+async def _show(args: argparse.Namespace, settings: Settings) -> None:
+    from mcp_server.journey_resources import definition, phase_definition
+    from mcp_server.tools.registry import declared
+
+    agent = await _catalogue(settings).agent(args.name)
+    tools = [spec.name for spec in declared()]
+    phases = [phase_definition(agent, phase, tools) for phase in agent.graph.phases]
+    if settings.json:
+        print_json({**definition(agent), "phases": phases})
+    else:
+        _print_agent(agent, definition(agent)["diagram"], phases)
+
+
+def _print_agent(agent: Agent, diagram: str, phases: Sequence[Mapping[str, Any]]) -> None:
+    _lines(f"{agent.title} ({agent.name}, {agent.origin})", agent.summary)
+    required = agent.inputs.get("required", ())
+    for name, described in agent.inputs.get("properties", {}).items():
+        _lines(f"input {name}{' (needed)' if name in required else ''}: {described.get('description', '')}")
+    for phase in phases:
+        _print_phase(agent, phase)
+    _lines("", "Diagram (Mermaid):", diagram.rstrip())
+
+
+def _print_phase(agent: Agent, phase: Mapping[str, Any]) -> None:
+    name = str(phase["phase"])
+    begins = " (begins here)" if name == agent.graph.initial else ""
+    ends = " (complete)" if name in agent.graph.complete else ""
+    _lines("", f"{name}{begins}{ends}" + (f": {phase['purpose']}" if phase["purpose"] else ""))
+    if phase["checkpoint"] != "none":
+        hand = ", with their own hand" if phase["verified"] else ""
+        _lines(f"  checkpoint: {phase['checkpoint']}{hand}: {agent.questions.get(name, '')}")
+    _lines(f"  tools: {', '.join(phase['allowed_tools']) or 'none'}")
+    if phase["work_schema"]:
+        _lines(f"  work: {', '.join(phase['work_schema'].get('properties', {}))}")
+    for way in phase["transitions"]:
+        _lines(f"  {'back to' if way['is_backward'] else 'goes to'} {way['to']} on {way['condition']}")
+    for title, text in (("prompt", phase["prompt"]), ("on coming back", phase["prompt_again"])):
+        if text:
+            _lines(f"  {title}:", *(f"    {line}" for line in str(text).splitlines()))
+
+
+def _lines(*texts: str) -> None:
+    """Print what others wrote so that nothing in it moves the cursor or hides."""
+    from mcp_server.cli.visible import visible
+
+    for text in texts:
+        for line in text.split("\n"):
+            print(visible(line).rstrip())
+
+
+def _print_table(rows: Sequence[Mapping[str, str]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from mcp_server.cli.visible import visible
+
+    columns = ("agent", "origin", "summary")
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, no_wrap=column != "summary")
+    for row in rows:
+        table.add_row(*(Text(visible(row[column])) for column in columns))
+    output().print(table)

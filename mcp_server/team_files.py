@@ -1,0 +1,80 @@
+"""The files of a team's agents, as they lie in the knowledge base."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import anyio
+
+from agents.team.files import FOLDER, MOST_FILES, SUFFIXES, Listed
+from knowledge.errors import InvalidPath, NoSuchPath
+from knowledge.paths import is_hidden
+from knowledge.vault import Vault, stamp_of
+
+if TYPE_CHECKING:
+    from agents.catalogue import Catalogue
+    from agents.team.catalogue import TeamCatalogue
+
+DEEPEST = 4
+"""Folders within `_agents/` that are looked into, one inside the other."""
+
+
+class VaultFiles:
+    """The files below `_agents/`, read as pages are: no link leads out of the knowledge base."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+
+    async def list(self) -> Sequence[Listed]:
+        """Return the files of agents, by path; none if there is no such folder."""
+        return await anyio.to_thread.run_sync(self._listed)
+
+    async def read(self, path: str) -> bytes:
+        """Return what the file holds."""
+        return (await anyio.to_thread.run_sync(self._vault.read, path)).raw
+
+    def _listed(self) -> Sequence[Listed]:
+        try:
+            folder = self._vault.resolve(FOLDER)
+        except NoSuchPath:
+            self._vault.check()  # a knowledge base that went away is not one without agents
+            return ()
+        found = []
+        for path in self._below(os.path.join(self._vault.root, folder), FOLDER, 0):  # noqa: PTH118  as in the vault
+            status = self._status(path)
+            if status is not None:
+                stamp = stamp_of(status)
+                found.append(Listed(path, stamp.size, f"{stamp.size}-{stamp.mtime_ns}-{stamp.inode}"))
+        return sorted(found, key=lambda entry: entry.path)[:MOST_FILES]
+
+    def _below(self, folder: str, path: str, depth: int) -> Iterator[str]:
+        with os.scandir(folder) as entries:
+            for entry in sorted(entries, key=lambda e: e.name)[: 2 * MOST_FILES]:
+                if is_hidden(entry.name):
+                    continue
+                inside = f"{path}/{entry.name}"
+                if entry.is_dir(follow_symlinks=False):
+                    if depth < DEEPEST:
+                        yield from self._below(entry.path, inside, depth + 1)
+                elif entry.name.endswith(SUFFIXES):
+                    yield inside
+
+    def _status(self, path: str) -> os.stat_result | None:
+        """Return the status of the file that the path leads to; None if it leads out, or nowhere."""
+        try:
+            return os.stat(os.path.join(self._vault.root, self._vault.resolve(path)))  # noqa: PTH116, PTH118  likewise
+        except (InvalidPath, NoSuchPath, OSError):
+            return None
+
+
+def team_catalogue(vault: Vault, beside: Catalogue | None = None) -> TeamCatalogue:
+    """Return the agents of this program and those of the team whose knowledge base this is."""
+    from agents.catalogue import BuiltIn
+    from agents.team.catalogue import TeamCatalogue
+    from mcp_server.tools.registry import declared
+
+    tools = [spec.name for spec in declared()]
+    return TeamCatalogue(beside or BuiltIn(), VaultFiles(vault), tools, clock=time.monotonic)
