@@ -18,6 +18,10 @@ from agents.work import ModelForm, citations_in, ids, listed
 
 LIST_TOKENS = 220
 """What a list in a prompt may cost: with the longest brief and all that was done, an answer still fits its budget."""
+LINE = 260
+"""Characters of a line that names many things."""
+ASKED_TOKENS = 400
+"""Likewise, of the questions to answer: what was done is told in a few lines beside them."""
 
 GRAPH = PhaseGraph(
     "research",
@@ -108,14 +112,14 @@ def values(state: JourneyState) -> Mapping[str, str]:
     tree = tree_of(state)
     return {
         "proposed": _listed([_category(category, asked=True) for category in tree.pending]),
-        "open_questions": _listed([_question(question) for question in tree.unanswered]),
+        "open_questions": _listed([_question(question) for question in tree.unanswered], ASKED_TOKENS),
         "insights_needed": _listed(_insights_needed(tree)),
         "tree": _listed([_category(category) for category in tree.categories]),
     }
 
 
-def _listed(told: Sequence[str]) -> str:
-    return lines(told, LIST_TOKENS) or "- none"
+def _listed(told: Sequence[str], tokens: int = LIST_TOKENS) -> str:
+    return lines(told, tokens) or "- none"
 
 
 def _question(question: Item) -> str:
@@ -148,7 +152,7 @@ def done(state: JourneyState) -> Sequence[str]:
     if state.phase == DECOMPOSE:
         return [*_questions(tree), *_left_out(tree), *_counted_answers(tree)]
     if state.phase == ANSWER:
-        return [*counted, *answers]
+        return [*counted, *([] if tree.unanswered else answers)]
     if state.phase == RISE_ABOVE:
         return [*counted, *insights, *answers]
     return [*insights, *_adjacent(tree), *counted]
@@ -167,19 +171,19 @@ def _left_out(tree: Tree) -> Iterator[str]:
 
 def _counted(tree: Tree) -> Iterator[str]:
     if tree.categories:
-        names = named([f"{category['id']} {short(category['title'], 40)}" for category in tree.categories], 10)
-        yield f"question tree: {len(tree.questions)} questions in {names}"
+        names = named([f"{category['id']} {short(category['title'], 40)}" for category in tree.categories])
+        yield f"question tree: {len(tree.questions)} questions in {short(names, LINE)}"
     yield from _counted_answers(tree)
 
 
 def _counted_answers(tree: Tree) -> Iterator[str]:
     if tree.answered:
         of = f"{len(tree.answered)} of {len(tree.questions)}"
-        yield f"answered ({of}): {named(ids(tree.answered), 40)}"
+        yield f"answered ({of}): {short(named(ids(tree.answered), 60), LINE)}"
         paths = dict.fromkeys(citation.path for _, citation in citations_in(list(tree.answers.values())))
-        yield f"sources: {named(list(paths), 6)}"
+        yield f"sources: {short(named(list(paths)), LINE)}"
     if tree.left_open:
-        yield f"left open, searched in vain: {named(ids(tree.left_open))}"
+        yield f"left open, searched in vain: {short(named(ids(tree.left_open), 60), LINE)}"
 
 
 def _answers(tree: Tree) -> Iterator[str]:
