@@ -1,0 +1,149 @@
+"""`kill -9` for the server while a host submits: what was acknowledged is on record once, and is answered the same if sent again.
+
+The real program over stdio, with the SDK's client. `FORGE_TEST_KILLS` sets how often. With -s it is printed what was found.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from agents.events import Decided, Logged, WorkRecorded
+from tests.journey_hosts import Gone, SdkHost, Site, over_stdio
+from tests.knowledge_bases import write
+
+FEW, MANY = 4, max(200, int(os.environ.get("FORGE_TEST_KILLS", "200")))
+LONGEST_LIFE_S = 0.15
+PADDING = "x" * 500
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="kills with a signal that Windows has not")
+
+
+@dataclass(frozen=True)
+class Act:
+    """What is sent at a version; the text of it names the version."""
+
+    tool: str
+    version: int
+    given: dict[str, Any]
+
+
+@dataclass
+class Lives:
+    """A host whose server dies again and again, and what it was told."""
+
+    site: Site
+    chance: random.Random
+    journey: str = ""
+    heard: list[tuple[Act, dict[str, Any]]] = field(default_factory=list)
+    unheard: Act | None = None
+    found: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def newest(self) -> dict[str, Any]:
+        return self.heard[-1][1]
+
+    async def begin(self) -> None:
+        """Have a journey, which nobody disturbs yet, at version 2."""
+        async with over_stdio(self.site) as host:
+            told = await host.call("journey_start", agent="noting", brief="bees")
+            self.journey = told["journey_id"]
+            await self.do(host, next_act(told))
+
+    async def live(self) -> None:
+        """Let a server live for a moment while acts are sent one after the other, and die."""
+        async with over_stdio(self.site) as host:
+            await self.send_again(host)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self.go_on, host)
+                await anyio.sleep(self.chance.random() * LONGEST_LIFE_S)
+                host.kill()
+
+    async def go_on(self, host: SdkHost) -> None:
+        while True:
+            self.unheard = next_act(self.newest)
+            try:
+                await self.do(host, self.unheard)
+            except Gone:
+                return
+
+    async def do(self, host: SdkHost, act: Act) -> None:
+        answer = await self.send(host, act)
+        assert answer["version"] == act.version + 1
+        self.heard.append((act, answer))
+        self.unheard = None
+
+    async def send(self, host: SdkHost, act: Act) -> dict[str, Any]:
+        answer = await host.call(act.tool, journey_id=self.journey, version=act.version, **act.given)
+        if answer["checkpoint"]:
+            # The page is shown by whoever is there, so it has another address.
+            answer["checkpoint"].pop("review_url")
+        return answer
+
+    async def send_again(self, host: SdkHost) -> None:
+        """Send what was answered once more, and twice what was not: it is answered as if nothing had happened."""
+        act, answer = self.heard[-1]
+        assert await self.send(host, act) == answer
+        if (act_ := self.unheard) is not None:
+            await self.do(host, act_)
+            assert await self.send(host, act_) == self.newest
+
+    async def look(self) -> None:
+        """Find on record what was acknowledged, once, and at most one act more."""
+        state, log = await self.site.record(self.journey)
+        acted = acts_in(log)
+        acknowledged = [f"at {act.version}" for act, _ in self.heard]
+        more = acted[len(acknowledged) :]
+        assert acted[: len(acknowledged)] == acknowledged
+        assert more in ([], [f"at {self.unheard.version}"] if self.unheard else [])
+        assert state.version == 1 + len(acted)
+        self.found["kept, unheard" if more else "as acknowledged"] += 1
+
+
+def next_act(here: dict[str, Any]) -> Act:
+    """Return what goes on from an answer, round and round: notes, a person's yes, a report that lacks something."""
+    version, mark = here["version"], f"at {here['version']}"
+    if here["state"] == "waiting":
+        return Act("journey_decide", version, {"decision": "approve", "note": mark})
+    if here["phase"] == "WRITE":
+        return Act("journey_submit", version, {"work": {"text": mark, "lacks": "a note"}})
+    notes = [{"id": "1", "text": mark}, {"id": "2", "text": PADDING}]
+    return Act("journey_submit", version, {"work": {"notes": notes}})
+
+
+def acts_in(log: Sequence[Logged]) -> list[str]:
+    """Return the mark of each act on record, in order."""
+    marks = []
+    for logged in log:
+        if isinstance(logged.event, Decided):
+            marks.append(logged.event.note)
+        elif isinstance(logged.event, WorkRecorded):
+            work = logged.event.work
+            marks.append(work["text"] if logged.event.phase == "WRITE" else work["notes"][0]["text"])
+    return marks
+
+
+@pytest.mark.parametrize("kills", [FEW, pytest.param(MANY, marks=pytest.mark.external)])
+async def test_however_often_the_server_is_killed_each_acknowledged_submit_is_on_record_once(
+    kills: int, tmp_path: Path
+) -> None:
+    """Issue 6: 200 `kill -9` during submits: each acknowledged submit recorded once, versions without gaps."""
+    site = Site(write(tmp_path / "kb", {"a.md": "# A\n\nThe cap is 20 calls an hour.\n"}), tmp_path / "state")
+    lives = Lives(site, random.Random(kills))  # noqa: S311 - when to kill, not a secret
+    await lives.begin()
+    for _ in range(kills):
+        await lives.live()
+        await lives.look()
+    print(f"\n{kills} kills, {len(lives.heard)} acts acknowledged: {dict(lives.found)}")  # noqa: T201 - the histogram, with -s
+    assert lives.found.total() == kills
+    assert len(lives.heard) > kills
+    if kills >= MANY:
+        assert min(lives.found["kept, unheard"], lives.found["as acknowledged"]) > 0
