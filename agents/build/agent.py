@@ -16,7 +16,7 @@ from agents.prompting import lines
 from agents.state import JourneyState
 from agents.work import ModelForm, citations_in, ids
 
-STEPS_TOKENS = 350
+STEPS_TOKENS = 250
 """What the list of steps to make may cost in a prompt: with the longest brief and all that was done, it fits its budget."""
 LINE = 260
 """Characters of a line that names many things."""
