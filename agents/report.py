@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from agents.agent import Agent
 from agents.events import (
     Decided,
     ErrorRaised,
@@ -36,27 +37,29 @@ MOST_WORK = 40_000
 
 
 def report(position: Position, log: Sequence[Logged], now: datetime) -> str:
-    """Return the report as Markdown. The same journey at the same time has the same report.
+    """Return the report of a journey whose agent is there, as `whole` does."""
+    return whole(position.journey, position.agent, position.state, log, now)
 
-    The newest work comes first: whoever sees only a part of the report sees what the next step rests on.
+
+def whole(journey: str, agent: Agent | None, state: JourneyState, log: Sequence[Logged], now: datetime) -> str:
+    """Return the report as Markdown; without an agent, because it is gone, what the record alone can tell.
+
+    The same journey at the same time has the same report. The newest work comes first: whoever sees only the beginning of it
+    sees what the next step rests on.
     """
-    state = position.state
-    rows = table(state, now, order=_order(position), waited=waits(log, now))
+    order = [phase.name for phase in agent.graph.phases] if agent else []
+    rows = table(state, now, order=order, waited=waits(log, now))
     sections = (
-        ("What it is about", _about(position)),
-        ("Where it stands", _standing(position)),
+        ("What it is about", _about(journey, state)),
+        ("Where it stands", _standing(journey, agent, state)),
         ("The way it took", _way(log)),
         ("What a person decided", _decided(log)),
-        ("What was slow and what was costly", spent(rows)),
+        ("What was slow and what was costly", [*spent(rows), *_shared(state)]),
         ("What went wrong", _wrong(log)),
-        ("What was recorded", _work(position)),
+        ("What was recorded", _work(state)),
     )
-    title = f"# {one_line(position.agent.title, MOST_TITLE)}: {one_line(state.brief, MOST_TITLE)}"
+    title = f"# {one_line(agent.title if agent else state.agent, MOST_TITLE)}: {one_line(state.brief, MOST_TITLE)}"
     return "\n".join([title, *(line for name, told in sections for line in ("", f"## {name}", "", *told))]) + "\n"
-
-
-def _order(position: Position) -> Sequence[str]:
-    return [phase.name for phase in position.agent.graph.phases]
 
 
 def moment_text(at: datetime) -> str:
@@ -64,18 +67,16 @@ def moment_text(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def _about(position: Position) -> list[str]:
-    state = position.state
+def _about(journey: str, state: JourneyState) -> list[str]:
     told = quoted(state.brief, MOST_BRIEF)
     if state.inputs:
         told += ["", "Inputs:", "", *work_lines(state.inputs, MOST_BRIEF)]
-    began = f"Journey `{position.journey}` of the agent `{position.agent.name}`, begun {moment_text(state.started_at)}"
+    began = f"Journey `{journey}` of the agent `{state.agent}`, begun {moment_text(state.started_at)}"
     fork = f" It was forked from `{state.forked_from}` at version {state.forked_at}." if state.forked_from else ""
     return [*told, "", f"{began} for {one_line(state.principal, MOST_TITLE)}.{fork}"]
 
 
-def _standing(position: Position) -> list[str]:
-    state = position.state
+def _standing(journey: str, agent: Agent | None, state: JourneyState) -> list[str]:
     at = f"in {state.phase}, visit {state.visit}, version {state.version}, since {moment_text(state.moved_at)}"
     match state.status:
         case "waiting":
@@ -86,14 +87,16 @@ def _standing(position: Position) -> list[str]:
             told = [f"A person cancelled it {at}. It can be forked at any version."]
         case _:
             told = [f"It is {at}."]
-    return [*told, *_asked(position), *_missing(state), *_going_on(position)]
+    if agent is None:
+        return [*told, "", f"Its agent `{state.agent}` is not there, so nobody can go on with it now."]
+    return [*told, *_asked(agent, state), *_missing(state), *_going_on(journey, state)]
 
 
-def _asked(position: Position) -> list[str]:
-    asked = position.state.checkpoint
+def _asked(agent: Agent, state: JourneyState) -> list[str]:
+    asked = state.checkpoint
     if asked is None:
         return []
-    told = one_line(question(position.agent, position.state), MOST_LINE)
+    told = one_line(question(agent, state), MOST_LINE)
     if asked.kind == "optional":
         return ["", f"Until the next submit a person may still send {asked.phase} back. They were asked: {told}"]
     how = " Their own hand decides: their word may not be relayed." if asked.own_hand else ""
@@ -108,10 +111,10 @@ def _missing(state: JourneyState) -> list[str]:
     return ["", "Not done yet:", "", *lines] if lines else []
 
 
-def _going_on(position: Position) -> list[str]:
-    if position.state.over:
+def _going_on(journey: str, state: JourneyState) -> list[str]:
+    if state.over:
         return []
-    return ["", f"To go on, call `journey_status` with `journey_id` `{position.journey}`: it says what to do now."]
+    return ["", f"To go on, call `journey_status` with `journey_id` `{journey}`: it says what to do now."]
 
 
 def _way(log: Sequence[Logged]) -> list[str]:
@@ -182,6 +185,12 @@ def spent(rows: Sequence[PhaseRow]) -> list[str]:
     return [" ".join(told) or "Nothing took any time yet.", "", *_rows(rows)]
 
 
+def _shared(state: JourneyState) -> list[str]:
+    if not state.forked_from:
+        return []
+    return ["", f"What was spent up to the fork was spent in `{state.forked_from}`, and is counted here as well."]
+
+
 def times(number: int, what: str) -> str:
     """Return how many there are of something."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
@@ -221,9 +230,9 @@ def _failure(logged: Logged) -> str:
             return ""
 
 
-def _work(position: Position) -> list[str]:
+def _work(state: JourneyState) -> list[str]:
     told = []
-    for phase, kept in sorted(position.state.work.items(), key=lambda kept: -kept[1].seq):
+    for phase, kept in sorted(state.work.items(), key=lambda kept: -kept[1].seq):
         told += ["", f"### {phase} (visit {kept.visit}, version {kept.version})", ""]
         told += work_lines(kept.content, MOST_WORK) or ["Nothing."]
     return told[1:] or ["Nothing yet."]

@@ -28,6 +28,7 @@ VERBS = {
     "enroll": "give a host its own name and secret",
     "trust": "see and set how far each host is trusted",
     "review": "look at what waits for a person, and decide; --web for the page in a browser",
+    "journeys": "see the work that goes through phases, decide about it, fork it, move it, and learn what it took",
     "audit": "say whether the record of all acts is intact, and show it",
     "doctor": "say what is configured, reachable and stale, and how to mend it",
     "reference": "print the reference of tools or settings, made from the declarations",

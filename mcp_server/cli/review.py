@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mcp_server.cli.review_view import Word
 
 NOT_DONE = 1
+MOST_JOURNEYS = 500
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -87,18 +88,25 @@ async def _with_keyboard(office: Office) -> int:
 
 
 async def _list(office: Office, settings: Settings) -> int:
+    """Print the proposals and the journeys that wait. In JSON a journey is an item whose `kind` is `journey`."""
+    from mcp_server.cli.journey_view import line_fields, waiting_line
     from mcp_server.cli.review_card import fields, listed
     from mcp_server.cli.visible import visible
+    from mcp_server.journeys import journeys_in
 
     waiting = await office.waiting()
+    journeys = await journeys_in(office.state).journeys(status="waiting", limit=MOST_JOURNEYS)
     if settings.json:
-        _print_ascii([fields(proposal) for proposal in waiting])
-    elif not waiting:
+        of_journeys = [{"id": one.id, "kind": "journey", **line_fields(one)} for one in journeys]
+        _print_ascii([*(fields(proposal) for proposal in waiting), *of_journeys])
+    elif not (waiting or journeys):
         print("nothing waits for a person")
     else:
         for p in waiting:
             print(f"{p.id}  level {p.level_needed}  {visible(p.principal)}  {listed(p)}")
-    return 0 if waiting else NOT_DONE
+        for one in journeys:
+            print(waiting_line(one))
+    return 0 if waiting or journeys else NOT_DONE
 
 
 async def _show(office: Office, proposal_id: str, settings: Settings) -> int:

@@ -151,6 +151,7 @@ PURE = [
     "agents/store.py",
     "agents/store_forms.py",
     "agents/journey_file.py",
+    "mcp_server/cli/journey_view.py",
     "mcp_server/cli/review_card.py",
     "mcp_server/cli/review_view.py",
     "mcp_server/cli/visible.py",

@@ -1,0 +1,73 @@
+"""`journeys stats`: what the phases of an agent take over all its journeys, and where most time goes."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mcp_server.settings import Settings
+
+if TYPE_CHECKING:
+    from agents.events import Logged
+    from agents.metrics import PhaseRow
+    from agents.running import Runner
+    from agents.state import JourneyState
+    from agents.store import JourneyLine
+    from mcp_server.cli.journey_view import Averages
+
+NOTHING = 1
+
+
+async def stats(args: argparse.Namespace, settings: Settings) -> int:
+    """Print averages per phase for each agent that has journeys."""
+    from mcp_server.cli.journey_view import average_fields, averaged
+    from mcp_server.cli.journeys import led, listing, print_ascii
+
+    async with led(settings) as runner:
+        lines = await listing(runner.store, agent=args.agent)
+        agents = sorted({one.agent for one in lines})
+        found = [await _averages(runner, name, [one for one in lines if one.agent == name]) for name in agents]
+    if settings.json:
+        print_ascii([average_fields(one) for one in found])
+    elif not found:
+        print("no journeys")
+    else:
+        print("\n\n".join("\n".join(averaged(one)) for one in found))
+    return 0 if found else NOTHING
+
+
+async def _averages(runner: Runner, agent: str, lines: Sequence[JourneyLine]) -> Averages:
+    from agents.fold import fold
+    from agents.metrics import averages
+    from mcp_server.cli.journey_view import STATES, Averages
+
+    counts = Counter(one.status for one in lines)
+    rows, forks = [], 0
+    for one in lines:
+        log = await runner.store.events(one.id)
+        state = fold(log)
+        if state.forked_from:
+            forks += 1
+        else:
+            rows.append(_rows(log, state))
+    phases = averages(rows, order=await _order(runner, agent))
+    return Averages(agent, {status: counts[status] for status in STATES}, forks, phases)
+
+
+def _rows(log: Sequence[Logged], state: JourneyState) -> Sequence[PhaseRow]:
+    """Return what a journey took up to its newest step: one that was left lying does not grow slower."""
+    from agents.metrics import table, waits
+
+    return table(state, state.moved_at, waited=waits(log, state.moved_at))
+
+
+async def _order(runner: Runner, agent: str) -> Sequence[str]:
+    """Return the agent's phases in their order; none if it is not there any more."""
+    from agents.errors import NoSuchAgent
+
+    try:
+        return [phase.name for phase in (await runner.catalogue.agent(agent)).graph.phases]
+    except NoSuchAgent:
+        return ()

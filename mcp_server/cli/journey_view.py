@@ -1,0 +1,276 @@
+"""Journeys as lines of a terminal. What people and models wrote is made visible where it would not be seen as it is. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC
+from typing import Any
+
+from agents.agent import Agent
+from agents.events import (
+    Completed,
+    Decided,
+    ErrorRaised,
+    Event,
+    FeedbackAdded,
+    Forked,
+    Logged,
+    PhaseChanged,
+    QuestionAdded,
+    SourceFound,
+    Speaking,
+    Started,
+    Step,
+    Thinking,
+    ToolError,
+    ToolStart,
+    ToolSuccess,
+    said,
+)
+from agents.metrics import PhaseAverage, bottleneck, lasting
+from agents.prompting import question
+from agents.report import moment_text, times
+from agents.state import JourneyState, Status, get_state
+from agents.store import JourneyLine
+from agents.work_words import one_line, work_lines
+from mcp_server.cli.visible import visible
+
+STATES: Mapping[Status, str] = {
+    "active": "active",
+    "waiting": "waits for a person",
+    "complete": "complete",
+    "cancelled": "cancelled",
+}
+MOST_SAID, MOST_BRIEF = 200, 1_000
+MOST_WORK = 12_000
+GAP = "  "
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the rows with their cells one below the other; what comes last keeps its own length."""
+    shown = [[visible(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    return [
+        GAP.join([*(cell.ljust(width) for cell, width in zip(row[:-1], widths[:-1], strict=True)), row[-1]]).rstrip()
+        for row in shown
+    ]
+
+
+def listed(lines: Sequence[JourneyLine]) -> list[str]:
+    """Return a line for each journey: id, where it stands, when it moved last, and the beginning of its brief."""
+    return columns([(one.id, STATES[one.status], one.phase, moment_text(one.moved_at), one.title) for one in lines])
+
+
+def waiting_line(one: JourneyLine) -> str:
+    """Return a journey that waits for a person as a line among other things that wait."""
+    told = f"{one.id}{GAP}journey{GAP}{one.principal}{GAP}{one.agent}, {one.phase}: {one.title}"
+    return visible(f"{told} (knowledge-forge journeys show {one.id})")
+
+
+def line_fields(one: JourneyLine) -> dict[str, object]:
+    """Return a journey of a list for a program to read."""
+    return {
+        "journey_id": one.id,
+        "agent": one.agent,
+        "title": one.title,
+        "state": one.status,
+        "waits_for_person": one.status == "waiting",
+        "phase": one.phase,
+        "version": one.version,
+        "principal": one.principal,
+        "started": one.started_at.isoformat(timespec="seconds"),
+        "moved": one.moved_at.isoformat(timespec="seconds"),
+    }
+
+
+def state_fields(journey: str, agent: Agent | None, state: JourneyState) -> dict[str, object]:
+    """Return all of a journey's state for a program to read, and what a person is asked, "" if nothing."""
+    return {"journey_id": journey, "question": question(agent, state) if agent else "", **get_state(state)}
+
+
+def shown(journey: str, agent: Agent | None, state: JourneyState) -> list[str]:
+    """Return where a journey stands, what a person is asked about it, and the work of the phase that this is about."""
+    asked = state.checkpoint.phase if state.checkpoint else state.phase
+    name = agent.title if agent else state.agent
+    at = f"version {state.version}, {STATES[state.status]} in {state.phase} (visit {state.visit})"
+    told = [
+        f"{name}: {one_line(state.brief, MOST_BRIEF)}",
+        f"{journey}, {at} since {moment_text(state.moved_at)}",
+        f"begun {moment_text(state.started_at)} for {state.principal}",
+    ]
+    if state.forked_from:
+        told.append(f"forked from {state.forked_from} at version {state.forked_at}")
+    told += _back(state)
+    if agent and (done := agent.done(state)):
+        told += ["", "Done so far:", *(f"- {one_line(line, MOST_SAID)}" for line in done)]
+    told += [*_missing(state), *work_of(state, asked), *_question(journey, agent, state)]
+    return [visible(line) for line in told]
+
+
+def _back(state: JourneyState) -> list[str]:
+    if state.backward_trigger is None or state.over:
+        return []
+    detail = f": {one_line(state.backward_trigger_detail, MOST_SAID)}" if state.backward_trigger_detail else ""
+    return [f"worked on again because of {state.backward_trigger}{detail}"]
+
+
+def _missing(state: JourneyState) -> list[str]:
+    newest = [f for f in state.feedback if f.version == state.version and not state.over]
+    return ["", "Not done yet:", *(f"- {one_line(f.text, MOST_SAID)}" for f in newest)] if newest else []
+
+
+def work_of(state: JourneyState, phase: str) -> list[str]:
+    """Return the recorded work of a phase, below a line that names it; nothing if there is none."""
+    kept = state.work.get(phase)
+    if kept is None:
+        return []
+    lines = work_lines(kept.content, MOST_WORK) or ["- nothing"]
+    return ["", f"Recorded for {phase} (visit {kept.visit}, version {kept.version}):", *lines]
+
+
+def _question(journey: str, agent: Agent | None, state: JourneyState) -> list[str]:
+    asked = state.checkpoint
+    if asked is None:
+        return []
+    told = (question(agent, state) if agent else "") or f"May it go on from {asked.phase} to {asked.target}?"
+    own = " (only by their own hand)" if asked.own_hand else ""
+    head = "A person is asked" if asked.kind == "blocking" else "A person may still say"
+    return [
+        "",
+        f"{head}{own}: {one_line(told, MOST_BRIEF)}",
+        f"knowledge-forge journeys decide {journey} approve|modify|reject [--note TEXT]",
+    ]
+
+
+def coming(state: JourneyState, word: Decided, steps: Sequence[Step]) -> str:
+    """Return in a few words what follows from a person's word, which brings these steps before any work is judged anew."""
+    moves = [step for step in steps if isinstance(step, PhaseChanged)]
+    if word.decision == "modify" and word.changes is not None:
+        return f"the work of {word.phase} is changed like that, and judged anew"
+    if moves:
+        way = "goes back" if moves[-1].is_backward else "goes on"
+        end = " and is complete" if any(isinstance(step, Completed) for step in steps) else ""
+        return f"the work {way} from {moves[0].source} to {moves[-1].target}{end}"
+    if word.decision == "approve":
+        return "the work went on already, and goes on"
+    if word.decision == "answer":
+        return "whoever works on it is told what you say; nothing moves"
+    if word.decision == "cancel":
+        return "nothing can be submitted any more; it can still be forked"
+    return f"{state.phase} is worked on again"
+
+
+def happened(logged: Logged) -> str:
+    """Return an event as one line: its number, the version, when, whose it was, and what happened."""
+    at = f"{logged.at.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+    told = one_line(event_words(logged.event), MOST_SAID)
+    return visible(f"{logged.seq:>4}{GAP}v{logged.version:<4}{GAP}{at}{GAP}{one_line(logged.by, 40)}{GAP}{told}")
+
+
+def event_words(event: Event) -> str:
+    """Return what happened in a few words."""
+    match event:
+        case Started(agent=agent, phase=phase, brief=brief):
+            return f"{agent} began in {phase}: {brief}"
+        case Forked(of, at_version):
+            return f"forked from {of} at version {at_version}"
+        case FeedbackAdded(kind, phase, text):
+            return f"{phase} lacks: {text}" if kind == "validation" else f"{phase}, {kind.replace('_', ' ')}: {text}"
+        case Completed():
+            return "the work is complete"
+        case Thinking(text) | Speaking(text):
+            return f"{'thinks' if isinstance(event, Thinking) else 'says'}: {text}"
+        case QuestionAdded(question_id, text):
+            return f"new question {question_id}: {text}"
+        case SourceFound(source, title):
+            return f"new source {source}{f' ({title})' if title else ''}"
+        case ToolStart() | ToolSuccess() | ToolError() | ErrorRaised():
+            return _call_words(event)
+        case _:
+            return said(event)
+
+
+def _call_words(event: ToolStart | ToolSuccess | ToolError | ErrorRaised) -> str:
+    match event:
+        case ToolStart(tool=tool, summary=summary):
+            return f"{tool} is called{f': {summary}' if summary else ''}"
+        case ToolSuccess(tool=tool, duration_ms=took, summary=summary):
+            return f"{tool} answered in {took:.0f} ms{f': {summary}' if summary else ''}"
+        case ToolError(tool=tool, duration_ms=took, error=error):
+            return f"{tool} failed after {took:.0f} ms: {error}"
+        case ErrorRaised(error):
+            return f"error: {error}"
+
+
+@dataclass(frozen=True, slots=True)
+class Averages:
+    """What the journeys of an agent took. `forks` are in `counts` and not in `phases`: they begin with another one's time."""
+
+    agent: str
+    counts: Mapping[Status, int]
+    forks: int
+    phases: Sequence[PhaseAverage]
+
+
+def average_fields(found: Averages) -> dict[str, Any]:
+    """Return the averages for a program to read."""
+    slow = bottleneck(found.phases)
+    return {
+        "agent": found.agent,
+        "journeys": sum(found.counts.values()),
+        "states": dict(found.counts),
+        "forks_left_out": found.forks,
+        "phases": [
+            {
+                "phase": one.phase,
+                "journeys": one.journeys,
+                "visits_per_journey": round(one.visits_per_journey, 2),
+                "came_back": one.back,
+                "submits": one.submits,
+                "seconds_per_visit": round(one.seconds_per_visit, 3),
+                "seconds_per_journey": round(one.seconds_per_journey, 3),
+                "waited_s": round(one.waited_s, 3),
+                "tokens_per_journey": round(one.tokens_per_journey, 1),
+            }
+            for one in found.phases
+        ],
+        "bottleneck": slow.phase if slow else None,
+    }
+
+
+def averaged(found: Averages) -> list[str]:
+    """Return in lines how many journeys there are, a table of the phases, and where most time went."""
+    states = ", ".join(f"{count} {STATES[status]}" for status, count in found.counts.items() if count)
+    told = [visible(f"{found.agent}: {times(sum(found.counts.values()), 'journey')} ({states})")]
+    if found.forks:
+        told.append(f"{times(found.forks, 'fork')} left out below: a fork begins with the time of another journey")
+    slow = bottleneck(found.phases)
+    return [*told, *_table(found.phases), *([visible(_slow_words(slow))] if slow else [])]
+
+
+def _table(phases: Sequence[PhaseAverage]) -> list[str]:
+    if not phases:
+        return []
+    head = ("phase", "journeys", "visits each", "came back", "submits", "a visit", "a journey", "waiting", "tokens")
+    rows = [
+        (
+            one.phase,
+            str(one.journeys),
+            f"{one.visits_per_journey:.1f}",
+            str(one.back),
+            str(one.submits),
+            lasting(one.seconds_per_visit),
+            lasting(one.seconds_per_journey),
+            lasting(one.waited_s / one.journeys),
+            f"{one.tokens_per_journey:,.0f}",
+        )
+        for one in phases
+    ]
+    return columns([head, *rows])
+
+
+def _slow_words(slow: PhaseAverage) -> str:
+    took = f"Most time goes into {slow.phase}: {lasting(slow.seconds_per_journey)} a journey"
+    waited = slow.waited_s / slow.journeys
+    return f"{took}, {lasting(waited)} of it waiting for a person" if waited else took
