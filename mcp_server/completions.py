@@ -1,4 +1,4 @@
-"""Completions: paths as one types them."""
+"""Completions: paths, journeys and agents as one types them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from mcp_types import Completion, CompletionArgument, CompletionContext, PromptReference, ResourceTemplateReference
 
 from knowledge.paths import ancestors
+from mcp_server.journey_completions import in_prompt, in_template
 from mcp_server.resources import DOC_TEMPLATE, MAP_TEMPLATE
 from mcp_server.server import ForgeServer
 from mcp_server.services import Services
@@ -17,21 +18,22 @@ MOST = 100
 
 
 def add_completions(server: ForgeServer, services: Services) -> None:
-    """Complete the paths of both resource templates."""
+    """Complete what stands in the addresses of resources, and the arguments of prompts."""
 
     async def complete(
         ref: PromptReference | ResourceTemplateReference,
         argument: CompletionArgument,
-        _context: CompletionContext | None,
+        context: CompletionContext | None,
     ) -> Completion | None:
-        if not isinstance(ref, ResourceTemplateReference) or argument.name != "path":
-            return None
         typed = without_surrogates(argument.value)
+        if isinstance(ref, PromptReference):
+            return _completion(await in_prompt(services, ref.name, argument.name, typed))
         if ref.uri == DOC_TEMPLATE:
-            return _completion(await _paths(services, typed))
+            return _completion(await _paths(services, typed) if argument.name == "path" else None)
         if ref.uri == MAP_TEMPLATE:
-            return _completion(await _directories(services, typed))
-        return None
+            return _completion(await _directories(services, typed) if argument.name == "path" else None)
+        chosen = (context.arguments if context else None) or {}
+        return _completion(await in_template(services, ref.uri, argument.name, typed, chosen))
 
     server.completion()(complete)  # type: ignore[no-untyped-call]  # the SDK leaves its decorator untyped
 
@@ -49,5 +51,7 @@ async def _directories(services: Services, typed: str) -> Sequence[str]:
     return sorted(found, key=lambda path: (path.count("/"), path))
 
 
-def _completion(values: Sequence[str]) -> Completion:
+def _completion(values: Sequence[str] | None) -> Completion | None:
+    if values is None:
+        return None
     return Completion(values=list(values[:MOST]), has_more=len(values) > MOST)

@@ -1,7 +1,8 @@
-"""Prompts: `route(question)` sets a model on its way through the circles."""
+"""Prompts: `route(question)` sets a model on its way through the circles; one for each agent, and `continue`, lead journeys."""
 
 from __future__ import annotations
 
+from mcp_server.journey_prompts import JourneyPrompts, leads_journeys
 from mcp_server.server import ForgeServer
 from mcp_server.services import Services
 
@@ -10,7 +11,7 @@ MOST_HITS = 5
 
 
 def add_prompts(server: ForgeServer, services: Services) -> None:
-    """Offer the prompts of the knowledge toolset."""
+    """Offer the prompts of the knowledge toolset, and those of journeys where their tools are listed."""
 
     async def route(question: str) -> str:
         """Start on a question: where to look first, and how to go on from there."""
@@ -34,3 +35,5 @@ def add_prompts(server: ForgeServer, services: Services) -> None:
         return "\n\n".join(parts)
 
     server.prompt(name="route", title="Route a question")(route)
+    if leads_journeys(services):
+        server.offer(prompts=JourneyPrompts(services).listed)

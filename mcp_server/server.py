@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from mcp.server.lowlevel import NotificationOptions
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.server.mcpserver.tools import Tool
 from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, CallToolResult, GetPromptResult, InputRequiredResult
+from mcp_types import (
+    INVALID_PARAMS,
+    CallToolResult,
+    GetPromptResult,
+    InputRequiredResult,
+    Prompt,
+    PromptArgument,
+    PromptMessage,
+    Resource,
+    TextContent,
+)
 from pydantic import AnyUrl, BaseModel
 
 from mcp_server.tools.registry import AnySpec
@@ -59,8 +72,85 @@ async def _never() -> None:
     raise PermissionError("tools can be called through the gate only")
 
 
+@dataclass(frozen=True, slots=True)
+class OfferedPrompt:
+    """A prompt of a list that is made anew for whoever asks. `text` returns what it says for the arguments given."""
+
+    name: str
+    title: str
+    description: str
+    arguments: tuple[PromptArgument, ...]
+    text: Callable[[Mapping[str, str]], Awaitable[str]]
+
+    @property
+    def listed(self) -> Prompt:
+        """Return it as lists show it."""
+        return Prompt(name=self.name, title=self.title, description=self.description, arguments=list(self.arguments))
+
+    async def answer(self, given: Mapping[str, str]) -> GetPromptResult:
+        """Return what a client gets."""
+        message = PromptMessage(role="user", content=TextContent(type="text", text=await self.text(given)))
+        return GetPromptResult(description=self.description, messages=[message])
+
+
+OfferedPrompts = Callable[[], Awaitable[Sequence[OfferedPrompt]]]
+OfferedResources = Callable[[], Awaitable[Sequence[Resource]]]
+
+
 class ForgeServer(MCPServer[Any]):
-    """MCPServer with typed errors for prompts, and no way to a tool but the gate's."""
+    """MCPServer with typed errors for prompts, lists that change while it runs, and no way to a tool but the gate's.
+
+    `first_prompts` and `first_resources` are what was listed first; what is another later is news.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._offered_prompts: list[OfferedPrompts] = []
+        self._offered_resources: list[OfferedResources] = []
+        self.first_prompts: list[Prompt] | None = None
+        self.first_resources: list[Resource] | None = None
+        lowlevel = self._lowlevel_server
+        changing = NotificationOptions(prompts_changed=True, resources_changed=True)
+        # Every transport asks this method what clients of the 2025 protocol are promised, and none of them takes it from us.
+        lowlevel.create_initialization_options = partial(  # type: ignore[method-assign]
+            lowlevel.create_initialization_options, changing
+        )
+
+    def offer(self, *, prompts: OfferedPrompts | None = None, resources: OfferedResources | None = None) -> None:
+        """Offer, after those that stay, what these return whenever somebody asks. Of two of one name the first counts."""
+        self._offered_prompts += [prompts] if prompts else []
+        self._offered_resources += [resources] if resources else []
+
+    @property
+    def offers(self) -> bool:
+        """Return whether its lists may change."""
+        return bool(self._offered_prompts or self._offered_resources)
+
+    async def list_prompts(self) -> list[Prompt]:
+        """Return all prompts that there are now."""
+        found = [*await super().list_prompts(), *(prompt.listed for prompt in (await self._offered()).values())]
+        self.first_prompts = found if self.first_prompts is None else self.first_prompts
+        return found
+
+    async def _offered(self) -> dict[str, OfferedPrompt]:
+        """Return the prompts that come and go, by name."""
+        taken = {prompt.name for prompt in await super().list_prompts()}
+        found: dict[str, OfferedPrompt] = {}
+        for offered in self._offered_prompts:
+            for prompt in await offered():
+                if prompt.name not in taken:
+                    found.setdefault(prompt.name, prompt)
+        return found
+
+    async def list_resources(self) -> list[Resource]:
+        """Return all listed resources that there are now."""
+        found = {str(resource.uri): resource for resource in await super().list_resources()}
+        for offered in self._offered_resources:
+            for resource in await offered():
+                found.setdefault(str(resource.uri), resource)
+        resources = list(found.values())
+        self.first_resources = resources if self.first_resources is None else self.first_resources
+        return resources
 
     async def run_streams(self, read_stream: Any, write_stream: Any) -> None:
         """Serve one connection over the SDK's message streams until the read side closes."""
@@ -82,7 +172,9 @@ class ForgeServer(MCPServer[Any]):
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any] | None = None
     ) -> GetPromptResult | InputRequiredResult:
         """Return the prompt; what does not fit is an invalid-params error that names it."""
-        known = {prompt.name: prompt for prompt in await self.list_prompts()}
+        offered = await self._offered()
+        staying = await super().list_prompts()
+        known = {prompt.name: prompt for prompt in (*staying, *(one.listed for one in offered.values()))}
         if name not in known:
             raise MCPError(INVALID_PARAMS, f"unknown prompt {name[:60]!r}; there are {', '.join(known) or 'none'}")
         takes = known[name].arguments or []
@@ -90,6 +182,8 @@ class ForgeServer(MCPServer[Any]):
         problems = _argument_problems(given, [a.name for a in takes], [a.name for a in takes if a.required])
         if problems:
             raise MCPError(INVALID_PARAMS, short(f"prompt {name}: {'; '.join(problems)}"))
+        if name in offered:
+            return await offered[name].answer(given)
         return await super().get_prompt(name, given, context)
 
     async def read_resource(

@@ -200,7 +200,16 @@ async def test_errors_are_short_typed_and_ours(connect: Connect) -> None:
 async def test_resources_prompts_and_completions_lead_to_the_same_pages(connect: Connect) -> None:
     async with connect() as client:
         templates = {t.uri_template for t in (await client.list_resource_templates()).resource_templates}
-        assert templates == {"kb://map/{+path}", "kb://doc/{+path}", "proposal://{proposal_id}"}
+        assert templates == {
+            "kb://map/{+path}",
+            "kb://doc/{+path}",
+            "proposal://{proposal_id}",
+            "agent://{agent}",
+            "agent://{agent}/{phase}",
+            "journey://{journey_id}",
+            "journey://{journey_id}/events",
+            "journey://{journey_id}/report",
+        }
         page = (await client.read_resource("kb://doc/guides/deploy.md")).contents[0]
         assert isinstance(page, TextResourceContents)
         assert page.mime_type == "text/markdown"

@@ -156,6 +156,7 @@ PURE = [
     "mcp_server/cli/review_view.py",
     "mcp_server/cli/visible.py",
     "mcp_server/gate/policy.py",
+    "mcp_server/journey_words.py",
     "mcp_server/review/alike.py",
     "mcp_server/review/changes.py",
     "mcp_server/review/diffs.py",
