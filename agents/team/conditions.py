@@ -85,7 +85,7 @@ def _predicate(marked: Marked, what: str, context: _Context, *, also: Sequence[s
     if len(names) != 1:
         told = f"has {', '.join(short(name) for name in names)}" if names else "has no predicate"
         hint = "; put them in a list under `all`" if names else ""
-        context.problems.add(marked.line, f"{what} {told}, and takes exactly one predicate{hint}")
+        context.problems.add(marked.line, f"{what} {told}, and takes exactly one{hint}")
         return None
     name = names[0]
     inner = marked.entries[name]
@@ -108,7 +108,8 @@ def _combined(name: str, inner: Marked, what: str, context: _Context) -> Predica
         part = _predicate(inner, what, context)
         return Not(part) if part else None
     if not inner.items:
-        context.problems.add(inner.line, f"{name!r} in {what} takes a list of predicates, not {inner.kind}")
+        found = "an empty one" if isinstance(inner.value, list) else inner.kind
+        context.problems.add(inner.line, f"{name!r} in {what} takes a list of predicates, not {found}")
         return None
     parts = [_predicate(item, what, context) for item in inner.items]
     read = tuple(part for part in parts if part is not None)

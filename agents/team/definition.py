@@ -111,6 +111,7 @@ def _inputs(marked: Marked | None, reading: Reading) -> Mapping[str, Json]:
         return {}
     schema = read_schema(marked, "'inputs'", reading.problems)
     if schema is None:
+        reading.broken_inputs = True
         return {}
     named = marked.entries.get("properties", Marked({}, marked.line))
     for name in named.entries:
@@ -135,7 +136,8 @@ def _placeholders(reading: Reading) -> None:
     for template in reading.texts.values():
         for found in PLACEHOLDER.finditer(template.text):
             name = found.group(1)
-            if name in known or name.partition(".")[0] in reading.broken_forms:
+            group = name.partition(".")[0]
+            if name in known or group in reading.broken_forms or (group == "inputs" and reading.broken_inputs):
                 continue
             line = template.line + template.text[: found.start()].count("\n")
             reading.problems.add(

@@ -21,6 +21,7 @@ PHASE_NAME = re.compile(r"[A-Z][A-Z0-9_]{0,39}")
 MOST_PHASES = 20
 MOST_PROMPT_CHARS = 6_000
 MOST_SCHEMA_CHARS = 6_000
+_NOTHING = Marked(None, 0)
 CHECKPOINTS = ("none", "informational", "optional", "blocking")
 _PROMPT_FILE = re.compile(r"[\w./ -]+\.md")
 _SCHEMA_FILE = re.compile(r"[\w./ -]+\.json")
@@ -30,20 +31,19 @@ def read_phases(top: Block, complete: Collection[str], reading: Reading) -> None
     """Read the phases; those of `complete` take no work."""
     items = listed(top, "phases", MOST_PHASES)
     for item in items:
-        phase = _phase(item, complete, reading)
-        if phase is None:
-            continue
-        if phase.name in reading.lines:
-            text = f"there are two phases {phase.name!r}, the first at line {reading.lines[phase.name]}"
+        named = item.entries.get("name")
+        name = named.value if named is not None and isinstance(named.value, str) else ""
+        if name in reading.lines:
+            text = f"there are two phases {name!r}, the first at line {reading.lines[name]}"
             reading.problems.add(item.line, text)
             continue
-        reading.lines[phase.name] = item.line
-        reading.phases.append(phase)
+        phase = _phase(item, name, complete, reading)
+        if name:
+            reading.lines[name] = item.line
+            reading.phases.append(phase)
 
 
-def _phase(marked: Marked, complete: Collection[str], reading: Reading) -> Phase | None:
-    named = marked.entries.get("name")
-    name = named.value if named is not None and isinstance(named.value, str) else ""
+def _phase(marked: Marked, name: str, complete: Collection[str], reading: Reading) -> Phase:
     block = Block(marked, f"phase {name!r}" if name else "a phase", reading.problems)
     block.text("name", most=40, needed=True)
     if name and not PHASE_NAME.fullmatch(name):
@@ -58,26 +58,22 @@ def _phase(marked: Marked, complete: Collection[str], reading: Reading) -> Phase
     ends = name in complete
     texts = [_prompt(block, key, name, reading) for key in ("prompt", "prompt_again")]
     _work(block, name, reading, ends=ends)
-    if not ends and not texts[0] and "prompt" not in marked.entries:
+    if not ends and marked.entries.get("prompt", _NOTHING).value is None:
         reading.problems.add(marked.line, f"phase {name!r} lacks 'prompt': what the host's model is to do there")
     block.done()
     # Without words of its own for coming back, the first ones are said again: whoever comes may not have heard them.
-    return (
-        Phase(
-            name=name,
-            title=title,
-            purpose=purpose,
-            entry=entry,
-            exit=leaving,
-            checkpoint=kind,
-            own_hand=own_hand,
-            tools=tools,
-            work_schema="" if ends else name,
-            prompt=texts[0],
-            prompt_again=texts[1] or texts[0],
-        )
-        if name
-        else None
+    return Phase(
+        name=name,
+        title=title,
+        purpose=purpose,
+        entry=entry,
+        exit=leaving,
+        checkpoint=kind,
+        own_hand=own_hand,
+        tools=tools,
+        work_schema="" if ends else name,
+        prompt=texts[0],
+        prompt_again=texts[1] or texts[0],
     )
 
 
@@ -197,7 +193,7 @@ def _as_form(schema: dict[str, Json], marked: Marked, what: str, file: str, read
     if not properties:
         wrong.append(("properties", "describes no fields under 'properties'"))
     if DROP in properties:
-        wrong.append(("properties", f"describes {DROP!r}, which every work has for ids of items to remove"))
+        wrong.append((DROP, f"describes {DROP!r}, which every work has for ids of items to remove"))
     if not isinstance(asks, list) or not all(isinstance(name, str) for name in asks):
         wrong.append((ASKS, f"has an {ASKS!r} that is no list of field names"))
     else:
@@ -213,5 +209,6 @@ def _as_form(schema: dict[str, Json], marked: Marked, what: str, file: str, read
             ("", f"has {size} characters, at most {MOST_SCHEMA_CHARS} are taken: it is sent to the host each time")
         )
     for key, text in wrong:
-        reading.problems.add(marked.line_at([key]), f"{what} {text}", file)
+        path = ["properties", key] if key == DROP else [key]
+        reading.problems.add(marked.line_at(path), f"{what} {text}", file)
     return None if wrong else form

@@ -54,6 +54,7 @@ class Reading:
     ways: list[Way] = field(default_factory=list)
     conditions: dict[str, ReadCondition] = field(default_factory=dict)
     condition_lines: dict[str, int] = field(default_factory=dict)
+    broken_inputs: bool = False
     inputs: Mapping[str, Json] = field(default_factory=dict)
 
     @property

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from agents.events import Json
 from agents.team.marked import Marked
+from agents.team.misfitting import told
 from agents.team.problems import Problems, meant, short
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -118,13 +119,9 @@ def _against_draft(marked: Marked, what: str, problems: Problems, file: str) -> 
         problems.add(marked.line_at(["$schema"]), f"{what} is of another draft than {DRAFT}", file)
     rules = Draft202012Validator(Draft202012Validator.META_SCHEMA)
     for error in sorted(rules.iter_errors(plain), key=lambda e: [str(part) for part in e.absolute_path]):
-        path = list(error.absolute_path)
-        where = ".".join(str(part) for part in path) or "it"
-        problems.add(marked.line_at(path), f"{what} is no JSON Schema: {where}: {_short(error.message)}", file)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 160 else text[:157] + "..."
+        line = marked.line_at(list(error.absolute_path))
+        for text in told(error, plain):
+            problems.add(line, f"{what} is no JSON Schema: {text}", file)
 
 
 def _references(marked: Marked, what: str, problems: Problems, file: str) -> None:

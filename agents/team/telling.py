@@ -10,6 +10,8 @@ from agents.work import citations_in, listed
 
 LINE_CHARS = 220
 QUESTIONS = "questions"
+SAYING = ("text", "what")
+"""Fields that need no name before them."""
 
 
 def values(state: JourneyState) -> Mapping[str, str]:
@@ -63,15 +65,20 @@ def _shown(value: Json) -> str:
 
 
 def _item(value: Json) -> str:
-    """Return a value in one line: an object by its id, then what else it says."""
+    """Return a value in one line: an object by its id, then what it says, then the rest; a citation as page and words."""
     if isinstance(value, str):
         return value
-    if isinstance(value, Mapping):
-        rest = "; ".join(f"{name}: {_item(inside)}" for name, inside in value.items() if name != "id")
-        return f"{value['id']}: {rest}" if isinstance(value.get("id"), str) else rest
     if isinstance(value, list):
         return ", ".join(_item(inside) for inside in value)
-    return canonical(value)
+    if not isinstance(value, Mapping):
+        return canonical(value)
+    cited = next((citation for loc, citation in citations_in(value) if not loc), None)
+    if cited is not None:
+        return f'{cited.path} "{cited.quote}"'
+    says = [_item(value[name]) for name in SAYING if name in value]
+    rest = sorted(set(value) - {"id", *SAYING}, key=lambda name: (isinstance(value[name], list | Mapping), name))
+    told = "; ".join([*says, *(f"{name}: {_item(value[name])}" for name in rest)])
+    return f"{value['id']}: {told}" if isinstance(value.get("id"), str) else told
 
 
 def _cut(text: str) -> str:

@@ -36,7 +36,7 @@ def read_transitions(top: Block, reading: Reading) -> None:
         priority = block.number("priority", least=-100, most=100, usual=0)
         block.done()
         for key, end in (("from", source), ("to", target)):
-            if end and end not in reading.names:
+            if end and reading.phases and end not in reading.names:
                 text = f"a transition names {short(end)}, which is no phase{meant(end, reading.names)}"
                 reading.problems.add(block.line(key), text)
         if condition == REJECTED and not backward:
