@@ -5,6 +5,7 @@ Whatever is answered can be told from the record alone, so that a lost answer ca
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -175,10 +176,9 @@ class Runner:
             BadWork: the work does not fit; JourneyOver, WaitsForPerson: none can be submitted now. Nothing is recorded.
         """
         key = step_key(journey, version, _content(submission))
-        kept = await self.store.kept(journey, key)
-        if kept is not None:
-            return await self.position(journey, version=kept)
-        here = await self.position(journey)
+        here, known = await self._asked(journey, key)
+        if known:
+            return here
         await self._require(here, version)
         if here.state.over:
             raise JourneyOver(journey, here.state.status)
@@ -212,12 +212,11 @@ class Runner:
         """
         form = [opinion.decision, opinion.channel, opinion.note, opinion.changes]
         key = step_key(journey, version, form)
-        kept = await self.store.kept(journey, key)
-        if kept is not None:
-            return await self.position(journey, version=kept)
-        here = await self.position(journey)
+        here, known = await self._asked(journey, key)
+        if known:
+            return here
         await self._require(here, version)
-        changes = dict(opinion.changes) or None
+        changes = _as_kept(dict(opinion.changes)) or None
         word = Decided(opinion.decision, opinion.channel, here.state.phase, opinion.note, changes)
         judged, target = _Judged(), ""
         if opinion.decision == "revisit":
@@ -250,6 +249,14 @@ class Runner:
             raise BadWork(here.journey, asked.phase, problems)
         return await self._judged(there, work, work, ())
 
+    async def _asked(self, journey: str, key: str) -> tuple[Position, bool]:
+        """Return where the act with that key led, if it is on record, and else where the journey stands; and which of both."""
+        found = await self.store.standing(journey, key)
+        agent = await self.catalogue.agent(found.state.agent)
+        if found.kept is None or found.kept == found.state.version:
+            return Position(journey, agent, found.state), found.kept is not None
+        return Position(journey, agent, await self.store.journey(journey, version=found.kept)), True
+
     async def _require(self, here: Position, version: int) -> None:
         """Return if the caller has seen the newest version; the store compares once more when it writes."""
         if here.state.version == version:
@@ -267,14 +274,14 @@ class Runner:
         if form is None:
             raise BadWork(here.journey, here.state.phase, ["this phase takes no work"])
         try:
-            size = len(canonical(dict(given)))
+            text = canonical(dict(given))
         except (ValueError, RecursionError) as error:
             raise BadWork(here.journey, here.state.phase, ["it is no plain JSON"]) from error
-        if size > MOST_WORK_CHARS:
+        if len(text) > MOST_WORK_CHARS:
             raise BadWork(
-                here.journey, here.state.phase, [f"it has {size} characters, at most {MOST_WORK_CHARS} are taken"]
+                here.journey, here.state.phase, [f"it has {len(text)} characters, at most {MOST_WORK_CHARS} are taken"]
             )
-        work = joined(_before(here), given, form.asks)
+        work = joined(_before(here), json.loads(text), form.asks)
         problems = form.problems(work)
         if problems:
             raise BadWork(here.journey, here.state.phase, problems)
@@ -309,15 +316,18 @@ class Runner:
         self, here: Position, steps: Sequence[Step], notes: Sequence[Event], *, key: str, by: str
     ) -> Position:
         spoken = [note for step in steps for note in _spoken(here, step)]
-        await self.store.append(
+        done = await self.store.append(
             here.journey,
             [*steps, *notes, *spoken],
             expected=here.state.version,
             key=key,
             by=by,
             at=self._now(),
+            before=here.state,
         )
-        return await self.position(here.journey, version=here.state.version + 1)
+        if done.state is None:  # somebody else sent the same at the same moment
+            return await self.position(here.journey, version=done.version)
+        return replace(here, state=done.state)
 
 
 def _spoken(here: Position, step: Step) -> Sequence[Event]:
@@ -334,6 +344,11 @@ def _spoken(here: Position, step: Step) -> Sequence[Event]:
 def _before(here: Position) -> Json:
     kept = here.state.work.get(here.state.phase)
     return kept.content if kept else None
+
+
+def _as_kept(value: Json) -> Json:
+    """Return the value as it comes back from the record."""
+    return json.loads(canonical(value))
 
 
 def _content(submission: Submission) -> Json:

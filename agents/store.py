@@ -22,10 +22,22 @@ MOST_KEY_CHARS = 200
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """Where an act brought a journey. `repeated`: it was on record already, and nothing was added."""
+    """Where an act brought a journey. `repeated`: it was on record already, and nothing was added.
+
+    `state` is where the journey stands then, for who said where it stood before.
+    """
 
     version: int
     repeated: bool = False
+    state: JourneyState | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a journey stands, and the version that an act led to if it had that act already: both of one moment."""
+
+    state: JourneyState
+    kept: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +76,22 @@ class JourneyStore(Protocol):
         ...
 
     async def append(
-        self, journey: str, events: Sequence[Event], *, expected: int, key: str, by: str, at: datetime
+        self,
+        journey: str,
+        events: Sequence[Event],
+        *,
+        expected: int,
+        key: str,
+        by: str,
+        at: datetime,
+        before: JourneyState | None = None,
     ) -> Appended:
         """Add the events, of which the first is a step, after version `expected`: the journey's version is then one more.
 
         Of any number of appends at one version exactly one counts. An append with a `key` that the journey has had already
         adds nothing and is answered as it was the first time, whatever it expects: a lost reply can be asked for again.
+
+        `before` is what this store said of the journey at version `expected`, and saves reading it again.
 
         Raises:
             StaleJourney: someone else moved the journey first; carries `expected`, `actual` and the newest of what changed.
@@ -79,8 +101,8 @@ class JourneyStore(Protocol):
         """
         ...
 
-    async def kept(self, journey: str, key: str) -> int | None:
-        """Return the version that the step with that key led to; None if the journey had no such step.
+    async def standing(self, journey: str, key: str) -> Standing:
+        """Return where the journey stands, and the version that the step with that key led to, None if it had no such step.
 
         Raises:
             NoSuchJourney: there is none.

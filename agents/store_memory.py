@@ -9,7 +9,7 @@ from agents.errors import JourneyExists, NoSuchJourney, StaleJourney
 from agents.events import Event, Logged, Note, Started, in_words
 from agents.fold import fold
 from agents.state import JourneyState, Status
-from agents.store import Appended, JourneyLine
+from agents.store import Appended, JourneyLine, Standing
 from agents.store_forms import as_kept, asked_id, beginning, new_id, noted, numbered, title, upto, whole
 from knowledge.ledger.acts import storable
 
@@ -43,11 +43,19 @@ class MemoryJourneys:
         return Appended(state.version)
 
     async def append(
-        self, journey: str, events: Sequence[Event], *, expected: int, key: str, by: str, at: datetime
+        self,
+        journey: str,
+        events: Sequence[Event],
+        *,
+        expected: int,
+        key: str,
+        by: str,
+        at: datetime,
+        before: JourneyState | None = None,
     ) -> Appended:
         """Add the events as the step after version `expected`."""
         log = self._log(journey)
-        first = await self.kept(journey, key)
+        first = _kept(log, key)
         if first is not None:
             return Appended(first, repeated=True)
         state = fold(log)
@@ -55,14 +63,15 @@ class MemoryJourneys:
             missed = [logged for logged in log if logged.version > expected]
             raise StaleJourney(journey, expected, state.version, in_words(missed))
         step = [as_kept(logged) for logged in numbered(state, events, key, by, at)]
-        fold(step, state)
+        after = fold(step, state)
         log.extend(step)
         await self._publish("journey", [journey])
-        return Appended(expected + 1)
+        return Appended(expected + 1, state=after if before else None)
 
-    async def kept(self, journey: str, key: str) -> int | None:
-        """Return the version that the step with that key led to."""
-        return next((logged.version for logged in self._log(journey) if key and logged.key == key), None)
+    async def standing(self, journey: str, key: str) -> Standing:
+        """Return where the journey stands, and the version that the step with that key led to."""
+        log = self._log(journey)
+        return Standing(fold(log), _kept(log, key))
 
     async def note(self, journey: str, notes: Sequence[Note], *, by: str, at: datetime) -> None:
         """Add notes at whatever version the journey has."""
@@ -104,6 +113,10 @@ class MemoryJourneys:
         if log is None:
             raise NoSuchJourney(journey)
         return log
+
+
+def _kept(log: Sequence[Logged], key: str) -> int | None:
+    return next((logged.version for logged in log if key and logged.key == key), None)
 
 
 def _line(id_: str, state: JourneyState) -> JourneyLine:

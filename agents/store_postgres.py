@@ -15,7 +15,7 @@ from agents.errors import JourneyExists, NoSuchJourney, StaleJourney
 from agents.events import Event, Logged, Note, Started, event_of, event_text, in_words
 from agents.fold import FOLDING, fold
 from agents.state import JourneyState, Status, held
-from agents.store import Appended, JourneyLine
+from agents.store import Appended, JourneyLine, Standing
 from agents.store_forms import (
     asked_id,
     beginning,
@@ -36,6 +36,12 @@ from knowledge.storage.postgres_tables import Ask, Part, Tables
 
 _HEAD = "SELECT number, seq, folding, folded FROM forge.journey WHERE id = %s"
 _HOLD = f"{_HEAD} FOR UPDATE"
+_HOLD_AT = "SELECT number, seq, version FROM forge.journey WHERE id = %s FOR UPDATE"
+_HEAD_AND_KEPT = """
+SELECT number, seq, folding, folded,
+    (SELECT e.version FROM forge.journey_event e WHERE e.journey = j.number AND e.key = %s)
+FROM forge.journey j WHERE id = %s
+"""
 _EVENTS = """
 SELECT seq, version, happened_at, actor, key, body FROM forge.journey_event
 WHERE journey = %s AND seq > %s ORDER BY seq LIMIT %s
@@ -118,12 +124,20 @@ class PostgresJourneys:
         await ask(publishing("journey", [journey], self._tables.schema))
 
     async def append(
-        self, journey: str, events: Sequence[Event], *, expected: int, key: str, by: str, at: datetime
+        self,
+        journey: str,
+        events: Sequence[Event],
+        *,
+        expected: int,
+        key: str,
+        by: str,
+        at: datetime,
+        before: JourneyState | None = None,
     ) -> Appended:
         """Add the events as the step after version `expected`."""
 
         async def work(ask: Ask) -> Appended:
-            number, state = await _stands(ask, journey, _HOLD)
+            number, state = await _held_at(ask, journey, before)
             first: Any = await ask((_KEPT, (number, storable(key))))
             if first:
                 return Appended(first[0][0], repeated=True)
@@ -131,20 +145,19 @@ class PostgresJourneys:
                 missed = [logged for logged in await _events(ask, number) if logged.version > expected]
                 raise StaleJourney(journey, expected, state.version, in_words(missed))
             step = numbered(state, events, key, by, at)
-            await ask(_moving(number, fold(step, state)))
+            after = fold(step, state)
+            await ask(_moving(number, after))
             await ask(_adding(number, step))
             await self._tell(ask, journey)
-            return Appended(expected + 1)
+            return Appended(expected + 1, state=after if before else None)
 
         return await self._tables.decide(work)
 
-    async def kept(self, journey: str, key: str) -> int | None:
-        """Return the version that the step with that key led to."""
-        heads: Any = await self._ask((_HEAD, (asked_id(journey),)))
-        if not heads:
-            raise NoSuchJourney(journey)
-        found: Any = await self._ask((_KEPT, (heads[0][0], storable(key))))
-        return int(found[0][0]) if found else None
+    async def standing(self, journey: str, key: str) -> Standing:
+        """Return where the journey stands, and the version that the step with that key led to."""
+        rows: Any = await self._ask((_HEAD_AND_KEPT, (storable(key), asked_id(journey))))
+        number, state = await _bare(self._ask, journey, rows)
+        return Standing(await self._whole(number, state), rows[0][4])
 
     async def note(self, journey: str, notes: Sequence[Note], *, by: str, at: datetime) -> None:
         """Add notes at whatever version the journey has."""
@@ -166,6 +179,9 @@ class PostgresJourneys:
         number, state = await _stands(self._ask, journey, _HEAD)
         if version is not None and version != state.version:
             return fold(upto(journey, await _events(self._ask, number), version))
+        return await self._whole(number, state)
+
+    async def _whole(self, number: int, state: JourneyState) -> JourneyState:
         rows: Any = await self._ask((_HELD, (number, list(held(state)))))
         return filled(state, {seq: event_of(body) for seq, body in rows})
 
@@ -197,10 +213,24 @@ class PostgresJourneys:
 
 async def _stands(ask: Ask, journey: str, statement: str) -> tuple[int, JourneyState]:
     """Return the journey's number and where it stands, bare."""
-    rows: Any = await ask((statement, (asked_id(journey),)))
+    return await _bare(ask, journey, await ask((statement, (asked_id(journey),))))
+
+
+async def _held_at(ask: Ask, journey: str, before: JourneyState | None) -> tuple[int, JourneyState]:
+    """Return the same, and keep everybody else from moving it: as `before` says if that is so still, else bare."""
+    if before is not None:
+        found: Any = await ask((_HOLD_AT, (asked_id(journey),)))
+        if found and found[0][2] == before.version:
+            return found[0][0], replace(
+                before, seq=found[0][1]
+            )  # notes may have come meanwhile, which change nothing else
+    return await _stands(ask, journey, _HOLD)
+
+
+async def _bare(ask: Ask, journey: str, rows: Sequence[tuple[Any, ...]]) -> tuple[int, JourneyState]:
     if not rows:
         raise NoSuchJourney(journey)
-    number, seq, folding, folded = rows[0]
+    number, seq, folding, folded, *_ = rows[0]
     if folding != FOLDING:
         return number, fold(await _events(ask, number))
     return number, replace(state_of(folded), seq=seq)

@@ -13,7 +13,7 @@ from agents.errors import JourneyExists, NoSuchJourney, StaleJourney
 from agents.events import Event, Logged, Note, Started, event_of, event_text, in_words
 from agents.fold import FOLDING, fold
 from agents.state import JourneyState, Status, held
-from agents.store import Appended, JourneyLine
+from agents.store import Appended, JourneyLine, Standing
 from agents.store_forms import (
     asked_id,
     beginning,
@@ -35,6 +35,7 @@ from knowledge.storage.sqlite_events import publish
 
 _EVENTS = "SELECT seq, version, at_us, actor, key, body FROM journey_event WHERE journey = ?"
 _HEAD = "SELECT number, seq, folding, folded FROM journey WHERE id = ?"
+_AT = "SELECT number, seq, version FROM journey WHERE id = ?"
 _HELD = "SELECT seq, body FROM journey_event WHERE journey = ? AND seq IN ({})"
 _BEGIN = """
 INSERT INTO journey (id, agent, principal, status, phase, version, seq, started_us, moved_us, title, folding, folded)
@@ -80,35 +81,41 @@ class SqliteJourneys:
         return await self._database.write(lambda c: _adopted(c, journey, log, state))
 
     async def append(
-        self, journey: str, events: Sequence[Event], *, expected: int, key: str, by: str, at: datetime
+        self,
+        journey: str,
+        events: Sequence[Event],
+        *,
+        expected: int,
+        key: str,
+        by: str,
+        at: datetime,
+        before: JourneyState | None = None,
     ) -> Appended:
         """Add the events as the step after version `expected`."""
 
         def work(c: apsw.Connection) -> Appended:
-            number, state = _stands(c, journey)
-            first: Any = c.execute(_KEPT, (number, key)).fetchall()
-            if first:
-                return Appended(first[0][0], repeated=True)
+            number, state = _stands(c, journey, before)
+            first = _kept(c, number, key)
+            if first is not None:
+                return Appended(first, repeated=True)
             if state.version != expected:
                 missed = [logged for logged in _events(c, number) if logged.version > expected]
                 raise StaleJourney(journey, expected, state.version, in_words(missed))
             step = numbered(state, events, key, by, at)
-            _move(c, number, fold(step, state))
+            after = fold(step, state)
+            _move(c, number, after)
             _add(c, number, step)
             publish([("journey", journey)], c)
-            return Appended(expected + 1)
+            return Appended(expected + 1, state=after if before else None)
 
         return await self._database.write(work)
 
-    async def kept(self, journey: str, key: str) -> int | None:
-        """Return the version that the step with that key led to."""
+    async def standing(self, journey: str, key: str) -> Standing:
+        """Return where the journey stands, and the version that the step with that key led to."""
 
-        def work(c: apsw.Connection) -> int | None:
-            numbers: Any = c.execute("SELECT number FROM journey WHERE id = ?", (asked_id(journey),)).fetchall()
-            if not numbers:
-                raise NoSuchJourney(journey)
-            found: Any = c.execute(_KEPT, (numbers[0][0], key)).fetchall()
-            return found[0][0] if found else None
+        def work(c: apsw.Connection) -> Standing:
+            number, state = _stands(c, journey)
+            return Standing(_whole(c, number, state), _kept(c, number, key))
 
         return self._database.read(work)
 
@@ -135,9 +142,7 @@ class SqliteJourneys:
             number, state = _stands(c, journey)
             if version is not None and version != state.version:
                 return fold(upto(journey, _events(c, number), version))
-            seqs = held(state)
-            rows: Any = c.execute(_HELD.format(",".join("?" * len(seqs))), (number, *seqs)).fetchall()
-            return filled(state, {seq: event_of(body) for seq, body in rows})
+            return _whole(c, number, state)
 
         return self._database.read(work)
 
@@ -173,8 +178,14 @@ def _line(*row: Any) -> JourneyLine:
     return JourneyLine(id_, agent, title_, principal, status, phase, version, moment(started_us), moment(moved_us))
 
 
-def _stands(c: apsw.Connection, journey: str) -> tuple[int, JourneyState]:
-    """Return the journey's number and where it stands, bare."""
+def _stands(c: apsw.Connection, journey: str, before: JourneyState | None = None) -> tuple[int, JourneyState]:
+    """Return the journey's number and where it stands: as `before` says if that is so still, else bare."""
+    if before is not None:
+        found: Any = c.execute(_AT, (asked_id(journey),)).fetchall()
+        if found and found[0][2] == before.version:
+            return found[0][0], replace(
+                before, seq=found[0][1]
+            )  # notes may have come meanwhile, which change nothing else
     rows: Any = c.execute(_HEAD, (asked_id(journey),)).fetchall()
     if not rows:
         raise NoSuchJourney(journey)
@@ -182,6 +193,18 @@ def _stands(c: apsw.Connection, journey: str) -> tuple[int, JourneyState]:
     if folding != FOLDING:
         return number, fold(_events(c, number))
     return number, replace(state_of(folded), seq=seq)
+
+
+def _whole(c: apsw.Connection, number: int, state: JourneyState) -> JourneyState:
+    """Return the state with what its events hold word for word."""
+    seqs = held(state)
+    rows: Any = c.execute(_HELD.format(",".join("?" * len(seqs))), (number, *seqs)).fetchall()
+    return filled(state, {seq: event_of(body) for seq, body in rows})
+
+
+def _kept(c: apsw.Connection, number: int, key: str) -> int | None:
+    found: Any = c.execute(_KEPT, (number, key)).fetchall()
+    return found[0][0] if found else None
 
 
 def _events(c: apsw.Connection, number: int, *, after: int = 0, limit: int | None = None) -> list[Logged]:
