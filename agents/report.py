@@ -59,7 +59,13 @@ def whole(journey: str, agent: Agent | None, state: JourneyState, log: Sequence[
         ("What was recorded", _work(state)),
     )
     title = f"# {one_line(agent.title if agent else state.agent, MOST_TITLE)}: {one_line(state.brief, MOST_TITLE)}"
-    return "\n".join([title, *(line for name, told in sections for line in ("", f"## {name}", "", *told))]) + "\n"
+    lines = [title, *(line for name, told in sections for line in ("", f"## {name}", "", *told))]
+    return "\n".join(map(_kept_in, lines)) + "\n"
+
+
+def _kept_in(line: str) -> str:
+    """Return the line without breaks: names in a record that was made elsewhere may have some."""
+    return line if len(line.splitlines()) < 2 else " ".join(line.splitlines())
 
 
 def moment_text(at: datetime) -> str:
@@ -198,7 +204,7 @@ def times(number: int, what: str) -> str:
 
 def _rows(rows: Sequence[PhaseRow]) -> list[str]:
     lines = [
-        f"| {r.phase} | {r.visits} | {r.submits} | {lasting(r.seconds)} | {lasting(r.waited_s)} "
+        f"| {r.phase.replace('|', '/')} | {r.visits} | {r.submits} | {lasting(r.seconds)} | {lasting(r.waited_s)} "
         f"| {r.tokens_in:,} | {r.tokens_out:,} | {r.counted:,} |"
         for r in rows
     ]

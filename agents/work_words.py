@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from agents.events import Json, canonical
@@ -11,6 +12,8 @@ MOST_INLINE, MOST_TEXT = 160, 4_000
 DEEPEST = 6
 HEADLINES = ("title", "name", "text", "statement", "claim", "what")
 """The fields of an object that say best what it is; the first that it has stands beside its id."""
+_BLOCK = re.compile(r"#{1,6}(?:\s|$)|[>|<]|[-+*](?:\s|$)|```|~~~|[=-]+\s*$")
+"""What would begin something else than a line of text."""
 _CUT = "(cut: {more} more characters)"
 
 
@@ -59,7 +62,8 @@ def _plain(value: Json) -> str:
 
 def _item(label: str, text: str, depth: int) -> str:
     told = f"{label}: {text}" if label and text else f"{label}:" if label else text
-    return f"{'  ' * depth}- {told}"
+    escaped = f"\\{told}" if _BLOCK.match(told) else told
+    return f"{'  ' * depth}- {escaped}"
 
 
 def _scalar(label: str, text: str, depth: int) -> list[str]:
