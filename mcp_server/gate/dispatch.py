@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +37,9 @@ class UnknownTool(Exception):
     def __init__(self, name: str, known: Sequence[str]) -> None:
         self.name = name
         shown = name if len(name) <= 60 else name[:57] + "..."
-        super().__init__(f"unknown tool {shown!r}; there are {', '.join(known)}")
+        near = difflib.get_close_matches(name[:60], known, n=3)
+        told = f"did you mean {' or '.join(near)}?" if near else f"tools/list names the {len(known)} that there are"
+        super().__init__(f"unknown tool {shown!r}; {told}")
 
 
 @dataclass(frozen=True, slots=True)

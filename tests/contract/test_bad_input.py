@@ -247,6 +247,12 @@ SOUND = {
     "base_revision": "0123456789abcdef",
     "revision": "0123456789abcdef",
     "proposal_id": "p-0123456789abcdef0123",
+    "agent": "research",
+    "brief": "Why do deployments wait?",
+    "journey_id": "research-01234567",
+    "version": 1,
+    "work": {},
+    "decision": "answer",
 }
 
 
@@ -255,7 +261,7 @@ async def test_a_wrong_value_anywhere_is_answered_or_named(folder: Path) -> None
     async with serving(folder) as client:
         for tool in (await client.list_tools()).tools:
             schema = tool.input_schema
-            sound = {name: SOUND[name] for name in schema.get("required", [])}
+            sound: dict[str, Any] = {name: SOUND[name] for name in schema.get("required", [])}
             for name, wanted in schema.get("properties", {}).items():
                 for value in VALUES:
                     sentence = await told(client, folder, tool.name, **{**sound, name: value})

@@ -23,6 +23,11 @@ from mcp_server.tools.registry import declared
 from tests.knowledge_bases import write
 
 ERAS = ["auto", "legacy"]
+CHANGING = {
+    *("kb_merge", "kb_move", "kb_delete", "kb_revert", "proposal_withdraw"),
+    *("journey_start", "journey_submit", "journey_decide"),
+}
+"""The tools that do more than look."""
 Connect = Callable[[], AbstractAsyncContextManager[Client]]
 
 
@@ -119,9 +124,7 @@ async def test_a_client_finds_its_way_from_the_map_to_the_answer(connect: Connec
         assert [tool.name for tool in tools] == [spec.name for spec in declared()]
         for tool in tools:
             assert tool.annotations is not None
-            assert tool.annotations.read_only_hint is (
-                tool.name not in ("kb_merge", "kb_move", "kb_delete", "kb_revert", "proposal_withdraw")
-            )
+            assert tool.annotations.read_only_hint is (tool.name not in CHANGING)
             assert None not in (
                 tool.annotations.destructive_hint,
                 tool.annotations.idempotent_hint,
