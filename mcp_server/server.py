@@ -176,7 +176,9 @@ class ForgeServer(MCPServer[Any]):
         staying = await super().list_prompts()
         known = {prompt.name: prompt for prompt in (*staying, *(one.listed for one in offered.values()))}
         if name not in known:
-            raise MCPError(INVALID_PARAMS, f"unknown prompt {name[:60]!r}; there are {', '.join(known) or 'none'}")
+            raise MCPError(
+                INVALID_PARAMS, short(f"unknown prompt {name[:60]!r}; there are {', '.join(known) or 'none'}")
+            )
         takes = known[name].arguments or []
         given = without_surrogates(arguments or {})
         problems = _argument_problems(given, [a.name for a in takes], [a.name for a in takes if a.required])
