@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 
-from agents.catalogue import BuiltIn, Catalogue
+from agents.catalogue import Catalogue
 from agents.running import Runner
 from agents.store import JourneyStore
 from agents.store_memory import MemoryJourneys
@@ -15,6 +15,7 @@ from knowledge.storage.sqlite_state import SqliteStateStore
 from mcp_server.base import KnowledgeBase
 from mcp_server.looking import KnowledgeLook
 from mcp_server.services import Services
+from mcp_server.team_files import team_catalogue
 
 CHANCE_BYTES = 4
 """What tells journeys and conversations of one agent apart."""
@@ -25,7 +26,7 @@ def runner_on(base: KnowledgeBase, services: Services, agents: Catalogue | None 
     store = journeys_in(base.state)
     return Runner(
         store,
-        agents or BuiltIn(),
+        agents or team_catalogue(base.vault),
         lambda journey, state: KnowledgeLook(services, store, journey, state),
         now=services.now,
         chance=lambda: secrets.token_hex(CHANCE_BYTES),
