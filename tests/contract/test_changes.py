@@ -11,7 +11,7 @@ import pytest
 from mcp import Client
 from mcp.server.subscriptions import InMemorySubscriptionBus
 from mcp.shared.subscriptions import ResourceUpdated, ServerEvent
-from mcp_types import ResourceUpdatedNotification
+from mcp_types import ResourceListChangedNotification, ResourceUpdatedNotification
 
 from knowledge.errors import DatabaseUnavailable
 from knowledge.storage.memory import MemoryStateStore
@@ -85,6 +85,26 @@ async def test_a_2025_client_hears_of_what_it_subscribed_to_until_it_unsubscribe
             await app.base.state.publish("doc", ["guides/deploy.md"])
             await anyio.sleep(0.3)
     assert heard == [PAGE]
+
+
+async def test_a_2025_client_that_saw_the_list_of_resources_hears_of_very_many_changes_at_once(
+    settings: Settings,
+) -> None:
+    """After these the map is announced, and a changed list: what the client shows of either may be old."""
+    bell = anyio.Event()
+
+    async def on_message(message: Any) -> None:
+        if isinstance(message, ResourceListChangedNotification):
+            bell.set()
+
+    async with (
+        open_app(settings, indexing=False) as app,
+        Client(app.server, mode="legacy", message_handler=on_message) as client,
+    ):
+        await client.list_resources()
+        await app.base.state.publish("map", [""])
+        with anyio.fail_after(10):
+            await bell.wait()
 
 
 async def test_who_may_not_read_may_not_listen(settings: Settings) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, PromptReference, TextContent
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, PromptReference, TextContent
 
 from agents.agent import Agent
 from agents.catalogue import BUILT_IN, Entry, built_in
 from agents.graph import CheckpointKind
 from agents.running import MOST_BRIEF_CHARS
+from knowledge.errors import DatabaseUnavailable
 from knowledge.tokens import count_tokens
 from mcp_server import journey_prompts
 from mcp_server.app import open_app
@@ -208,6 +209,29 @@ async def test_what_a_prompt_cannot_do_is_told_in_a_sentence(
 async def test_an_agent_that_cannot_be_loaded_is_told_of_when_its_prompt_is_used(settings: Settings) -> None:
     async with hosting(settings) as host:
         assert "there is no agent 'research'" in await refused(host, "research", brief="bees")
+
+
+class Away(Only):
+    """A catalogue whose files lie where nobody gets at them now."""
+
+    async def agents(self) -> Sequence[Agent]:
+        raise DatabaseUnavailable("the knowledge base", "it is being moved")
+
+    async def agent(self, name: str) -> Agent:
+        raise DatabaseUnavailable("the knowledge base", f"{name} is being moved")
+
+
+async def test_agents_that_cannot_be_read_now_leave_the_lists_to_the_others(settings: Settings) -> None:
+    async with (
+        open_app(settings, indexing=False, announcing=False, agents=Away()) as app,
+        Client(app.server) as client,
+    ):
+        names = [prompt.name for prompt in (await client.list_prompts()).prompts]
+        assert names == ["route", "continue", *(entry.name for entry in BUILT_IN)]
+        for asking in (client.get_prompt("research", {"brief": "bees"}), client.read_resource("agent://research")):
+            with pytest.raises(MCPError, match="research is being moved") as caught:
+                await asking
+            assert caught.value.error.code == INTERNAL_ERROR, "it may be there in a moment"
 
 
 # --- going on ---------------------------------------------------------------------------------------------------------
