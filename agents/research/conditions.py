@@ -162,8 +162,8 @@ def _insights_lacking(tree: Tree) -> Iterator[str]:
         yield f"these categories have no insight: {named(bare)}"
     if unknown := [id_ for id_ in tree.insights if id_ not in known]:
         yield f"these insights belong to no category: {named(unknown)}; drop them or use the category's id"
-    for id_ in (id_ for id_ in tree.insights if id_ in known):
-        rests_on = tree.insights[id_]["rests_on"]
+    for id_, insight in tree.insights.items():
+        rests_on = insight["rests_on"]
         if wrong := [question for question in rests_on if question not in answered]:
             yield f"the insight {id_} rests on what is not answered: {named(wrong)}; take them out of rests_on"
         if id_ in answered.values() and id_ not in [answered.get(question) for question in rests_on]:

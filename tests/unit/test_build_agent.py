@@ -186,6 +186,7 @@ async def test_everything_is_made_when_each_step_is_shown(work: Work) -> None:
         (change(MADE, "made", 1, artefacts=[]), ["s2", "name artefacts"]),
         (change(MADE, "made", 1, shown_by=[ALTERED]), ["made[s2].shown_by[0]"]),
         (change(MADE, "made", 1, artefacts=["code:a.py", "kb:plans/wax.md"]), ["made[s2]", "plans/wax.md"]),
+        ({"made": [made("s2", **{**SEEN, "artefacts": ["kb:wax.md"]})]}, ["made[s2]", "wax.md", "not made yet: s1"]),
     ],
 )
 async def test_a_step_that_is_not_shown_is_named(work: Work, said: list[str]) -> None:

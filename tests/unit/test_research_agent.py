@@ -269,6 +269,14 @@ async def test_what_is_not_said_now_is_looked_at_when_it_counts() -> None:
     assert early.missing == ("not answered yet: q3",)
     last = await judged(AGENT, "all_questions_answered", ANSWER, {"answers": [answer("q3", WATER)]}, works=works)
     assert lacks(last, "answers[q1].citations[0]")
+    look = Pages(scents={"a": "sufficient"})
+    works = {**IN_TREE, ANSWER: {"answers": [left_open("q1", "a", "b")]}}
+    given = {"answers": [left_open("q2", "a", "b")]}
+    early = await judged(AGENT, "all_questions_answered", ANSWER, given, look, works=works)
+    assert [text.partition(" is left open")[0] for text in early.missing] == ["q2", "not answered yet: q3"]
+    given = {"answers": [left_open("q2", "b", "c"), answer("q3", WATER)]}
+    last = await judged(AGENT, "all_questions_answered", ANSWER, given, look, works=works)
+    assert [text.partition(" is left open")[0] for text in last.missing] == ["q1"]
 
 
 @pytest.mark.parametrize(
