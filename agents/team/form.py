@@ -47,11 +47,7 @@ class SchemaForm:
 
     def problems(self, work: Json) -> Sequence[str]:
         """Return a short sentence for each wrong field."""
-        from jsonschema.exceptions import relevance
-
-        errors = sorted(
-            self._validator.iter_errors(work), key=lambda e: ([str(p) for p in e.absolute_path], relevance(e))
-        )
+        errors = sorted(self._validator.iter_errors(work), key=lambda error: [str(p) for p in error.absolute_path])
         return cut(tuple(dict.fromkeys(text for error in errors for text in told(error, work))))
 
 

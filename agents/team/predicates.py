@@ -314,7 +314,7 @@ class PagesExist:
             else:
                 missing.append(f"{where}: {path[:200]!r} is {'a directory' if lies else 'nothing'}, not a page")
         if len(pages) < self.count and not missing:
-            missing.append(f"{self.field} names {len(pages)} pages, at least {self.count} are needed")
+            missing.append(f"{self.field} names {len(pages)}, at least {self.count} different pages are needed")
         return unmet(*missing) if missing else MET
 
     def said(self) -> str:
