@@ -258,6 +258,9 @@ async def test_questions_of_the_synthesis_are_to_be_answered_too_unless_their_ca
     assert lacks(await judged(AGENT, "all_questions_answered", ANSWER, ANSWERS, works=works), "not answered yet: m1")
     more = {"answers": [*ANSWERS["answers"], answer("m1", WATER)]}
     assert (await judged(AGENT, "all_questions_answered", ANSWER, more, works=works)).met
+    twice = {**IN_TREE, RISE_ABOVE: {"more_questions": [question("q3", "c1", "Who allows it?")]}}
+    found = await judged(AGENT, "all_questions_answered", ANSWER, without(ANSWERS, "answers", 2), works=twice)
+    assert found.missing == ("not answered yet: q3",)
     gone = {**IN_TREE, RISE_ABOVE: {"more_questions": [question("m1", "c9", "Who allows it?")]}}
     assert (await judged(AGENT, "all_questions_answered", ANSWER, ANSWERS, works=gone)).met
 
