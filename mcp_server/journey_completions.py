@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from agents.catalogue import BUILT_IN
 from knowledge.errors import KnowledgeError
-from mcp_server.journey_prompts import CONTINUE, JOURNEY_ID, leads_journeys, team_agents
+from mcp_server.journey_prompts import CONTINUE, JOURNEY_ID, leads_journeys, own_entries, team_agents
 from mcp_server.journey_resources import (
     AGENT_TEMPLATE,
     EVENTS_TEMPLATE,
@@ -50,7 +49,8 @@ async def in_prompt(services: Services, prompt: str, argument: str, typed: str) 
 
 async def agent_names(services: Services) -> list[str]:
     """Return the names of all agents, this program's first."""
-    return [*(entry.name for entry in BUILT_IN), *(agent.name for agent in await team_agents(services))]
+    team = [agent.name for agent in await team_agents(services)]
+    return [*(entry.name for entry in own_entries()), *team]
 
 
 async def journeys(services: Services, typed: str, *, agent: str | None = None, over: bool = True) -> list[str]:

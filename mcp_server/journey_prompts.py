@@ -13,7 +13,6 @@ import anyio
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, PromptArgument
 
-from agents.catalogue import BUILT_IN, BuiltIn
 from knowledge.errors import KnowledgeError
 from mcp_server.gate.caller import caller
 from mcp_server.journey_words import beginning, continuing
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from agents.agent import Agent
+    from agents.catalogue import Entry
     from agents.running import Position
 
 logger = logging.getLogger("knowledge_forge.journeys")
@@ -54,6 +54,13 @@ def leads_journeys(services: Services) -> bool:
     return {spec.name for spec in services.tools()} >= LEADING
 
 
+def own_entries() -> Sequence[Entry]:
+    """Return this program's agents as lists show them; what says so is loaded with the first list."""
+    from agents import catalogue
+
+    return catalogue.BUILT_IN
+
+
 async def team_agents(services: Services) -> Sequence[Agent]:
     """Return the agents beside this program's; none while they cannot be read.
 
@@ -61,16 +68,18 @@ async def team_agents(services: Services) -> Sequence[Agent]:
     """
     # The first to ask loads what leads journeys: aside, for the host's handshake goes on meanwhile.
     await anyio.to_thread.run_sync(import_module, "mcp_server.journeys")
+    from agents.catalogue import BuiltIn
+
     catalogue = services.journeys.catalogue
     if isinstance(catalogue, BuiltIn):
         return ()
-    built_in = {entry.name for entry in BUILT_IN}
+    own = {entry.name for entry in own_entries()}
     try:
         found = await catalogue.team() if isinstance(catalogue, WithTeam) else await catalogue.agents()
     except KnowledgeError:
         logger.warning("the team's own agents cannot be listed now", exc_info=True)
         return ()
-    return [agent for agent in found if agent.name not in built_in]
+    return [agent for agent in found if agent.name not in own]
 
 
 class JourneyPrompts:
@@ -88,11 +97,11 @@ class JourneyPrompts:
             (PromptArgument(name=JOURNEY_ID, description="The journey to go on with.", required=True),),
             self._continued,
         )
-        own = [self._of(entry.name, entry.title, entry.summary, {}) for entry in BUILT_IN]
         team = [
             self._of(agent.name, agent.title, agent.summary, agent.inputs)
             for agent in await team_agents(self._services)
         ]
+        own = [self._of(entry.name, entry.title, entry.summary, {}) for entry in own_entries()]
         return [going_on, *own, *team]
 
     def _of(self, name: str, title: str, summary: str, inputs: Mapping[str, Any]) -> OfferedPrompt:

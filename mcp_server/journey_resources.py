@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp_types import Resource
 
-from agents.catalogue import BUILT_IN
 from knowledge.errors import KnowledgeError
-from mcp_server.journey_prompts import note_reading, team_agents
+from mcp_server.journey_prompts import note_reading, own_entries, team_agents
 from mcp_server.server import ForgeServer
 from mcp_server.services import Services
 from mcp_server.tools.spec import JOURNEYS
@@ -56,11 +55,10 @@ def _add_agents(server: ForgeServer, services: Services) -> None:
         return _json(phase_definition(found, there[phase], [spec.name for spec in services.tools()]))
 
     async def listed() -> Sequence[Resource]:
-        shown = [(entry.name, entry.title, entry.summary) for entry in BUILT_IN]
-        shown += [(agent.name, agent.title, agent.summary) for agent in await team_agents(services)]
+        team = [(agent.name, agent.title, agent.summary) for agent in await team_agents(services)]
         return [
             Resource(uri=AGENT_URI + name, name=name, title=title, description=summary, mime_type=JSON)
-            for name, title, summary in shown
+            for name, title, summary in [*((one.name, one.title, one.summary) for one in own_entries()), *team]
         ]
 
     server.resource(

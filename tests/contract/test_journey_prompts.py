@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -15,13 +17,13 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, PromptReference, TextContent
 
+from agents import catalogue
 from agents.agent import Agent
 from agents.catalogue import BUILT_IN, Entry, built_in
 from agents.graph import CheckpointKind
 from agents.running import MOST_BRIEF_CHARS
 from knowledge.errors import DatabaseUnavailable
 from knowledge.tokens import count_tokens
-from mcp_server import journey_prompts
 from mcp_server.app import open_app
 from mcp_server.gate.enrolment import Principal, os_user
 from mcp_server.journey_prompts import meanings
@@ -31,6 +33,7 @@ from tests.knowledge_bases import write
 from tests.small_agents import Only, noting
 from tests.writers import Writer, let_in
 
+ROOT = Path(__file__).parents[2]
 ERAS = ["auto", "legacy"]
 OTHER = replace(noting(), name="other", graph=replace(noting().graph, name="other"))
 PAGES = {"a.md": "# A\n\nThe cap is 20 calls an hour.\n"}
@@ -125,11 +128,18 @@ async def test_an_agent_of_this_program_is_not_loaded_for_a_list(
 ) -> None:
     """Hosts ask for the list while they start: `Entry` says what it shows."""
     ghost = Entry("ghost", "Ghost", "Is nowhere.", "agents.ghost.agent")
-    monkeypatch.setattr(journey_prompts, "BUILT_IN", (ghost,))
+    monkeypatch.setattr(catalogue, "BUILT_IN", (ghost,))
     async with open_app(settings, indexing=False, announcing=False) as app, Client(app.server) as client:
         assert {"ghost": "Is nowhere."}.items() <= {
             prompt.name: prompt.description for prompt in (await client.list_prompts()).prompts
         }.items()
+
+
+def test_a_server_starts_without_what_leads_journeys() -> None:
+    """What is loaded at the start is paid for by every host, whether it leads journeys or not."""
+    script = "import sys, mcp_server.app; print([name for name in sys.modules if name.partition('.')[0] == 'agents'])"
+    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert said.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize("entry", BUILT_IN, ids=lambda entry: entry.name)
