@@ -1,8 +1,9 @@
-"""Steps a second, bytes a step and time to resume: `python -m tests.benchmarks.journeys [--langgraph PYTHON] [STEPS...]`.
+"""What a step of a journey costs: `python -m tests.benchmarks.journeys [--langgraph PYTHON] [--write-doc] [STEPS...]`.
 
-A step here is all that a submit does in the process: read where the journey stands, work out what follows, append. Every
-step is on disk before the next begins. `--langgraph` names an interpreter that has `langgraph` and
-`langgraph-checkpoint-sqlite`, which then does the same steps in the same run.
+*Submit* is the whole path of a submit in the process, `Runner.submit`: key, state, form, conditions, record, answer. *Store* is its
+part that reads where the journey stands and appends. Every step is on disk before the next begins. `--langgraph` names an interpreter
+that has `langgraph`, `langgraph-checkpoint-sqlite`, `langgraph-checkpoint-postgres` and `psycopg[binary]`; it then does the same steps
+of an equal graph in the same run. All take turns, in several rounds, so that what else the machine does meets them alike.
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -23,18 +27,28 @@ from typing import Any
 import apsw
 import psycopg
 
+from agents.agent import MET, Agent, Facts, Finding, Look
 from agents.graph import Phase, PhaseGraph, Transition
 from agents.journey import step_key, submitted
+from agents.running import Runner, Submission
 from agents.store import JourneyStore
-from knowledge.storage.ports import StateStore
+from agents.work import ModelForm, PhaseWork
 from mcp_server.journeys import journeys_in
+from tests.agents_at_work import Pages
+from tests.benchmarks.handbook import write_section
 from tests.journeys import ADA, begun, work
 from tests.ledgers import NOW, open_shared
 from tests.postgres import PostgresServer, programs
+from tests.small_agents import Only
 
 STEPS = (10, 100, 1_000)
+ROUNDS = 3
 TEXT = "x" * 200
 READS = 20
+GOAL, PROMISED_ON = 3.0, "SQLite"
+"""So many times LangGraph's steps a second, there."""
+SUBMIT, STORE, LANGGRAPH = "submit", "store", "LangGraph"
+BRIEF = "Go round."
 THREE = PhaseGraph(
     "three",
     (Phase("first"), Phase("second"), Phase("third"), Phase("done")),
@@ -50,55 +64,118 @@ THREE = PhaseGraph(
 """Three phases, round and round."""
 
 
-async def steps(journeys: JourneyStore, count: int) -> float:
-    """Return the seconds that so many steps of a new journey took."""
-    await journeys.start("j-1", replace(begun(), phase="first"), by=ADA, at=NOW)
+class Text(PhaseWork):
+    """The work of a phase."""
+
+    text: str
+
+
+async def always(_facts: Facts, _look: Look) -> Finding:
+    """Be met."""
+    return MET
+
+
+AGENT = Agent(
+    name="three",
+    title="Three",
+    summary="Goes round.",
+    graph=THREE,
+    forms={name: ModelForm(Text) for name in ("first", "second", "third")},
+    conditions={"again": always, "enough": always},
+    texts={},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What so many steps of one kind cost: steps a second, bytes each, and milliseconds to read where the journey stands."""
+
+    per_second: float
+    bytes: float
+    resume_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The costs of each kind for so many steps in one database, one of each a round."""
+
+    database: str
+    steps: int
+    costs: Mapping[str, Sequence[Cost]]
+
+    def middle(self, kind: str) -> Cost:
+        """Return the medians of the rounds."""
+        costs = self.costs[kind]
+        return Cost(*(median(getattr(cost, name) for cost in costs) for name in Cost.__slots__))
+
+    def times(self, kind: str) -> Sequence[float]:
+        """Return how many times LangGraph's steps a second that kind does in each round, least first."""
+        pairs = zip(self.costs[kind], self.costs.get(LANGGRAPH, ()), strict=False)
+        return sorted(ours.per_second / theirs.per_second for ours, theirs in pairs)
+
+
+async def stored(journeys: JourneyStore, steps: int) -> float:
+    """Return the seconds that so many steps of a new journey took, without runner."""
+    await journeys.start("j-1", replace(begun(BRIEF), agent="three", phase="first"), by=ADA, at=NOW)
     began = time.perf_counter()
-    for n in range(count):
+    for n in range(steps):
+        content = {"text": f"{n} {TEXT}"}
         state = await journeys.journey("j-1")
-        events = submitted(THREE, "j-1", state, work(f"{n} {TEXT}"), {"again"})
-        key = step_key("j-1", state.version, f"{n} {TEXT}")
-        await journeys.append("j-1", events, expected=state.version, key=key, by=ADA, at=NOW)
+        events = submitted(THREE, "j-1", state, work(content), {"again"})
+        key = step_key("j-1", state.version, content)
+        await journeys.append("j-1", events, expected=state.version, key=key, by=ADA, at=NOW, before=state)
     return time.perf_counter() - began
 
 
-async def resuming(where: str, name: str) -> tuple[float, float]:
-    """Return the milliseconds of reading where a journey stands, and those with opening the database."""
-    reads, opened = [], []
+async def led(journeys: JourneyStore, steps: int) -> float:
+    """Return the seconds that so many submits to a new journey took."""
+    runner = Runner(
+        journeys, Only(AGENT), lambda _journey, _state: Pages(), now=lambda: datetime.now(UTC), chance=lambda: "1"
+    )
+    here = await runner.start("three", BRIEF, {}, by=ADA)
+    began = time.perf_counter()
+    for n in range(steps):
+        submission = Submission({"text": f"{n} {TEXT}"})
+        here = await runner.submit(here.journey, here.state.version, submission, by=ADA)
+    seconds = time.perf_counter() - began
+    assert here.state.version == 1 + steps
+    return seconds
+
+
+async def resuming(where: str, name: str) -> float:
+    """Return the milliseconds of reading where a journey stands."""
+    reads = []
     for _ in range(READS):
-        began = time.perf_counter()
         state = await open_shared(where, name)
-        await journeys_in(state).journeys(limit=1)  # a connection is opened when it is first needed
-        halfway = time.perf_counter()
-        found = await journeys_in(state).journey("j-1")
-        ended = time.perf_counter()
-        assert found.work["first"].content.endswith(TEXT)
-        reads.append((ended - halfway) * 1000)
-        opened.append((ended - began) * 1000)
+        (line,) = await journeys_in(state).journeys(limit=1)  # a connection is opened when it is first needed
+        began = time.perf_counter()
+        found = await journeys_in(state).journey(line.id)
+        reads.append((time.perf_counter() - began) * 1000)
+        assert found.work["first"].content["text"].endswith(TEXT)
         await state.close()
-    return median(reads), median(opened)
+    return median(reads)
 
 
-async def measured(where: str, count: int) -> Mapping[str, float]:
+async def ours(where: str, name: str, steps: int, way: Callable[[JourneyStore, int], Awaitable[float]]) -> Cost:
     """Return what so many steps cost in a database of their own."""
-    name = f"steps_{count}"
     state = await open_shared(where, name)
-    before = _bytes(state, where, name)
-    seconds = await steps(journeys_in(state), count)
-    after = _bytes(state, where, name)
+    before = size(where, name)
+    seconds = await way(journeys_in(state), steps)
+    after = size(where, name)
     await state.close()
-    read, opened = await resuming(where, name)
-    size = (after - before) / count
-    return {"per_second": count / seconds, "bytes": size, "resume_ms": read, "opened_ms": opened}
+    return Cost(steps / seconds, (after - before) / steps, await resuming(where, name))
 
 
-def _bytes(_state: StateStore, where: str, name: str) -> int:
+def size(where: str, name: str) -> int:
     """Return how large the tables of journeys are, indexes included, once everything is in its place."""
     if where.startswith("postgresql://"):
         with psycopg.connect(where, autocommit=True) as connection:
-            connection.execute(f"VACUUM FULL {name}.journey".encode())
-            sql = f"SELECT sum(pg_total_relation_size(t)) FROM unnest('{{{name}.journey,{name}.journey_event}}'::regclass[]) t"  # noqa: S608 - ours
-            row: Any = connection.execute(sql.encode()).fetchone()
+            tables = f"{name}.journey", f"{name}.journey_event"
+            for table in tables:
+                connection.execute(f"VACUUM FULL {table}".encode())
+            row: Any = connection.execute(
+                "SELECT sum(pg_total_relation_size(t)) FROM unnest(%s::regclass[]) t", (list(tables),)
+            ).fetchone()
             return int(row[0])
     with closing(apsw.Connection(str(Path(where) / name / "state.db"))) as connection:
         connection.set_busy_timeout(5_000)
@@ -106,55 +183,123 @@ def _bytes(_state: StateStore, where: str, name: str) -> int:
         return (Path(where) / name / "state.db").stat().st_size
 
 
-def told(name: str, count: int, cost: Mapping[str, float]) -> None:
-    """Print what so many steps cost."""
-    opened = f", {cost['opened_ms']:5.1f} with opening" if "opened_ms" in cost else ""
-    print(
-        f"{name:26} {count:5} steps: {cost['per_second']:6.0f} a second {cost['bytes']:7.0f} bytes a step "
-        f" resume {cost['resume_ms']:5.2f} ms{opened}",
-        flush=True,
-    )
+def langgraph(python: str, where: str, name: str, steps: int) -> tuple[str, Cost]:
+    """Return LangGraph's version, and what the same steps take with it and its checkpointer."""
+    script = Path(__file__).with_name("journeys_langgraph.py")
+    # -P: a module of ours beside the script has the name of one of the standard library.
+    command = [python, "-P", str(script), where, name, str(steps)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ended.returncode:
+        raise RuntimeError(f"{script.name} ended with {ended.returncode}: {ended.stderr[-2000:]}")
+    found = json.loads(ended.stdout)
+    return found.pop("version"), Cost(**found)
 
 
-def postgres(folder: Path, counts: Sequence[int]) -> None:
-    """Print what a real server takes that writes every commit to disk."""
-    server = PostgresServer(folder, programs())
+class Comparison:
+    """Measures kind after kind in one place, and tells what came of it."""
+
+    def __init__(self, python: str | None, rounds: int) -> None:
+        self._python, self._rounds, self._names = python, rounds, count(1)
+        self.version = ""
+
+    def measure(self, database: str, where: str, steps: int) -> Measured:
+        """Return what so many steps cost there, each kind in turn, round by round."""
+        costs: dict[str, list[Cost]] = {SUBMIT: [], STORE: []}
+        for _ in range(self._rounds):
+            for kind, way in ((SUBMIT, led), (STORE, stored)):
+                costs[kind].append(asyncio.run(ours(where, f"steps_{next(self._names)}", steps, way)))
+            if self._python:
+                self.version, cost = langgraph(self._python, where, f"langgraph_{next(self._names)}", steps)
+                costs.setdefault(LANGGRAPH, []).append(cost)
+        measured = Measured(database, steps, costs)
+        print("\n".join(rows(measured)), flush=True)
+        return measured
+
+
+def rows(measured: Measured) -> list[str]:
+    """Return a row of a table for each kind."""
+    told = []
+    for kind in measured.costs:
+        cost, times = measured.middle(kind), measured.times(kind)
+        against = f"{times[0]:.1f} to {times[-1]:.1f}" if times and kind != LANGGRAPH else ""
+        told.append(
+            f"| {measured.database} | {measured.steps:,} | {kind} | {cost.per_second:,.0f} | {against} | {cost.bytes:,.0f} "
+            f"| {cost.resume_ms:.2f} |"
+        )
+    return told
+
+
+def on_postgres(comparison: Comparison, counts: Sequence[int]) -> list[Measured]:
+    """Return what a real server takes that writes every commit to disk."""
+    server = PostgresServer(Path(tempfile.mkdtemp(prefix="forge-pg-")), programs())
     try:
         with (server.data / "postgresql.conf").open("a", encoding="utf-8") as file:
             file.write("fsync=on\n")  # the tests' server does without
         server.stop("fast")
         server.start()
-        for count in counts:
-            told("PostgreSQL", count, asyncio.run(measured(server.url(), count)))
+        return [comparison.measure("PostgreSQL", server.url(), steps) for steps in counts]
     finally:
         server.close()
 
 
-def langgraph(python: str, folder: Path, count: int) -> None:
-    """Print what the same steps take with LangGraph and its SQLite checkpointer."""
-    script = Path(__file__).with_name("journeys_langgraph.py")
-    # -P: a module of ours beside the script has the name of one of the standard library.
-    command = [python, "-P", str(script), str(folder), str(count)]
-    ended = subprocess.run(command, capture_output=True, text=True, check=True)
-    found = json.loads(ended.stdout)
-    told(f"LangGraph {found['version']}, SQLite", count, found)
+def section(all_measured: Sequence[Measured], version: str, rounds: int, load: float) -> list[str]:
+    """Return the section of the handbook."""
+    when, cores = datetime.now(UTC).date().isoformat(), len(os.sched_getaffinity(0))
+    told = [
+        "## Journeys",
+        "",
+        "What a step of a journey costs (`python -m tests.benchmarks.journeys --langgraph PYTHON --write-doc`;",
+        f"{when}, {cores} cores, load {load:.1f} before). Three phases go round and round, with works of 200 characters;",
+        "each step is on disk before the next begins. *Submit* is the whole path in the process, from the key of the act to",
+        f"the answer; *store* only reads and appends; LangGraph {version or '(left out)'} has an equal graph, its checkpointer",
+        'for the same database, and `durability="sync"`. All take turns on the same disk and the same server. Medians of',
+        f"{rounds} rounds; *times* compares with LangGraph in the same round, least to most.",
+        "",
+        "| database | steps | | steps a second | times | bytes a step | resume, ms |",
+        "|---|---:|---|---:|---:|---:|---:|",
+    ]
+    told += [row for measured in all_measured for row in rows(measured)]
+    told += ["", *growth(all_measured)]
+    return told
+
+
+def growth(all_measured: Sequence[Measured]) -> list[str]:
+    """Return what the length of a journey does to resuming, and whether the goal was met, a sentence for each database."""
+    told = []
+    for database in dict.fromkeys(measured.database for measured in all_measured):
+        some = sorted((one for one in all_measured if one.database == database), key=lambda one: one.steps)
+        short, long = some[0], some[-1]
+        slower = long.middle(SUBMIT).resume_ms / short.middle(SUBMIT).resume_ms
+        sentence = f"{database}: resuming after {long.steps:,} steps takes {slower:.1f} times as long as after {short.steps:,}."
+        if times := long.times(SUBMIT):
+            sentence += f" Of {long.steps:,} steps submits do {median(times):.1f} times as many a second as LangGraph"
+            sentence += _verdict(median(times)) if database == PROMISED_ON else "."
+        told.append(sentence)
+    return told
+
+
+def _verdict(times: float) -> str:
+    return f" (promised: {GOAL:g}; {'kept' if times >= GOAL else '**not kept**'})."
 
 
 def main() -> None:
     """Measure in a folder that is thrown away; name one on a real disk with TMPDIR."""
     asked = argparse.ArgumentParser()
-    asked.add_argument("--langgraph")
+    asked.add_argument("--langgraph", metavar="PYTHON")
     asked.add_argument("--without-postgres", action="store_true")
+    asked.add_argument("--write-doc", action="store_true")
+    asked.add_argument("--rounds", type=int, default=ROUNDS)
     asked.add_argument("steps", nargs="*", type=int, default=STEPS)
     given = asked.parse_args()
+    load, comparison = os.getloadavg()[0], Comparison(given.langgraph, given.rounds)
     with tempfile.TemporaryDirectory() as name:
-        # One after the other for each number: what else the machine does is then about the same for both.
-        for count in given.steps:
-            told("SQLite", count, asyncio.run(measured(name, count)))
-            if given.langgraph:
-                langgraph(given.langgraph, Path(name), count)
+        measured = [comparison.measure("SQLite", name, steps) for steps in given.steps]
     if not given.without_postgres:
-        postgres(Path(tempfile.mkdtemp(prefix="forge-pg-")), given.steps)
+        measured += on_postgres(comparison, given.steps)
+    lines = section(measured, comparison.version, given.rounds, load)
+    print("\n".join(["", *growth(measured)]))
+    if given.write_doc:
+        write_section("journeys", lines)
 
 
 if __name__ == "__main__":

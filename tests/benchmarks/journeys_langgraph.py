@@ -1,6 +1,7 @@
 """The same three phases and the same steps in LangGraph, for `tests.benchmarks.journeys`, run by an interpreter that has it.
 
-`python -P journeys_langgraph.py FOLDER STEPS` prints one JSON object. It imports nothing of ours.
+`python -P journeys_langgraph.py FOLDER|URL NAME STEPS` prints one JSON object: with its SQLite checkpointer in a file of that
+folder, or its Postgres checkpointer in a database of that name on that server. It imports nothing of ours.
 """
 
 from __future__ import annotations
@@ -9,17 +10,21 @@ import json
 import sqlite3
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
-from typing import Any, TypedDict
+from typing import Any, Protocol, TypedDict
 
-from langgraph.checkpoint.sqlite import SqliteSaver  # type: ignore[import-not-found]  # not a dependency of ours
-from langgraph.graph import START, StateGraph  # type: ignore[import-not-found]  # likewise
+import psycopg
+from langgraph.graph import START, StateGraph  # type: ignore[import-not-found]  # not a dependency of ours
 from langgraph.types import Command, interrupt  # type: ignore[import-not-found]  # likewise
 
 TEXT = "x" * 200
 READS = 20
+TABLES = ["checkpoints", "checkpoint_blobs", "checkpoint_writes"]
+CONFIG = {"configurable": {"thread_id": "j-1"}}
 
 
 class State(TypedDict, total=False):
@@ -28,6 +33,70 @@ class State(TypedDict, total=False):
     first: str
     second: str
     third: str
+
+
+class Place(Protocol):
+    """Where checkpoints are kept."""
+
+    def saver(self) -> Any:
+        """Return, as a context, the checkpointer over an open connection."""
+        ...
+
+    def size(self) -> int:
+        """Return the bytes that its tables take, once everything is in its place."""
+        ...
+
+
+class Sqlite:
+    """A file of its own."""
+
+    def __init__(self, folder: str, name: str) -> None:
+        self._path = Path(folder) / f"{name}.db"
+
+    @contextmanager
+    def saver(self) -> Iterator[Any]:
+        """Open it."""
+        from langgraph.checkpoint.sqlite import SqliteSaver  # type: ignore[import-not-found]  # likewise
+
+        with closing(sqlite3.connect(self._path, check_same_thread=False)) as connection:
+            saver = SqliteSaver(connection)
+            saver.setup()
+            yield saver
+
+    def size(self) -> int:
+        """Return the size of the file with its log in it."""
+        with closing(sqlite3.connect(self._path)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        return self._path.stat().st_size
+
+
+class Postgres:
+    """A database of its own on a server."""
+
+    def __init__(self, url: str, name: str) -> None:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}".encode())
+        self._url = url.rpartition("/")[0] + f"/{name}"
+
+    @contextmanager
+    def saver(self) -> Iterator[Any]:
+        """Open it."""
+        from langgraph.checkpoint.postgres import PostgresSaver  # type: ignore[import-not-found]  # likewise
+
+        with PostgresSaver.from_conn_string(self._url) as saver:
+            saver.setup()
+            yield saver
+
+    def size(self) -> int:
+        """Return the size of its tables, indexes included."""
+        with psycopg.connect(self._url, autocommit=True) as connection:
+            for table in TABLES:
+                connection.execute(f"VACUUM FULL {table}".encode())
+            row = connection.execute(
+                "SELECT sum(pg_total_relation_size(t)) FROM unnest(%s::regclass[]) t", (TABLES,)
+            ).fetchone()
+        assert row is not None
+        return int(row[0])
 
 
 def phase(name: str) -> Any:
@@ -39,9 +108,8 @@ def phase(name: str) -> Any:
     return node
 
 
-def opened(path: Path) -> tuple[Any, sqlite3.Connection]:
-    """Return the graph over its checkpointer in that file."""
-    connection = sqlite3.connect(path, check_same_thread=False)
+def graph_over(saver: Any) -> Any:
+    """Return the graph over its checkpointer."""
     graph = StateGraph(State)
     names = ("first", "second", "third")
     for name in names:
@@ -49,37 +117,41 @@ def opened(path: Path) -> tuple[Any, sqlite3.Connection]:
     graph.add_edge(START, "first_phase")
     for name, after in zip(names, (*names[1:], names[0]), strict=True):
         graph.add_edge(name + "_phase", after + "_phase")
-    return graph.compile(checkpointer=SqliteSaver(connection)), connection
+    return graph.compile(checkpointer=saver)
 
 
-def measured(path: Path, steps: int) -> dict[str, float]:
-    """Return what so many steps of one thread cost."""
-    graph, connection = opened(path)
-    config = {"configurable": {"thread_id": "j-1"}}
-    graph.invoke({}, config, durability="sync")
-    began = time.perf_counter()
-    for n in range(steps):
-        graph.invoke(Command(resume=f"{n} {TEXT}"), config, durability="sync")
-    seconds = time.perf_counter() - began
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    connection.close()
+def stepping(place: Place, steps: int) -> float:
+    """Return the seconds that so many steps of one thread took."""
+    with place.saver() as saver:
+        graph = graph_over(saver)
+        graph.invoke({}, CONFIG, durability="sync")
+        began = time.perf_counter()
+        for n in range(steps):
+            graph.invoke(Command(resume=f"{n} {TEXT}"), CONFIG, durability="sync")
+        return time.perf_counter() - began
+
+
+def resuming(place: Place) -> float:
+    """Return the milliseconds of reading where a thread stands."""
     reads = []
     for _ in range(READS):
-        graph, connection = opened(path)
-        connection.execute(
-            "SELECT count(*) FROM sqlite_schema"
-        ).fetchall()  # the file is opened when it is first needed
-        began = time.perf_counter()
-        assert graph.get_state(config).values["first"]
-        reads.append((time.perf_counter() - began) * 1000)
-        connection.close()
-    return {"per_second": steps / seconds, "bytes": path.stat().st_size / steps, "resume_ms": median(reads)}
+        with place.saver() as saver:
+            graph = graph_over(saver)
+            began = time.perf_counter()
+            assert graph.get_state(CONFIG).values["first"].endswith(TEXT)
+            reads.append((time.perf_counter() - began) * 1000)
+    return median(reads)
 
 
-def main(folder: Path, steps: int) -> None:
+def main(where: str, name: str, steps: int) -> None:
     """Print what so many steps cost."""
-    print(json.dumps({"version": version("langgraph"), **measured(folder / f"langgraph-{steps}.db", steps)}))
+    place: Place = Postgres(where, name) if where.startswith("postgresql://") else Sqlite(where, name)
+    with place.saver():
+        before = place.size()
+    seconds = stepping(place, steps)
+    cost = {"per_second": steps / seconds, "bytes": (place.size() - before) / steps, "resume_ms": resuming(place)}
+    print(json.dumps({"version": version("langgraph"), **cost}))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
