@@ -123,7 +123,7 @@ class TeamCatalogue:
         definitions, problems = self._defined(contents, changed, before)
         if len(listed) >= MOST_FILES:
             problems.append(Problem(FOLDER, 1, f"there are {MOST_FILES} files or more; no others are looked at"))
-        self._known = _Known(kept, contents, definitions, (*problems, *unread))
+        self._known = _Known(kept, contents, definitions, tuple(dict.fromkeys([*problems, *unread])))
 
     async def _contents(
         self, listed: Sequence[Listed], changed: Collection[str], before: _Known

@@ -73,26 +73,29 @@ async def _list(settings: Settings) -> None:
         print_json(rows)
     else:
         _print_table(rows)
-    broken = sorted({_file_of(problem, catalogue) for problem in problems})
+    broken = [file for file, wrong in _by_file(catalogue, problems).items() if wrong]
     if broken:
         console().print(f"left out, for they are broken: {', '.join(broken)} (knowledge-forge agents check)")
 
 
-def _file_of(problem: Problem, catalogue: TeamCatalogue) -> str:
-    """Return the agent's file that a problem is about: its own, or that of the agent which uses the prompt or schema."""
-    return next((d.file for d in catalogue.definitions if problem in d.problems), problem.file)
+def _by_file(catalogue: TeamCatalogue, problems: Sequence[Problem]) -> Mapping[str, Sequence[Problem]]:
+    """Return what is wrong with the agent of each file. What is wrong with a prompt is so with every agent that uses it."""
+    found: dict[str, Sequence[Problem]] = {d.file: d.problems for d in catalogue.definitions}
+    of_agents = {problem for wrong in found.values() for problem in wrong}
+    for problem in problems:
+        if problem not in of_agents:  # a file that could not be read, or is one too many
+            found[problem.file] = [*found.get(problem.file, ()), problem]
+    return dict(sorted(found.items()))
 
 
 async def _check(args: argparse.Namespace, settings: Settings) -> int:
     catalogue = _catalogue(settings)
-    problems = list(await catalogue.problems())
-    files = [definition.file for definition in catalogue.definitions]
-    files += [problem.file for problem in problems if _file_of(problem, catalogue) not in files]
-    files = list(dict.fromkeys(files))
+    problems = await catalogue.problems()
+    by_file = _by_file(catalogue, problems)
+    files = list(by_file)
     if args.file is not None:
-        chosen = _chosen(args.file, files)
-        problems = [problem for problem in problems if _file_of(problem, catalogue) == chosen]
-        files = [chosen]
+        files = [_chosen(args.file, files)]
+        problems = by_file[files[0]]
     if settings.json:
         told = [{"file": p.file, "line": p.line, "problem": p.text} for p in problems]
         print_json({"checked": files, "problems": told})
