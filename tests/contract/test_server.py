@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -14,6 +15,8 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, ResourceTemplateReference, TextContent, TextResourceContents
 
@@ -41,7 +44,8 @@ async def in_memory(settings: Settings, mode: str) -> AsyncIterator[Client]:
 @asynccontextmanager
 async def over_stdio(settings: Settings, mode: str) -> AsyncIterator[Client]:
     command = ["-m", "mcp_server", "serve", "--kb", str(settings.kb), "--state-dir", str(settings.state_dir)]
-    process = StdioServerParameters(command=sys.executable, args=command, cwd=Path(__file__).parents[2])
+    env = {**os.environ, "FORGE_OPEN_BROWSER": "0", "FORGE_ENROLMENT": settings.enrolment or ""}
+    process = StdioServerParameters(command=sys.executable, args=command, env=env, cwd=Path(__file__).parents[2])
     async with Client(stdio_client(process), mode=mode) as client:
         await answers(client)
         yield client
@@ -55,9 +59,11 @@ async def over_http(settings: Settings, mode: str) -> AsyncIterator[Client]:
     async with process:
         try:
             url = await announced(process)
-            async with Client(url, mode=mode) as client:
-                await answers(client)
-                yield client
+            headers = {"authorization": f"Bearer {settings.enrolment}"} if settings.enrolment else {}
+            async with create_mcp_http_client(headers=headers) as http:
+                async with Client(streamable_http_client(url, http_client=http), mode=mode) as client:
+                    await answers(client)
+                    yield client
         finally:
             process.terminate()
             await process.wait()
