@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ async def look_back(led: Led, script: Script) -> None:
     assert set(versions) == set(range(1, versions[-1] + 1))
     changes = [(e["source"], e["target"], e["reason"]) for e in events if e["type"] == "phase.changed"]
     assert changes == list(script.takes)
-    for event, following in zip(events, events[1:], strict=False):
+    for event, following in pairwise(events):
         if event["type"] == "phase.changed" and event["is_backward"]:
             assert any(e["type"] == "agent.thinking" and e["version"] == event["version"] for e in events), (
                 "who comes back says so"

@@ -60,10 +60,12 @@ async def over_http(settings: Settings, mode: str) -> AsyncIterator[Client]:
         try:
             url = await announced(process)
             headers = {"authorization": f"Bearer {settings.enrolment}"} if settings.enrolment else {}
-            async with create_mcp_http_client(headers=headers) as http:
-                async with Client(streamable_http_client(url, http_client=http), mode=mode) as client:
-                    await answers(client)
-                    yield client
+            async with (
+                create_mcp_http_client(headers=headers) as http,
+                Client(streamable_http_client(url, http_client=http), mode=mode) as client,
+            ):
+                await answers(client)
+                yield client
         finally:
             process.terminate()
             await process.wait()
