@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from mcp_types import (
     ResourceListChangedNotification,
     ResourceTemplateReference,
     ResourceUpdatedNotification,
+    TextContent,
     TextResourceContents,
 )
 
@@ -27,12 +28,10 @@ from agents.catalogue import BUILT_IN
 from agents.events import Thinking
 from agents.graph import mermaid
 from agents.state import restore_state
-from knowledge.vault import Vault
 from mcp_server import changes, journey_resources
 from mcp_server.app import open_app
 from mcp_server.gate.enrolment import Principal, os_user
 from mcp_server.settings import Settings
-from mcp_server.team_files import team_catalogue
 from tests.journey_hosts import ROOT, SdkHost, Site, over_http, over_stdio, serving_http
 from tests.knowledge_bases import write
 from tests.small_agents import Only, noting
@@ -441,10 +440,6 @@ async def test_over_http_both_kinds_of_subscribers_hear_of_a_step_of_another_pro
 # --- agents that come and go ------------------------------------------------------------------------------------------
 
 
-def with_team(settings: Settings) -> Mapping[str, Any]:
-    return {"agents": team_catalogue(Vault(settings.kb), Only(AGENT))}
-
-
 async def names(client: Client) -> tuple[set[str], set[str]]:
     """Return the names of the prompts, and the agents among the resources."""
     prompts = {prompt.name for prompt in (await client.list_prompts()).prompts}
@@ -461,13 +456,17 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("often")
 async def test_an_agent_of_the_team_comes_changes_and_goes_and_listeners_are_told(settings: Settings) -> None:
-    async with hosting(settings, **with_team(settings)) as host:
+    async with hosting(settings, agents=None) as host:
         before = await names(host.client)
         async with host.client.listen(prompts_list_changed=True, resources_list_changed=True) as heard:
             file = rota(settings.kb)
             await both(heard)
             prompts, uris = await names(host.client)
             assert (prompts - before[0], uris - before[1]) == ({"rota"}, {"agent://rota"})
+            begin = (await host.client.get_prompt("rota", {"brief": "July"})).messages[0].content
+            assert isinstance(begin, TextContent)
+            assert "Plan the rota for July." in begin.text
+            assert (await object_at(host.client, "agent://rota"))["origin"] == "_agents/rota.yaml"
             rota(settings.kb, "Who does what, and when.")
             await both(heard)
             shown = {p.name: p.description for p in (await host.client.list_prompts()).prompts}
@@ -504,7 +503,7 @@ async def test_a_2025_client_that_saw_the_lists_is_told_that_they_are_others(set
     async def never(message: Any) -> None:
         unseen.append(message)
 
-    async with open_app(settings, indexing=False, announcing=False, **with_team(settings)) as app:
+    async with open_app(settings, indexing=False, announcing=False) as app:
         async with (
             Client(app.server, mode="legacy", message_handler=on_message) as client,
             Client(app.server, mode="legacy", message_handler=never),
@@ -528,7 +527,7 @@ async def test_a_2025_client_that_saw_the_lists_is_told_that_they_are_others(set
 async def test_nothing_is_told_while_nothing_changes(settings: Settings) -> None:
     rota(settings.kb)
     async with (
-        hosting(settings, **with_team(settings)) as host,
+        hosting(settings, agents=None) as host,
         host.client.listen(prompts_list_changed=True, resources_list_changed=True) as heard,
     ):
         with anyio.move_on_after(1.5) as waited:  # several looks
