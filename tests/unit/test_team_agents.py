@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -421,6 +422,25 @@ async def test_the_handbook_s_own_agents_can_be_used_by_the_program_as_it_is() -
     there = team_catalogue(Vault.open(HANDBOOK))
     assert [found.name for found in await there.team()] == ["decide", "incident-review"]
     assert await there.problems() == ()
+
+
+def test_the_guide_s_first_agent_can_be_used_as_it_stands_and_its_mistake_is_told_as_shown() -> None:
+    page = (HANDBOOK / "guides" / "own-agents.md").read_text(encoding="utf-8")
+    text = page.partition("```yaml\n")[2].partition("```")[0]
+    file = "_agents/library-review.yaml"
+    assert read(text, file=file).problems == ()
+    (problem,) = read(text.replace("kb_search", "kb_serch"), file=file).problems
+    assert str(problem) in page.splitlines()
+
+
+def test_the_guide_names_every_key() -> None:
+    page = (HANDBOOK / "guides" / "own-agents.md").read_text(encoding="utf-8")
+    keys = re.findall(r"there are (.*)", str(read(SMALL.replace("title: Review", "title: Review\nq: 1")).problems[0]))
+    keys += re.findall(r"there are (.*)", str(read(SMALL.replace("    purpose", "    q: 1\n    purpose")).problems[0]))
+    keys += re.findall(r"there are (.*)", str(read(SMALL.replace("noted}", "noted, q: 1}")).problems[0]))
+    names = [name for told in keys for name in told.split(", ")]
+    assert {"title", "conditions", "prompt_again", "is_backward"} <= set(names)
+    assert [name for name in names if f"`{name}`" not in page] == []
 
 
 # --- what is told -----------------------------------------------------------------------------------------------------
