@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel
 from agents.agent import MET, Finding, Look
 from agents.events import Json, SourceFound
 from agents.work import citations_in, ids, listed, place, twice
+from knowledge.document import shortened
 
 MOST_NAMED = 12
 """So many ids are named in a sentence."""
@@ -56,11 +57,7 @@ def named(names: Sequence[str], most: int = MOST_NAMED) -> str:
 
 def short(text: Json, most: int = SHORT) -> str:
     """Return the text on one line, cut where a word ends."""
-    line = " ".join(str(text).split())
-    if len(line) <= most:
-        return line
-    cut = line[: most - 4]
-    return (cut.rsplit(" ", 1)[0] if " " in cut else cut) + " ..."
+    return shortened(str(text), most)
 
 
 def found(missing: Sequence[str], detail: str = "") -> Finding:

@@ -155,7 +155,7 @@ def done(state: JourneyState) -> Sequence[str]:
         return [*counted, *([] if tree.unanswered else answers)]
     if state.phase == RISE_ABOVE:
         return [*counted, *insights, *answers]
-    return [*insights, *_adjacent(tree), *counted]
+    return [*insights, *_open(tree), *_adjacent(tree), *counted]
 
 
 def _questions(tree: Tree) -> Iterator[str]:
@@ -184,6 +184,12 @@ def _counted_answers(tree: Tree) -> Iterator[str]:
         yield f"sources: {short(named(list(paths)), LINE)}"
     if tree.left_open:
         yield f"left open, searched in vain: {short(named(ids(tree.left_open), 60), LINE)}"
+
+
+def _open(tree: Tree) -> Iterator[str]:
+    for question in tree.left_open:
+        searched = tree.answers[question["id"]]["open"]["searched"]
+        yield f"left open {_question(question)} Searched: {short(named(searched), 120)}"
 
 
 def _answers(tree: Tree) -> Iterator[str]:
