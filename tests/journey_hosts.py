@@ -32,7 +32,6 @@ from tests.external.programs import node_program, run
 from tests.writers import Refused
 
 ROOT = Path(__file__).parents[1]
-PROGRAM = "tests.noting_server"
 SOON_S = 60.0
 HEADERS = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 PROTOCOL = "2025-11-25"
@@ -89,7 +88,7 @@ class Site:
         )
 
     def command(self, *more: str) -> list[str]:
-        return [sys.executable, "-m", PROGRAM, "serve", *more]
+        return [sys.executable, "-m", "mcp_server", "serve", *more]
 
     async def record(self, journey: str) -> tuple[JourneyState, Sequence[Logged]]:
         """Return what is on record of a journey, which is sound."""

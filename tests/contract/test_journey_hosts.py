@@ -30,36 +30,55 @@ from tests.writers import Refused
 
 CLIENTS, ROUNDS = 8, 5
 PAGES = {"a.md": "# A\n\nThe cap is 20 calls an hour.\n\n## B\n\nRetries wait for 2.5 seconds.\n"}
-GOOD = {"path": "a.md", "section": "A", "quote": "The cap is 20 calls an hour."}
-ALTERED = {**GOOD, "quote": "The cap is 30 calls an hour."}
+CAP = {"path": "a.md", "section": "A", "quote": "The cap is 20 calls an hour."}
+ALTERED = {**CAP, "quote": "The cap is 30 calls an hour."}
+RETRIES = {"path": "a.md", "section": "B", "quote": "Retries wait for 2.5 seconds."}
 
 Act = tuple[str, Mapping[str, Any]]
 """A tool, and what it is given beside the journey and its version."""
 
 
-def notes(*ids: str, **more: Any) -> Act:
-    return "journey_submit", {"work": {"notes": [{"id": id_, "text": f"note {id_}"} for id_ in ids], **more}}
+def submit(**work: Any) -> Act:
+    return "journey_submit", {"work": work}
 
 
+def concept(id_: str, text: str, quoted: Mapping[str, str]) -> dict[str, Any]:
+    return {"id": id_, "text": text, "citations": [quoted]}
+
+
+def step(id_: str, *rests_on: str) -> dict[str, Any]:
+    return {"id": id_, "step": f"Write {id_}.", "done_when": f"{id_} can be read.", "rests_on": rests_on}
+
+
+SEEN = {"id": "s1", "result": "Written.", "artefacts": ["code:src/cap.py"], "observed": "Call 21 is refused."}
+GAP = {"concept": "waits", "text": "How long a retry waits.", "step": "s2"}
 FIRST: Sequence[Act] = (
-    notes("1", quotes=[ALTERED]),
-    notes("2", quotes=[GOOD]),
-    ("journey_decide", {"decision": "modify", "changes": {"quotes": []}, "note": "quotes are not needed"}),
+    submit(
+        goal="A cap.", concepts=[concept("cap", "Calls are few.", ALTERED)], plan=[step("s1", "cap"), step("s2", "cap")]
+    ),
+    submit(concepts=[concept("cap", "Calls are few.", CAP)]),
+    ("journey_decide", {"decision": "modify", "changes": {"goal": "A cap that holds."}, "note": "it has to hold"}),
 )
 CUT_SHORT: Act = (
     "journey_submit",
-    {"work": {"text": "A report.", "lacks": "note 3"}, "signals": ["note_lacking"], "reasoning": "thin"},
+    {"work": {"made": [SEEN], "gap": GAP}, "signals": ["conceptual_gap_discovered"], "reasoning": "nobody knows"},
 )
 SECOND: Sequence[Act] = (
-    ("journey_submit", {"work": {"notes": [{"id": "3", "text": "note 3"}], "drop": ["1"]}}),
-    ("journey_decide", {"decision": "reject", "note": "one more"}),
+    submit(concepts=[concept("waits", "A retry waits.", RETRIES)], plan=[step("s2", "cap", "waits")]),
+    ("journey_decide", {"decision": "reject", "note": "the goal is too small"}),
 )
 THIRD: Sequence[Act] = (
-    notes("4"),
+    submit(goal="A cap that holds, and retries that wait."),
     ("journey_decide", {"decision": "approve"}),
-    ("journey_submit", {"work": {"text": "The report."}, "usage": {"tokens_in": 11, "tokens_out": 7, "model": "m"}}),
+    (
+        "journey_submit",
+        {
+            "work": {"made": [{"id": "s2", "result": "It waits.", "shown_by": [RETRIES]}]},
+            "usage": {"tokens_in": 11, "tokens_out": 7, "model": "m"},
+        },
+    ),
 )
-"""A whole journey, with both ways back, a repeated phase and each kind of word; it is cut in three."""
+"""A whole journey, with a way back, phases that are visited twice and each kind of word; it is cut in three."""
 
 Third = Callable[[str], AbstractAsyncContextManager[Host]]
 
@@ -79,7 +98,7 @@ def at(request: pytest.FixtureRequest, folder: Path) -> Site:
 
 
 async def begin(host: Host) -> str:
-    return str((await host.call("journey_start", agent="noting", brief="bees"))["journey_id"])
+    return str((await host.call("journey_start", agent="build", brief="A cap on calls."))["journey_id"])
 
 
 async def do(host: Host, journey: str, acts: Sequence[Act]) -> None:
@@ -94,6 +113,7 @@ async def do(host: Host, journey: str, acts: Sequence[Act]) -> None:
 async def whole(host: Host) -> str:
     """Lead a journey that nobody disturbs."""
     journey = await begin(host)
+    await host.call("kb_read", path="a.md", journey_id=journey)
     await do(host, journey, [*FIRST, CUT_SHORT, *SECOND, *THIRD])
     return journey
 
@@ -120,6 +140,7 @@ async def test_a_journey_goes_on_in_other_processes_transports_and_libraries_as_
     """Issue 6: started over stdio, `kill -9` during a submit, continued over HTTP, finished by another client library."""
     async with over_stdio(site) as one:
         journey = await begin(one)
+        await one.call("kb_read", path="a.md", journey_id=journey)
         await do(one, journey, FIRST)
         await cut_short(one, journey)
     async with serving_http(site) as url, over_http(url) as two:
@@ -127,12 +148,12 @@ async def test_a_journey_goes_on_in_other_processes_transports_and_libraries_as_
         # Whether or not it was on record before the server died: it is now, once.
         sent = [await two.call(tool, journey_id=journey, version=4, **given) for _ in range(2)]
         assert sent[0] == sent[1]
-        assert (sent[0]["version"], sent[0]["phase"], sent[0]["visit"]) == (5, "COLLECT", 2)
+        assert (sent[0]["version"], sent[0]["phase"], sent[0]["visit"]) == (5, "GROUNDING", 2)
         await do(two, journey, SECOND)
     async with serving_http(site) as url, third(url) as three:
         await do(three, journey, THIRD)
         last = await three.call("journey_status", journey_id=journey)
-    assert (last["state"], last["phase"], last["version"]) == ("complete", "DONE", 10)
+    assert (last["state"], last["phase"], last["version"]) == ("complete", "COMPLETE", 10)
 
     calm = at(request, tmp_path / "calm")
     async with over_stdio(calm) as host:
@@ -156,20 +177,20 @@ async def test_of_eight_clients_that_submit_at_one_version_one_wins_and_the_othe
         journey = await begin(hosts[0])
         winners = [await _round(hosts, journey, version) for version in range(1, 1 + ROUNDS)]
     state, log = await site.record(journey)
-    kept = {logged.version: logged.event.work for logged in log if isinstance(logged.event, WorkRecorded)}
+    works = [(logged.version, logged.event.work) for logged in log if isinstance(logged.event, WorkRecorded)]
     assert state.version == 1 + ROUNDS
-    assert kept == {version: _work(winner, version - 1) for version, winner in enumerate(winners, 2)}
+    assert works == [(version, _work(winner, version - 1)) for version, winner in enumerate(winners, 2)]
 
 
 def _work(client: int, version: int) -> dict[str, Any]:
-    return {"notes": [{"id": "1", "text": f"client {client} at {version}"}]}
+    return {"goal": f"client {client} at {version}"}
 
 
 async def _round(hosts: Sequence[SdkHost], journey: str, version: int) -> int:
     """Let all submit at that version, and return who won."""
     answers: dict[int, dict[str, Any] | str] = {}
 
-    async def submit(client: int) -> None:
+    async def send(client: int) -> None:
         try:
             answers[client] = await hosts[client].call(
                 "journey_submit", journey_id=journey, version=version, work=_work(client, version)
@@ -179,13 +200,13 @@ async def _round(hosts: Sequence[SdkHost], journey: str, version: int) -> int:
 
     async with anyio.create_task_group() as tasks:
         for client in range(CLIENTS):
-            tasks.start_soon(submit, client)
+            tasks.start_soon(send, client)
     told = [answer for answer in answers.values() if isinstance(answer, str)]
     (winner,) = [client for client, answer in answers.items() if isinstance(answer, dict)]
     assert len(told) == CLIENTS - 1
     for sentence in told:
         where = rf"journey {journey} is at version {version + 1}, not {version}\."
-        what = rf"Since then: version {version + 1}: work on COLLECT was recorded by \S+"
+        what = rf"Since then: version {version + 1}: work on GROUNDING was recorded by \S+"
         assert re.search(f"{where} {what}", sentence), sentence
     # Who asks again, because the answer was lost, has won still; and who lost has lost still.
     again = await hosts[(winner + 1) % CLIENTS].call(
@@ -202,13 +223,13 @@ async def test_the_same_submit_by_all_clients_at_once_is_recorded_once_and_answe
     async with clients(site) as hosts:
         journey = await begin(hosts[0])
 
-        async def submit(host: Host) -> None:
+        async def send(host: Host) -> None:
             answer = await host.call("journey_submit", journey_id=journey, version=1, work=_work(0, 1))
             answers.append(repr(answer))
 
         async with anyio.create_task_group() as tasks:
             for host in hosts:
-                tasks.start_soon(submit, host)
+                tasks.start_soon(send, host)
     assert list(Counter(answers).values()) == [CLIENTS]
     state, _ = await site.record(journey)
     assert state.version == 2

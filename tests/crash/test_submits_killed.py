@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,8 +22,11 @@ from tests.journey_hosts import Gone, SdkHost, Site, over_stdio
 from tests.knowledge_bases import write
 
 FEW, MANY = 4, max(200, int(os.environ.get("FORGE_TEST_KILLS", "200")))
-LONGEST_LIFE_S = 0.15
+MOST_ACTS = 4
+"""Of one life."""
 PADDING = "x" * 500
+PAGES = {"a.md": "# A\n\nThe cap is 20 calls an hour.\n"}
+QUOTED = {"path": "a.md", "section": "A", "quote": "The cap is 20 calls an hour."}
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="kills with a signal that Windows has not")
 
@@ -46,6 +50,8 @@ class Lives:
     heard: list[tuple[Act, dict[str, Any]]] = field(default_factory=list)
     unheard: Act | None = None
     found: Counter[str] = field(default_factory=Counter)
+    took_s: float = 0.0
+    """How long the newest act took."""
 
     @property
     def newest(self) -> dict[str, Any]:
@@ -54,26 +60,34 @@ class Lives:
     async def begin(self) -> None:
         """Have a journey, which nobody disturbs yet, at version 2."""
         async with over_stdio(self.site) as host:
-            told = await host.call("journey_start", agent="noting", brief="bees")
+            told = await host.call("journey_start", agent="build", brief="A cap on calls.")
             self.journey = told["journey_id"]
             await self.do(host, next_act(told))
 
     async def live(self) -> None:
-        """Let a server live for a moment while acts are sent one after the other, and die."""
+        """Let a server answer a few acts, and die at some point of the next."""
         async with over_stdio(self.site) as host:
             await self.send_again(host)
+            enough = anyio.Event()
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self.go_on, host)
-                await anyio.sleep(self.chance.random() * LONGEST_LIFE_S)
+                tasks.start_soon(self.go_on, host, self.chance.randint(1, MOST_ACTS), enough)
+                await enough.wait()
+                await anyio.sleep(self.chance.random() * self.took_s)
                 host.kill()
 
-    async def go_on(self, host: SdkHost) -> None:
+    async def go_on(self, host: SdkHost, few: int, enough: anyio.Event) -> None:
+        """Act until the server is gone; say when there were `few` acts."""
         while True:
             self.unheard = next_act(self.newest)
+            began = time.perf_counter()
             try:
                 await self.do(host, self.unheard)
             except Gone:
                 return
+            self.took_s = time.perf_counter() - began
+            few -= 1
+            if not few:
+                enough.set()
 
     async def do(self, host: SdkHost, act: Act) -> None:
         answer = await self.send(host, act)
@@ -109,14 +123,17 @@ class Lives:
 
 
 def next_act(here: dict[str, Any]) -> Act:
-    """Return what goes on from an answer, round and round: notes, a person's yes, a report that lacks something."""
+    """Return what goes on from an answer, round and round: a concept and a plan, a person's yes, a gap that leads back."""
     version, mark = here["version"], f"at {here['version']}"
     if here["state"] == "waiting":
         return Act("journey_decide", version, {"decision": "approve", "note": mark})
-    if here["phase"] == "WRITE":
-        return Act("journey_submit", version, {"work": {"text": mark, "lacks": "a note"}})
-    notes = [{"id": "1", "text": mark}, {"id": "2", "text": PADDING}]
-    return Act("journey_submit", version, {"work": {"notes": notes}})
+    if here["phase"] == "MAKING":
+        return Act("journey_submit", version, {"work": {"gap": {"concept": f"c{version}", "text": mark, "step": "s"}}})
+    # The concept that the gap before named; that of the round before is not needed any more.
+    concept = {"id": f"c{version - 1}", "text": PADDING, "citations": [QUOTED]}
+    step = {"id": "s", "step": "Write it.", "done_when": "It can be read.", "rests_on": [concept["id"]]}
+    work = {"goal": mark, "concepts": [concept], "plan": [step], "drop": [f"c{version - 4}"]}
+    return Act("journey_submit", version, {"work": work})
 
 
 def acts_in(log: Sequence[Logged]) -> list[str]:
@@ -127,7 +144,7 @@ def acts_in(log: Sequence[Logged]) -> list[str]:
             marks.append(logged.event.note)
         elif isinstance(logged.event, WorkRecorded):
             work = logged.event.work
-            marks.append(work["text"] if logged.event.phase == "WRITE" else work["notes"][0]["text"])
+            marks.append(work["gap"]["text"] if logged.event.phase == "MAKING" else work["goal"])
     return marks
 
 
@@ -136,7 +153,7 @@ async def test_however_often_the_server_is_killed_each_acknowledged_submit_is_on
     kills: int, tmp_path: Path
 ) -> None:
     """Issue 6: 200 `kill -9` during submits: each acknowledged submit recorded once, versions without gaps."""
-    site = Site(write(tmp_path / "kb", {"a.md": "# A\n\nThe cap is 20 calls an hour.\n"}), tmp_path / "state")
+    site = Site(write(tmp_path / "kb", PAGES), tmp_path / "state")
     lives = Lives(site, random.Random(kills))  # noqa: S311 - when to kill, not a secret
     await lives.begin()
     for _ in range(kills):
