@@ -803,10 +803,13 @@ def test_no_walk_leaves_the_table_or_is_stuck(choices: list[int]) -> None:
 
 def test_walks_take_every_way_of_the_table() -> None:
     """Walks that never went back would prove little."""
-    taken = set[str]()
+    wanted, taken = {t.condition for t in AGENT.graph.transitions}, set[str]()
     for seed in range(40):
-        taken |= set(asyncio.run(walk(AGENT, [seed * 7919 * (n + 1) // 3 for n in range(30)], any_work, good)))
-    assert {t.condition for t in AGENT.graph.transitions} <= taken
+        steps = [seed * 7919 * (n + 1) // 3 for n in range(30)]
+        taken |= set(asyncio.run(walk(AGENT, steps, any_work, good)))
+        if wanted <= taken:
+            break
+    assert wanted <= taken
 
 
 @pytest.mark.external
