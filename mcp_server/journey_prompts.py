@@ -116,9 +116,8 @@ class JourneyPrompts:
         filled = {name: text.strip() for name, text in given.items() if text.strip()}
         journey, brief = filled.pop(JOURNEY_ID, ""), filled.pop(BRIEF, "")
         if journey:
-            return await self._told(
-                agent, self._going_on(agent, journey, {**({BRIEF: brief} if brief else {}), **filled})
-            )
+            new = {BRIEF: brief, **filled} if brief else filled
+            return await self._told(agent, self._going_on(agent, journey, new))
         if not brief:
             raise MCPError(
                 INVALID_PARAMS,
