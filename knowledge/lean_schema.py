@@ -106,7 +106,7 @@ def _without_null(node: dict[str, Any], *, nulls: bool) -> dict[str, Any]:
     if len(options) == len(node["anyOf"]) or len(options) != 1:
         return node
     rest = {key: value for key, value in node.items() if key != "anyOf"}
-    only = options[0]
+    only = {key: value for key, value in options[0].items() if not _says_nothing(key, value)}
     if not nulls:
         return {**only, **rest}
     if isinstance(only.get("type"), str) and "enum" not in only:
