@@ -23,6 +23,7 @@ from agents.events import (
     SourceFound,
     Speaking,
     Thinking,
+    canonical,
 )
 from agents.graph import checked
 from agents.prompting import COMMON, placeholders
@@ -144,6 +145,14 @@ def test_prompts_name_only_tools_of_their_phase() -> None:
     for phase in AGENT.graph.phases:
         for text in (AGENT.texts[phase.prompt], AGENT.texts.get(phase.prompt_again, "")):
             assert set(re.findall(r"\bkb_\w+", text)) <= set(phase.tools)
+
+
+def test_schemas_say_nothing_that_only_python_knows() -> None:
+    """What every schema says costs tokens each time: no titles of pydantic, no references, nothing nullable."""
+    for form in AGENT.forms.values():
+        text = canonical(dict(form.schema))
+        assert all(word not in text for word in ("$", "anyOf", "null", '"title":"'))
+        assert "drop" in form.schema["properties"]
 
 
 def _state_in_decompose() -> JourneyState:
