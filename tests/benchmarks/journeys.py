@@ -88,9 +88,13 @@ AGENT = Agent(
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What so many steps of one kind cost: steps a second, bytes each, and milliseconds to read where the journey stands."""
+    """What so many steps of one kind cost: steps a second; processor milliseconds (not the database server's) and bytes each.
+
+    `resume_ms`: milliseconds to read where the journey stands.
+    """
 
     per_second: float
+    cpu_ms: float
     bytes: float
     resume_ms: float
 
@@ -114,32 +118,46 @@ class Measured:
         return sorted(ours.per_second / theirs.per_second for ours, theirs in pairs)
 
 
-async def stored(journeys: JourneyStore, steps: int) -> float:
-    """Return the seconds that so many steps of a new journey took, without runner."""
+Way = Callable[[JourneyStore, int], Awaitable[tuple[float, float]]]
+"""Takes so many steps, and returns the seconds and processor seconds that they took."""
+
+
+class Watch:
+    """Seconds and processor seconds since it was made."""
+
+    def __init__(self) -> None:
+        self._began, self._cpu_began = time.perf_counter(), time.process_time()
+
+    def read(self) -> tuple[float, float]:
+        return time.perf_counter() - self._began, time.process_time() - self._cpu_began
+
+
+async def stored(journeys: JourneyStore, steps: int) -> tuple[float, float]:
+    """Return what so many steps of a new journey took, without runner."""
     await journeys.start("j-1", replace(begun(BRIEF), agent="three", phase="first"), by=ADA, at=NOW)
-    began = time.perf_counter()
+    watch = Watch()
     for n in range(steps):
         content = {"text": f"{n} {TEXT}"}
         state = await journeys.journey("j-1")
         events = submitted(THREE, "j-1", state, work(content), {"again"})
         key = step_key("j-1", state.version, content)
         await journeys.append("j-1", events, expected=state.version, key=key, by=ADA, at=NOW, before=state)
-    return time.perf_counter() - began
+    return watch.read()
 
 
-async def led(journeys: JourneyStore, steps: int) -> float:
-    """Return the seconds that so many submits to a new journey took."""
+async def led(journeys: JourneyStore, steps: int) -> tuple[float, float]:
+    """Return what so many submits to a new journey took."""
     runner = Runner(
         journeys, Only(AGENT), lambda _journey, _state: Pages(), now=lambda: datetime.now(UTC), chance=lambda: "1"
     )
     here = await runner.start("three", BRIEF, {}, by=ADA)
-    began = time.perf_counter()
+    watch = Watch()
     for n in range(steps):
         submission = Submission({"text": f"{n} {TEXT}"})
         here = await runner.submit(here.journey, here.state.version, submission, by=ADA)
-    seconds = time.perf_counter() - began
+    taken = watch.read()
     assert here.state.version == 1 + steps
-    return seconds
+    return taken
 
 
 async def resuming(where: str, name: str) -> float:
@@ -156,14 +174,14 @@ async def resuming(where: str, name: str) -> float:
     return median(reads)
 
 
-async def ours(where: str, name: str, steps: int, way: Callable[[JourneyStore, int], Awaitable[float]]) -> Cost:
+async def ours(where: str, name: str, steps: int, way: Way) -> Cost:
     """Return what so many steps cost in a database of their own."""
     state = await open_shared(where, name)
     before = size(where, name)
-    seconds = await way(journeys_in(state), steps)
+    seconds, cpu_s = await way(journeys_in(state), steps)
     after = size(where, name)
     await state.close()
-    return Cost(steps / seconds, (after - before) / steps, await resuming(where, name))
+    return Cost(steps / seconds, 1000 * cpu_s / steps, (after - before) / steps, await resuming(where, name))
 
 
 def size(where: str, name: str) -> int:
@@ -223,8 +241,8 @@ def rows(measured: Measured) -> list[str]:
         cost, times = measured.middle(kind), measured.times(kind)
         against = f"{times[0]:.1f} to {times[-1]:.1f}" if times and kind != LANGGRAPH else ""
         told.append(
-            f"| {measured.database} | {measured.steps:,} | {kind} | {cost.per_second:,.0f} | {against} | {cost.bytes:,.0f} "
-            f"| {cost.resume_ms:.2f} |"
+            f"| {measured.database} | {measured.steps:,} | {kind} | {cost.per_second:,.0f} | {against} "
+            f"| {cost.cpu_ms:.1f} | {cost.bytes:,.0f} | {cost.resume_ms:.2f} |"
         )
     return told
 
@@ -255,8 +273,8 @@ def section(all_measured: Sequence[Measured], version: str, rounds: int, load: f
         'for the same database, and `durability="sync"`. All take turns on the same disk and the same server. Medians of',
         f"{rounds} rounds; *times* compares with LangGraph in the same round, least to most.",
         "",
-        "| database | steps | | steps a second | times | bytes a step | resume, ms |",
-        "|---|---:|---|---:|---:|---:|---:|",
+        "| database | steps | | steps a second | times | processor a step, ms | bytes a step | resume, ms |",
+        "|---|---:|---|---:|---:|---:|---:|---:|",
     ]
     told += [row for measured in all_measured for row in rows(measured)]
     told += ["", *growth(all_measured)]
