@@ -10,7 +10,7 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from functools import partial
@@ -85,32 +85,32 @@ def led(ann: Person, work: Callable[[Runner], Awaitable[T]]) -> T:
     return asyncio.run(opened())
 
 
-def begun(ann: Person, brief: str = BRIEF) -> str:
-    """Begin a journey."""
+def begun(ann: Person, brief: str = BRIEF, *works: dict[str, Any]) -> str:
+    """Begin a journey and submit the works."""
 
     async def work(runner: Runner) -> str:
-        return (await runner.start("research", brief, {}, by=ADA)).journey
+        journey = (await runner.start("research", brief, {}, by=ADA)).journey
+        await submitted(runner, journey, works)
+        return journey
 
     return led(ann, work)
+
+
+async def submitted(runner: Runner, journey: str, works: Sequence[dict[str, Any]]) -> JourneyState:
+    for one in works:
+        at = (await runner.position(journey)).state.version
+        await runner.submit(journey, at, Submission(one), by=ADA)
+    return (await runner.position(journey)).state
 
 
 def submit(ann: Person, journey: str, *works: dict[str, Any]) -> JourneyState:
     """Submit the works one after the other, and return where that led."""
-
-    async def work(runner: Runner) -> JourneyState:
-        for one in works:
-            at = (await runner.position(journey)).state.version
-            await runner.submit(journey, at, Submission(one), by=ADA)
-        return (await runner.position(journey)).state
-
-    return led(ann, work)
+    return led(ann, lambda runner: submitted(runner, journey, works))
 
 
 def waiting(ann: Person, brief: str = BRIEF) -> str:
     """Begin a journey and lead it to where a person is asked."""
-    journey = begun(ann, brief)
-    assert submit(ann, journey, {"categories": TREE["categories"]}, TREE).status == "waiting"
-    return journey
+    return begun(ann, brief, {"categories": TREE["categories"]}, TREE)
 
 
 def state_of(ann: Person, journey: str) -> JourneyState:
@@ -214,8 +214,7 @@ def test_one_journey_is_shown_with_what_is_recorded_and_what_a_person_is_asked(a
 
 
 def test_what_is_missing_is_shown(ann: Person) -> None:
-    journey = begun(ann)
-    submit(ann, journey, {"categories": TREE["categories"]})
+    journey = begun(ann, BRIEF, {"categories": TREE["categories"]})
     text = ann.here("journeys", "show", journey).stdout
     assert "Not done yet:\n- these categories have no question: c1" in text
 
@@ -318,13 +317,23 @@ def test_nothing_that_a_model_wrote_acts_on_the_terminal(ann: Person) -> None:
     assert "How ⟦U+001B⟧[2Jis⟦U+202E⟧" in seen[1].stdout
 
 
-@pytest.mark.parametrize("action", ["show", "events", "graph", "report", "export", "fork"])
-@pytest.mark.parametrize("name", ["research-none", "../../etc", "\u202ex"])
+@pytest.mark.parametrize(
+    ("action", "name"),
+    [
+        ("show", "../../etc"),
+        ("events", "research-none"),
+        ("graph", "\u202ex"),
+        ("report", "x" * 500),
+        ("export", "\x00"),
+        ("fork", "no such"),
+    ],
+)
 def test_a_journey_that_is_not_there_is_told_in_one_sentence(ann: Person, action: str, name: str) -> None:
     done = ann.here("journeys", action, name)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("knowledge-forge: there is no journey ")
     assert done.stderr.count("\n") == 1
+    assert not ACTING & set(done.stderr)
 
 
 # --- deciding ---------------------------------------------------------------------------------------------------------
