@@ -168,7 +168,8 @@ class KnownIn:
         names = names_in(self.field.found(facts))
         if not names:
             return unmet(f"{self.field} names nothing of {self.of}")
-        strange = _strange(names, self.of, facts)
+        known = set(names_in(self.of.found(facts)))
+        strange = [name for name in names if name not in known]
         return unmet(f"{self.field} names {listing(strange)}, which {self.of} does not have") if strange else MET
 
     def said(self) -> str:
@@ -198,6 +199,7 @@ class UnknownIn:
 
 
 def _strange(names: Sequence[str], of: FieldPath, facts: Facts) -> list[str]:
+    """Return the names that are new, and not only written otherwise."""
     known = {same(name) for name in names_in(of.found(facts))}
     return [name for name in names if same(name) not in known]
 

@@ -35,6 +35,8 @@ REFUSED = {
     "pattern": "a pattern can take forever on some texts; use enum, minLength, maxLength or a description",
     "patternProperties": "a pattern can take forever on some texts; name the properties",
 }
+SAYING_ONLY = frozenset({"$comment", "title", "description", "default", "examples"})
+"""Words that demand nothing of a value."""
 HERE = "#/$defs/"
 MOST_NODES = 3_000
 """So many parts a schema may have with its references filled in."""
@@ -96,13 +98,26 @@ def _keywords(marked: Marked, what: str, problems: Problems, file: str) -> None:
         elif key not in KEYWORDS and not key.startswith("x-"):
             problems.add(line, f"{what} has the unknown word {short(key)}{_near(key)}", file)
         elif key in NAMED:
-            for part in inside.entries.values():
-                _keywords(part, what, problems, file)
+            for name in inside.entries:
+                if name.startswith("$"):
+                    problems.add(
+                        inside.key_lines[name], f"{what} names something {short(name)}: no name begins with $", file
+                    )
+    for part in _parts(marked):
+        _keywords(part, what, problems, file)
+
+
+def _parts(marked: Marked, *, without: str = "") -> Iterator[Marked]:
+    """Yield the schemas right inside a schema. What a property is called makes no difference."""
+    for key, inside in marked.entries.items():
+        if key == without:
+            continue
+        if key in NAMED:
+            yield from inside.entries.values()
         elif key in LISTED:
-            for part in inside.items:
-                _keywords(part, what, problems, file)
+            yield from inside.items
         elif key in ONE:
-            _keywords(inside, what, problems, file)
+            yield inside
 
 
 def _near(key: str) -> str:
@@ -142,14 +157,12 @@ def _references(marked: Marked, what: str, problems: Problems, file: str) -> Non
 
 
 def _refs(marked: Marked) -> Iterator[tuple[str, int]]:
-    """Yield the references in a part, not those of its definitions."""
-    for key, inside in marked.entries.items():
-        if key == "$ref" and isinstance(inside.value, str):
-            yield inside.value, inside.line
-        elif key != "$defs" and key not in PLAIN:
-            yield from _refs(inside)
-    for item in marked.items:
-        yield from _refs(item)
+    """Yield the references in a schema, not those of its definitions."""
+    own = marked.entries.get("$ref")
+    if own is not None and isinstance(own.value, str):
+        yield own.value, own.line
+    for part in _parts(marked, without="$defs"):
+        yield from _refs(part)
 
 
 def _reached(starts: set[str], leads: Mapping[str, set[str]]) -> set[str]:
@@ -164,22 +177,29 @@ def _reached(starts: set[str], leads: Mapping[str, set[str]]) -> set[str]:
 
 
 def _inlined(node: Json, definitions: Mapping[str, Json], spent: list[int]) -> Any:
+    """Return the schema with what its references lead to in their place; `spent` counts its parts."""
     spent[0] += 1
     if spent[0] > MOST_NODES:
         raise _TooLarge
-    if isinstance(node, list):
-        return [_inlined(item, definitions, spent) for item in node]
     if not isinstance(node, dict):
         return node
-    reference = node.get("$ref")
-    if isinstance(reference, str):
-        beside = {key: value for key, value in node.items() if key != "$ref"}
-        return _inlined({**definitions[reference.removeprefix(HERE)], **beside}, definitions, spent)
-    return {
-        key: value if key in ("enum", "const", "default", "examples") else _inlined(value, definitions, spent)
-        for key, value in node.items()
-        if key != "$defs"
+    found = {
+        key: _inlined_at(key, value, definitions, spent) for key, value in node.items() if key not in ("$defs", "$ref")
     }
+    if "$ref" not in node:
+        return found
+    target = _inlined(definitions[node["$ref"].removeprefix(HERE)], definitions, spent)
+    if isinstance(target, dict) and set(found) <= SAYING_ONLY:
+        return {**target, **found}
+    return {**found, "allOf": [*found.get("allOf", []), target]}
+
+
+def _inlined_at(key: str, value: Json, definitions: Mapping[str, Json], spent: list[int]) -> Json:
+    if key in ONE:
+        return _inlined(value, definitions, spent)
+    if key in NAMED:
+        return {name: _inlined(part, definitions, spent) for name, part in value.items()}
+    return [_inlined(part, definitions, spent) for part in value] if key in LISTED else value
 
 
 def hardened(schema: Mapping[str, Json]) -> dict[str, Json]:

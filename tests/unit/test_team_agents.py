@@ -6,6 +6,7 @@ import json
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,12 +18,15 @@ from agents.team.catalogue import MOST_AGENTS, TeamCatalogue
 from agents.team.form import SchemaForm
 from agents.team.marked import MOST_BYTES, Unreadable, read_marked
 from agents.team.problems import MOST_PROBLEMS, Problems
-from agents.team.schema import read_schema
+from agents.team.schema import KEYWORDS, read_schema
 from knowledge.vault import Vault
 from mcp_server.team_files import VaultFiles, team_catalogue
 from tests.agents_at_work import WINTER, Only, leading
 from tests.small_agents import noting
 from tests.team_agents import FILE, HANDBOOK, OWN_TOOLS, SMALL, VERDICT, agent, read, write
+
+NAMES = ("a", "id", "x-a")
+"""What hypothesis calls properties, beside words of JSON Schema."""
 
 # --- what is read -----------------------------------------------------------------------------------------------------
 
@@ -210,6 +214,60 @@ def test_a_schema_that_refers_to_itself_is_refused() -> None:
         "'work' defines 'x' by itself",
         "'work' defines 'y' by itself",
     ]
+
+
+def schema_of(form: object) -> tuple[dict[str, Any] | None, list[str]]:
+    problems = Problems(FILE)
+    schema = read_schema(read_marked(json.dumps(form).encode()), "'work'", problems)
+    return schema, [problem.text for problem in problems.told()]
+
+
+def test_properties_are_called_as_they_like_also_like_words_of_json_schema() -> None:
+    names = ["title", "type", "enum", "required", "properties", "items", "pattern", "default", "description"]
+    schema, problems = schema_of({"properties": {name: {"$ref": "#/$defs/quoted"} for name in names}})
+    assert problems == []
+    assert schema is not None
+    form = SchemaForm(schema)
+    assert "$ref" not in json.dumps(form.schema)
+    assert list(form.schema["properties"]) == names
+    good = dict.fromkeys(names, WINTER)
+    assert not form.problems(good)
+    assert list(form.problems({**good, "enum": {**WINTER, "quote": ""}})) == ["'enum.quote' must not be empty"]
+    assert schema_of({"properties": {"title": {"$ref": "#/$defs/other"}}})[0] is None
+    assert "no name begins with $" in schema_of({"properties": {"$ref": {"type": "string"}}})[1][0]
+
+
+def test_a_reference_with_demands_beside_it_keeps_both() -> None:
+    schema, _ = schema_of({"properties": {"a": {"$ref": "#/$defs/quoted", "required": ["why"], "description": "Why."}}})
+    assert schema is not None
+    told = SchemaForm(schema).problems({"a": {"path": "x"}})
+    assert sorted(told) == ["'a.quote' is missing", "'a.section' is missing", "'a.why' is missing"]
+    plain, _ = schema_of({"properties": {"a": {"$ref": "#/$defs/quoted", "description": "Why."}}})
+    assert plain is not None
+    assert plain["properties"]["a"]["description"] == "Why."
+    assert SchemaForm(plain).problems({"a": {**WINTER, "more": 1}}), "unknown fields are refused"
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 5)
+    | st.sampled_from(["", "a", "string", "#/$defs/a", "#/$defs/quoted"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*KEYWORDS, *NAMES]), inner, max_size=4)
+    ),
+    max_leaves=20,
+)
+
+
+@given(form=JSON, work=JSON)
+@settings(max_examples=300, deadline=None)
+def test_no_schema_and_no_work_raises_anything(form: object, work: object) -> None:
+    schema, problems = schema_of({"properties": form} if isinstance(form, dict) else form)
+    assert (schema is None) == bool(problems)
+    if schema is not None:
+        told = SchemaForm(schema).problems(work)
+        assert all(isinstance(text, str) and text for text in told)
 
 
 # --- the form of a work -----------------------------------------------------------------------------------------------

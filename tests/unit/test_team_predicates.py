@@ -142,6 +142,7 @@ TRIED = {
         [causes({"event": "e1"})],
         [
             (causes({"event": "e1"}, {"event": "e3"}), "causes.event names e3, which GATHER.events does not have"),
+            (causes({"event": "E1"}), "causes.event names E1, which GATHER.events does not have"),
             (causes({"what": "e1"}), "causes.event names nothing of GATHER.events"),
         ],
     ),
