@@ -272,6 +272,11 @@ async def test_a_lesson_on_an_objective_that_was_not_diagnosed_passes_nothing() 
     assert (await judged(AGENT, "objective_diagnosed", DIAGNOSE, SECOND, works=works)).met
 
 
+async def test_a_lesson_that_rested_on_nothing_passed_nothing() -> None:
+    works = {**AT_TEACH, TEACH: {"lessons": [lesson("o1", *CHECKS, citations=[])]}}
+    assert lacks(await judged(AGENT, "objective_diagnosed", DIAGNOSE, SECOND, works=works), "o1 comes next")
+
+
 async def test_where_all_is_passed_a_person_may_have_any_objective_diagnosed_again() -> None:
     works = {**TEACHING_SECOND, TEACH: {"lessons": [LESSON, *SECOND_TAUGHT["lessons"]]}}
     fresh = {"objective": "o1", "diagnoses": [diagnosis("o1", PROBES[0], probe("p8", "And in May?"))]}
@@ -418,6 +423,11 @@ async def test_a_gap_is_a_prerequisite_that_no_objective_teaches_and_a_failed_ch
 )
 async def test_a_gap_that_nothing_shows_is_none(work: Work, said: str) -> None:
     assert lacks(await judged(AGENT, "fundamental_prerequisite_gap", TEACH, work, works=AT_TEACH), said)
+
+
+async def test_a_check_that_failed_before_shows_no_gap_now() -> None:
+    found = await judged(AGENT, "fundamental_prerequisite_gap", TEACH, {"gap": GAP}, works={**AT_TEACH, TEACH: FAILED})
+    assert lacks(found, "names no failed check of the lesson on o1 in this submit")
 
 
 async def test_what_the_learner_is_known_not_to_know_may_be_a_gap() -> None:
