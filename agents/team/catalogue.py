@@ -82,7 +82,7 @@ class TeamCatalogue:
         for definition in self._known.definitions.values():
             if definition.name == name:
                 return definition.problems
-        return [problem for problem in self._known.problems if name_of(problem.file) == name]
+        return [p for p in self._known.problems if p.file == FOLDER or name_of(p.file) == name]
 
     async def team(self) -> Sequence[Agent]:
         """Return the team's agents that can be used, by name, without loading this program's."""

@@ -8,19 +8,10 @@ from typing import Any
 
 from agents.events import Json
 from agents.team.block import Block
+from agents.team.combining import All, AnyOf, InOtherWords, Not, TeamCondition
 from agents.team.field_path import FieldPath, field_path
 from agents.team.marked import Marked
-from agents.team.predicates import (
-    LEAVES,
-    All,
-    AnyOf,
-    InOtherWords,
-    Leaf,
-    Not,
-    Predicate,
-    Signal,
-    TeamCondition,
-)
+from agents.team.predicates import LEAVES, Leaf, Predicate, Signal
 from agents.team.problems import Problems, meant, short
 
 BY_NAME: Mapping[str, type[Leaf]] = {leaf.NAME: leaf for leaf in LEAVES}

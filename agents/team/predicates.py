@@ -12,7 +12,7 @@ from typing import ClassVar, NewType, Protocol
 
 from agents.agent import MET, Called, Facts, Finding, Look
 from agents.events import Json, canonical
-from agents.team.field_path import FieldPath, located, names_in, same, says_something, spread
+from agents.team.field_path import FieldPath, located, names_in, same, says_something
 from agents.work import citations_in
 
 ToolName = NewType("ToolName", str)
@@ -494,95 +494,3 @@ LEAVES: tuple[type[Leaf], ...] = (
     Signal,
 )
 """In the order in which the reference tells them."""
-
-
-@dataclass(frozen=True, slots=True)
-class All:
-    """Every part holds."""
-
-    parts: tuple[Predicate, ...]
-
-    async def judge(self, facts: Facts, look: Look) -> Finding:
-        """Return all that is missing. Without the hint that is asked for nothing is looked at."""
-        hints = [await part.judge(facts, look) for part in self.parts if isinstance(part, Signal)]
-        if not all(hint.met for hint in hints):
-            return unmet(*(text for hint in hints for text in hint.missing))
-        found = [await part.judge(facts, look) for part in self.parts if not isinstance(part, Signal)]
-        missing = [text for one in found for text in one.missing if not one.met]
-        if not all(one.met for one in found):
-            return unmet(*missing)
-        return Finding(met=True, detail="; ".join(one.detail for one in found if one.detail)[:DETAIL_CHARS])
-
-    def said(self) -> str:
-        """Return what it holds."""
-        return " and ".join(part.said() for part in self.parts)
-
-
-@dataclass(frozen=True, slots=True)
-class AnyOf:
-    """One of the parts holds."""
-
-    parts: tuple[Predicate, ...]
-
-    async def judge(self, facts: Facts, look: Look) -> Finding:
-        """Return the first that holds, or what each lacks."""
-        missing = []
-        for part in self.parts:
-            found = await part.judge(facts, look)
-            if found.met:
-                return found
-            missing.append(" and ".join(found.missing))
-        return unmet("one of these is needed: " + "; or ".join(missing))
-
-    def said(self) -> str:
-        """Return what it holds."""
-        return " or ".join(part.said() for part in self.parts)
-
-
-@dataclass(frozen=True, slots=True)
-class Not:
-    """The part does not hold."""
-
-    part: Predicate
-
-    async def judge(self, facts: Facts, look: Look) -> Finding:
-        """Return what holds and must not."""
-        found = await self.part.judge(facts, look)
-        return unmet(f"this must not be so: {self.part.said()}") if found.met else MET
-
-    def said(self) -> str:
-        """Return what it holds."""
-        return f"it is not so that {self.part.said()}"
-
-
-@dataclass(frozen=True, slots=True)
-class InOtherWords:
-    """A part whose author says in their own words what is missing."""
-
-    part: Predicate
-    say: str
-
-    async def judge(self, facts: Facts, look: Look) -> Finding:
-        """Return those words where the part does not hold."""
-        found = await self.part.judge(facts, look)
-        return found if found.met else unmet(self.say)
-
-    def said(self) -> str:
-        """Return what it holds."""
-        return self.part.said()
-
-
-@dataclass(frozen=True, slots=True)
-class TeamCondition:
-    """A condition of a team's agent. `detail` is the field whose text tells, on a way back, what it is about."""
-
-    predicate: Predicate
-    detail: FieldPath | None = None
-
-    async def __call__(self, facts: Facts, look: Look) -> Finding:
-        """Return whether it is met."""
-        found = await self.predicate.judge(facts, look)
-        if not found.met or self.detail is None:
-            return found
-        texts = [value for _, value in spread(self.detail.found(facts)) if isinstance(value, str) and value.strip()]
-        return Finding(met=True, detail="; ".join(texts)[:DETAIL_CHARS] or found.detail)

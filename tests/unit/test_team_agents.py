@@ -471,6 +471,8 @@ async def test_a_knowledge_base_that_is_away_has_no_agents_for_that_time(tmp_pat
     assert await there.team() == []
     (problem,) = await there.problems()
     assert (problem.file, "cannot be read" in problem.text) == ("_agents", True)
+    with pytest.raises(NoSuchAgent, match="the folder cannot be read"):
+        await there.agent("review")
     (tmp_path / "away").rename(kb)
     assert len(await there.team()) == 1
 
