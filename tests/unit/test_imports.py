@@ -159,6 +159,7 @@ PURE = [
     "agents/store_forms.py",
     "agents/journey_file.py",
     "agents/team/block.py",
+    "agents/team/combining.py",
     "agents/team/conditions.py",
     "agents/team/definition.py",
     "agents/team/field_path.py",
