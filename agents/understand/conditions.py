@@ -9,6 +9,10 @@ from agents.findings import folded, found, misused, named, same_words, short, un
 from agents.understand.course import LEAST_CHECKS, LEAST_PROBES, Course, Item, answered
 from agents.work import ids, listed
 
+NOTHING_TO_LEARN = "no objective is on record any more: there has to be one"
+"""Where a person led the work on from a calibration that lost its objectives, it can only go back."""
+
+
 # --- CALIBRATE --------------------------------------------------------------------------------------------------------
 
 
@@ -96,6 +100,8 @@ def _too_few(of: str, kind: str, questions: Sequence[Item], least: int) -> Itera
 async def calibration_was_inaccurate(facts: Facts, _look: Look) -> Finding:
     """This submit names a level and an answer of the learner that shows another one."""
     course, asked = Course(facts.works), facts.given.get("recalibrate")
+    if not course.objectives:
+        return found((), NOTHING_TO_LEARN)
     if not isinstance(asked, dict):
         return found(["recalibrate is not there: name the entry of knows and the probe that contradicts it"])
     entry, probe = str(asked.get("knows")), str(asked.get("probe"))
@@ -115,6 +121,8 @@ async def calibration_was_inaccurate(facts: Facts, _look: Look) -> Finding:
 async def fundamental_prerequisite_gap(facts: Facts, _look: Look) -> Finding:
     """A check of this lesson failed for want of something that no objective teaches."""
     course, gap = Course(facts.works), facts.given.get("gap")
+    if not course.objectives:
+        return found((), NOTHING_TO_LEARN)
     if not isinstance(gap, dict):
         return found(["gap is not there: name the prerequisite and the failed check that shows it"])
     failed = _failed(course, facts.given)

@@ -61,8 +61,11 @@ class Course:
 
     @cached_property
     def next(self) -> str:
-        """Return the first objective that is not passed while all that it needs is; "" if all are passed."""
-        return next((id_ for id_ in self.left if self.ready(id_)), "")
+        """Return the first objective that is not passed while all that it needs is; "" if all are passed.
+
+        Objectives that need each other can only be on record where a person led the work on: then the first one comes first.
+        """
+        return next((id_ for id_ in self.left if self.ready(id_)), next(iter(self.left), ""))
 
     @cached_property
     def present(self) -> str:

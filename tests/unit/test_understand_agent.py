@@ -272,6 +272,24 @@ async def test_a_lesson_on_an_objective_that_was_not_diagnosed_passes_nothing() 
     assert (await judged(AGENT, "objective_diagnosed", DIAGNOSE, SECOND, works=works)).met
 
 
+async def test_objectives_that_need_each_other_hold_nobody_up() -> None:
+    """A calibration with such needs is not done, but a person may send the work on from there all the same."""
+    works = {CALIBRATE: change(CALIBRATED, "objectives", 0, needs=["o2"])}
+    assert (await judged(AGENT, "objective_diagnosed", DIAGNOSE, DIAGNOSED, works=works)).met
+    assert lacks(await judged(AGENT, "objective_diagnosed", DIAGNOSE, SECOND, works=works), "o1 comes next")
+
+
+async def test_where_there_is_nothing_to_learn_any_more_the_work_goes_back() -> None:
+    works = {CALIBRATE: {**CALIBRATED, "objectives": []}}
+    for condition, phase, work in (
+        ("calibration_was_inaccurate", DIAGNOSE, DIAGNOSED),
+        ("fundamental_prerequisite_gap", TEACH, TAUGHT),
+    ):
+        found = await judged(AGENT, condition, phase, work, works=works)
+        assert found.met
+        assert "no objective is on record" in found.detail
+
+
 async def test_a_lesson_that_rested_on_nothing_passed_nothing() -> None:
     works = {**AT_TEACH, TEACH: {"lessons": [lesson("o1", *CHECKS, citations=[])]}}
     assert lacks(await judged(AGENT, "objective_diagnosed", DIAGNOSE, SECOND, works=works), "o1 comes next")
@@ -759,11 +777,11 @@ def good(state: JourneyState) -> Sequence[tuple[Work, tuple[str, ...]]]:
         gone = [id_ for id_ in (*course.knows, *course.objectives) if id_ not in ("k1", "k2", "o1", "o2", "g1")]
         return [({**CALIBRATED, **level, "objectives": objectives, "drop": gone}, ())]
     if state.phase == DIAGNOSE:
-        next_ = course.next or next(iter(course.objectives))
+        next_ = course.next or course.present or "none"
         probes = (probe("p1", f"Why {at}?"), probe("p2", f"How {at}?"))
         return [({"objective": next_, "diagnoses": [diagnosis(next_, *probes)]}, ())]
     # Those that passed too: a quote among them may be wrong by now.
-    taught = dict.fromkeys([*course.passed, course.present])
+    taught = dict.fromkeys([*course.passed, course.present or "none"])
     lessons = [lesson(id_, asked("a1", f"And {at}?"), asked("a2", f"If {at}?")) for id_ in taught]
     return [({"lessons": lessons}, ())]
 
@@ -783,6 +801,7 @@ def any_work(state: JourneyState) -> Sequence[tuple[Work, tuple[str, ...]]]:
             (CALIBRATED, ()),
             (change(CALIBRATED, "objectives", 1, needs=["o2"]), ("learner_calibrated",)),
             ({"drop": ["o1", "k1"]}, ()),
+            ({"drop": ["o1", "o2", "o3", "g1"]}, ()),
             ({"objectives": [objective("o3", "Name three flowers.", FLOWERS)]}, ()),
         ],
         DIAGNOSE: [
