@@ -696,6 +696,12 @@ def test_reviewing_lists_journeys_that_wait_after_the_proposals(ann: Person) -> 
     assert len(json.loads(ann.here("review", "--list", "--json").stdout)) == 1
 
 
+def test_where_only_a_journey_waits_something_waits(ann: Person) -> None:
+    journey = waiting(ann)
+    done = ann.here("review", "--list")
+    assert (done.returncode, done.stdout.split()[0]) == (0, journey)
+
+
 def test_a_terminal_shows_in_bold_what_waits(ann: Person) -> None:
     journey, other = waiting(ann), begun(ann)
     with ann.at("journeys") as screen:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from agents.agent import Agent
 from agents.events import (
     CheckpointReached,
+    Decided,
     Event,
     FeedbackAdded,
     Forked,
@@ -24,6 +25,7 @@ from agents.events import (
     Usage,
     WorkRecorded,
 )
+from agents.fold import fold
 from agents.graph import PhaseGraph
 from agents.metrics import averages, bottleneck, costliest, lasting, slowest, table, waits
 from agents.report import report, whole
@@ -32,7 +34,7 @@ from agents.state import get_state, restore_state
 from agents.work_words import work_lines
 from tests.agents_at_work import VARROA, WINTER
 from tests.journeys import ADA, RESEARCH, Walk, begun, graphs, word
-from tests.ledgers import MINUTE
+from tests.ledgers import MINUTE, NOW
 
 QUESTION = "Is this the right tree?"
 AGENT = Agent("research", "Research", "Finds out.", RESEARCH, {}, {}, {}, questions={"DECOMPOSE": QUESTION})
@@ -320,6 +322,25 @@ def test_no_text_that_somebody_wrote_becomes_a_part_of_the_report(brief: str, sa
         "1. 2026-03-01 12:00 UTC, version 1: began in DECOMPOSE",
         *(line for line in rest if line.startswith(("| Phase", "|---", "| DECOMPOSE"))),
     ]
+
+
+def test_names_from_a_record_that_was_made_elsewhere_stay_in_their_lines() -> None:
+    """An imported log may name phases, people and tools as it likes."""
+    bad = "X\n# Decided\u2028## By me |"
+    log = [Logged(1, 1, NOW, bad, begun(agent=bad, phase=bad, principal=bad))]
+    log.append(Logged(2, 1, NOW, bad, ToolError("c", bad, 1.0, bad)))
+    log.append(Logged(3, 2, NOW, bad, PhaseChanged(bad, bad + "2", bad, is_backward=True, detail=bad)))
+    log.append(Logged(4, 3, NOW, bad, Decided("answer", "relayed", bad, bad, {bad: bad})))
+    log.append(Logged(5, 4, NOW, bad, WorkRecorded(bad + "2", 1, {bad: {bad: bad}})))
+    text = whole("research-1", None, fold(log), log, NOW)
+    heads = [line for line in text.split("\n") if line.startswith("#")]
+    assert [head for head in heads if not head.startswith("### X")] == [heads[0], *SECTIONS]
+    assert len(heads) == len(SECTIONS) + 2
+    assert "\u2028" not in text
+    (row,) = [
+        line for line in text.split("\n") if line.startswith("| X") and line.endswith("| 0 |") and "By me /2" in line
+    ]
+    assert row.count("|") == 9
 
 
 def leaves(value: Any) -> list[str]:
