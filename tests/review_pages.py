@@ -14,6 +14,7 @@ import anyio
 import httpx
 from mcp import Client
 
+from agents.catalogue import Catalogue
 from knowledge.trust.ports import Proposal
 from mcp_server.app import App, open_app
 from mcp_server.base import utc_now
@@ -155,11 +156,13 @@ class Place:
 
 
 @asynccontextmanager
-async def shown(folder: Path, pages: dict[str, str] | None = None) -> AsyncIterator[Place]:
+async def shown(
+    folder: Path, pages: dict[str, str] | None = None, agents: Catalogue | None = None
+) -> AsyncIterator[Place]:
     """Open a knowledge base and show its page."""
     settings = Settings(kb=write(folder / "kb", pages), state_dir=folder / "state", open_browser=False)
     async with (
-        open_app(settings, indexing=False) as app,
+        open_app(settings, indexing=False, agents=agents) as app,
         Client(app.server) as host,
         anyio.create_task_group() as tasks,
     ):
@@ -179,13 +182,15 @@ async def shown(folder: Path, pages: dict[str, str] | None = None) -> AsyncItera
 
 
 @asynccontextmanager
-async def kept(folder: Path, pages: dict[str, str] | None = None) -> AsyncIterator[Place]:
+async def kept(
+    folder: Path, pages: dict[str, str] | None = None, agents: Catalogue | None = None
+) -> AsyncIterator[Place]:
     """Do the same for a fixture, which pytest enters and leaves in different tasks."""
     opened: asyncio.Future[Place] = asyncio.get_running_loop().create_future()
     over = asyncio.Event()
 
     async def keep() -> None:
-        async with shown(folder, pages) as place:
+        async with shown(folder, pages, agents) as place:
             opened.set_result(place)
             await over.wait()
 

@@ -28,6 +28,7 @@ logger = logging.getLogger("knowledge_forge.review")
 FOLDER = Path(__file__).parent
 LARGEST_FORM = 20_000_000
 MOST_FIELDS = 2_000
+MOST_COUNTED = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,7 @@ class Entry:
 NAVIGATION = (
     Entry("/", "Waiting"),
     Entry("/decided", "Decided"),
+    Entry("/journeys", "Journeys"),
     Entry("/trust", "Trust"),
     Entry("/audit", "Audit"),
     Entry("/contradictions", "Contradictions"),
@@ -87,7 +89,7 @@ class House:
         self, template: str, session: Session | None, values: Callable[[], Mapping[str, Any]], status: int = 200
     ) -> Response:
         """Return the filled template. `values` are worked out aside: a hostile text may take seconds."""
-        waiting = await self.services.state.trust.pending() if session else 0
+        waiting = await self._waiting() if session else 0
         common = {
             "session": session,
             "navigation": NAVIGATION,
@@ -102,6 +104,11 @@ class House:
             return html.encode("utf-8", "replace")
 
         return HTMLResponse(await anyio.to_thread.run_sync(filled), status)
+
+    async def _waiting(self) -> int:
+        """Return how much waits for a person: proposals, and journeys, of which only so many are counted."""
+        lines = await self.services.journeys.store.journeys(status="waiting", limit=MOST_COUNTED)
+        return await self.services.state.trust.pending() + len(lines)
 
     async def stranger(self) -> Response:
         """Return what everybody gets who is not logged in, wherever they look: the same, and nothing."""

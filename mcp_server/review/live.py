@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection
+from contextlib import aclosing
 from dataclasses import dataclass, field
 
 import anyio
@@ -24,6 +25,7 @@ LOOKED_S = 60.0
 """Who asked for a page so short a time ago, without a connection that waits for news, is taken to be looking still."""
 MOST_LISTENERS = 50
 AFTER_TROUBLE_S = 1.0
+BEGINNING, BEAT = "retry: 2000\n\n", ": still here\n\n"
 
 Clock = Callable[[], float]
 Arrived = Callable[[Collection[Event]], Awaitable[None]]
@@ -78,20 +80,31 @@ class Live:
                 listener.told.set()
             await arrived(events)
 
-    async def stream(self) -> AsyncIterator[str]:
-        """Yield an event `changed` with the keys of what changed, whenever something did."""
+    async def heard(self) -> AsyncGenerator[Collection[str]]:
+        """Yield nothing at once, and from then on the keys of what changed, or nothing after `BEAT_S` in which nothing did.
+
+        Ends when the page is closed, and at once if too many listen already.
+        """
         if len(self._listeners) >= MOST_LISTENERS:
             return
         listener = _Listener()
         self._listeners.add(listener)
         try:
-            yield "retry: 2000\n\n"
+            yield ()
             while not self._closed:
                 with anyio.move_on_after(BEAT_S):
                     await listener.told.wait()
                 listener.told = anyio.Event()
                 keys, listener.keys = sorted(listener.keys), set()
-                yield f"event: changed\ndata: {json.dumps(keys)}\n\n" if keys else ": still here\n\n"
+                yield keys
         finally:
             self._listeners.discard(listener)
             self.looked()
+
+    async def stream(self) -> AsyncIterator[str]:
+        """Yield an event `changed` with the keys of what changed, whenever something did."""
+        first = True
+        async with aclosing(self.heard()) as heard:
+            async for keys in heard:
+                yield BEGINNING if first else f"event: changed\ndata: {json.dumps(keys)}\n\n" if keys else BEAT
+                first = False

@@ -10,7 +10,7 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from mcp_server.review import keys, proposals, records, standings
+from mcp_server.review import journeys, keys, proposals, records, standings
 from mcp_server.review.guard import Guard
 from mcp_server.review.house import FOLDER, Form, House, acts, form_of, reads, see
 from mcp_server.review.sessions import HOME, SESSION_LIFETIME, Session
@@ -23,6 +23,7 @@ STATIC = {
 }
 
 ONE = "/proposals/{id}"
+JOURNEY = "/journeys/{id}"
 
 
 def page_app(house: House) -> ASGIApp:
@@ -40,6 +41,13 @@ def page_app(house: House) -> ASGIApp:
         Route(f"{ONE}/reject", acts(proposals.reject, ONE), methods=["POST"]),
         Route(f"{ONE}/edit", reads(proposals.editing)),
         Route(f"{ONE}/edit", acts(proposals.edit, ONE), methods=["POST"]),
+        Route("/journeys", reads(journeys.listed)),
+        Route(JOURNEY, reads(journeys.one)),
+        Route(f"{JOURNEY}/events", reads(journeys.events)),
+        *(
+            Route(f"{JOURNEY}/{decision}", acts(journeys.deciding(decision), "/journeys"), methods=["POST"])
+            for decision in journeys.DECISIONS
+        ),
         Route("/trust", reads(standings.standings)),
         Route("/trust/host", reads(standings.standing)),
         Route("/trust/grant", acts(standings.grant, "/trust"), methods=["POST"]),

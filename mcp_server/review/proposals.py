@@ -20,6 +20,8 @@ from mcp_server.review import passkeys
 from mcp_server.review.changes import Layout, Showing
 from mcp_server.review.house import Form, House, see
 from mcp_server.review.inert import inert_line
+from mcp_server.review.journey_views import journey_line
+from mcp_server.review.journeys import waiting as waiting_journeys
 from mcp_server.review.sessions import Session, same
 from mcp_server.review.texts import Entry, entry_of, value_of
 from mcp_server.review.views import About, line_of, view_of
@@ -32,11 +34,20 @@ DECIDED: tuple[State, ...] = ("approved", "rejected", "executed", "failed", "exp
 
 
 async def pending(house: House, _request: Request, session: Session) -> Response:
-    """Show what waits, newest first."""
+    """Show what waits, newest first: proposals, and journeys that ask something."""
     now = house.services.now()
+    asking = await waiting_journeys(house)
     found = await house.services.state.trust.proposals(states=("pending",), limit=MOST_LISTED)
     waiting = [proposal for proposal in found if proposal.expires_at > now]
-    return await house.show("pending.html", session, lambda: {"here": "/", "lines": [line_of(p, now) for p in waiting]})
+    return await house.show(
+        "pending.html",
+        session,
+        lambda: {
+            "here": "/",
+            "lines": [line_of(p, now) for p in waiting],
+            "journeys": [journey_line(line, now) for line in asking],
+        },
+    )
 
 
 async def decided(house: House, request: Request, session: Session) -> Response:
