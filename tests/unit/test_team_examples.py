@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -425,12 +426,25 @@ def any_work(state: JourneyState) -> Sequence[tuple[Mapping[str, Any], tuple[str
     return [*good(state), *((work, ()) for work in OTHER[state.phase])]
 
 
-@pytest.mark.parametrize("agent", [replace(DECIDE, inputs={}), REVIEW], ids=["decide", "review"])
-@given(choices=st.lists(st.integers(0, 1_000), max_size=25))
+WALKED = pytest.mark.parametrize("agent", [replace(DECIDE, inputs={}), REVIEW], ids=["decide", "review"])
+CHOICES = st.lists(st.integers(0, 1_000), max_size=25)
+
+
+def walked(agent: Agent, choices: Sequence[int]) -> Collection[str]:
+    return asyncio.run(walk(agent, choices, any_work, good, look=Pages(called=[merged()])))
+
+
+@WALKED
+@given(choices=CHOICES)
 @settings(max_examples=60, deadline=None)
 def test_no_walk_leaves_the_table_or_is_stuck(agent: Agent, choices: list[int]) -> None:
-    import asyncio
+    assert agent.graph.transitions[0].condition in walked(agent, choices)
 
-    look = Pages(called=[merged()])
-    reasons = asyncio.run(walk(agent, choices, any_work, good, look=look))
-    assert agent.graph.transitions[0].condition in reasons
+
+@pytest.mark.external
+@WALKED
+@given(choices=CHOICES)
+@settings(max_examples=10_000, deadline=None)
+def test_none_of_ten_thousand_walks_leaves_the_table_or_is_stuck(agent: Agent, choices: list[int]) -> None:
+    """Issue 6, must show."""
+    assert agent.graph.transitions[0].condition in walked(agent, choices)
