@@ -174,6 +174,11 @@ async def acted(facts: Facts, look: Look) -> Finding:
     deeds = await deeds_of(record.acts, look)
     if deeds.changed:
         return NOT_MET
+    nothing_there = (
+        record.kind in UPDATES[1:] and await look.place(str((record.chosen or {}).get("path") or "")) != "page"
+    )
+    if nothing_there and record.said and not deeds.held:
+        return MET  # the page went meanwhile, and the person was told
     wrong = [*deeds.held, *_not_the_chosen(record, deeds)]
     if record.kind in ("answer", "") and not record.said:
         wrong.append("said is empty: answer the person, and submit what you told them")

@@ -614,6 +614,15 @@ async def test_nothing_is_done_by_the_word_of_who_says_so(kind: str, work: Work,
     assert not (await judged(AGENT, "knowledge_changed", ACT, work, look, works=deciding(kind))).met
 
 
+async def test_where_the_page_is_gone_before_the_act_the_person_is_told_so() -> None:
+    told: Work = {"said": "Somebody deleted it before me."}
+    for kind in ("move", "delete", "revert"):
+        assert (await judged(AGENT, "acted", ACT, told, works=deciding(kind, "notes/wasps.md"))).met
+        assert not (await judged(AGENT, "acted", ACT, told, works=deciding(kind, BEES))).met
+        assert not (await judged(AGENT, "acted", ACT, {}, works=deciding(kind, "notes/wasps.md"))).met
+    assert not (await judged(AGENT, "acted", ACT, told, works=deciding("merge", "notes/wasps.md"))).met
+
+
 async def test_a_proposal_that_took_the_place_of_another_is_named_once() -> None:
     both = [call("kb_merge", BEES, "proposed", proposal=id_) for id_ in ("x1", "x2")]
     look = Pages(called=both, fates={"x1": PENDING, "x2": PENDING})
@@ -1075,8 +1084,9 @@ def good(state: JourneyState) -> Sequence[tuple[Work, tuple[str, ...]]]:
         there = [item["id"] for item in record.evidence]
         return [({**reasoned("message"), "rests_on": there}, ())]
     if state.phase == ACT:
-        # Whatever was chosen: an answer, a message, and a merge that a person approved.
-        acts = [deed("z1", "kb_merge", BEES, "x-yes"), deed("z2", "zulip_send_message")]
+        # Whatever was chosen: an answer, a message, and a merge that a person approved; a page that is gone cannot be deleted.
+        merge = [deed("z1", "kb_merge", BEES, "x-yes")] if record.kind != "delete" else []
+        acts = [*merge, deed("z2", "zulip_send_message")]
         return [({"acts": acts, "said": "So it is.", "drop": gone}, ())]
     return [({"pages": [now("m1", BEES, AT_BEES, WINTER)]}, ())]
 
