@@ -29,6 +29,8 @@ from agents.team.telling import done, told, values
 from agents.team.ways import read_conditions, read_ends, read_transitions
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
+PROMPTS = ("continue", "route")
+"""Prompts of the server that no agent has: every agent is a prompt, too."""
 _TRANSITION = re.compile(r"the transition (\S+) -> (\S+)")
 _PHASE = re.compile(r"phase '([^']+)'")
 
@@ -62,6 +64,8 @@ def defined(
         problems.add(1, f"an agent cannot be called {short(name)}: lower-case letters, digits and hyphens, at most 40")
     if name in reserved:
         problems.add(1, f"there is an agent {name!r} of this program already; give the file another name")
+    if name in PROMPTS:
+        problems.add(1, f"there is a prompt {name!r} of this program already; give the file another name")
     reading = Reading(name, file, files, tools, problems)
     agent = None
     try:

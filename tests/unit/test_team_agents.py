@@ -128,6 +128,12 @@ def test_a_file_is_named_as_an_agent_can_be_called(name: str) -> None:
     assert "an agent cannot be called" in str(read(file=f"_agents/{name}.yaml").problems[0])
 
 
+@pytest.mark.parametrize("name", ["continue", "route"])
+def test_an_agent_is_not_called_like_a_prompt_of_this_program(name: str) -> None:
+    (problem,) = read(file=f"_agents/{name}.yaml").problems
+    assert str(problem).startswith(f"_agents/{name}.yaml:1: there is a prompt {name!r} of this program already")
+
+
 def test_an_agent_is_not_called_like_one_of_this_program() -> None:
     (problem,) = read(file="_agents/research.yaml").problems
     assert str(problem).startswith("_agents/research.yaml:1: there is an agent 'research' of this program already")
