@@ -3,7 +3,7 @@
 *Submit* is the whole path of a submit in the process, `Runner.submit`: key, state, form, conditions, record, answer. *Store* is its
 part that reads where the journey stands and appends. Every step is on disk before the next begins. `--langgraph` names an interpreter
 that has `langgraph`, `langgraph-checkpoint-sqlite`, `langgraph-checkpoint-postgres` and `psycopg[binary]`; it then does the same steps
-of an equal graph in the same run. All take turns, in several rounds, so that what else the machine does meets them alike.
+of an equal graph in the same run. All take turns, some steps each, so that what else the machine does meets them alike.
 """
 
 from __future__ import annotations
@@ -22,27 +22,30 @@ from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Protocol
 
 import apsw
 import psycopg
 
 from agents.agent import MET, Agent, Facts, Finding, Look
+from agents.events import Json
 from agents.graph import Phase, PhaseGraph, Transition
 from agents.journey import step_key, submitted
 from agents.running import Runner, Submission
 from agents.store import JourneyStore
 from agents.work import ModelForm, PhaseWork
+from knowledge.storage.ports import StateStore
 from mcp_server.journeys import journeys_in
 from tests.agents_at_work import Pages
 from tests.benchmarks.handbook import write_section
 from tests.journeys import ADA, begun, work
-from tests.ledgers import NOW, open_shared
+from tests.ledgers import open_shared
 from tests.postgres import PostgresServer, programs
 from tests.small_agents import Only
 
 STEPS = (10, 100, 1_000)
-ROUNDS = 3
+BLOCK = 20
+"""Steps that each takes before it is the next one's turn."""
 TEXT = "x" * 200
 READS, WARM_UP = 20, 500
 """The second: steps of another journey that come before: the database's log grows to its usual size, and is then written over."""
@@ -50,6 +53,8 @@ GOAL, PROMISED_ON = 3.0, "SQLite"
 """So many times LangGraph's steps a second, there."""
 SUBMIT, STORE, LANGGRAPH = "submit", "store", "LangGraph"
 BRIEF = "Go round."
+Way = Callable[[JourneyStore, str, Json], Awaitable[None]]
+"""Takes one step of a journey, with that content."""
 THREE = PhaseGraph(
     "three",
     (Phase("first"), Phase("second"), Phase("third"), Phase("done")),
@@ -102,63 +107,124 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The costs of each kind for so many steps in one database, one of each a round."""
+    """The cost of each kind for so many steps in one database."""
 
     database: str
     steps: int
-    costs: Mapping[str, Sequence[Cost]]
+    costs: Mapping[str, Cost]
 
-    def middle(self, kind: str) -> Cost:
-        """Return the medians of the rounds."""
-        costs = self.costs[kind]
-        return Cost(*(median(getattr(cost, name) for cost in costs) for name in Cost.__slots__))
-
-    def times(self, kind: str) -> Sequence[float]:
-        """Return how many times LangGraph's steps a second that kind does in each round, least first."""
-        pairs = zip(self.costs[kind], self.costs.get(LANGGRAPH, ()), strict=False)
-        return sorted(ours.per_second / theirs.per_second for ours, theirs in pairs)
+    def times(self, kind: str) -> float | None:
+        """Return how many times LangGraph's steps a second that kind does, where LangGraph was there."""
+        theirs = self.costs.get(LANGGRAPH)
+        return self.costs[kind].per_second / theirs.per_second if theirs else None
 
 
-Way = Callable[[JourneyStore, str, int], Awaitable[tuple[float, float]]]
-"""Takes so many steps of a new journey, and returns the seconds and processor seconds that they took."""
+class Contender(Protocol):
+    """Somebody who takes steps in a database of their own, of which the first ones came before and do not count."""
+
+    async def steps(self, count: int) -> tuple[float, float]:
+        """Take so many more steps, and return the seconds and processor seconds that they took."""
+        ...
+
+    async def end(self) -> tuple[int, float]:
+        """Return the bytes that the steps take on disk, and the milliseconds to read where the journey stands."""
+        ...
 
 
-class Watch:
-    """Seconds and processor seconds since it was made."""
+class Ours:
+    """Steps of this program; `way` takes one."""
+
+    def __init__(self, state: StateStore, where: str, name: str, way: Way) -> None:
+        self._state, self._where, self._name, self._way = state, where, name, way
+        self._journeys, self._journey, self._taken, self._before = journeys_in(state), "", 0, 0
+
+    @classmethod
+    async def ready(cls, where: str, name: str, way: Way) -> Ours:
+        """Return it once as many steps were taken as make a database one that has been in use."""
+        made = cls(await open_shared(where, name), where, name, way)
+        for journey, steps in (("before", WARM_UP), ("measured", 0)):
+            made._journey = journey
+            await made._journeys.start(
+                journey, replace(begun(BRIEF), agent="three", phase="first"), by=ADA, at=datetime.now(UTC)
+            )
+            await made.steps(steps)
+        made._before = size(where, name)
+        return made
+
+    async def steps(self, count: int) -> tuple[float, float]:
+        """Take so many more steps."""
+        began, cpu_began = time.perf_counter(), time.process_time()
+        for _ in range(count):
+            self._taken += 1
+            await self._way(self._journeys, self._journey, {"text": f"{self._taken} {TEXT}"})
+        return time.perf_counter() - began, time.process_time() - cpu_began
+
+    async def end(self) -> tuple[int, float]:
+        """Return what they left."""
+        await self._state.close()
+        return size(self._where, self._name) - self._before, await resuming(self._where, self._name)
+
+
+class Theirs:
+    """Steps of LangGraph, in a process of an interpreter that has it."""
+
+    def __init__(self, python: str, where: str, name: str) -> None:
+        script = Path(__file__).with_name("journeys_langgraph.py")
+        # -P: a module of ours beside the script has the name of one of the standard library.
+        command = [python, "-P", str(script), where, name]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.version = str(self._told()["version"])
+
+    def _told(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"LangGraph ended with {self._process.wait()}")
+        told: dict[str, Any] = json.loads(line)
+        return told
+
+    def _ask(self, steps: int) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{steps}\n")
+        self._process.stdin.flush()
+        return self._told()
+
+    async def steps(self, count: int) -> tuple[float, float]:
+        """Take so many more steps."""
+        told = self._ask(count)
+        return told["seconds"], told["cpu_s"]
+
+    async def end(self) -> tuple[int, float]:
+        """Return what they left."""
+        told = self._ask(0)
+        with self._process:
+            return told["bytes"], told["resume_ms"]
+
+
+async def stored(journeys: JourneyStore, journey: str, content: Json) -> None:
+    """Take a step without runner."""
+    state = await journeys.journey(journey)
+    events = submitted(THREE, journey, state, work(content), {"again"})
+    key = step_key(journey, state.version, content)
+    await journeys.append(journey, events, expected=state.version, key=key, by=ADA, at=datetime.now(UTC), before=state)
+
+
+class Led:
+    """Takes steps as a server does; a host knows the version that the step before led to."""
 
     def __init__(self) -> None:
-        self._began, self._cpu_began = time.perf_counter(), time.process_time()
+        self._versions: dict[str, int] = {}
 
-    def read(self) -> tuple[float, float]:
-        return time.perf_counter() - self._began, time.process_time() - self._cpu_began
-
-
-async def stored(journeys: JourneyStore, name: str, steps: int) -> tuple[float, float]:
-    """Return what so many steps took, without runner."""
-    await journeys.start(name, replace(begun(BRIEF), agent="three", phase="first"), by=ADA, at=NOW)
-    watch = Watch()
-    for n in range(steps):
-        content = {"text": f"{n} {TEXT}"}
-        state = await journeys.journey(name)
-        events = submitted(THREE, name, state, work(content), {"again"})
-        key = step_key(name, state.version, content)
-        await journeys.append(name, events, expected=state.version, key=key, by=ADA, at=NOW, before=state)
-    return watch.read()
-
-
-async def led(journeys: JourneyStore, name: str, steps: int) -> tuple[float, float]:
-    """Return what so many submits took."""
-    runner = Runner(
-        journeys, Only(AGENT), lambda _journey, _state: Pages(), now=lambda: datetime.now(UTC), chance=lambda: name
-    )
-    here = await runner.start("three", BRIEF, {}, by=ADA)
-    watch = Watch()
-    for n in range(steps):
-        submission = Submission({"text": f"{n} {TEXT}"})
-        here = await runner.submit(here.journey, here.state.version, submission, by=ADA)
-    taken = watch.read()
-    assert here.state.version == 1 + steps
-    return taken
+    async def __call__(self, journeys: JourneyStore, journey: str, content: Json) -> None:
+        runner = Runner(
+            journeys,
+            Only(AGENT),
+            lambda _journey, _state: Pages(),
+            now=lambda: datetime.now(UTC),
+            chance=lambda: "",
+        )
+        here = await runner.submit(journey, self._versions.get(journey, 1), Submission(content), by=ADA)
+        self._versions[journey] = here.state.version
 
 
 async def resuming(where: str, name: str) -> float:
@@ -173,17 +239,6 @@ async def resuming(where: str, name: str) -> float:
         assert found.work["first"].content["text"].endswith(TEXT)
         await state.close()
     return median(reads)
-
-
-async def ours(where: str, name: str, steps: int, way: Way) -> Cost:
-    """Return what so many steps cost in a database of their own."""
-    state = await open_shared(where, name)
-    await way(journeys_in(state), "before", WARM_UP)
-    before = size(where, name)
-    seconds, cpu_s = await way(journeys_in(state), "measured", steps)
-    after = size(where, name)
-    await state.close()
-    return Cost(steps / seconds, 1000 * cpu_s / steps, (after - before) / steps, await resuming(where, name))
 
 
 def size(where: str, name: str) -> int:
@@ -203,34 +258,31 @@ def size(where: str, name: str) -> int:
         return (Path(where) / name / "state.db").stat().st_size
 
 
-def langgraph(python: str, where: str, name: str, steps: int) -> tuple[str, Cost]:
-    """Return LangGraph's version, and what the same steps take with it and its checkpointer."""
-    script = Path(__file__).with_name("journeys_langgraph.py")
-    # -P: a module of ours beside the script has the name of one of the standard library.
-    command = [python, "-P", str(script), where, name, str(steps)]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    if ended.returncode:
-        raise RuntimeError(f"{script.name} ended with {ended.returncode}: {ended.stderr[-2000:]}")
-    found = json.loads(ended.stdout)
-    return found.pop("version"), Cost(**found)
-
-
 class Comparison:
-    """Measures kind after kind in one place, and tells what came of it."""
+    """Lets all kinds take steps in one place by turns, and tells what came of it."""
 
-    def __init__(self, python: str | None, rounds: int) -> None:
-        self._python, self._rounds, self._names = python, rounds, count(1)
-        self.version = ""
+    def __init__(self, python: str | None) -> None:
+        self._python, self._names, self.version = python, count(1), ""
 
-    def measure(self, database: str, where: str, steps: int) -> Measured:
-        """Return what so many steps cost there, each kind in turn, round by round."""
-        costs: dict[str, list[Cost]] = {SUBMIT: [], STORE: []}
-        for _ in range(self._rounds):
-            for kind, way in ((SUBMIT, led), (STORE, stored)):
-                costs[kind].append(asyncio.run(ours(where, f"steps_{next(self._names)}", steps, way)))
-            if self._python:
-                self.version, cost = langgraph(self._python, where, f"langgraph_{next(self._names)}", steps)
-                costs.setdefault(LANGGRAPH, []).append(cost)
+    async def measure(self, database: str, where: str, steps: int) -> Measured:
+        """Return what so many steps cost there, each kind in turn, block by block."""
+        contenders: dict[str, Contender] = {
+            SUBMIT: await Ours.ready(where, f"steps_{next(self._names)}", Led()),
+            STORE: await Ours.ready(where, f"steps_{next(self._names)}", stored),
+        }
+        if self._python:
+            contenders[LANGGRAPH] = theirs = Theirs(self._python, where, f"langgraph_{next(self._names)}")
+            self.version = theirs.version
+        seconds, cpu_s = dict.fromkeys(contenders, 0.0), dict.fromkeys(contenders, 0.0)
+        for done in range(0, steps, BLOCK):
+            for kind, contender in contenders.items():
+                taken = await contender.steps(min(BLOCK, steps - done))
+                seconds[kind] += taken[0]
+                cpu_s[kind] += taken[1]
+        costs = {}
+        for kind, contender in contenders.items():
+            left, resume_ms = await contender.end()
+            costs[kind] = Cost(steps / seconds[kind], 1000 * cpu_s[kind] / steps, left / steps, resume_ms)
         measured = Measured(database, steps, costs)
         print("\n".join(rows(measured)), flush=True)
         return measured
@@ -239,11 +291,10 @@ class Comparison:
 def rows(measured: Measured) -> list[str]:
     """Return a row of a table for each kind."""
     told = []
-    for kind in measured.costs:
-        cost, times = measured.middle(kind), measured.times(kind)
-        against = f"{times[0]:.1f} to {times[-1]:.1f}" if times and kind != LANGGRAPH else ""
+    for kind, cost in measured.costs.items():
+        times = measured.times(kind)
         told.append(
-            f"| {measured.database} | {measured.steps:,} | {kind} | {cost.per_second:,.0f} | {against} "
+            f"| {measured.database} | {measured.steps:,} | {kind} | {cost.per_second:,.0f} | {f'{times:.1f}' if times else ''} "
             f"| {cost.cpu_ms:.1f} | {cost.bytes:,.0f} | {cost.resume_ms:.2f} |"
         )
     return told
@@ -257,12 +308,12 @@ def on_postgres(comparison: Comparison, counts: Sequence[int]) -> list[Measured]
             file.write("fsync=on\n")  # the tests' server does without
         server.stop("fast")
         server.start()
-        return [comparison.measure("PostgreSQL", server.url(), steps) for steps in counts]
+        return [asyncio.run(comparison.measure("PostgreSQL", server.url(), steps)) for steps in counts]
     finally:
         server.close()
 
 
-def section(all_measured: Sequence[Measured], version: str, rounds: int, load: float) -> list[str]:
+def section(all_measured: Sequence[Measured], version: str, load: float) -> list[str]:
     """Return the section of the handbook."""
     when, cores = datetime.now(UTC).date().isoformat(), len(os.sched_getaffinity(0))
     told = [
@@ -273,8 +324,8 @@ def section(all_measured: Sequence[Measured], version: str, rounds: int, load: f
         "each step is on disk before the next begins, and the database has been in use for a while. *Submit* is the whole path",
         "in the process, from the key of the act to the answer; *store* only reads and appends; LangGraph",
         f'{version or "(left out)"} has an equal graph, its checkpointer for the same database, and `durability="sync"`. All take',
-        "turns on the same disk and the same server; the processor's time is without that of a database server. Medians of",
-        f"{rounds} rounds; *times* compares with LangGraph in the same round, least to most.",
+        f"turns on the same disk and the same server, {BLOCK} steps each; *times* compares with LangGraph. The processor's time is",
+        "without that of a database server.",
         "",
         "| database | steps | | steps a second | times | processor a step, ms | bytes a step | resume, ms |",
         "|---|---:|---|---:|---:|---:|---:|---:|",
@@ -290,11 +341,11 @@ def growth(all_measured: Sequence[Measured]) -> list[str]:
     for database in dict.fromkeys(measured.database for measured in all_measured):
         some = sorted((one for one in all_measured if one.database == database), key=lambda one: one.steps)
         short, long = some[0], some[-1]
-        slower = long.middle(SUBMIT).resume_ms / short.middle(SUBMIT).resume_ms
+        slower = long.costs[SUBMIT].resume_ms / short.costs[SUBMIT].resume_ms
         sentence = f"{database}: resuming after {long.steps:,} steps takes {slower:.1f} times as long as after {short.steps:,}."
         if times := long.times(SUBMIT):
-            sentence += f" Of {long.steps:,} steps submits do {median(times):.1f} times as many a second as LangGraph"
-            sentence += _verdict(median(times)) if database == PROMISED_ON else "."
+            sentence += f" Of {long.steps:,} steps submits do {times:.1f} times as many a second as LangGraph"
+            sentence += _verdict(times) if database == PROMISED_ON else "."
         told.append(sentence)
     return told
 
@@ -309,15 +360,14 @@ def main() -> None:
     asked.add_argument("--langgraph", metavar="PYTHON")
     asked.add_argument("--without-postgres", action="store_true")
     asked.add_argument("--write-doc", action="store_true")
-    asked.add_argument("--rounds", type=int, default=ROUNDS)
     asked.add_argument("steps", nargs="*", type=int, default=STEPS)
     given = asked.parse_args()
-    load, comparison = os.getloadavg()[0], Comparison(given.langgraph, given.rounds)
+    load, comparison = os.getloadavg()[0], Comparison(given.langgraph)
     with tempfile.TemporaryDirectory() as name:
-        measured = [comparison.measure("SQLite", name, steps) for steps in given.steps]
+        measured = [asyncio.run(comparison.measure("SQLite", name, steps)) for steps in given.steps]
     if not given.without_postgres:
         measured += on_postgres(comparison, given.steps)
-    lines = section(measured, comparison.version, given.rounds, load)
+    lines = section(measured, comparison.version, load)
     print("\n".join(["", *growth(measured)]))
     if given.write_doc:
         write_section("journeys", lines)

@@ -1,7 +1,8 @@
 """The same three phases and the same steps in LangGraph, for `tests.benchmarks.journeys`, run by an interpreter that has it.
 
-`python -P journeys_langgraph.py FOLDER|URL NAME STEPS` prints one JSON object: with its SQLite checkpointer in a file of that
-folder, or its Postgres checkpointer in a database of that name on that server. It imports nothing of ours.
+`python -P journeys_langgraph.py FOLDER|URL NAME` uses its SQLite checkpointer in a file of that folder, or its Postgres checkpointer
+in a database of that name on that server. It reads numbers of steps to take, a line each, and answers each with what they took; 0
+ends it, with what they left. Every answer is a JSON object on a line. It imports nothing of ours.
 """
 
 from __future__ import annotations
@@ -126,14 +127,20 @@ def config(thread: str) -> dict[str, Any]:
     return {"configurable": {"thread_id": thread}}
 
 
-def stepping(graph: Any, thread: str, steps: int) -> tuple[float, float]:
-    """Return the seconds and processor seconds that so many steps of one thread took."""
-    named = config(thread)
-    graph.invoke({}, named, durability="sync")
-    began, cpu_began = time.perf_counter(), time.process_time()
-    for n in range(steps):
-        graph.invoke(Command(resume=f"{n} {TEXT}"), named, durability="sync")
-    return time.perf_counter() - began, time.process_time() - cpu_began
+class Thread:
+    """A thread that goes round the graph."""
+
+    def __init__(self, graph: Any, name: str) -> None:
+        self._graph, self._config, self._taken = graph, config(name), 0
+        graph.invoke({}, self._config, durability="sync")
+
+    def steps(self, count: int) -> dict[str, float]:
+        """Take so many more steps, and return what they took."""
+        began, cpu_began = time.perf_counter(), time.process_time()
+        for _ in range(count):
+            self._taken += 1
+            self._graph.invoke(Command(resume=f"{self._taken} {TEXT}"), self._config, durability="sync")
+        return {"seconds": time.perf_counter() - began, "cpu_s": time.process_time() - cpu_began}
 
 
 def resuming(place: Place) -> float:
@@ -148,17 +155,25 @@ def resuming(place: Place) -> float:
     return median(reads)
 
 
-def main(where: str, name: str, steps: int) -> None:
-    """Print what so many steps cost."""
+def say(**told: object) -> None:
+    """Answer."""
+    print(json.dumps(told), flush=True)
+
+
+def main(where: str, name: str) -> None:
+    """Take steps as asked."""
     place: Place = Postgres(where, name) if where.startswith("postgresql://") else Sqlite(where, name)
     with place.saver() as saver:
         graph = graph_over(saver)
-        stepping(graph, "warm-up", WARM_UP)
-        before = place.size()
-        seconds, cpu_s = stepping(graph, "j-1", steps)
-    cost = {"per_second": steps / seconds, "cpu_ms": 1000 * cpu_s / steps, "bytes": (place.size() - before) / steps}
-    print(json.dumps({"version": version("langgraph"), **cost, "resume_ms": resuming(place)}))
+        Thread(graph, "warm-up").steps(WARM_UP)
+        before, thread = place.size(), Thread(graph, "j-1")
+        say(version=version("langgraph"))
+        for line in sys.stdin:
+            if not int(line):
+                break
+            say(**thread.steps(int(line)))
+    say(bytes=place.size() - before, resume_ms=resuming(place))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2])
