@@ -22,8 +22,8 @@ from mcp_server.review.inert import TIMES, inert_line, spelled_out
 
 Labels = Literal["words", "numbers"]
 
-WIDE, NARROW = 920.0, 316.0
-"""Pixels that a drawing may take: beside a timeline, and on a telephone. What takes more is scrolled in its frame."""
+WIDE, NARROW = 800.0, 294.0
+"""Pixels that a drawing may take: beside the list of its ways, and on a telephone. What takes more is scrolled in its frame."""
 NAME_CHARS, LABEL_CHARS, MOST_LINES = 16, 18, 3
 MOST_CHARS = 500
 """Of a name or condition, where it is told in full."""

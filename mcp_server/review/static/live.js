@@ -105,6 +105,8 @@
     source = new EventSource("/events");
     source.addEventListener("changed", refresh);
     source.addEventListener("open", () => {
+      // What changed between the page and this moment, or while the connection was lost, was told to nobody.
+      refresh();
       for (const note of document.querySelectorAll("[data-if-live]")) note.hidden = false;
     });
   }

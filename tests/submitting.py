@@ -1,0 +1,24 @@
+"""Submits work for a journey from a process of its own: `python -m tests.submitting KB STATE JOURNEY VERSION WORK`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import anyio
+
+from agents.running import Submission
+from mcp_server.app import open_app
+from mcp_server.settings import Settings
+from tests.small_agents import Only, noting
+
+
+async def main(kb: str, state_dir: str, journey: str, version: str, work: str) -> None:
+    settings = Settings(kb=Path(kb), state_dir=Path(state_dir), open_browser=False)
+    async with open_app(settings, indexing=False, announcing=False, agents=Only(noting())) as app:
+        await app.services.journeys.submit(journey, int(version), Submission(json.loads(work)), by="ada@elsewhere")
+
+
+if __name__ == "__main__":
+    anyio.run(main, *sys.argv[1:])
