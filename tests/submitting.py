@@ -14,7 +14,8 @@ from mcp_server.settings import Settings
 from tests.small_agents import Only, noting
 
 
-async def main(kb: str, state_dir: str, journey: str, version: str, work: str) -> None:
+async def main(*asked: str) -> None:
+    kb, state_dir, journey, version, work = asked
     settings = Settings(kb=Path(kb), state_dir=Path(state_dir), open_browser=False)
     async with open_app(settings, indexing=False, announcing=False, agents=Only(noting())) as app:
         await app.services.journeys.submit(journey, int(version), Submission(json.loads(work)), by="ada@elsewhere")

@@ -514,8 +514,8 @@ def _rows(seen: Seen) -> list[RowView]:
             time=lasting(row.seconds),
             waited=lasting(row.waited_s) if row.waited_s else "",
             each=lasting(row.seconds_per_visit),
-            slowest=row == slow,
-            costliest=row == dear,
+            slowest=len(rows) > 1 and row == slow,
+            costliest=len(rows) > 1 and row == dear,
         )
         for row in rows
     ]

@@ -16,7 +16,7 @@ from playwright.async_api import expect
 
 from agents.agent import Agent
 from agents.catalogue import BUILT_IN, built_in
-from agents.events import ToolStart, ToolSuccess
+from agents.events import Note, ToolStart, ToolSuccess
 from agents.graph import Phase, PhaseGraph, Transition
 from agents.running import Opinion, Submission
 from agents.state import JourneyState
@@ -85,7 +85,7 @@ def as_agent(graph: PhaseGraph) -> Agent:
 async def test_a_person_finds_what_waits_sees_the_picture_and_approves(tmp_path: Path) -> None:
     async with looking(tmp_path, viewport={"width": 1280, "height": 900}) as (place, person):
         journey = await asking(place)
-        calls = [
+        calls: list[Note] = [
             ToolStart("c1", "kb_map", "0" * 16, "COLLECT", "look at notes"),
             ToolSuccess("c1", "kb_map", 3.1, "12 pages", {"path": "notes"}, "COLLECT"),
         ]

@@ -155,7 +155,6 @@ async def test_a_journey_is_shown_with_where_it_stands_what_was_recorded_and_wha
         "because",
         "counted by the server",
         "kb_merge COLLECT answered 12 ms merge into guides/deploy.md; proposed",
-        "slowest",
         "COLLECT → WRITE : two_notes",
         "back : note_lacking",
     ):
@@ -256,6 +255,9 @@ async def test_approving_lets_it_go_on_in_the_name_of_who_is_logged_in(place: Pl
     assert "active" in visitor.html
     assert (await state(place, journey)).phase == "WRITE"
     assert await said(place, journey) == [("approve", "page", "good ones", ME)]
+    table = text_of("<main" + visitor.html.partition('id="metrics"')[2].partition("</table>")[0])
+    assert table.count("slowest") == table.count("costliest") == 1
+    assert re.search(r"COLLECT( slowest)? costliest 1 1 ", table)
 
 
 async def test_a_persons_own_hand_is_the_page(place: Place, agents: Agents) -> None:
