@@ -101,7 +101,8 @@ def _next(state: JourneyState, logged: Logged) -> JourneyState:
         case Completed():
             return replace(moved, status="complete", checkpoint=None)
         case Forked(of, at_version, principal):
-            return replace(moved, forked_from=of, forked_at=at_version, principal=principal)
+            # Time that passed in the other journey is not time spent in this one's phase.
+            return replace(moved, forked_from=of, forked_at=at_version, principal=principal, entered_at=logged.at)
         case _:
             raise BadLog(logged.seq, f"`{logged.event.TYPE}` comes once")
 

@@ -16,6 +16,8 @@ COMMON = frozenset({"agent", "phase", "visit", "brief", "why", "detail", "done",
 """Placeholders that every template may use, beside `inputs.NAME` and those of its own agent."""
 PLACEHOLDER = re.compile(r"\{\{\s*([\w.-]+)\s*\}\}")
 CUT = " [...]"
+OUTGROWN = (LookupError, TypeError, ValueError, AttributeError)
+"""What is raised by an agent that meets work of another form: one that an older version of it took."""
 
 RETURNING = """\
 You come back to {{ phase }}, visit {{ visit }}.
@@ -113,7 +115,7 @@ def _text(agent: Agent, state: JourneyState) -> str:
 
 def values_of(agent: Agent, state: JourneyState) -> dict[str, str]:
     """Return what stands for each placeholder."""
-    own = {name: cut(value, VALUE_TOKENS) for name, value in agent.values(state).items()}
+    own = {name: cut(value, VALUE_TOKENS) for name, value in _own(agent, state).items()}
     inputs = {f"inputs.{name}": cut(_plain(value), DETAIL_TOKENS) for name, value in state.inputs.items()}
     return {
         **inputs,
@@ -164,8 +166,23 @@ def _missing(state: JourneyState) -> str:
     return "Not done yet:\n" + cut("\n".join(told), MISSING_TOKENS) if told else ""
 
 
+def _own(agent: Agent, state: JourneyState) -> Mapping[str, str]:
+    try:
+        return agent.values(state)
+    except OUTGROWN:
+        return {}
+
+
+def done_lines(agent: Agent, state: JourneyState) -> Sequence[str]:
+    """Return what was done already, in short lines."""
+    try:
+        return agent.done(state)
+    except OUTGROWN:
+        return ["what is on record was written for another version of this agent: journey_status(view='report') has it"]
+
+
 def _done(agent: Agent, state: JourneyState) -> str:
-    return lines(agent.done(state), DONE_TOKENS)
+    return lines(done_lines(agent, state), DONE_TOKENS)
 
 
 def lines(told: Sequence[str], tokens: int) -> str:

@@ -12,7 +12,16 @@ from datetime import datetime
 
 from agents.agent import Agent, Facts, Look
 from agents.catalogue import Catalogue
-from agents.errors import BadStart, BadWork, JourneyOver, NotToDecide, PhaseGone, StaleJourney, WaitsForPerson
+from agents.errors import (
+    BadStart,
+    BadWork,
+    JourneyOver,
+    NoSuchAgent,
+    NotToDecide,
+    PhaseGone,
+    StaleJourney,
+    WaitsForPerson,
+)
 from agents.events import (
     Channel,
     CheckpointReached,
@@ -21,6 +30,7 @@ from agents.events import (
     Event,
     FeedbackAdded,
     Json,
+    Logged,
     PhaseChanged,
     Speaking,
     Started,
@@ -36,8 +46,9 @@ from agents.graph import ALWAYS, Phase, ways_out
 from agents.journey import decided, modified, started, step_key, submitted
 from agents.prompting import prompt
 from agents.state import JourneyState
-from agents.store import JourneyStore
-from agents.work import joined
+from agents.store import Appended, JourneyStore
+from agents.store_forms import whole
+from agents.work import MOST_PROBLEMS, doubled, joined
 from knowledge.tokens import count_tokens
 
 MOST_BRIEF_CHARS = 20_000
@@ -166,6 +177,27 @@ class Runner:
             await self.store.append(journey, [said], expected=forked.version, key=key, by=by, at=self._now())
         return await self.position(journey)
 
+    async def adopt(self, journey: str, log: Sequence[Logged]) -> Appended:
+        """Take over the log of a journey from elsewhere. Where its agent is not known here, it can be looked at and no more.
+
+        Raises:
+            BadLog, BadStart, JourneyExists: it is no journey that its agent here could go on with; nothing is recorded.
+        """
+        state = whole(log)
+        problems = await self._misfits(state)
+        if problems:
+            raise BadStart(f"the journey cannot be led by {state.agent} here: {'; '.join(problems[:MOST_PROBLEMS])}")
+        return await self.store.adopt(journey, log)
+
+    async def _misfits(self, state: JourneyState) -> list[str]:
+        """Return which recorded works are not as the agent asks for them today."""
+        try:
+            forms = (await self.catalogue.agent(state.agent)).forms
+        except NoSuchAgent:
+            return []
+        works = [(phase, forms[phase], kept.content) for phase, kept in state.work.items() if phase in forms]
+        return [f"its work on {phase}: {told}" for phase, form, work in works for told in form.problems(work)]
+
     async def submit(self, journey: str, version: int, submission: Submission, *, by: str) -> Position:
         """Record work, go where its conditions lead, and return where the journey stands then.
 
@@ -281,8 +313,11 @@ class Runner:
             raise BadWork(
                 here.journey, here.state.phase, [f"it has {len(text)} characters, at most {MOST_WORK_CHARS} are taken"]
             )
-        work = joined(_before(here), json.loads(text), form.asks)
-        problems = form.problems(work)
+        plain, before = json.loads(text), _before(here)
+        if before is not None and form.problems(before):  # an older version of the agent took it: it begins anew
+            before = None
+        work = joined(before, plain, form.asks)
+        problems = form.problems(work) or doubled(plain)
         if problems:
             raise BadWork(here.journey, here.state.phase, problems)
         return work
@@ -378,6 +413,10 @@ def _start_problems(agent: Agent, brief: str, inputs: Mapping[str, Json]) -> lis
     takes = f"it takes {', '.join(known) or 'none'}, or fork_of and at_version"
     problems += [f"there is no input {name[:60]!r}; {takes}" for name in inputs if name not in known]
     problems += [f"the input {name!r} is missing" for name in agent.inputs.get("required", ()) if name not in inputs]
+    if known and not problems:
+        from agents.team.form import SchemaForm  # what checks schemas is loaded where there is one
+
+        problems += [f"input {told}" for told in SchemaForm(agent.inputs).problems(dict(inputs))]
     return problems
 
 

@@ -125,6 +125,16 @@ def joined(before: Json, given: Mapping[str, Json], asks: frozenset[str]) -> dic
     return whole
 
 
+def doubled(given: Mapping[str, Json]) -> list[str]:
+    """Return a sentence for each list of what was given in which two items have one id: which of them counts?"""
+    told = []
+    for name, value in given.items():
+        items = [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+        again = twice([str(item["id"])[:60] for item in items if isinstance(item.get("id"), str)])
+        told += [f"two items of {name[:60]!r} have the id {id_}; each needs one of its own" for id_ in again]
+    return told
+
+
 def _by_id(value: Json) -> bool:
     """Return whether this is a list of objects, each with an id of its own."""
     if not isinstance(value, list) or not all(isinstance(v, dict) and isinstance(v.get("id"), str) for v in value):

@@ -17,6 +17,7 @@ from mcp_server.settings import Settings
 
 if TYPE_CHECKING:
     from agents.events import Logged
+    from agents.running import Runner
     from agents.store import JourneyStore
 
 STANDARD = "-"
@@ -90,7 +91,7 @@ async def take_over(args: argparse.Namespace, settings: Settings) -> int:
         runner = app.services.journeys
         if await _new(runner.store, journey):
             await app.services.taints.note(os_user(), journey, (f"import:{journey}",))
-        done = await _adopted(runner.store, journey, log)
+        done = await _adopted(runner, journey, log)
         agent, state = await standing(runner, journey)
     if settings.json:
         print_ascii(state_fields(journey, agent, state))
@@ -139,18 +140,18 @@ async def _new(store: JourneyStore, journey: str) -> bool:
     return False
 
 
-async def _adopted(store: JourneyStore, journey: str, log: Sequence[Logged]) -> bool:
+async def _adopted(runner: Runner, journey: str, log: Sequence[Logged]) -> bool:
     """Return whether it was here already.
 
     Raises:
-        BadLog, AnotherIsHere: nothing was taken over.
+        BadLog, BadStart, AnotherIsHere: nothing was taken over.
     """
     from agents.errors import JourneyExists
 
     try:
-        return (await store.adopt(journey, log)).repeated
+        return (await runner.adopt(journey, log)).repeated
     except JourneyExists:
-        raise AnotherIsHere(journey, _compared(await store.events(journey), log)) from None
+        raise AnotherIsHere(journey, _compared(await runner.store.events(journey), log)) from None
 
 
 def _compared(here: Sequence[Logged], there: Sequence[Logged]) -> str:

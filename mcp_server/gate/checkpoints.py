@@ -80,7 +80,7 @@ async def message(services: Services, asked: Question) -> str:
 
     position = await services.journeys.position(asked.journey, version=asked.version)
     page = await services.review_address()
-    done = "\n".join(f"- {line}" for line in position.agent.done(position.state))
+    done = "\n".join(f"- {line}" for line in prompting.done_lines(position.agent, position.state))
     parts = (
         f"{position.agent.title}: {prompting.cut(position.state.brief, prompting.BRIEF_TOKENS)}",
         prompting.question(position.agent, position.state),

@@ -180,10 +180,26 @@ async def status(services: Services, _call: Call, asked: StatusArguments) -> Jou
     try:
         position = await services.journeys.position(asked.journey_id)
         whole = await told(services, position, lean=asked.view != "state")
-        text = await _text(services, position, asked.view)
+        text = await _text(services, position, asked)
     except (NoSuchAgent, PhaseGone) as error:
-        whole, text = await _unled(services, asked.journey_id, str(error)), None
+        whole, text = await _unled(services, asked.journey_id, str(error)), await _report(services, asked)
     return JourneyView(**{name: getattr(whole, name) for name in Journey.__slots__}, text=text, events=events)
+
+
+async def _report(services: Services, asked: StatusArguments) -> str | None:
+    """Return the report of a journey without its agent, if it is asked for."""
+    if asked.view != "report":
+        return None
+    from agents.report import whole
+
+    store = services.journeys.store
+    log = await store.events(asked.journey_id)
+    return _bounded(whole(asked.journey_id, None, await store.journey(asked.journey_id), log, services.now()), asked)
+
+
+def _bounded(text: str, asked: StatusArguments) -> str:
+    rest = f"\n\n[cut: journey://{asked.journey_id}/report has all of it]"
+    return text if len(text) <= LONGEST_REPORT else text[:LONGEST_REPORT] + rest
 
 
 async def _unled(services: Services, journey: str, why: str) -> Journey:
@@ -196,7 +212,7 @@ async def _unled(services: Services, journey: str, why: str) -> Journey:
         state=state.status,
         phase=state.phase,
         visit=state.visit,
-        prompt=f"Nothing can be submitted now: {why}. What happened can be read with view='events'.",
+        prompt=f"Nothing can be submitted now: {why}. What happened can be read with view='events' or 'report'.",
         work_schema=None,
         allowed_tools=[],
         checkpoint=None,
@@ -204,17 +220,15 @@ async def _unled(services: Services, journey: str, why: str) -> Journey:
     )
 
 
-async def _text(services: Services, position: Position, view: str) -> str | None:
-    if view == "graph":
+async def _text(services: Services, position: Position, asked: StatusArguments) -> str | None:
+    if asked.view == "graph":
         from agents.graph import mermaid
 
         return mermaid(position.agent.graph, position.state.phase, position.state.phase_visits)
-    if view == "report":
+    if asked.view == "report":
         from agents.report import report
 
-        text = report(position, await services.journeys.store.events(position.journey), services.now())
-        rest = f"\n\n[cut: journey://{position.journey}/report has all of it]"
-        return text if len(text) <= LONGEST_REPORT else text[:LONGEST_REPORT] + rest
+        return _bounded(report(position, await services.journeys.store.events(position.journey), services.now()), asked)
     return None
 
 

@@ -14,6 +14,8 @@ import pytest
 from mcp import Client
 from mcp_types import ElicitRequestParams, ElicitResult, ErrorData
 
+from agents.errors import BadStart
+from agents.events import Started, WorkRecorded
 from agents.graph import Transition
 from agents.running import Opinion
 from knowledge.tokens import count_tokens
@@ -163,6 +165,52 @@ async def test_bad_work_is_refused_with_each_wrong_field_and_changes_nothing(
         for sentence in ("nothing was recorded", *says):
             assert sentence in str(caught.value)
         assert await host.events(journey) == before
+
+
+async def test_two_items_with_one_id_in_one_submit_are_refused(tmp_path: Path) -> None:
+    """Which of them would count? The recorded list must not be replaced by accident."""
+    async with hosting(tmp_path) as host:
+        journey = await host.start()
+        await host.call("journey_submit", journey_id=journey, version=1, work={"notes": TWO["notes"][:1]})
+        double = {"notes": [{"id": "2", "text": "b"}, {"id": "2", "text": "c"}]}
+        with pytest.raises(Refused, match="two items of 'notes' have the id 2"):
+            await host.call("journey_submit", journey_id=journey, version=2, work=double)
+        state = await host.app.services.journeys.store.journey(journey)
+        assert [note["id"] for note in state.work["COLLECT"].content["notes"]] == ["1"]
+
+
+async def test_work_of_an_older_form_of_the_agent_is_told_as_such_and_may_be_replaced(tmp_path: Path) -> None:
+    """An agent may ask for something else after an upgrade, while its journeys are on the way."""
+    async with hosting(tmp_path) as host:
+        journey = await host.start()
+        old = WorkRecorded("COLLECT", 1, {"lines": ["only text"]})
+        store = host.app.services.journeys.store
+        await store.append(journey, [old], expected=1, key="old", by="ann", at=host.app.services.now())
+        told = await host.call("journey_status", journey_id=journey)
+        assert "written for another version of this agent" in told["prompt"]
+        onward = await host.call("journey_submit", journey_id=journey, version=2, work=TWO)
+        assert onward["state"] == "waiting"
+        state = await store.journey(journey)
+        assert "lines" not in state.work["COLLECT"].content
+
+
+async def test_a_journey_from_elsewhere_is_taken_over_only_if_its_agent_can_go_on_with_it(tmp_path: Path) -> None:
+    async with hosting(tmp_path) as host:
+        journey = await host.start()
+        await host.call("journey_submit", journey_id=journey, version=1, work={"notes": TWO["notes"][:1]})
+        runner = host.app.services.journeys
+        log = list(await runner.store.events(journey))
+        assert (await runner.adopt("noting-copy", log)).version == 2
+        recorded = log[1].event
+        assert isinstance(recorded, WorkRecorded)
+        bent = [log[0], replace(log[1], event=replace(recorded, work={"notes": 1})), *log[2:]]
+        with pytest.raises(BadStart, match="its work on COLLECT: 'notes' must be a list"):
+            await runner.adopt("noting-bent", bent)
+        first = log[0].event
+        assert isinstance(first, Started)
+        other = replace(log[0], event=replace(first, agent="unknown"))
+        assert (await runner.adopt("noting-other", [other, *log[1:]])).version == 2
+        assert "there is no agent 'unknown'" in (await host.call("journey_status", journey_id="noting-other"))["prompt"]
 
 
 async def test_a_submit_that_is_sent_again_is_answered_as_the_first_time_also_when_others_went_on(
