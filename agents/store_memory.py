@@ -58,7 +58,7 @@ class MemoryJourneys:
         first = _kept(log, key)
         if first is not None:
             return Appended(first, repeated=True)
-        state = fold(log)
+        state = self._state(journey)
         if state.version != expected:
             missed = [logged for logged in log if logged.version > expected]
             raise StaleJourney(journey, expected, state.version, in_words(missed))
@@ -70,8 +70,7 @@ class MemoryJourneys:
 
     async def standing(self, journey: str, key: str) -> Standing:
         """Return where the journey stands, and the version that the step with that key led to."""
-        log = self._log(journey)
-        return Standing(fold(log), _kept(log, key))
+        return Standing(self._state(journey), _kept(self._log(journey), key))
 
     async def note(self, journey: str, notes: Sequence[Note], *, by: str, at: datetime) -> None:
         """Add notes at whatever version the journey has."""
@@ -81,8 +80,9 @@ class MemoryJourneys:
 
     async def journey(self, journey: str, *, version: int | None = None) -> JourneyState:
         """Return where the journey stands, or where it stood at that version."""
-        log = self._log(journey)
-        return fold(log if version is None else upto(journey, log, version))
+        if version is None:
+            return self._state(journey)
+        return fold(upto(journey, self._log(journey), version))
 
     async def events(self, journey: str, *, after: int = 0, limit: int | None = None) -> Sequence[Logged]:
         """Return what happened after the event number `after`, oldest first."""
@@ -107,6 +107,9 @@ class MemoryJourneys:
             for line in lines
             if all(getattr(line, name) == said for name, said in asked.items() if said is not None)
         ][:limit]
+
+    def _state(self, journey: str) -> JourneyState:
+        return fold(self._log(journey))
 
     def _log(self, journey: str) -> list[Logged]:
         log = self._logs.get(asked_id(journey))

@@ -18,7 +18,7 @@ from agents.fold import fold
 from agents.prompting import prompt
 from agents.running import Opinion, Position, Runner, Submission
 from agents.state import JourneyState, get_state, restore_state
-from agents.store_memory import MemoryJourneys
+from agents.store_memory import MemoryJourneys, Publish
 from agents.work import joined
 from knowledge.document import parse
 from knowledge.tokens import count_tokens
@@ -338,7 +338,7 @@ async def walk(
     Each move is one of the table or a person's; the record folds to the state; and from wherever the walk led, work that is
     good comes to the end.
     """
-    runner = runner_of(agent, MemoryJourneys(_nobody), seen := look or Pages())
+    runner = runner_of(agent, Remembering(_nobody), seen := look or Pages())
     led = Led(runner, (await runner.start(agent.name, "Keep bees on the roof.", {}, by=ADA)).journey, seen)
     for choice in choices:
         possible = moves(agent, await led.state(), works)
@@ -370,6 +370,20 @@ async def sound(agent: Agent, led: Led) -> Collection[str]:
             assert of_person or (move.source, move.target, move.reason, move.is_backward) in table
             reasons.append(move.reason)
     return reasons
+
+
+class Remembering(MemoryJourneys):
+    """Journeys in memory that are folded only as far as they were not yet: a walk asks where it stands at every step."""
+
+    def __init__(self, publish: Publish) -> None:
+        super().__init__(publish)
+        self._folded: dict[str, JourneyState] = {}
+
+    def _state(self, journey: str) -> JourneyState:
+        log, known = self._log(journey), self._folded.get(journey)
+        state = fold(log[known.seq if known else 0 :], known) if known is None or known.seq < len(log) else known
+        self._folded[journey] = state
+        return state
 
 
 async def _nobody(_topic: str, _keys: Sequence[str]) -> None:
