@@ -108,6 +108,20 @@ def connect(request: pytest.FixtureRequest, settings: Settings) -> Connect:
     return lambda: way(settings, era)
 
 
+@pytest.fixture(
+    params=[
+        pytest.param((way, era), marks=[] if way is in_memory else pytest.mark.external)
+        for way in (in_memory, over_stdio, over_http)
+        for era in ERAS
+    ],
+    ids=lambda p: f"{p[0].__name__}-{p[1]}",
+)
+def anyhow(request: pytest.FixtureRequest, settings: Settings) -> Connect:
+    """Return the same for what depends on no transport: by default in memory, with external tests by each of them."""
+    way, era = request.param
+    return lambda: way(settings, era)
+
+
 async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, result.content
@@ -240,9 +254,9 @@ async def test_resources_prompts_and_completions_lead_to_the_same_pages(connect:
         assert "guides/deploy.md" in prompt.messages[0].content.text
 
 
-async def test_who_searches_a_directory_unseen_is_nudged_once_to_its_map(connect: Connect) -> None:
+async def test_who_searches_a_directory_unseen_is_nudged_once_to_its_map(anyhow: Connect) -> None:
     """Design, section 4: results and a nudge naming the map, never a refusal; once per place and hour."""
-    async with connect() as client:
+    async with anyhow() as client:
         first = await call(client, "kb_search", query="roll back", path="guides")
         assert first["hits"]
         assert "kb_map('guides')" in first["nudge"]
@@ -289,8 +303,8 @@ async def test_a_question_is_routed_and_the_mode_overrules_it(settings: Settings
         assert len(told["hits"]) <= 3
 
 
-async def test_a_long_page_is_shown_by_its_outline_and_read_by_section_or_page(connect: Connect) -> None:
-    async with connect() as client:
+async def test_a_long_page_is_shown_by_its_outline_and_read_by_section_or_page(anyhow: Connect) -> None:
+    async with anyhow() as client:
         page = await call(client, "kb_read", path="long.md")
         assert len(page["outline"]) == 13
         assert len(page["text"]) < 1500
@@ -305,15 +319,15 @@ async def test_a_long_page_is_shown_by_its_outline_and_read_by_section_or_page(c
         assert text.count("Sentence number 11 ") == 40
 
 
-async def test_pages_are_found_by_name_and_told_apart(connect: Connect) -> None:
-    async with connect() as client:
+async def test_pages_are_found_by_name_and_told_apart(anyhow: Connect) -> None:
+    async with anyhow() as client:
         for name in ("guides/deploy", "Deploying the payment service", "release", "deploy.md"):
             assert (await call(client, "kb_read", path=name))["path"] == "guides/deploy.md"
         assert "guides/deploy.md" in [h["path"] for h in (await call(client, "kb_search", query="release"))["hits"]][:1]
 
 
-async def test_text_that_somebody_else_wrote_is_marked(connect: Connect) -> None:
-    async with connect() as client:
+async def test_text_that_somebody_else_wrote_is_marked(anyhow: Connect) -> None:
+    async with anyhow() as client:
         page = await call(client, "kb_read", path="mail/outside.md")
         assert page["tainted"] is True
         assert page["authority"] == 0.2
@@ -321,8 +335,8 @@ async def test_text_that_somebody_else_wrote_is_marked(connect: Connect) -> None
         assert hits[0]["tainted"] is True
 
 
-async def test_a_cursor_goes_on_where_the_answer_ended_and_belongs_to_its_query(connect: Connect) -> None:
-    async with connect() as client:
+async def test_a_cursor_goes_on_where_the_answer_ended_and_belongs_to_its_query(anyhow: Connect) -> None:
+    async with anyhow() as client:
         first = await call(client, "kb_search", query="sentence about gardening", limit=3)
         second = await call(client, "kb_search", query="sentence about gardening", limit=3, cursor=first["next_cursor"])
         lines = [(h["path"], h["line_start"]) for h in first["hits"] + second["hits"]]
