@@ -50,6 +50,7 @@ class Facts:
     read: dict[str, Any] = field(default_factory=dict)
     live: dict[str, Any] = field(default_factory=dict)
     merge: dict[str, Any] = field(default_factory=dict)
+    journey: dict[str, Any] = field(default_factory=dict)
     trust: dict[str, Any] = field(default_factory=dict)
 
 
@@ -100,6 +101,7 @@ async def _show(console: Console, kb: Path, state: Path, question: str) -> Facts
     from mcp.client.stdio import stdio_client
     from rich.rule import Rule
 
+    from mcp_server.cli.demo_journey import journey
     from mcp_server.cli.demo_merge import merge
     from mcp_server.cli.demo_trust import trust
 
@@ -123,6 +125,7 @@ async def _show(console: Console, kb: Path, state: Path, question: str) -> Facts
                 facts.read = await _read(console, client, facts.search["hits"][0])
             facts.live = await _live(console, client, kb)
             facts.merge = await merge(console, kb, state)
+            facts.journey = await journey(console, client, kb, state)
             facts.trust = await trust(console, client, kb, state)
     console.print(Rule(style="dim"))
     console.print("Connect a host  [bold]knowledge-forge install claude-desktop --kb YOUR-NOTES[/]")
