@@ -28,6 +28,7 @@ from agents.store_forms import (
     upto,
     whole,
 )
+from agents.store_recent import Recent
 from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import micros, moment
 from knowledge.storage.sqlite import Database
@@ -36,6 +37,10 @@ from knowledge.storage.sqlite_events import publish
 _EVENTS = "SELECT seq, version, at_us, actor, key, body FROM journey_event WHERE journey = ?"
 _HEAD = "SELECT number, seq, folding, folded FROM journey WHERE id = ?"
 _AT = "SELECT number, seq, version FROM journey WHERE id = ?"
+_AT_AND_KEPT = """
+SELECT number, seq, version, moved_us, (SELECT e.version FROM journey_event e WHERE e.journey = j.number AND e.key = ?)
+FROM journey j WHERE id = ?
+"""
 _HELD = "SELECT seq, body FROM journey_event WHERE journey = ? AND seq IN ({})"
 _BEGIN = """
 INSERT INTO journey (id, agent, principal, status, phase, version, seq, started_us, moved_us, title, folding, folded)
@@ -60,7 +65,7 @@ class SqliteJourneys:
     """Journeys in one file that several processes share."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        self._database, self._recent = database, Recent()
 
     async def start(self, journey: str, begun: Started, *, by: str, at: datetime) -> Appended:
         """Begin a journey with that id, at version 1."""
@@ -108,14 +113,21 @@ class SqliteJourneys:
             publish([("journey", journey)], c)
             return Appended(expected + 1, state=after if before else None)
 
-        return await self._database.write(work)
+        done = await self._database.write(work)
+        if done.state is not None:
+            self._recent.keep(journey, done.state)
+        return done
 
     async def standing(self, journey: str, key: str) -> Standing:
         """Return where the journey stands, and the version that the step with that key led to."""
 
         def work(c: apsw.Connection) -> Standing:
-            number, state = _stands(c, journey)
-            return Standing(_whole(c, number, state), _kept(c, number, key))
+            found: Any = c.execute(_AT_AND_KEPT, (key, asked_id(journey))).fetchall()
+            if not found:
+                raise NoSuchJourney(journey)
+            _, seq, version, moved_us, kept = found[0]
+            state = self._recent.take(journey, version, seq, moment(moved_us))
+            return Standing(state or _whole(c, *_stands(c, journey)), kept)
 
         return self._database.read(work)
 

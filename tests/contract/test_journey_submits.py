@@ -14,7 +14,7 @@ import pytest
 
 from agents.agent import Citation
 from agents.errors import StaleJourney
-from agents.events import Thinking
+from agents.events import Thinking, WorkRecorded
 from agents.fold import fold
 from agents.running import Opinion, Position, Runner, Submission
 from agents.state import get_state
@@ -144,3 +144,32 @@ async def test_what_an_act_returns_is_what_is_on_record_then(place: Place) -> No
         assert told.state == again.state == fold(log) == await there.store.journey(journey)
         assert get_state(told.state) == get_state(again.state)
     assert told.state.status == "complete"
+
+
+@pytest.mark.parametrize("place", ["sqlite", "postgres"], indirect=True)
+async def test_what_is_done_with_an_answer_changes_nothing_on_record_and_nothing_of_the_next_answer(
+    place: Place,
+) -> None:
+    """A store may remember what it has just written; it is remembered as it was written."""
+    journey = await place.start()
+    told = await place.runner.submit(journey, 1, _notes("one"), by=ADA)
+    told.state.work["COLLECT"].content["notes"][0]["text"] = "changed by whoever was told"
+    told.state.work["COLLECT"].content["more"] = "and added"
+    after = await place.runner.submit(journey, 2, Submission({"quotes": []}), by=ADA)
+    assert after.state.work["COLLECT"].content == {"notes": [{"id": "1", "text": "one"}], "quotes": []}
+    assert after.state == await place.runners[1].store.journey(journey)
+
+
+async def test_processes_that_take_turns_each_go_on_from_what_the_other_did(place: Place) -> None:
+    journey = await place.start()
+    for version in range(1, 9):
+        runner = place.runners[
+            version // 2 % 2
+        ]  # two steps each, so that what is remembered is old when it is looked for
+        await runner.store.note(journey, [Thinking(f"at {version}")], by=ADA, at=NOW)
+        told = await runner.submit(journey, version, _notes(f"at {version}"), by=ADA)
+        log = await place.runners[0].store.events(journey)
+        assert told.state == fold(log)
+    assert [logged.event.work["notes"][0]["text"] for logged in log if isinstance(logged.event, WorkRecorded)] == [
+        f"at {version}" for version in range(1, 9)
+    ]

@@ -157,6 +157,7 @@ PURE = [
     "agents/state.py",
     "agents/store.py",
     "agents/store_forms.py",
+    "agents/store_recent.py",
     "agents/journey_file.py",
     "agents/team/block.py",
     "agents/team/combining.py",
