@@ -139,6 +139,7 @@ class ProposalView:
     outcome: OutcomeView | None
     origin: str | None
     successor: str | None
+    journey: str
     left_out: bool
     marked: bool
 
@@ -205,6 +206,7 @@ def view_of(proposal: Proposal, about: About, showing: Showing) -> ProposalView:
         outcome=_outcome(proposal, about.now, longest),
         origin=proposal.origin,
         successor=proposal.successor,
+        journey=proposal.journey,
         left_out=False,
         marked=False,
     )

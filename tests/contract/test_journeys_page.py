@@ -162,6 +162,8 @@ async def test_a_journey_is_shown_with_where_it_stands_what_was_recorded_and_wha
     assert visitor.html.count("<svg ") == 2
     assert f'href="/proposals/{mine.id}"' in visitor.html
     assert f'href="/proposals/{proposal.id}"' not in visitor.html, "that one is of no journey, whatever a call says"
+    assert f'href="/journeys/{journey}"' in await visitor.look(f"/proposals/{mine.id}")
+    assert "/journeys/" not in (await visitor.look(f"/proposals/{proposal.id}")).partition("<main")[2]
 
 
 async def test_what_is_missing_is_said(place: Place) -> None:
