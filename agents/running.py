@@ -42,7 +42,7 @@ from agents.events import (
     in_words,
 )
 from agents.forking import fork
-from agents.graph import ALWAYS, Phase, ways_out
+from agents.graph import ALWAYS, Phase, PhaseGraph, ways_out
 from agents.journey import decided, modified, started, step_key, submitted
 from agents.prompting import prompt
 from agents.state import JourneyState
@@ -244,7 +244,8 @@ class Runner:
         """
         form = [opinion.decision, opinion.channel, opinion.note, opinion.changes]
         key = step_key(journey, version, form)
-        here, known = await self._asked(journey, key)
+        # To end a journey nobody has to know its agent.
+        here, known = await self._asked(journey, key, unled=opinion.decision == "cancel")
         if known:
             return here
         await self._require(here, version)
@@ -281,10 +282,18 @@ class Runner:
             raise BadWork(here.journey, asked.phase, problems)
         return await self._judged(there, work, work, ())
 
-    async def _asked(self, journey: str, key: str) -> tuple[Position, bool]:
-        """Return where the act with that key led, if it is on record, and else where the journey stands; and which of both."""
+    async def _asked(self, journey: str, key: str, *, unled: bool = False) -> tuple[Position, bool]:
+        """Return where the act with that key led, if it is on record, and else where the journey stands; and which of both.
+
+        `unled`: a journey whose agent is gone will do.
+        """
         found = await self.store.standing(journey, key)
-        agent = await self.catalogue.agent(found.state.agent)
+        try:
+            agent = await self.catalogue.agent(found.state.agent)
+        except NoSuchAgent:
+            if not unled:
+                raise
+            agent = _remembered(found.state)
         if found.kept is None or found.kept == found.state.version:
             return Position(journey, agent, found.state), found.kept is not None
         return Position(journey, agent, await self.store.journey(journey, version=found.kept)), True
@@ -363,6 +372,12 @@ class Runner:
         if done.state is None:  # somebody else sent the same at the same moment
             return await self.position(here.journey, version=done.version)
         return replace(here, state=done.state)
+
+
+def _remembered(state: JourneyState) -> Agent:
+    """Return what is left of an agent that is gone: its name, and the phase in which the journey stands."""
+    graph = PhaseGraph(state.agent, (Phase(state.phase),), (), state.phase, ())
+    return Agent(state.agent, state.agent, "", graph, forms={}, conditions={}, texts={}, origin="gone")
 
 
 def _spoken(here: Position, step: Step) -> Sequence[Event]:

@@ -296,6 +296,11 @@ async def test_a_journey_whose_agent_or_phase_is_gone_can_still_be_looked_at(tmp
                 assert len(await there.events(journey)) == len(await host.events(journey))
                 with pytest.raises(Refused, match=says):
                     await there.call("journey_submit", journey_id=journey, version=3, work={"text": "x"})
+        other_one = await host.start()
+        async with open_app(settings, announcing=False, agents=Only()) as app, Client(app.server) as client:
+            there = Host(client, app, host.root, [])
+            over = await there.call("journey_decide", journey_id=other_one, version=1, decision="cancel", note="gone")
+            assert over["state"] == "cancelled"
         async with (
             open_app(settings, announcing=False, agents=Only(changed)) as app,
             Client(app.server) as client,
