@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from unicodedata import category
 
 from agents.agent import Citation
 from knowledge.document import Document, find_section, section_text
@@ -10,7 +11,8 @@ from knowledge.errors import AmbiguousName, NoSuchSection
 from knowledge.inline import plain
 
 LEAST_CHARACTERS = 12
-"""A shorter quote stands nearly everywhere and shows nothing. Of scripts without spaces a third is enough."""
+"""So many letters and digits a quote has: a shorter one stands nearly everywhere and shows nothing. Of scripts without spaces
+a third is enough."""
 
 _QUOTE_MARK = re.compile(r"^[ \t]{0,3}(?:>[ \t]?)+", re.MULTILINE)
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]")
@@ -19,18 +21,19 @@ _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u
 def misplaced(document: Document, citation: Citation) -> str:
     """Return "" if the quote stands in that section of the document, white space and inline markup aside; else why not.
 
-    It must begin and end where words do. The sentence says where the quote stands instead, if it stands anywhere in the
-    document, and repeats no text of it but headings.
+    It must begin and end where words do, and be more than a heading, which an outline shows to who never read the page. The
+    sentence says where the quote stands instead, if it stands anywhere in the document, and repeats no text of it but headings.
     """
     where = f"{citation.path[:200]}"
-    if _weight(citation.quote) < LEAST_CHARACTERS:
-        return f"a quote of {where} is too short to show anything: quote at least {LEAST_CHARACTERS} characters"
+    if not _wordings(citation.quote):
+        return f"a quote of {where} is too short to show anything: quote at least {LEAST_CHARACTERS} letters and digits"
     try:
         text = _section(document, citation.section)
     except (NoSuchSection, AmbiguousName) as error:
         return str(error)
     if stands_in(citation.quote, text):
-        return ""
+        only = _only_heading(document, citation.quote, text)
+        return f"the quote is only a heading of {where}: quote what stands below it" if only else ""
     named = f"section {citation.section[:200]!r}" if citation.section.strip() else "the part before the first heading"
     elsewhere = _found(document, citation.quote)
     if elsewhere is not None:
@@ -40,10 +43,25 @@ def misplaced(document: Document, citation: Citation) -> str:
 
 def stands_in(quote: str, text: str) -> bool:
     """Return whether the words of the quote stand in the text one after the other, the first and the last one whole."""
-    wanted = _folded(quote)
-    return any(_contains(_folded(form), wanted) for form in _forms(text)) or any(
-        _contains(_folded(form), _folded(plain(quote))) for form in _forms(text)
-    )
+    forms = [_folded(form) for form in _forms(text)]
+    return any(_contains(form, wanted) for wanted in _wordings(quote) for form in forms)
+
+
+def _wordings(quote: str) -> list[str]:
+    """Return the quote as it is written and as it reads, each only if it is long enough to show something.
+
+    A target of a link makes the one long and is not in the other.
+    """
+    return [wording for text in (quote, plain(quote)) if _weight(wording := _folded(text)) >= LEAST_CHARACTERS]
+
+
+def _only_heading(document: Document, quote: str, text: str) -> bool:
+    """Return whether the quote stands in headings of the text and nowhere else in it."""
+    lines = document.text.split("\n")
+    headings = {lines[heading.line - 1] for heading in document.headings}
+    rest = [line for line in text.split("\n") if line not in headings]
+    titles = [line for line in text.split("\n") if line in headings]
+    return stands_in(quote, "\n".join(titles)) and not stands_in(quote, "\n".join(rest))
 
 
 def _forms(text: str) -> tuple[str, ...]:
@@ -81,7 +99,8 @@ def _inside_word(text: str, at: int) -> bool:
 
 
 def _weight(quote: str) -> int:
-    return sum(3 if _UNSPACED.match(c) else 1 for c in quote if not c.isspace())
+    # Marks (category M) are parts of letters in many scripts.
+    return sum(3 if _UNSPACED.match(c) else 1 for c in quote if c.isalnum() or category(c)[0] == "M")
 
 
 def _section(document: Document, section: str) -> str:
