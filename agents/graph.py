@@ -77,6 +77,15 @@ def advance(graph: PhaseGraph, phase: str, met: Collection[str]) -> Transition |
     return next((t for t in ways_out(graph, phase) if t.condition == ALWAYS or t.condition in met), None)
 
 
+def earlier(graph: PhaseGraph, phase: str, than: str) -> bool:
+    """Return whether forward ways lead from `phase` to `than`. Of two that lead to each other the one listed first is earlier."""
+    forward = _targets(t for t in graph.transitions if not t.is_backward)
+    if phase == than or than not in _reach([phase], forward):
+        return False
+    names = [one.name for one in graph.phases]
+    return phase not in _reach([than], forward) or names.index(phase) < names.index(than)
+
+
 def checked(graph: PhaseGraph, conditions: Collection[str], tools: Collection[str]) -> PhaseGraph:
     """Return the graph, through which work can be led from the start to an end, whatever way it takes.
 

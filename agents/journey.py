@@ -20,7 +20,7 @@ from agents.events import (
     WorkRecorded,
     canonical,
 )
-from agents.graph import PhaseGraph, Transition, advance, ways_out
+from agents.graph import PhaseGraph, Transition, advance, earlier, ways_out
 from agents.state import Checkpoint, JourneyState
 
 REJECTED = "human_rejected"
@@ -120,7 +120,8 @@ def decided(
       changes, or if not, the phase is worked on again.
     - `reject`: the first way back on `human_rejected`, or on a condition of `met`, is taken; if there is none the phase is worked
       on again.
-    - `revisit`: the work goes back to `target`, a phase in which it has been, from wherever it is.
+    - `revisit`: the work goes back to `target`, a phase in which it has been, from wherever it is. A relayed word sends it to
+      an earlier phase only: forward it would pass by what the phases between ask for, and by what a person is asked there.
     - `answer`: what the person said is known from now on; nothing moves.
     - `cancel`: nothing can be submitted any more.
 
@@ -186,8 +187,11 @@ def _rejected(graph: PhaseGraph, asked: Checkpoint, word: Decided, met: Collecti
 def _revisit(graph: PhaseGraph, journey: str, state: JourneyState, word: Decided, target: str) -> tuple[Step, ...]:
     # Where the work is complete nothing can be done: whoever was sent there could not go on.
     been = [phase for phase in state.phase_visits if phase not in (state.phase, *graph.complete)]
+    # Where the agent does not have the present phase any more, there is nothing that could be passed by.
+    if word.channel == "relayed" and any(phase.name == state.phase for phase in graph.phases):
+        been = [phase for phase in been if earlier(graph, phase, state.phase)]
     if target not in been:
         known = ", ".join(been) or "none yet"
-        raise NotToDecide(journey, "revisit", f"it has not been in {target!r} before; earlier phases: {known}")
+        raise NotToDecide(journey, "revisit", f"there is no way back to {target[:60]!r}; earlier phases: {known}")
     back = PhaseChanged(state.phase, target, "revisit", is_backward=True, detail=word.note)
     return (replace(word, phase=state.phase), back)

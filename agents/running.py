@@ -277,7 +277,7 @@ class Runner:
         work = modified(here.state.work[asked.phase].content, changes)
         there = Position(here.journey, here.agent, replace(here.state, phase=asked.phase))
         form = here.agent.forms.get(asked.phase)
-        problems = form.problems(work) if form else ()
+        problems = (form.problems(work) if form else ()) or (doubled(work) if isinstance(work, dict) else ())
         if problems:
             raise BadWork(here.journey, asked.phase, problems)
         return await self._judged(there, work, work, ())
