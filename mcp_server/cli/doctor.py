@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 WATCH_LIMIT = Path("/proc/sys/fs/inotify/max_user_watches")
 FEW_WATCHES = 16_384
 LEFT_BEHIND = timedelta(minutes=1)
+MOST_COUNTED = 100
 MOST_SHOWN = 20
 APPROVED: tuple[State, ...] = ("approved",)
 
@@ -107,6 +108,8 @@ async def _opened(settings: Settings, pages: Pages) -> list[Finding]:
             "hosts": partial(_hosts, base),
             "enrolment": partial(_enrolment, base, settings.enrolment),
             "proposals": partial(_proposals, base),
+            "journeys": partial(_journeys, base),
+            "agents": partial(_agents, base),
             "review": partial(_review, base),
             "passkeys": partial(_passkeys, base),
             "index": partial(_index, base, pages),
@@ -200,6 +203,34 @@ async def _proposals(base: KnowledgeBase) -> Finding:
         return Finding("proposals", "ok", "none waits for a person")
     standing = "1 waits" if waiting == 1 else f"{waiting} wait"
     return Finding("proposals", "note", f"{standing} for a person", "knowledge-forge review, or review --web")
+
+
+async def _journeys(base: KnowledgeBase) -> Finding:
+    """Say how much long work is on its way, and how much of it waits for a person."""
+    from mcp_server.journeys import journeys_in
+
+    store = journeys_in(base.state)
+    active, waiting = [await store.journeys(status=status, limit=MOST_COUNTED) for status in ("active", "waiting")]
+    if waiting:
+        found = f"{_counted(waiting)} wait for a person, {_counted(active)} on their way"
+        return Finding("journeys", "note", found, "knowledge-forge journeys list --state waiting")
+    return Finding("journeys", "ok", f"{_counted(active)} on their way, none waits for a person")
+
+
+def _counted(found: Sequence[object]) -> str:
+    return f"{MOST_COUNTED} or more" if len(found) == MOST_COUNTED else str(len(found))
+
+
+async def _agents(base: KnowledgeBase) -> Finding | None:
+    """Say whether the team's own agents can be used; nothing where there are none."""
+    from mcp_server.team_files import team_catalogue
+
+    catalogue = team_catalogue(base.vault)
+    team, problems = await catalogue.team(), await catalogue.problems()
+    if problems:
+        found = f"{len(problems)} things are wrong with the team's own: {_few([str(one) for one in problems])}"
+        return Finding("agents", "bad", found, "knowledge-forge agents check")
+    return Finding("agents", "ok", f"the team's own: {', '.join(agent.name for agent in team)}") if team else None
 
 
 async def _review(base: KnowledgeBase) -> Finding:

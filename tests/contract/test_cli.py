@@ -348,6 +348,18 @@ def test_the_doctor_is_content_with_what_is_well(ann: Person) -> None:
     assert "bad" not in done.stdout
 
 
+def test_the_doctor_names_what_is_wrong_with_a_team_s_agents_and_what_waits(ann: Person) -> None:
+    assert "journeys" in {f["what"] for f in ann.json("doctor")}
+    (ann.kb / "_agents").mkdir()
+    (ann.kb / "_agents" / "review.yaml").write_text("title: Review\nphases: 7\n", encoding="utf-8")
+    done = ann.here("doctor", "--json")
+    assert done.returncode == 1
+    found = {f["what"]: f for f in json.loads(done.stdout)}
+    assert found["agents"]["health"] == "bad"
+    assert "_agents/review.yaml:1: the agent lacks" in found["agents"]["found"]
+    assert found["agents"]["mend"] == "knowledge-forge agents check"
+
+
 def test_the_doctor_lists_what_parsing_found_and_how_to_mend_it(ann: Person) -> None:
     broken = {f"p{i:02}.md": "---\ntitle: x\nnever closed\n" for i in range(25)}
     write(ann.kb, broken)
