@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from agents.agent import Agent, Facts, Look
+from agents.bounds import BACK_TO, MOST_BRIEF_CHARS, MOST_WORK_CHARS, changes_excess, json_excess, submit_excess
 from agents.catalogue import Catalogue
 from agents.errors import (
     BadStart,
@@ -51,11 +52,8 @@ from agents.store_forms import whole
 from agents.work import MOST_PROBLEMS, doubled, joined
 from knowledge.tokens import count_tokens
 
-MOST_BRIEF_CHARS = 20_000
-MOST_WORK_CHARS = 400_000
 FORK_OF, AT_VERSION = "fork_of", "at_version"
-BACK_TO = "phase"
-"""Names the phase in the changes of a `revisit`."""
+PRESENT = "the present phase"
 
 Looking = Callable[[str, JourneyState], Look]
 
@@ -207,6 +205,10 @@ class Runner:
             StaleJourney: somebody else moved it first.
             BadWork: the work does not fit; JourneyOver, WaitsForPerson: none can be submitted now. Nothing is recorded.
         """
+        excess = json_excess(submission.work, MOST_WORK_CHARS)
+        excess += submit_excess(submission.signals, submission.usage, submission.conversation)
+        if excess:
+            raise BadWork(journey, PRESENT, excess)
         key = step_key(journey, version, _content(submission))
         here, known = await self._asked(journey, key)
         if known:
@@ -242,6 +244,8 @@ class Runner:
         Raises:
             StaleJourney, NotToDecide, NeedsOwnHand, JourneyOver, BadWork: nothing is recorded.
         """
+        if excess := changes_excess(opinion.decision, opinion.changes):
+            raise NotToDecide(journey, opinion.decision, "; ".join(excess))
         form = [opinion.decision, opinion.channel, opinion.note, opinion.changes]
         key = step_key(journey, version, form)
         # To end a journey nobody has to know its agent.
@@ -314,19 +318,11 @@ class Runner:
         form = here.agent.forms.get(here.phase.name)
         if form is None:
             raise BadWork(here.journey, here.state.phase, ["this phase takes no work"])
-        try:
-            text = canonical(dict(given))
-        except (ValueError, RecursionError) as error:
-            raise BadWork(here.journey, here.state.phase, ["it is no plain JSON"]) from error
-        if len(text) > MOST_WORK_CHARS:
-            raise BadWork(
-                here.journey, here.state.phase, [f"it has {len(text)} characters, at most {MOST_WORK_CHARS} are taken"]
-            )
-        plain, before = json.loads(text), _before(here)
+        plain, before = _as_kept(dict(given)), _before(here)
         if before is not None and form.problems(before):  # an older version of the agent took it: it begins anew
             before = None
         work = joined(before, plain, form.asks)
-        problems = form.problems(work) or doubled(plain)
+        problems = form.problems(work) or doubled(plain) or json_excess(work, MOST_WORK_CHARS)
         if problems:
             raise BadWork(here.journey, here.state.phase, problems)
         return work
@@ -424,6 +420,7 @@ def _start_problems(agent: Agent, brief: str, inputs: Mapping[str, Json]) -> lis
         problems.append("the brief is empty; say what the work is about")
     if len(brief) > MOST_BRIEF_CHARS:
         problems.append(f"the brief has {len(brief)} characters, at most {MOST_BRIEF_CHARS} are taken")
+    problems += [f"of the inputs, {told}" for told in json_excess(inputs, MOST_BRIEF_CHARS)]
     known = agent.inputs.get("properties", {})
     takes = f"it takes {', '.join(known) or 'none'}, or fork_of and at_version"
     problems += [f"there is no input {name[:60]!r}; {takes}" for name in inputs if name not in known]

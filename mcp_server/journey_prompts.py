@@ -164,8 +164,8 @@ class JourneyPrompts:
         )
 
     async def _begun(self, name: str, brief: str, given: Mapping[str, str]) -> str:
+        from agents.bounds import MOST_BRIEF_CHARS
         from agents.errors import BadStart
-        from agents.running import MOST_BRIEF_CHARS
         from mcp_server.tools.journeys import told
 
         if len(brief) > MOST_BRIEF_CHARS:

@@ -49,7 +49,8 @@ def _opinion(args: argparse.Namespace) -> Opinion:
     Raises:
         WronglyAsked: the options do not fit the decision.
     """
-    from agents.running import BACK_TO, Opinion
+    from agents.bounds import BACK_TO
+    from agents.running import Opinion
 
     changes: dict[str, Any] = {}
     if args.changes is not None:
@@ -83,9 +84,9 @@ def _about(here: Position, opinion: Opinion) -> list[str]:
     Raises:
         JourneyOver, NotToDecide, NeedsOwnHand: the word would not count.
     """
+    from agents.bounds import BACK_TO
     from agents.events import Decided, canonical
     from agents.journey import decided
-    from agents.running import BACK_TO
     from mcp_server.cli.journey_view import coming, shown
 
     state = here.state

@@ -12,9 +12,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from agents.agent import Agent
+from agents.bounds import BACK_TO, MOST_WORK_CHARS
 from agents.errors import AgentError, StaleJourney
 from agents.events import Decision, Logged, WorkRecorded
-from agents.running import BACK_TO, MOST_WORK_CHARS, Opinion
+from agents.running import Opinion
 from agents.state import JourneyState, Status
 from agents.store import JourneyLine, JourneyStore
 from knowledge.errors import KnowledgeError, StorageError

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 MOST_TOLD = 40
 """Events of one answer, the newest; the resource has all."""
 LONGEST_REPORT = 24_000
+LONGEST_FIELD = 200
+"""Characters of one field of an event; the resource has all of it."""
 LONGEST_NOTE = 4_000
 
 JourneyId = str
@@ -233,10 +235,18 @@ async def _text(services: Services, position: Position, asked: StatusArguments) 
 
 
 async def newest_events(services: Services, journey: str) -> list[Mapping[str, Any]]:
-    """Return the newest events, oldest first, without the works, which the report has."""
+    """Return the newest events, oldest first, without the works, which the report has, each field cut where it is long."""
     state = await services.journeys.store.journey(journey)
     log = await services.journeys.store.events(journey, after=max(0, state.seq - MOST_TOLD))
-    return [event_line(logged) for logged in log]
+    return [{name: _shortened(value) for name, value in event_line(logged).items()} for logged in log]
+
+
+def _shortened(value: Any) -> Any:
+    """Return the value of a field as it is; of a long one its beginning, as text."""
+    from agents.events import canonical
+
+    text = value if isinstance(value, str) else canonical(value)
+    return value if len(text) <= LONGEST_FIELD else text[:LONGEST_FIELD] + " [cut]"
 
 
 def event_line(logged: Logged) -> dict[str, Any]:

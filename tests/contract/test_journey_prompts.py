@@ -19,9 +19,9 @@ from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, PromptReference, TextConte
 
 from agents import catalogue
 from agents.agent import Agent
+from agents.bounds import MOST_BRIEF_CHARS
 from agents.catalogue import BUILT_IN, Entry, built_in
 from agents.graph import CheckpointKind
-from agents.running import MOST_BRIEF_CHARS
 from knowledge.errors import DatabaseUnavailable
 from knowledge.tokens import count_tokens
 from mcp_server.app import open_app

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agents.agent import Citation
+from agents.bounds import MOST_LABEL_CHARS, MOST_TOKENS, MOST_WORK_CHARS
 from agents.citing import misplaced
-from agents.running import Opinion
+from agents.errors import BadStart, BadWork, NotToDecide
+from agents.running import Opinion, Submission
 from knowledge.document import parse
-from tests.contract.test_journey_tools import TWO, hosting
+from knowledge.tokens import count_tokens
+from tests.contract.test_journey_tools import TWO, Host, hosting
 from tests.writers import Refused
 
 PAGE = parse(
@@ -30,6 +35,7 @@ Retries wait for 2.5 seconds.
 ---------------------------
 """,
 )
+ONE = {"notes": [{"id": "1", "text": "first"}]}
 SECTION, RETRIES = "How levels of trust work", "Retries wait for 2.5 seconds"
 
 
@@ -103,3 +109,98 @@ async def test_a_modification_cannot_give_two_items_one_id(tmp_path: Path) -> No
         with pytest.raises(Refused, match="two items of 'notes' have the id 1"):
             await host.call("journey_decide", journey_id=journey, version=2, decision="modify", changes=both)
         assert (await host.call("journey_status", journey_id=journey))["version"] == 2
+
+
+# --- too much ---------------------------------------------------------------------------------------------------------
+
+
+async def test_what_a_step_says_beside_its_work_has_an_end(tmp_path: Path) -> None:
+    """Issue 6, item 3: resuming costs at most 2,500 tokens; every answer names the conversation, every report sums tokens."""
+    async with hosting(tmp_path) as host:
+        journey = await host.start()
+        long = "x" * (MOST_LABEL_CHARS + 1)
+        for wrong, named in (
+            ({"usage": {"conversation": long}}, r"usage\.conversation"),
+            ({"usage": {"model": long}}, r"usage\.model"),
+            ({"usage": {"tokens_in": 10**400}}, r"usage\.tokens_in"),
+            ({"usage": {"tokens_out": MOST_TOKENS + 1}}, r"usage\.tokens_out"),
+            ({"signals": ["two_notes", long]}, r"signals\[1\]"),
+            ({"work": {"notes": [{"id": "1", "text": "x" * MOST_WORK_CHARS}]}}, "at most 400000 are taken"),
+        ):
+            asked = {"journey_id": journey, "version": 1, "work": ONE, **wrong}
+            with pytest.raises(Refused, match=named) as refused:
+                await host.call("journey_submit", **asked)
+            assert "nothing was recorded" in str(refused.value)
+            assert len(str(refused.value)) < 300
+        most = {"tokens_in": MOST_TOKENS, "tokens_out": MOST_TOKENS, "model": "m" * 200, "conversation": "c" * 200}
+        told = await host.call("journey_submit", journey_id=journey, version=1, work=ONE, usage=most)
+        assert told["version"] == 2
+        assert "COLLECT" in (await host.call("journey_status", journey_id=journey, view="report"))["text"]
+
+
+async def test_no_number_of_submits_makes_a_work_larger_than_one_may_be(tmp_path: Path) -> None:
+    async with hosting(tmp_path) as host:
+        journey, version = await host.start(), 1
+        for part in range(4):
+            told = await host.call("journey_submit", journey_id=journey, version=version, work=_part(part))
+            version = told["version"] if told["state"] == "active" else await _sent_back(host, journey)
+        with pytest.raises(Refused, match="at most 400000 are taken"):
+            await host.call("journey_submit", journey_id=journey, version=version, work=_part(4))
+        assert (await host.call("journey_status", journey_id=journey))["version"] == version
+
+
+def _part(number: int) -> dict[str, Any]:
+    return {"notes": [{"id": str(number), "text": str(number) * 90_000}]}
+
+
+async def _sent_back(host: Host, journey: str) -> int:
+    version = (await host.call("journey_status", journey_id=journey))["version"]
+    again = await host.call("journey_decide", journey_id=journey, version=version, decision="reject", note="more")
+    return int(again["version"])
+
+
+async def test_only_a_modification_brings_changes_and_those_have_an_end(tmp_path: Path) -> None:
+    async with hosting(tmp_path) as host:
+        journey = await host.start()
+        await host.call("journey_submit", journey_id=journey, version=1, work=TWO)
+        smuggled: dict[str, Any] = {"notes": [{"id": "9", "text": "smuggled"}]}
+        for decision in ("approve", "reject", "answer", "cancel", "revisit"):
+            with pytest.raises(Refused, match="takes no such changes"):
+                await host.call(
+                    "journey_decide", journey_id=journey, version=2, decision=decision, note="n", changes=smuggled
+                )
+        huge = {"notes": [{"id": "9", "text": "x" * MOST_WORK_CHARS}]}
+        with pytest.raises(Refused, match="at most 400000 are taken"):
+            await host.call("journey_decide", journey_id=journey, version=2, decision="modify", changes=huge)
+        assert (await host.call("journey_status", journey_id=journey))["version"] == 2
+
+
+@pytest.mark.parametrize("odd", [float("nan"), float("inf"), 10**5_000, "deep"], ids=["nan", "inf", "long", "deep"])
+async def test_what_is_no_plain_json_is_refused_by_name_and_recorded_nowhere(tmp_path: Path, odd: object) -> None:
+    async with hosting(tmp_path) as host:
+        journeys, journey = host.app.services.journeys, await host.start()
+        nested: object = "x"
+        for _ in range(100_000 if odd == "deep" else 1):
+            nested = [nested]
+        value: Any = nested if odd == "deep" else odd
+        with pytest.raises(BadWork, match="no plain JSON"):
+            await journeys.submit(journey, 1, Submission({"notes": value}), by="ann")
+        with pytest.raises(NotToDecide, match="no plain JSON"):
+            await journeys.decide(journey, 1, Opinion("modify", "page", "", {"notes": value}), by="ann")
+        with pytest.raises(BadStart, match="no plain JSON"):
+            await journeys.start("noting", "bees", {"notes": value}, by="ann")
+        assert (await journeys.position(journey)).state.version == 1
+
+
+async def test_the_newest_events_cost_little_however_much_a_model_says(tmp_path: Path) -> None:
+    async with hosting(tmp_path) as host:
+        journey, talk = await host.start(), "so it is. " * 390
+        for number in range(40):
+            work = {"notes": [{"id": "1", "text": str(number)}]}
+            await host.call("journey_submit", journey_id=journey, version=1 + number, work=work, reasoning=talk)
+        told = await host.call("journey_status", journey_id=journey, view="events")
+        assert len(told["events"]) == 40
+        assert count_tokens(json.dumps(told)) <= 5_000
+        assert told["events"][-2]["reasoning"].endswith("[cut]")
+        log = await host.app.services.journeys.store.events(journey)
+        assert log[-2].event.reasoning == talk  # type: ignore[union-attr]  # it is on record, whole

@@ -128,6 +128,7 @@ PURE = [
     "knowledge/merge/links.py",
     "knowledge/merge/verify.py",
     "knowledge/merge/diff.py",
+    "agents/bounds.py",
     "agents/agent.py",
     "agents/citing.py",
     "agents/build/work.py",
