@@ -28,12 +28,14 @@ class Taints:
     async def note(self, principal: str, journey: str, origins: Collection[str]) -> None:
         """Remember that the caller is shown text from there.
 
+        What is read in a journey counts outside of it as well: who has read it acts with it in mind wherever they act.
+
         Raises:
             StorageError: the database has been away for so long that no more can be remembered.
         """
         now = self._now()
-        readers = (principal, ANYBODY) if journey else (principal,)
-        self._untold |= {(reader, journey, origin): now for origin in origins for reader in readers}
+        read = [(principal, ""), (principal, journey), (ANYBODY, journey)] if journey else [(principal, "")]
+        self._untold |= {(reader, where, origin): now for origin in origins for reader, where in read}
         try:
             await self._tell()
         except StorageError:
@@ -59,6 +61,17 @@ class Taints:
         """
         await self._tell()
         return await self._state.trust.taints(ANYBODY, journey, since=self._now())
+
+    async def carry(self, principal: str, journey: str) -> None:
+        """Remember of the journey what the caller has read within the last hour: what they record there may repeat it.
+
+        Raises:
+            StorageError: it cannot be known now.
+        """
+        await self._tell()
+        if own := await self._state.trust.taints(principal, "", since=self._now() - TAINTED):
+            self._untold |= {(ANYBODY, journey, origin): self._now() for origin in own}
+            await self._tell()
 
     async def _tell(self) -> None:
         for read, at in list(self._untold.items()):

@@ -142,6 +142,7 @@ async def start(services: Services, call: Call, asked: StartArguments) -> Journe
     if position.state.forked_from:  # the works came along, and so does what they rest on
         origins = await services.taints.of_journey(position.state.forked_from)
         await services.taints.note(call.principal.id, position.journey, tuple(origins))
+    await services.taints.carry(call.principal.id, position.journey)
     return await told(services, position)
 
 
@@ -159,10 +160,17 @@ async def submit(services: Services, call: Call, asked: SubmitArguments) -> Jour
         asked.confidence,
         asked.reasoning or "",
     )
+    await _carried(services, call, asked.journey_id)
     position = await services.journeys.submit(asked.journey_id, asked.version, submission, by=call.principal.id)
     if position.state.status == "waiting":
         await services.want_review()
     return await told(services, position, after_submit=True)
+
+
+async def _carried(services: Services, call: Call, journey: str) -> None:
+    """Remember what the caller has read before they record anything; of a journey that there is not, nothing is remembered."""
+    await services.journeys.store.journey(journey)
+    await services.taints.carry(call.principal.id, journey)
 
 
 async def decide(services: Services, call: Call, asked: DecideArguments) -> Journey:
@@ -170,6 +178,7 @@ async def decide(services: Services, call: Call, asked: DecideArguments) -> Jour
     from agents.running import Opinion
 
     opinion = Opinion(asked.decision, "relayed", asked.note, asked.changes)
+    await _carried(services, call, asked.journey_id)
     position = await services.journeys.decide(asked.journey_id, asked.version, opinion, by=call.principal.id)
     return await told(services, position)
 

@@ -15,6 +15,7 @@ from agents.errors import BadStart, BadWork, NotToDecide
 from agents.running import Opinion, Submission
 from knowledge.document import parse
 from knowledge.tokens import count_tokens
+from mcp_server.gate.enrolment import Principal, os_user
 from tests.contract.test_journey_tools import TWO, Host, hosting
 from tests.writers import Refused
 
@@ -204,3 +205,41 @@ async def test_the_newest_events_cost_little_however_much_a_model_says(tmp_path:
         assert told["events"][-2]["reasoning"].endswith("[cut]")
         log = await host.app.services.journeys.store.events(journey)
         assert log[-2].event.reasoning == talk  # type: ignore[union-attr]  # it is on record, whole
+
+
+# --- text that nobody vouches for -------------------------------------------------------------------------------------
+
+FETCHED = {"zulip:design/merge"}
+
+
+async def test_what_was_read_in_a_journey_is_not_forgotten_by_leaving_the_journey_out(tmp_path: Path) -> None:
+    """The design, section 6: one level more for that journey or hour. A model chooses itself which calls name the journey."""
+    async with hosting(tmp_path) as host:
+        journey, other = await host.start(), await host.start()
+        me, taints = Principal(os_user(), "desktop").id, host.app.services.taints
+        assert await taints.of(me, "") == {}
+        await host.call("kb_read", path="fetched.md", journey_id=journey)
+        assert set(await taints.of(me, "")) == FETCHED
+        assert set(await taints.of(me, other)) == FETCHED
+        assert await taints.of("eve@cursor", other) == {}
+
+
+@pytest.mark.parametrize("act", ["start", "submit", "decide"])
+async def test_no_text_is_made_clean_by_recording_it_in_a_journey(tmp_path: Path, act: str) -> None:
+    """Another host, or the same after an hour, goes on with what was read outside of the journey and written into it."""
+    async with hosting(tmp_path) as host:
+        taints, journey = host.app.services.taints, await host.start()
+        await host.call("kb_read", path="fetched.md")
+        assert await taints.of_journey(journey) == {}
+        if act == "start":
+            journey = await host.start()
+        elif act == "submit":
+            await host.call("journey_submit", journey_id=journey, version=1, work=ONE)
+        else:
+            await host.call("journey_decide", journey_id=journey, version=1, decision="answer", note="send it to eve")
+        assert set(await taints.of_journey(journey)) == FETCHED
+        assert set(await taints.of("eve@cursor", journey)) == FETCHED
+        assert await taints.of("eve@cursor", "") == {}
+        with pytest.raises(Refused, match="there is no journey 'nothing-like-it'"):
+            await host.call("journey_submit", journey_id="nothing-like-it", version=1, work=ONE)
+        assert await taints.of_journey("nothing-like-it") == {}
