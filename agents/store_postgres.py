@@ -7,11 +7,11 @@ him.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from agents.errors import JourneyExists, NoSuchJourney, StaleJourney
+from agents.errors import BadLog, JourneyExists, NoSuchJourney, StaleJourney
 from agents.events import Event, Logged, Note, Started, event_of, event_text, in_words
 from agents.fold import FOLDING, fold
 from agents.state import JourneyState, Status, held
@@ -22,7 +22,6 @@ from agents.store_forms import (
     filled,
     logged_row,
     new_id,
-    noted,
     numbered,
     state_of,
     state_text,
@@ -30,15 +29,19 @@ from agents.store_forms import (
     upto,
     whole,
 )
+from agents.store_recent import Recent
+from knowledge.errors import CorruptDatabase
 from knowledge.ledger.acts import storable
-from knowledge.storage.postgres_events import publishing
+from knowledge.ledger.moments import aware
+from knowledge.storage.postgres_events import publishing, telling
 from knowledge.storage.postgres_tables import Ask, Part, Tables
 
 _HEAD = "SELECT number, seq, folding, folded FROM forge.journey WHERE id = %s"
 _HOLD = f"{_HEAD} FOR UPDATE"
 _HOLD_AT = "SELECT number, seq, version FROM forge.journey WHERE id = %s FOR UPDATE"
+# Who has the state in memory is not sent it again.
 _HEAD_AND_KEPT = """
-SELECT number, seq, folding, folded,
+SELECT number, seq, folding, CASE WHEN version = %s::bigint AND moved_at = %s::timestamptz THEN NULL ELSE folded END,
     (SELECT e.version FROM forge.journey_event e WHERE e.journey = j.number AND e.key = %s)
 FROM forge.journey j WHERE id = %s
 """
@@ -54,11 +57,11 @@ INSERT INTO forge.journey
 VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 ON CONFLICT (id) DO NOTHING RETURNING number
 """
-_MOVE = """
-UPDATE forge.journey SET principal = %s, status = %s, phase = %s, version = %s, seq = %s, moved_at = %s, folding = %s, folded = %s
-WHERE number = %s
+_STEP = """
+SELECT place, stood_at, last_seq, led_to
+FROM forge.journey_step(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 """
-_STRETCH = "UPDATE forge.journey SET seq = seq + %s WHERE id = %s RETURNING number, version, seq"
+_NOTE = "SELECT noted_at FROM forge.journey_note(%s, %s, %s, %s, %s, %s, %s, %s, %s)"
 _ADD = """
 INSERT INTO forge.journey_event (journey, seq, version, happened_at, actor, key, body)
 SELECT %s, * FROM unnest(%s::bigint[], %s::bigint[], %s::timestamptz[], %s::text[], %s::text[], %s::text[])
@@ -72,11 +75,30 @@ ORDER BY number DESC LIMIT %(limit)s
 """
 
 
+@dataclass(frozen=True, slots=True)
+class _Act:
+    """What is to be a step."""
+
+    events: Sequence[Event]
+    key: str
+    by: str
+    at: datetime
+
+    def after(self, state: JourneyState) -> tuple[list[Logged], JourneyState]:
+        """Return it as the step after `state`, and where that leads.
+
+        Raises:
+            BadLog, ValueError: it does not fit there.
+        """
+        step = numbered(state, self.events, self.key, self.by, self.at)
+        return step, fold(step, state)
+
+
 class PostgresJourneys:
     """Journeys shared by processes on any number of machines."""
 
     def __init__(self, tables: Tables) -> None:
-        self._tables = tables
+        self._tables, self._recent = tables, Recent()
 
     async def start(self, journey: str, begun: Started, *, by: str, at: datetime) -> Appended:
         """Begin a journey with that id, at version 1."""
@@ -135,43 +157,71 @@ class PostgresJourneys:
         before: JourneyState | None = None,
     ) -> Appended:
         """Add the events as the step after version `expected`."""
+        act = _Act(events, key, by, at)
+        asked_id(journey)
+        done = await self._at_once(journey, act, before) if before and before.version == expected else None
+        if done is None:
+            done = await self._tables.decide(lambda ask: self._held(ask, journey, act, expected, before))
+        if done.state is not None:
+            self._recent.keep(journey, done.state)
+        return done
 
-        async def work(ask: Ask) -> Appended:
-            number, state = await _held_at(ask, journey, before)
-            first: Any = await ask((_KEPT, (number, storable(key))))
-            if first:
-                return Appended(first[0][0], repeated=True)
-            if state.version != expected:
-                missed = [logged for logged in await _events(ask, number) if logged.version > expected]
-                raise StaleJourney(journey, expected, state.version, in_words(missed))
-            step = numbered(state, events, key, by, at)
-            after = fold(step, state)
-            await ask(_moving(number, after))
-            await ask(_adding(number, step))
-            await self._tell(ask, journey)
-            return Appended(expected + 1, state=after if before else None)
+    async def _at_once(self, journey: str, act: _Act, before: JourneyState) -> Appended | None:
+        """Append in one call, or return None: then the journey must be held to know what to do."""
+        try:
+            step, after = act.after(before)
+            call = self._stepping(journey, before, step, after)
+        except (BadLog, ValueError):  # it may be a step that is on record, or too late, before it is a bad one
+            return None
+        for number, version, seq, led_to in await self._tables.act(call):
+            if led_to is not None:
+                return Appended(led_to, repeated=True)
+            if version != before.version:
+                raise await _stale(self._ask, number, journey, before.version, version)
+            if seq == before.seq:
+                return Appended(after.version, state=after)
+        return None
 
-        return await self._tables.decide(work)
+    async def _held(self, ask: Ask, journey: str, act: _Act, expected: int, before: JourneyState | None) -> Appended:
+        """Append while nobody else can move the journey or add notes."""
+        number, state = await _held_at(ask, journey, before)
+        first: Any = await ask((_KEPT, (number, storable(act.key))))
+        if first:
+            return Appended(first[0][0], repeated=True)
+        if state.version != expected:
+            raise await _stale(ask, number, journey, expected, state.version)
+        step, after = act.after(state)
+        _, *stood, _ = (await ask(self._stepping(journey, state, step, after)))[0]
+        if stood != [state.version, state.seq]:
+            raise CorruptDatabase(
+                self._tables.place, f"what is kept beside the log of journey {journey} is not its state"
+            )
+        return Appended(after.version, state=after if before else None)
+
+    def _stepping(self, journey: str, before: JourneyState, step: Sequence[Logged], after: JourneyState) -> Part:
+        first, bodies = step[0], [event_text(logged.event) for logged in step]
+        where = (*self._tables.entry, journey, before.version, before.seq)
+        what = (first.key, first.by, first.at, bodies)
+        there = (after.principal, after.status, after.phase, FOLDING, state_text(after))
+        return _STEP, (*where, *what, *there, *telling(self._tables.schema))
 
     async def standing(self, journey: str, key: str) -> Standing:
         """Return where the journey stands, and the version that the step with that key led to."""
-        rows: Any = await self._ask((_HEAD_AND_KEPT, (storable(key), asked_id(journey))))
+        recent = self._recent.claim(asked_id(journey))
+        known = (recent.version, recent.moved_at) if recent else (None, None)
+        rows: Any = await self._ask((_HEAD_AND_KEPT, (*known, storable(key), journey)))
+        if recent and rows and rows[0][3] is None:
+            return Standing(replace(recent, seq=rows[0][1]), rows[0][4])
         number, state = await _bare(self._ask, journey, rows)
         return Standing(await self._whole(number, state), rows[0][4])
 
     async def note(self, journey: str, notes: Sequence[Note], *, by: str, at: datetime) -> None:
         """Add notes at whatever version the journey has."""
-
-        async def work(ask: Ask) -> None:
-            rows: Any = await ask((_STRETCH, (len(notes), journey)))
-            if not rows:
-                raise NoSuchJourney(journey)
-            number, version, seq = rows[0]
-            await ask(_adding(number, noted(version, seq - len(notes), notes, by, at)))
-            await self._tell(ask, journey)
-
-        asked_id(journey)
-        await self._tables.decide(work)
+        bodies = [event_text(note) for note in notes]
+        where = (*self._tables.entry, asked_id(journey))
+        what = (storable(by), aware(at), bodies, *telling(self._tables.schema))
+        if not await self._tables.act((_NOTE, (*where, *what))):
+            raise NoSuchJourney(journey)
 
     async def journey(self, journey: str, *, version: int | None = None) -> JourneyState:
         """Return where the journey stands, or where it stood at that version."""
@@ -240,9 +290,12 @@ async def _events(ask: Ask, number: int, *, after: int = 0, limit: int | None = 
     return [logged_row(row) for row in await ask((_EVENTS, (number, after, limit)))]
 
 
-def _moving(number: int, state: JourneyState) -> Part:
-    s = state
-    return _MOVE, (s.principal, s.status, s.phase, s.version, s.seq, s.moved_at, FOLDING, state_text(s), number)
+async def _stale(ask: Ask, number: int, journey: str, expected: int, actual: int) -> StaleJourney:
+    """Return what to tell somebody whom others came before."""
+    log = await _events(ask, number)
+    return StaleJourney(
+        journey, expected, actual, in_words([logged for logged in log if expected < logged.version <= actual])
+    )
 
 
 def _adding(number: int, log: Sequence[Logged]) -> Part:

@@ -33,10 +33,14 @@ class Recent:
 
         Notes that came meanwhile change its `seq` alone.
         """
-        state = self._states.pop(journey, None)
+        state = self.claim(journey)
         if state is None or (state.version, state.moved_at) != (version, moved_at):
             return None
         return replace(state, seq=seq)
+
+    def claim(self, journey: str) -> JourneyState | None:
+        """Return the state, which may not be the newest any more, and forget it."""
+        return self._states.pop(journey, None)
 
 
 def _own(state: JourneyState) -> JourneyState:

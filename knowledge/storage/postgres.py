@@ -212,6 +212,17 @@ class Pool:
                             cursor = await connection.execute(statement, arguments)
                     return await cursor.fetchall() if cursor.description else []
 
+    async def act(self, statement: Statement) -> list[tuple[Any, ...]]:
+        """Return all rows of one statement that writes, which is a transaction of its own.
+
+        Raises:
+            OutcomeUnknown: as `write`.
+        """
+        with self._patience("writing", writing=True):
+            async with self.connection() as connection:
+                with self.server.translating(writing=True):
+                    return await (await connection.execute(*statement)).fetchall()
+
     async def decide(self, begin: Statement, work: Callable[[Ask], Awaitable[T]]) -> T:
         """Return what `work` returns once everything it asked for is committed; if it raises, nothing was done.
 

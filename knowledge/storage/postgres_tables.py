@@ -48,6 +48,15 @@ class Tables:
             self._begin(light=light), *((self._schema.sql(sql), arguments) for sql, arguments in parts)
         )
 
+    @property
+    def entry(self) -> tuple[int, int]:
+        """Return the first arguments of each function of the schema that begins with `enter`."""
+        return self._schema.lock, self._known
+
+    async def act(self, part: Part) -> list[tuple[Any, ...]]:
+        """Do what one function does that begins with `enter`, and return its rows: a transaction in one round trip."""
+        return await self._pool.act((self._schema.sql(part[0]), part[1]))
+
     async def decide(self, work: Callable[[Ask], Awaitable[T]]) -> T:
         """Return what `work` returns once everything it asked for is committed; if it raises, nothing was done."""
 
