@@ -188,10 +188,10 @@ async def test_inputs_are_taken_as_text_and_passed_as_what_they_are(settings: Se
             ("loose", ""),
         ]
         text = await prompted(
-            host, "noting", brief="bees", journey_id="", depth="3", tone="5", people='["ann"]', loose="as it is"
+            host, "noting", brief="bees", journey_id="", depth="3", tone="plain", people='["ann"]', loose="5"
         )
         asked = blocks(text)[0]
-        assert asked["inputs"] == {"depth": 3, "tone": "5", "people": ["ann"], "loose": "as it is"}
+        assert asked["inputs"] == {"depth": 3, "tone": "plain", "people": ["ann"], "loose": "5"}
         assert "Ask the person first" not in text
         assert (await host.call("journey_start", **asked))["version"] == 1
         lacking = await prompted(host, "noting", brief="bees", depth="many", tone="  ")

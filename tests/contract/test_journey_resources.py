@@ -398,10 +398,10 @@ def process_of(site: Site) -> Any:
 
 async def submitted(host: SdkHost) -> tuple[str, Callable[[], Awaitable[None]]]:
     """Begin a journey; return its id and what submits to it."""
-    id_ = str((await host.call("journey_start", agent="noting", brief="bees"))["journey_id"])
+    id_ = str((await host.call("journey_start", agent="build", brief="bees"))["journey_id"])
 
     async def submit() -> None:
-        await host.call("journey_submit", journey_id=id_, version=1, work=TWO)
+        await host.call("journey_submit", journey_id=id_, version=1, work={"goal": "A hive that winters."})
 
     return id_, submit
 
