@@ -59,7 +59,8 @@ def sunk(standing: Standing, *, now: datetime) -> Standing:
     if above <= 0 or standing.frozen:
         return standing
     idle = max(timedelta(), now - standing.updated_at)
-    return replace(standing, score=standing.floor + above * 0.5 ** (idle / HALF_LIFE))
+    # Adding what was taken away may give a little more than there was.
+    return replace(standing, score=min(standing.score, standing.floor + above * 0.5 ** (idle / HALF_LIFE)))
 
 
 async def standing_of(state: StateStore, principal: Principal, *, now: datetime) -> Standing:
