@@ -29,7 +29,7 @@ TRACK = 14.0
 LANE = 20.0
 BESIDE = 6.0
 """Between a lane and its label."""
-MARGIN = 16.0
+MARGIN = 12.0
 SWEEPS = 6
 PLACES = (0.5, 0.62, 0.38, 0.74, 0.26)
 """Where on a curve its label may stand, best first."""
