@@ -170,7 +170,8 @@ class Runner:
         forked = await fork(self.store, of, at, journey=journey, by=by, at=self._now())
         if brief.strip():
             # The brief stays what it was; what is to be different this time is the person's word on it.
-            said = Decided("answer", "relayed", origin.state.phase, brief[:MOST_BRIEF_CHARS])
+            there = await self.store.journey(journey)
+            said = Decided("answer", "relayed", there.phase, brief[:MOST_BRIEF_CHARS])
             key = step_key(journey, forked.version, brief)
             await self.store.append(journey, [said], expected=forked.version, key=key, by=by, at=self._now())
         return await self.position(journey)

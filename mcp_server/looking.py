@@ -80,7 +80,9 @@ class KnowledgeLook:
         """Return the tools that answered calls of this journey in the present visit of its phase."""
         log = await self._store.events(self._journey, after=self._state.entered_seq)
         events = [logged.event for logged in log]
-        return [Called(e.tool, e.phase, e.facts) for e in events if isinstance(e, ToolSuccess)]
+        # A call may have begun in the phase before, and end in this one. What a person approved belongs to none.
+        here = ("", self._state.phase)
+        return [Called(e.tool, e.phase, e.facts) for e in events if isinstance(e, ToolSuccess) and e.phase in here]
 
     async def proposal(self, proposal_id: str) -> Fate | None:
         """Return what became of a proposal of this journey; of one that another took the place of, what became of that one."""

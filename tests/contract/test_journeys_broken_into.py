@@ -7,17 +7,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, InputRequiredResult, InputResponses
 
 from agents.agent import Citation
 from agents.bounds import MOST_LABEL_CHARS, MOST_TOKENS, MOST_WORK_CHARS
 from agents.citing import misplaced
 from agents.errors import BadStart, BadWork, NotToDecide
+from agents.events import Decided
 from agents.running import Opinion, Submission
 from knowledge.document import parse
 from knowledge.tokens import count_tokens
+from mcp_server.app import open_app
+from mcp_server.gate.accompanying import Companion
 from mcp_server.gate.enrolment import Principal, os_user
-from tests.contract.test_journey_tools import TWO, Host, hosting
-from tests.writers import Refused
+from mcp_server.looking import KnowledgeLook
+from mcp_server.services import Call
+from mcp_server.settings import Settings
+from tests.contract.test_journey_tools import TWO, Host, approve, hosting
+from tests.small_agents import Only, noting
+from tests.writers import Refused, let_in
 
 PAGE = parse(
     "trust.md",
@@ -243,3 +253,106 @@ async def test_no_text_is_made_clean_by_recording_it_in_a_journey(tmp_path: Path
         with pytest.raises(Refused, match="there is no journey 'nothing-like-it'"):
             await host.call("journey_submit", journey_id="nothing-like-it", version=1, work=ONE)
         assert await taints.of_journey("nothing-like-it") == {}
+
+
+# --- forms ------------------------------------------------------------------------------------------------------------
+
+YES: InputResponses = {"decision": ElicitResult(action="accept", content={"decision": "approve"})}
+
+
+async def sent(host: Host, asked: dict[str, Any], state: str | None = None) -> CallToolResult | InputRequiredResult:
+    answers = YES if state else None
+    return await host.client.session.call_tool(
+        "journey_submit", asked, input_responses=answers, request_state=state, allow_input_required=True
+    )
+
+
+async def asked_about(host: Host) -> tuple[dict[str, Any], str]:
+    """Return a submit that led to a form, and the state of that form."""
+    asked = {"journey_id": await host.start(), "version": 1, "work": TWO}
+    question = await sent(host, asked)
+    assert isinstance(question, InputRequiredResult)
+    assert question.request_state
+    return asked, question.request_state
+
+
+async def test_a_yes_counts_for_the_very_submit_that_was_shown(tmp_path: Path) -> None:
+    """Not for other work, another journey, another caller, or made up; and once."""
+    async with hosting(tmp_path, answer=approve, own_hand=True) as host:
+        positions = host.app.services.journeys
+        first, shown = await asked_about(host)
+        second, other = await asked_about(host)
+        others = Settings(kb=host.root, state_dir=tmp_path / "state")
+        eve = await let_in(others, "cursor", level=3)
+        async with (
+            open_app(eve, announcing=False, agents=Only(noting(own_hand=True))) as app,
+            Client(app.server, elicitation_callback=_never) as client,
+        ):
+            for wrong, state, by in (
+                ({**first, "work": {"notes": []}}, shown, host),
+                ({**first, "version": 2}, shown, host),
+                (first, other, host),
+                (second, shown, host),
+                (first, f"checkpoint:2:{first['journey_id']}", host),
+                (first, shown, Host(client, app, host.root, [])),
+            ):
+                with pytest.raises(MCPError):
+                    await sent(by, wrong, state)
+        for asked in (first, second):
+            assert (await positions.position(asked["journey_id"])).state.status == "waiting"
+        journey = first["journey_id"]
+        for _ in range(3):
+            done = await sent(host, first, shown)
+            assert isinstance(done, CallToolResult)
+            assert (done.structured_content or {})["phase"] == "WRITE"
+        log = await positions.store.events(journey)
+        assert [entry.event.channel for entry in log if isinstance(entry.event, Decided)] == ["host"]
+        assert (await positions.position(second["journey_id"])).state.status == "waiting"
+
+
+async def test_a_yes_to_what_a_person_has_decided_meanwhile_changes_nothing(tmp_path: Path) -> None:
+    async with hosting(tmp_path, answer=approve) as host:
+        asked, shown = await asked_about(host)
+        journey, positions = asked["journey_id"], host.app.services.journeys
+        await positions.decide(journey, 2, Opinion("reject", "page", "more notes"), by="ann")
+        late = await sent(host, asked, shown)
+        assert isinstance(late, CallToolResult)
+        assert ((late.structured_content or {})["phase"], (late.structured_content or {})["version"]) == ("COLLECT", 3)
+        assert "more notes" in (late.structured_content or {})["prompt"]
+
+
+async def _never(context: Any, params: ElicitRequestParams) -> ElicitResult:
+    del context
+    raise AssertionError(params.message)
+
+
+# --- calls ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_call_that_began_in_the_phase_before_shows_nothing_in_this_one(tmp_path: Path) -> None:
+    """A phase says which tools it uses; a slow call of another phase that ends in this one is none of its calls."""
+    async with hosting(tmp_path) as host:
+        services, journey = host.app.services, await host.start()
+        companion = Companion(services)
+        call = Call(Principal(os_user(), "desktop"), journey=journey)
+        slow = await companion.begin(call, "kb_map", "", "")
+        await host.call("journey_submit", journey_id=journey, version=1, work=TWO)
+        await host.call("journey_decide", journey_id=journey, version=2, decision="approve")
+        await companion.succeeded(call, slow, {"path": ""})
+        await host.call("kb_search", query="cap", journey_id=journey)
+        state = await services.journeys.store.journey(journey)
+        look = KnowledgeLook(services, services.journeys.store, journey, state)
+        assert [called.tool for called in await look.calls()] == ["kb_search"]
+
+
+async def test_what_a_fork_is_told_is_said_of_the_phase_where_it_begins(tmp_path: Path) -> None:
+    async with hosting(tmp_path) as host:
+        journey = await host.start()
+        await host.call("journey_submit", journey_id=journey, version=1, work=TWO)
+        await host.call("journey_decide", journey_id=journey, version=2, decision="approve")
+        earlier = {"fork_of": journey, "at_version": 1}
+        fork = await host.call("journey_start", agent="noting", brief="wasps this time", inputs=earlier)
+        assert fork["phase"] == "COLLECT"
+        word = (await host.app.services.journeys.store.journey(fork["journey_id"])).word
+        assert word is not None
+        assert (word.phase, word.note) == ("COLLECT", "wasps this time")
