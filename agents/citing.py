@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from unicodedata import category
 
 from agents.agent import Citation
@@ -13,6 +14,9 @@ from knowledge.inline import plain
 LEAST_CHARACTERS = 12
 """So many letters and digits a quote has: a shorter one stands nearly everywhere and shows nothing. Of scripts without spaces
 a third is enough."""
+
+TEXTS_KEPT = 32
+"""Sections whose readings are kept: a work may quote one page a thousand times."""
 
 _QUOTE_MARK = re.compile(r"^[ \t]{0,3}(?:>[ \t]?)+", re.MULTILINE)
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]")
@@ -43,8 +47,7 @@ def misplaced(document: Document, citation: Citation) -> str:
 
 def stands_in(quote: str, text: str) -> bool:
     """Return whether the words of the quote stand in the text one after the other, the first and the last one whole."""
-    forms = [_folded(form) for form in _forms(text)]
-    return any(_contains(form, wanted) for wanted in _wordings(quote) for form in forms)
+    return any(_contains(form, wanted) for wanted in _wordings(quote) for form in _forms(text))
 
 
 def _wordings(quote: str) -> list[str]:
@@ -57,17 +60,20 @@ def _wordings(quote: str) -> list[str]:
 
 def _only_heading(document: Document, quote: str, text: str) -> bool:
     """Return whether the quote stands in headings of the text and nowhere else in it."""
+    titles = "\n".join(f"{'#' * heading.level} {heading.text}" for heading in document.headings)
+    if not stands_in(quote, titles):
+        return False
     lines = document.text.split("\n")
     headings = {lines[heading.line - 1] for heading in document.headings}
-    rest = [line for line in text.split("\n") if line not in headings]
-    titles = [line for line in text.split("\n") if line in headings]
-    return stands_in(quote, "\n".join(titles)) and not stands_in(quote, "\n".join(rest))
+    return not stands_in(quote, "\n".join(line for line in text.split("\n") if line not in headings))
 
 
+@lru_cache(maxsize=TEXTS_KEPT)
 def _forms(text: str) -> tuple[str, ...]:
-    """Return the text as it is written, without marks of quotations, and as it reads."""
+    """Return the text as it is written, without marks of quotations, and as it reads, white space folded."""
     unquoted = _QUOTE_MARK.sub("", text)
-    return (text, unquoted, "\n".join(plain(line) for line in unquoted.split("\n")))
+    read = "\n".join(plain(line) for line in unquoted.split("\n"))
+    return tuple(dict.fromkeys(_folded(form) for form in (text, unquoted, read)))
 
 
 def _folded(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, cast
@@ -174,4 +175,4 @@ def ids(items: Sequence[Mapping[str, Json]]) -> list[str]:
 
 def twice(names: Sequence[str]) -> list[str]:
     """Return the names that are there more than once, each once."""
-    return [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    return [name for name, times in Counter(names).items() if times > 1]

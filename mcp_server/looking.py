@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
+from anyio.lowlevel import checkpoint
+
 from agents.agent import Called, Citation, Fate, Place, ProposalState, ScentLevel
 from agents.citing import misplaced
 from agents.events import ToolSuccess
@@ -37,6 +39,7 @@ class KnowledgeLook:
 
     async def cited(self, citation: Citation) -> str:
         """Return "" if the quote stands there, else why not."""
+        await checkpoint()  # a work may have thousands of them, and others are served meanwhile
         document = await self._document(citation.path)
         return document if isinstance(document, str) else misplaced(document, citation)
 

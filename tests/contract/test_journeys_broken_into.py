@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from agents.citing import misplaced
 from agents.errors import BadStart, BadWork, NotToDecide
 from agents.events import Decided
 from agents.running import Opinion, Submission
+from agents.work import doubled
 from knowledge.document import parse
 from knowledge.tokens import count_tokens
 from mcp_server.app import open_app
@@ -356,3 +358,28 @@ async def test_what_a_fork_is_told_is_said_of_the_phase_where_it_begins(tmp_path
         word = (await host.app.services.journeys.store.journey(fork["journey_id"])).word
         assert word is not None
         assert (word.phase, word.note) == ("COLLECT", "wasps this time")
+
+
+# --- very many --------------------------------------------------------------------------------------------------------
+
+
+def test_a_page_that_is_quoted_very_often_is_read_once() -> None:
+    """A work holds some thousand quotes, and all who use the server wait while they are looked at."""
+    lines = "\n\n".join(f"Line {number} says that **bees** [number](x.md) {number} fly." for number in range(2_500))
+    page = parse("bees.md", f"# Bees\n\n{lines}\n".encode())
+    began = time.process_time()
+    wrong = [
+        misplaced(page, Citation("bees.md", "Bees", f"Line {number} says that bees number {number} {verb}"))
+        for number in range(250)
+        for verb in ("fly", "walk")
+    ]
+    assert wrong.count("") == 250
+    assert time.process_time() - began < 5, "it took 28 seconds when the page was read for each"
+
+
+def test_ids_of_very_many_items_are_compared_in_no_time() -> None:
+    began = time.process_time()
+    assert doubled({"notes": [{"id": f"n{number % 13_000}"} for number in range(13_001)]}) == [
+        "two items of 'notes' have the id n0; each needs one of its own"
+    ]
+    assert time.process_time() - began < 1, "it took over 2 seconds when each was looked for in all"
