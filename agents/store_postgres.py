@@ -39,11 +39,14 @@ from knowledge.storage.postgres_tables import Ask, Part, Tables
 _HEAD = "SELECT number, seq, folding, folded FROM forge.journey WHERE id = %s"
 _HOLD = f"{_HEAD} FOR UPDATE"
 _HOLD_AT = "SELECT number, seq, version FROM forge.journey WHERE id = %s FOR UPDATE"
-# Who has the state in memory is not sent it again.
-_HEAD_AND_KEPT = """
-SELECT number, seq, folding, CASE WHEN version = %s::bigint AND moved_at = %s::timestamptz THEN NULL ELSE folded END,
-    (SELECT e.version FROM forge.journey_event e WHERE e.journey = j.number AND e.key = %s)
-FROM forge.journey j WHERE id = %s
+_STANDING = """
+SELECT place, last_seq, by_folding, folded_into, bodies, led_to FROM forge.journey_standing(%s, %s, %s, %s)
+"""
+# Where it is asked once a connection, a function would first have to be read in.
+_WHOLE = """
+SELECT number, seq, folding, folded, ARRAY(
+    SELECT e.body FROM forge.journey_event e WHERE e.journey = j.number AND e.seq = ANY(j.held) ORDER BY e.seq
+) FROM forge.journey j WHERE id = %s
 """
 _EVENTS = """
 SELECT seq, version, happened_at, actor, key, body FROM forge.journey_event
@@ -53,15 +56,15 @@ _HELD = "SELECT seq, body FROM forge.journey_event WHERE journey = %s AND seq = 
 _KEPT = "SELECT version FROM forge.journey_event WHERE journey = %s AND key = %s"
 _BEGIN = """
 INSERT INTO forge.journey
-    (id, agent, principal, status, phase, version, seq, started_at, moved_at, title, folding, folded)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+    (id, agent, principal, status, phase, version, seq, started_at, moved_at, title, folding, folded, held)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 ON CONFLICT (id) DO NOTHING RETURNING number
 """
 _STEP = """
 SELECT place, stood_at, last_seq, led_to
-FROM forge.journey_step(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+FROM forge.journey_step(%s, %s, %s, %s, %s, %s, %s, %s, %b, %s, %s, %s, %s, %s, %b, %s, %s, %s)
 """
-_NOTE = "SELECT noted_at FROM forge.journey_note(%s, %s, %s, %s, %s, %s, %s, %s, %s)"
+_NOTE = "SELECT noted_at FROM forge.journey_note(%s, %s, %s, %s, %s, %b, %s, %s, %s)"
 _ADD = """
 INSERT INTO forge.journey_event (journey, seq, version, happened_at, actor, key, body)
 SELECT %s, * FROM unnest(%s::bigint[], %s::bigint[], %s::timestamptz[], %s::text[], %s::text[], %s::text[])
@@ -135,7 +138,7 @@ class PostgresJourneys:
         """Put the journey on record; or return the number of the one that has that id, which may have come this moment."""
         s = state
         told = (journey, s.agent, s.principal, s.status, s.phase, s.version, s.seq, s.started_at, s.moved_at)
-        made: Any = await ask((_BEGIN, (*told, title(s), FOLDING, state_text(s))))
+        made: Any = await ask((_BEGIN, (*told, title(s), FOLDING, state_text(s), list(held(s)))))
         if not made:
             return int((await ask((_HEAD, (journey,))))[0][0])
         await ask(_adding(made[0][0], log))
@@ -202,18 +205,35 @@ class PostgresJourneys:
         first, bodies = step[0], [event_text(logged.event) for logged in step]
         where = (*self._tables.entry, journey, before.version, before.seq)
         what = (first.key, first.by, first.at, bodies)
-        there = (after.principal, after.status, after.phase, FOLDING, state_text(after))
+        there = (after.principal, after.status, after.phase, FOLDING, state_text(after), list(held(after)))
         return _STEP, (*where, *what, *there, *telling(self._tables.schema))
 
     async def standing(self, journey: str, key: str) -> Standing:
         """Return where the journey stands, and the version that the step with that key led to."""
         recent = self._recent.claim(asked_id(journey))
         known = (recent.version, recent.moved_at) if recent else (None, None)
-        rows: Any = await self._ask((_HEAD_AND_KEPT, (*known, storable(key), journey)))
-        if recent and rows and rows[0][3] is None:
-            return Standing(replace(recent, seq=rows[0][1]), rows[0][4])
-        number, state = await _bare(self._ask, journey, rows)
-        return Standing(await self._whole(number, state), rows[0][4])
+        *row, led_to = await self._row(journey, _STANDING, (journey, storable(key), *known))
+        _, seq, _, folded, _ = row
+        if recent and folded is None:
+            return Standing(replace(recent, seq=seq), led_to)
+        return Standing(await self._state(*row), led_to)
+
+    async def _row(self, journey: str, statement: str, arguments: Sequence[Any]) -> tuple[Any, ...]:
+        rows = await self._ask((statement, arguments))
+        if not rows:
+            raise NoSuchJourney(journey)
+        return rows[0]
+
+    async def _state(self, number: int, seq: int, folding: int, folded: str, bodies: Sequence[str]) -> JourneyState:
+        """Return the whole state that a row tells of."""
+        if folding != FOLDING:
+            return fold(await _events(self._ask, number))
+        state = replace(state_of(folded), seq=seq)
+        seqs = held(state)
+        rows: Any = zip(seqs, bodies, strict=False)
+        if len(bodies) < len(seqs):  # an older program did not say which they are
+            rows = await self._ask((_HELD, (number, list(seqs))))
+        return filled(state, {seq: event_of(body) for seq, body in rows})
 
     async def note(self, journey: str, notes: Sequence[Note], *, by: str, at: datetime) -> None:
         """Add notes at whatever version the journey has."""
@@ -225,15 +245,11 @@ class PostgresJourneys:
 
     async def journey(self, journey: str, *, version: int | None = None) -> JourneyState:
         """Return where the journey stands, or where it stood at that version."""
-        # What a state refers to never changes, so one read after the other sees what one snapshot would.
-        number, state = await _stands(self._ask, journey, _HEAD)
-        if version is not None and version != state.version:
-            return fold(upto(journey, await _events(self._ask, number), version))
-        return await self._whole(number, state)
-
-    async def _whole(self, number: int, state: JourneyState) -> JourneyState:
-        rows: Any = await self._ask((_HELD, (number, list(held(state)))))
-        return filled(state, {seq: event_of(body) for seq, body in rows})
+        row = await self._row(journey, _WHOLE, (asked_id(journey),))
+        state = await self._state(*row)
+        if version is None or version == state.version:
+            return state
+        return fold(upto(journey, await _events(self._ask, row[0]), version))
 
     async def _ask(self, part: Part) -> list[tuple[Any, ...]]:
         return await self._tables.read(*part)

@@ -179,7 +179,7 @@ class Pool:
 
     def __init__(self, server: Server, *, most: int = MOST_CONNECTIONS) -> None:
         self.server = server
-        self._places = anyio.Semaphore(most)
+        self._places = anyio.Semaphore(most, fast_acquire=True)  # who must not wait goes on at once
         self._idle: list[tuple[Connection, float]] = []
         self._closed = False
         self._quiet_until, self._trouble = 0.0, ""

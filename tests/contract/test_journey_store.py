@@ -38,6 +38,7 @@ from agents.journey import decided, submitted
 from agents.journey_file import exported, imported
 from agents.state import JourneyState
 from agents.store import JourneyStore
+from knowledge.errors import CorruptDatabase
 from knowledge.storage.memory import MemoryStateStore
 from knowledge.storage.ports import StateStore
 from mcp_server.journeys import journeys_in
@@ -489,6 +490,31 @@ async def test_a_state_kept_by_other_rules_is_made_anew_from_the_log(place: Plac
     assert (await place.sound()).phase == "ANSWER"
     await _spoil(place, FOLDING, '"phase":"ANSWER"', '"phase":"COMPLETE"')
     assert (await place.journeys.journey("j-1")).phase == "COMPLETE"  # the state beside the log was read, not folded
+
+
+@pytest.mark.parametrize("place", ["postgres"], indirect=True)
+async def test_a_state_kept_by_a_program_that_did_not_say_which_events_hold_the_rest_is_whole(place: Place) -> None:
+    """A journey from before that was told is read as any other, and goes on."""
+    await place.start()
+    await place.submit("tree_ready", content=["a"])
+    before = await place.sound()
+    change = SQL("UPDATE {s}.journey SET held = NULL").format(s=Identifier(place.name))
+    with psycopg.connect(place.where, autocommit=True) as database:
+        database.execute(change)
+    assert await place.journeys.journey("j-1") == before
+    assert (await place.journeys.standing("j-1", "k-1")).state == before
+    await place.approve()
+    assert (await place.sound()).work == before.work
+
+
+@pytest.mark.parametrize("place", ["postgres"], indirect=True)
+async def test_nothing_is_added_to_a_journey_whose_kept_state_is_of_another_version(place: Place) -> None:
+    await place.start()
+    await place.submit("tree_ready", content=["a"])
+    await _spoil(place, FOLDING, '"version":2,', '"version":1,')
+    with pytest.raises(CorruptDatabase, match="journey j-1"):
+        await place.journeys.append("j-1", [Completed("X")], expected=1, key="k", by=ADA, at=NOW)
+    assert len(await place.told()) == 2
 
 
 @pytest.mark.parametrize("place", ["sqlite"], indirect=True)

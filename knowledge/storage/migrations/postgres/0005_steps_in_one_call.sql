@@ -22,13 +22,42 @@ BEGIN
 END
 $$;
 
+-- The events that hold what `folded` leaves out; NULL where nobody has said so.
+ALTER TABLE forge.journey ADD COLUMN held bigint[];
+
+-- Tells where the journey `asked` stands, and which version the step with the key `act` led to, both of one moment. `bodies` are
+-- the events that hold the rest of the state. Who knows the state that stands there since that time is told neither again.
+CREATE FUNCTION forge.journey_standing(asked text, act text, known_version bigint, known_since timestamptz)
+RETURNS TABLE (place bigint, last_seq bigint, by_folding integer, folded_into text, bodies text[], led_to bigint)
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    holding bigint[];
+    is_known boolean;
+BEGIN
+    SELECT j.number, j.seq, j.folding, j.folded, j.held, j.version = known_version AND j.moved_at = known_since
+    INTO place, last_seq, by_folding, folded_into, holding, is_known FROM forge.journey j WHERE j.id = asked;
+    IF place IS NULL THEN
+        RETURN;
+    END IF;
+    SELECT e.version INTO led_to FROM forge.journey_event e WHERE e.journey = place AND e.key = act;
+    IF is_known THEN
+        folded_into := NULL;
+    ELSE
+        bodies := ARRAY(
+            SELECT e.body FROM forge.journey_event e WHERE e.journey = place AND e.seq = ANY(holding) ORDER BY e.seq
+        );
+    END IF;
+    RETURN NEXT;
+END
+$$;
+
 -- Adds a step to the journey `asked` if it stands at that version and event, and has no step with the key `act`; tells where it
 -- stood, and which version the step with that key led to. `bodies` are the events of the step; the rest is where it leads.
 -- Holds the journey first, then the counter of events.
 CREATE FUNCTION forge.journey_step(
     lock bigint, known integer, asked text, at_version bigint, at_seq bigint, act text, who text, happened timestamptz,
     bodies text[], of_principal text, into_status text, into_phase text, by_folding integer, into_folded text,
-    kept interval, pruned bigint, channel text
+    holding bigint[], kept interval, pruned bigint, channel text
 ) RETURNS TABLE (place bigint, stood_at bigint, last_seq bigint, led_to bigint)
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -41,7 +70,8 @@ BEGIN
     IF led_to IS NULL AND stood_at = at_version AND last_seq = at_seq THEN
         UPDATE forge.journey j SET
             principal = of_principal, status = into_status, phase = into_phase, version = at_version + 1,
-            seq = at_seq + cardinality(bodies), moved_at = happened, folding = by_folding, folded = into_folded
+            seq = at_seq + cardinality(bodies), moved_at = happened, folding = by_folding, folded = into_folded,
+            held = holding
         WHERE j.number = place;
         INSERT INTO forge.journey_event (journey, seq, version, happened_at, actor, key, body)
         SELECT place, at_seq + b.position, at_version + 1, happened, who, CASE WHEN b.position = 1 THEN act END, b.body
