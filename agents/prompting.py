@@ -12,6 +12,10 @@ from agents.state import JourneyState
 from knowledge.tokens import count_tokens
 
 BRIEF_TOKENS, DETAIL_TOKENS, DONE_TOKENS, MISSING_TOKENS, VALUE_TOKENS = 250, 150, 500, 300, 400
+MOST_TOKENS = 2_300
+"""Of a prompt and the schema beside it; what else an answer says has the rest of 2,500."""
+SHARES = (1.0, 0.7, 0.5, 0.35, 0.25)
+"""How much of its room each filled-in text gets, until all of them fit together."""
 COMMON = frozenset({"agent", "phase", "visit", "brief", "why", "detail", "done", "said"})
 """Placeholders that every template may use, beside `inputs.NAME` and those of its own agent."""
 PLACEHOLDER = re.compile(r"\{\{\s*([\w.-]+)\s*\}\}")
@@ -48,20 +52,36 @@ def render(text: str, values: Mapping[str, str]) -> str:
 
 
 def prompt(agent: Agent, state: JourneyState) -> str:
-    """Return all that a host needs to go on from here, whether it was here before or not."""
+    """Return all that a host needs to go on from here, whether it was here before or not.
+
+    What people and models wrote is cut until it fits, together with the schema that comes with it.
+    """
+    form = agent.forms.get(state.phase) if state.status == "active" else None
+    room = MOST_TOKENS - (count_tokens(canonical(dict(form.schema))) if form else 0)
+    told = ""
+    for share in SHARES:
+        told = _prompt(agent, state, share)
+        if count_tokens(told) <= room:
+            break
+    return told
+
+
+def _prompt(agent: Agent, state: JourneyState, share: float) -> str:
     if state.status == "cancelled":
-        return f"{agent.title} was cancelled{_said(state, ': ')}. Nothing can be submitted; it can be forked."
+        return f"{agent.title} was cancelled{_said(state, ': ', share)}. Nothing can be submitted; it can be forked."
     if state.status == "complete":
-        return _parts(f"{agent.title} is complete.", "What was done:\n" + _done(agent, state), _text(agent, state))
+        return _parts(
+            f"{agent.title} is complete.", "What was done:\n" + _done(agent, state, share), _text(agent, state, share)
+        )
     if state.status == "waiting":
-        return _waiting(agent, state)
+        return _waiting(agent, state, share)
     phase = agent.graph.phase(state.phase)
     head = f"{agent.title}: {phase.name} ({phase.purpose})" if phase.purpose else f"{agent.title}: {phase.name}"
-    body = _text(agent, state)
+    body, missing = _text(agent, state, share), _missing(state, share)
     if not _again(state):
-        done = _done(agent, state)
-        return _parts(head, _brief(state), _word(state), done and f"Done before:\n{done}", body, _missing(state))
-    return _parts(head, _brief(state), _word(state), body, _missing(state))
+        done = _done(agent, state, share)
+        return _parts(head, _brief(state, share), _word(state, share), done and f"Done before:\n{done}", body, missing)
+    return _parts(head, _brief(state, share), _word(state, share), body, missing)
 
 
 def stayed(state: JourneyState) -> bool:
@@ -92,42 +112,43 @@ def answer_ways(state: JourneyState) -> str:
     )
 
 
-def _waiting(agent: Agent, state: JourneyState) -> str:
+def _waiting(agent: Agent, state: JourneyState, share: float) -> str:
     at = state.checkpoint.phase if state.checkpoint else state.phase
     head = f"{agent.title}: a person decides about {at} before anything else can be submitted."
-    return _parts(head, _brief(state), question(agent, state), "Recorded:\n" + _done(agent, state), answer_ways(state))
+    recorded = "Recorded:\n" + _done(agent, state, share)
+    return _parts(head, _brief(state, share), question(agent, state), recorded, answer_ways(state))
 
 
 def _again(state: JourneyState) -> bool:
     return state.visit > 1 or state.backward_trigger is not None
 
 
-def _text(agent: Agent, state: JourneyState) -> str:
+def _text(agent: Agent, state: JourneyState, share: float) -> str:
     """Return the phase's own words: those of the first visit, or of coming back."""
     phase = agent.graph.phase(state.phase)
     again = _again(state) and phase.name not in agent.graph.complete
     template = agent.texts.get(phase.prompt_again if again else phase.prompt, "")
-    values = values_of(agent, state)
+    values = values_of(agent, state, share)
     if not again:
         return render(template, values).strip()
     return (render(RETURNING, values) + render(template, values).strip() + ONLY).strip()
 
 
-def values_of(agent: Agent, state: JourneyState) -> dict[str, str]:
-    """Return what stands for each placeholder."""
-    own = {name: cut(value, VALUE_TOKENS) for name, value in _own(agent, state).items()}
-    inputs = {f"inputs.{name}": cut(_plain(value), DETAIL_TOKENS) for name, value in state.inputs.items()}
+def values_of(agent: Agent, state: JourneyState, share: float = 1.0) -> dict[str, str]:
+    """Return what stands for each placeholder, each in its share of the room that it may take."""
+    own = {name: cut(value, int(VALUE_TOKENS * share)) for name, value in _own(agent, state).items()}
+    inputs = {f"inputs.{name}": cut(_plain(value), int(DETAIL_TOKENS * share)) for name, value in state.inputs.items()}
     return {
         **inputs,
         **own,
         "agent": agent.title,
         "phase": state.phase,
         "visit": str(state.visit),
-        "brief": cut(state.brief, BRIEF_TOKENS),
+        "brief": cut(state.brief, int(BRIEF_TOKENS * share)),
         "why": why_back(state),
-        "detail": f"Detail: {cut(detail, DETAIL_TOKENS)}" if (detail := _detail(state)) else "",
-        "done": _done(agent, state) or "- nothing",
-        "said": _word(state),
+        "detail": f"Detail: {cut(detail, int(DETAIL_TOKENS * share))}" if (detail := _detail(state)) else "",
+        "done": _done(agent, state, share) or "- nothing",
+        "said": _word(state, share),
     }
 
 
@@ -145,25 +166,25 @@ def _detail(state: JourneyState) -> str:
     return state.transition_history[-1].detail if state.transition_history else ""
 
 
-def _brief(state: JourneyState) -> str:
-    return f"Brief: {cut(state.brief, BRIEF_TOKENS)}"
+def _brief(state: JourneyState, share: float) -> str:
+    return f"Brief: {cut(state.brief, int(BRIEF_TOKENS * share))}"
 
 
-def _word(state: JourneyState) -> str:
+def _word(state: JourneyState, share: float) -> str:
     """Return what the person said last, if it is no decision about going on that the rest tells anyway."""
     if state.word is None or state.word.decision != "answer":
         return ""
-    return f"The person said: {cut(state.word.note, DETAIL_TOKENS)}"
+    return f"The person said: {cut(state.word.note, int(DETAIL_TOKENS * share))}"
 
 
-def _said(state: JourneyState, before: str) -> str:
-    return f"{before}{cut(state.word.note, DETAIL_TOKENS)}" if state.word and state.word.note else ""
+def _said(state: JourneyState, before: str, share: float) -> str:
+    return f"{before}{cut(state.word.note, int(DETAIL_TOKENS * share))}" if state.word and state.word.note else ""
 
 
-def _missing(state: JourneyState) -> str:
+def _missing(state: JourneyState, share: float = 1.0) -> str:
     """Return what the newest submit lacked, if nothing happened since."""
     told = [f.text for f in state.feedback if f.version == state.version and f.phase == state.phase]
-    return "Not done yet:\n" + cut("\n".join(told), MISSING_TOKENS) if told else ""
+    return "Not done yet:\n" + cut("\n".join(told), int(MISSING_TOKENS * share)) if told else ""
 
 
 def _own(agent: Agent, state: JourneyState) -> Mapping[str, str]:
@@ -181,19 +202,20 @@ def done_lines(agent: Agent, state: JourneyState) -> Sequence[str]:
         return ["what is on record was written for another version of this agent: journey_status(view='report') has it"]
 
 
-def _done(agent: Agent, state: JourneyState) -> str:
-    return lines(done_lines(agent, state), DONE_TOKENS)
+def _done(agent: Agent, state: JourneyState, share: float) -> str:
+    return lines(done_lines(agent, state), int(DONE_TOKENS * share))
 
 
 def lines(told: Sequence[str], tokens: int) -> str:
     """Return the lines as a list, as many as fit, and how many more there are."""
     kept: list[str] = []
+    most = tokens
     for number, line in enumerate(told):
         item = f"- {' '.join(line.split())}"
         tokens -= count_tokens(item)
         if kept and tokens < 0:
             return "\n".join([*kept, f"- and {len(told) - number} more: journey_status(view='report') has all of it"])
-        kept.append(cut(item, DONE_TOKENS))
+        kept.append(cut(item, most))
     return "\n".join(kept)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,15 @@ from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, InputRe
 
 from agents.agent import Citation
 from agents.bounds import MOST_LABEL_CHARS, MOST_TOKENS, MOST_WORK_CHARS
+from agents.catalogue import BUILT_IN, built_in
 from agents.citing import misplaced
 from agents.errors import BadStart, BadWork, NotToDecide
-from agents.events import Decided
+from agents.events import Decided, Logged, Started
+from agents.fold import fold
+from agents.journey import started
+from agents.prompting import COMMON, placeholders, prompt
 from agents.running import Opinion, Submission
+from agents.state import Feedback, Word
 from agents.work import doubled
 from knowledge.document import parse
 from knowledge.tokens import count_tokens
@@ -383,3 +390,41 @@ def test_ids_of_very_many_items_are_compared_in_no_time() -> None:
         "two items of 'notes' have the id n0; each needs one of its own"
     ]
     assert time.process_time() - began < 1, "it took over 2 seconds when each was looked for in all"
+
+
+# --- resuming ---------------------------------------------------------------------------------------------------------
+
+LONG = "Much was said about it. " * 400
+EVERY_PHASE = [
+    pytest.param(entry.name, phase.name, visit, id=f"{entry.name}-{phase.name}-{visit}")
+    for entry in BUILT_IN
+    for phase in built_in(entry.name).graph.phases
+    for visit in (1, 2)
+]
+
+
+@pytest.mark.parametrize(("name", "phase", "visit"), EVERY_PHASE)
+def test_resuming_costs_at_most_2500_tokens_however_much_there_is_to_say(name: str, phase: str, visit: int) -> None:
+    """Issue 6, item 3: whatever people and models wrote at such length as forms let them."""
+    own = {value for text in built_in(name).texts.values() for value in placeholders(text) - COMMON}
+    agent = replace(
+        built_in(name), values=lambda _state: dict.fromkeys(own, LONG), done=lambda _state: [LONG[:200]] * 100
+    )
+    now = datetime(2026, 5, 31, tzinfo=UTC)
+    begun = fold([Logged(1, 1, now, "ann", started(agent.graph, Started(name, LONG, "", "ann")))])
+    state = replace(
+        begun,
+        phase=phase,
+        status="complete" if phase in agent.graph.complete else "active",
+        phase_visits={phase: visit},
+        backward_trigger="revisit" if visit > 1 else None,
+        backward_trigger_detail=LONG,
+        word=Word("answer", "relayed", "ann", phase, LONG[:4_000], None, now),
+        feedback=(Feedback("validation", phase, LONG, 1),),
+        conversation="c" * MOST_LABEL_CHARS,
+    )
+    told = prompt(agent, state)
+    form = agent.forms.get(phase)
+    # Beside prompt and schema an answer has names, numbers and an open question.
+    assert count_tokens(told) + (count_tokens(json.dumps(form.schema)) if form else 0) <= 2_350
+    assert "Much was said about it." in told
