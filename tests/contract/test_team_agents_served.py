@@ -72,10 +72,11 @@ async def test_the_handbook_s_decide_is_led_to_a_page_that_is_really_written(tmp
         at = await host.call("journey_submit", journey_id=journey, version=at["version"], work=WEIGHED)
         assert (at["state"], at["checkpoint"]["question"][:21]) == ("waiting", "Is this the decision?")
         at = await host.call("journey_decide", journey_id=journey, version=at["version"], decision="approve")
-        written = {"page": PAGE, "summary": "The cap stays."}
+        says = {"path": PAGE, "section": "Cap", "quote": "It stays where it is."}
+        written = {"page": PAGE, "summary": "The cap stays.", "says": says}
         at = await host.call("journey_submit", journey_id=journey, version=at["version"], work=written)
         assert at["phase"] == "WRITE"
-        saved = await host.call("kb_merge", path=PAGE, content="# Cap\n\nIt stays.\n", journey_id=journey)
+        saved = await host.call("kb_merge", path=PAGE, content="# Cap\n\nIt stays where it is.\n", journey_id=journey)
         assert saved["status"] == "done"
         at = await host.call("journey_submit", journey_id=journey, version=at["version"], work=written)
         assert (at["state"], at["phase"]) == ("complete", "COMPLETE")
@@ -90,7 +91,7 @@ async def test_a_page_that_only_lies_there_already_is_not_taken_for_one_that_was
         at = await host.call("journey_submit", journey_id=journey, version=1, work=FRAMED)
         at = await host.call("journey_submit", journey_id=journey, version=at["version"], work=WEIGHED)
         at = await host.call("journey_decide", journey_id=journey, version=at["version"], decision="approve")
-        work = {"page": "a.md", "summary": "It stays."}
+        work = {"page": "a.md", "summary": "It stays.", "says": QUOTE}
         at = await host.call("journey_submit", journey_id=journey, version=at["version"], work=work)
         assert at["phase"] == "WRITE"
         assert "call kb_merge about page" in at["prompt"]

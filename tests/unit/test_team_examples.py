@@ -38,7 +38,8 @@ WEIGHED: Mapping[str, Any] = {
     "choice": {"option": "o1", "reason": "c1 and c2 hold"},
 }
 MISSING_OPTION = {"missing_option": {"id": "o3", "text": "Formic acid", "why": "it works in summer, too"}}
-WRITTEN = {"page": PAGE, "summary": "Oxalic acid in December."}
+SAYS = {"path": PAGE, "section": "Honey", "quote": "Honey is harvested in the last week of July."}
+WRITTEN = {"page": PAGE, "summary": "Oxalic acid in December.", "says": SAYS}
 
 
 def merged(status: str = "done", path: str = PAGE, **more: str) -> Called:
@@ -180,6 +181,12 @@ DECIDE_MISSES: list[tuple[str, str, Mapping[str, Any], str]] = [
     ("option_missing", "WEIGH", {"missing_option": {"id": "O1", "text": "x", "why": "y"}}, "names nothing that"),
     ("page_written", "WRITE", without(WRITTEN, page="plans/other.md"), "'plans/other.md' is nothing, not a page"),
     ("page_written", "WRITE", WRITTEN, "call kb_merge about page"),
+    (
+        "page_written",
+        "WRITE",
+        {**WRITTEN, "says": {**SAYS, "quote": "Honey is harvested in the last week of May."}},
+        "does not stand",
+    ),
     ("page_refused", "WRITE", WRITTEN, "no proposal of kb_merge was rejected"),
 ]
 DECIDE_WORKS = {"FRAME": FRAMED, "WEIGH": WEIGHED}
