@@ -37,7 +37,7 @@ from agents.forking import fork
 from agents.journey import decided, submitted
 from agents.journey_file import exported, imported
 from agents.state import JourneyState
-from agents.store import JourneyStore
+from agents.store import Appended, JourneyStore
 from knowledge.errors import CorruptDatabase
 from knowledge.storage.memory import MemoryStateStore
 from knowledge.storage.ports import StateStore
@@ -225,6 +225,38 @@ async def test_an_append_that_is_sent_again_is_answered_as_the_first_time_whatev
     assert await place.submit("tree_ready", key="same", journey="j-2") == 2
     assert (await place.sound()).version == 3
     assert len(await place.told()) == 5
+
+
+async def test_who_says_where_the_journey_stood_is_answered_as_who_does_not(place: Place) -> None:
+    """What is said saves reading, and is checked: first whether the step is on record, then the version, then the step."""
+    await place.start()
+    said = await place.journeys.journey("j-1")
+    fitting: list[Step] = [WorkRecorded("DECOMPOSE", 1, "w")]
+    wrong: list[Step] = [*fitting, PhaseChanged("ANSWER", "RISE_ABOVE", "x", is_backward=False)]
+
+    async def append(events: Sequence[Step], key: str, journey: str = "j-1") -> Appended:
+        return await place.journeys.append(journey, events, expected=1, key=key, by=ADA, at=NOW, before=said)
+
+    with pytest.raises(BadLog, match="leaves ANSWER"):
+        await append(wrong, "k")
+    with pytest.raises(ValueError, match="at least one event, and a key"):
+        await append(fitting, "")
+    with pytest.raises(NoSuchJourney):
+        await append(fitting, "k", "j-2")
+    with pytest.raises(NoSuchJourney):
+        await append(fitting, "k", "j\x00")
+    assert await place.told() == ["j-1"]
+    await place.journeys.note("j-1", [Thinking("meanwhile")], by=BOB, at=NOW)
+    done = await append(fitting, "k")
+    assert (done.version, done.repeated, done.state) == (2, False, await place.sound())
+    for events in (fitting, wrong):
+        assert await append(events, "k") == Appended(2, repeated=True)
+        with pytest.raises(StaleJourney) as caught:
+            await append(events, "l")
+        assert (caught.value.expected, caught.value.actual) == (1, 2)
+        assert caught.value.changed == (f"version 2: work on DECOMPOSE was recorded by {ADA}",)
+    assert await place.told() == ["j-1"] * 3
+    assert (await place.sound()).version == 2
 
 
 async def test_what_does_not_fit_is_refused_and_nothing_of_it_is_kept(place: Place) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from psycopg import AsyncConnection
 
 from agents.agent import Citation
 from agents.errors import StaleJourney
@@ -173,3 +175,29 @@ async def test_processes_that_take_turns_each_go_on_from_what_the_other_did(plac
     assert [logged.event.work["notes"][0]["text"] for logged in log if isinstance(logged.event, WorkRecorded)] == [
         f"at {version}" for version in range(1, 9)
     ]
+
+
+@pytest.mark.parametrize("place", ["postgres"], indirect=True)
+async def test_a_submit_takes_two_round_trips_to_a_database_server(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Decision 31: one look, and one call that is the whole transaction; as many for who remembers nothing."""
+    asked: list[str] = []
+    execute = AsyncConnection.execute
+
+    async def counted(connection: Any, statement: bytes, *more: Any, **options: Any) -> Any:
+        asked.append(statement.decode())
+        return await execute(connection, statement, *more, **options)
+
+    journey = await place.start()
+    for runner in place.runners:
+        await runner.position(journey)  # a connection is opened when it is first needed
+    monkeypatch.setattr(AsyncConnection, "execute", counted)
+    for version, runner in enumerate([place.runners[0], *place.runners], 1):
+        asked.clear()
+        await runner.submit(journey, version, _notes(f"at {version}"), by=ADA)
+        assert [name for one in asked for name in re.findall(r"journey_(?:standing|step)(?=\()", one)] == [
+            "journey_standing",
+            "journey_step",
+        ]
+        assert len(asked) == 2, asked
