@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -85,6 +85,10 @@ class Look(Protocol):
 
     async def proposal(self, proposal_id: str) -> Fate | None:
         """Return what became of a proposal of this journey; None if this journey made none with that id."""
+        ...
+
+    async def tools(self) -> Collection[str]:
+        """Return the names of the tools that the server lists: those of a connector only where one is configured."""
         ...
 
 

@@ -11,7 +11,7 @@ from knowledge.document import Document, find_section, section_text
 from knowledge.errors import AmbiguousName, NoSuchSection
 from knowledge.inline import plain
 
-LEAST_CHARACTERS = 12
+LEAST_CHARACTERS = 8
 """So many letters and digits a quote has: a shorter one stands nearly everywhere and shows nothing. Of scripts without spaces
 a third is enough."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from anyio.lowlevel import checkpoint
@@ -99,6 +99,10 @@ class KnowledgeLook:
                 break
             found = following
         return _fate(found)
+
+    async def tools(self) -> Collection[str]:
+        """Return the names of the tools that are listed."""
+        return frozenset(spec.name for spec in self._services.tools())
 
 
 def _fate(proposal: Proposal) -> Fate:

@@ -137,6 +137,7 @@ class Pages:
     fates: dict[str, Fate] = field(default_factory=dict)
     scents: dict[str, ScentLevel] = field(default_factory=dict)
     routes: dict[str, Literal["navigation", "discovery"]] = field(default_factory=dict)
+    listed: Collection[str] = TOOLS
 
     async def cited(self, citation: Citation) -> str:
         """Return "" if the quote stands there, by the rules that hold for every knowledge base."""
@@ -165,6 +166,9 @@ class Pages:
 
     async def proposal(self, proposal_id: str) -> Fate | None:
         return self.fates.get(proposal_id)
+
+    async def tools(self) -> Collection[str]:
+        return self.listed
 
 
 def revision(text: str) -> str:

@@ -127,9 +127,14 @@ async def act_chosen(facts: Facts, look: Look) -> Finding:
 
 
 async def _out_of_place(act: Item, look: Look) -> list[str]:
-    """Return why the knowledge base cannot be changed so at that path."""
+    """Return why that cannot be done here: no tool for it is listed, or the knowledge base cannot be changed so at that path."""
     kind, path = act["kind"], act.get("path")
     if kind not in UPDATES:
+        tools = TOOLS_OF[kind]
+        if tools and not {*tools} & {*await look.tools()}:
+            return [
+                f"this server has no tool for a {kind}: choose answer, and tell the person what they could do themselves"
+            ]
         return []
     if path is None:
         return [f"{kind} needs the path of a page" + (", or of a directory" if kind == "merge" else "")]

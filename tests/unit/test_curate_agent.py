@@ -358,6 +358,16 @@ async def test_a_page_that_is_gone_may_be_brought_back_once_its_history_was_look
 # --- ACT --------------------------------------------------------------------------------------------------------------
 
 
+async def test_what_no_listed_tool_could_do_is_not_chosen() -> None:
+    """Where Plane or Zulip is not configured the work must not end up waiting for an act that nobody can carry out."""
+    bare = Pages(listed=frozenset(tool for tool in TOOLS if tool.startswith("kb_")))
+    for kind in ("task", "message"):
+        found = await judged(AGENT, "act_chosen", REASON, reasoned(kind), bare, works=FOUND)
+        assert lacks(found, f"no tool for a {kind}")
+        assert (await judged(AGENT, "act_chosen", REASON, reasoned(kind), works=FOUND)).met
+    assert (await judged(AGENT, "act_chosen", REASON, reasoned("answer"), bare, works=FOUND)).met
+
+
 @pytest.mark.parametrize(
     ("kind", "path", "acts", "look"),
     [
