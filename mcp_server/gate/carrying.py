@@ -27,6 +27,8 @@ logger = logging.getLogger("knowledge_forge.gate")
 
 LEASE_S = 60.0
 """How long one process may take to carry out a proposal before another one looks what became of it."""
+PATIENCE_S = 30.0
+"""How long whoever said yes waits for another process that was quicker to begin."""
 UNSURE = "it is not known whether this was done: the process that did it died meanwhile. Look there, and propose it again if it is not"
 CHANGED = "what it rests on has changed, so that something else would happen now"
 TAMPERED = "what is on record is not what was decided on; nothing was done"
@@ -67,18 +69,30 @@ class Carrier:
         return self.services.state.trust
 
     async def carry_out(self, proposal_id: str) -> Proposal:
-        """Carry out an approved proposal, unless another process does, and return it as it is then."""
+        """Carry out an approved proposal and return how it ended; if somebody else is at it, once they are done."""
         runner = f"{self._runner}-{secrets.token_hex(4)}"
         before = await self.found(proposal_id)
         claimed = await self._trust.claim(proposal_id, runner, now=self.services.now(), lease_s=LEASE_S)
         if claimed is None:
-            return await self.found(proposal_id)
+            return await self._ended(proposal_id)
         # A caller that goes away does not stop what a person has approved.
         with anyio.CancelScope(shield=True):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._keep_claimed, proposal_id, runner)
                 await self._run_to_an_end(claimed, begun_before=bool(before.runner))
                 tasks.cancel_scope.cancel()
+        return await self.found(proposal_id)
+
+    async def _ended(self, proposal_id: str) -> Proposal:
+        """Return the proposal once nobody is at it any more, or as it is when that takes too long."""
+        state = self.services.state
+        with anyio.move_on_after(PATIENCE_S):
+            while True:
+                seen = await state.last_event()
+                proposal = await self.found(proposal_id)
+                if not proposal.underway:
+                    return proposal
+                await state.changed(seen)
         return await self.found(proposal_id)
 
     async def _keep_claimed(self, proposal_id: str, runner: str) -> None:

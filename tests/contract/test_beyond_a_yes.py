@@ -20,6 +20,7 @@ from knowledge.storage.ports import StateStore
 from knowledge.trust.ports import Verdict
 from mcp_server.app import open_app
 from mcp_server.base import utc_now
+from mcp_server.gate.awaiting import ended
 from mcp_server.gate.deciding import AdminAct, CannotDecide
 from mcp_server.gate.enrolment import Principal, os_user
 from mcp_server.gate.proposals import MOST_PENDING
@@ -318,10 +319,31 @@ async def test_a_freeze_outlasts_a_grant_whose_process_died_before_it_was_carrie
         assert await state.trust.decide(asked.id, yes)
         await fall(person, "frozen")
         await person.app.desk._carrier.resume()
+        with anyio.fail_after(10):  # the server itself may have been quicker to look after it
+            await ended(person.app.services, asked.id)
         standing = await state.standing(ME)
         assert standing is not None
         assert standing.frozen
         assert (await person.proposal(asked.id)).state == "failed"
+
+
+async def test_who_said_yes_is_told_how_it_ended_also_when_another_process_was_quicker(settings: Settings) -> None:
+    """`Desk.approve` returns how it ended, whoever carries it out."""
+    async with reviewing(settings) as person, anyio.create_task_group() as tasks:
+        await let_in(settings, level=2)
+        trust = person.app.base.state.trust
+        asked = await person.app.desk.ask("trust.grant", {"principal": ME, "level": 3}, ANN)
+        yes = Verdict(approved=True, by="ann", channel="page", at=utc_now(), hash=asked.hash)
+        assert await trust.decide(asked.id, yes)
+        assert await trust.claim(asked.id, "another process", now=utc_now(), lease_s=60)
+
+        async def carry_it_out() -> None:
+            await anyio.sleep(0.1)
+            await trust.finish(asked.id, "executed", at=utc_now(), result="{}")
+
+        tasks.start_soon(carry_it_out)
+        with anyio.fail_after(10):
+            assert (await person.app.desk._carrier.carry_out(asked.id)).state == "executed"
 
 
 async def test_a_form_says_where_a_page_moves_although_none_of_its_lines_change(settings: Settings) -> None:
