@@ -47,9 +47,10 @@ INSERT INTO journey (id, agent, principal, status, phase, version, seq, started_
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _MOVE = """
-UPDATE journey SET principal = ?, status = ?, phase = ?, version = ?, seq = ?, moved_us = ?, folding = ?, folded = ?
-WHERE number = ?
+UPDATE journey SET phase = ?, version = ?, seq = ?, moved_us = ?, folding = ?, folded = ? WHERE number = ?
 """
+_REFILE = "UPDATE journey SET principal = ?, status = ? WHERE number = ?"
+"""Apart, because SQLite writes an index anew whose columns are named, whether they change or not."""
 _KEPT = "SELECT version FROM journey_event WHERE journey = ? AND key = ?"
 _ADD = "INSERT INTO journey_event (journey, seq, version, at_us, actor, key, body) VALUES (?, ?, ?, ?, ?, ?, ?)"
 _LINES = """
@@ -108,7 +109,7 @@ class SqliteJourneys:
                 raise StaleJourney(journey, expected, state.version, in_words(missed))
             step = numbered(state, events, key, by, at)
             after = fold(step, state)
-            _move(c, number, after)
+            _move(c, number, state, after)
             _add(c, number, step)
             publish([("journey", journey)], c)
             return Appended(expected + 1, state=after if before else None)
@@ -244,10 +245,11 @@ def _adopted(c: apsw.Connection, journey: str, log: Sequence[Logged], state: Jou
     return Appended(state.version)
 
 
-def _move(c: apsw.Connection, number: int, state: JourneyState) -> None:
-    s = state
-    told = (s.principal, s.status, s.phase, s.version, s.seq, micros(s.moved_at), FOLDING, state_text(s))
-    c.execute(_MOVE, (*told, number))
+def _move(c: apsw.Connection, number: int, before: JourneyState, after: JourneyState) -> None:
+    s = after
+    c.execute(_MOVE, (s.phase, s.version, s.seq, micros(s.moved_at), FOLDING, state_text(s), number))
+    if (before.principal, before.status) != (s.principal, s.status):
+        c.execute(_REFILE, (s.principal, s.status, number))
 
 
 def _add(c: apsw.Connection, number: int, log: Sequence[Logged]) -> None:
