@@ -396,6 +396,7 @@ def test_the_demo_shows_facts_of_a_real_server(ann: Person) -> None:
     assert not (ann.kb / "field-notes.md").exists()
 
 
+@pytest.mark.external
 def test_the_demo_reads_well_where_nobody_paints(ann: Person) -> None:
     done = ann.here("demo", COLUMNS="80")
     assert done.returncode == 0, done.stderr
