@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +53,7 @@ class Companion:
         begun = Accompanied(secrets.token_hex(4), tool, position.state.phase, self._clock())
         start = ToolStart(begun.id, tool, arguments_hash, begun.phase, summary)
         try:
-            require_in_phase(position, tool)
+            require_in_phase(position, tool, [spec.name for spec in self._services.tools()])
         except AgentError as error:
             await self._note(call, start, ToolError(begun.id, tool, 0.0, str(error)[:LONGEST_ERROR]))
             raise
@@ -105,20 +105,21 @@ class Companion:
             logger.warning("the end of a call of journey %s cannot be noted now", call.journey, exc_info=True)
 
 
-def require_in_phase(position: Position, tool: str) -> None:
-    """Return if a call with that tool may be made for the journey now.
+def require_in_phase(position: Position, tool: str, listed: Sequence[str]) -> None:
+    """Return if a call with that tool may be made for the journey now; `listed` are the tools that there are.
 
     Raises:
         ToolOutsidePhase, JourneyOver, WaitsForPerson: it may not.
     """
     from agents.errors import JourneyOver, ToolOutsidePhase, WaitsForPerson
+    from agents.prompting import tools_at
 
     state, journey, phase = position.state, position.journey, position.phase
     # What was found may still be kept in the knowledge base, where the agent says so.
     if state.over and (state.status == "cancelled" or tool not in phase.tools):
         raise JourneyOver(journey, state.status)
     if tool not in phase.tools:
-        raise ToolOutsidePhase(journey, phase.name, tool, phase.tools)
+        raise ToolOutsidePhase(journey, phase.name, tool, tools_at(phase, listed))
     if state.status == "waiting":
         raise WaitsForPerson(journey, phase.name)
 
