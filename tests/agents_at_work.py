@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 from agents.agent import Agent, Called, Citation, Facts, Fate, Finding, Place, ScentLevel
 from agents.citing import misplaced
-from agents.errors import NoSuchAgent
 from agents.events import Channel, Decision, Event, Json, PhaseChanged, canonical
 from agents.fold import fold
 from agents.prompting import prompt
@@ -25,6 +24,7 @@ from knowledge.tokens import count_tokens
 from mcp_server.journeys import journeys_in
 from tests.journeys import ADA
 from tests.ledgers import MINUTE, NOW, open_shared
+from tests.small_agents import Only
 
 TOOLS = frozenset(
     [
@@ -196,19 +196,14 @@ async def judged(
     return found
 
 
-class Only:
-    """A catalogue with these agents and no others."""
+def change(work: Mapping[str, Json], name: str, at: int, **fields: Json) -> dict[str, Json]:
+    """Return the work with fields of one item of a list changed."""
+    return {**work, name: [{**item, **fields} if n == at else item for n, item in enumerate(work[name])]}
 
-    def __init__(self, *there: Agent) -> None:
-        self._there = {agent.name: agent for agent in there}
 
-    async def agents(self) -> Sequence[Agent]:
-        return list(self._there.values())
-
-    async def agent(self, name: str) -> Agent:
-        if name not in self._there:
-            raise NoSuchAgent(name, "none")
-        return self._there[name]
+def lacks(finding: Finding, *words: str) -> bool:
+    """Return whether the condition is not met and says so with these words."""
+    return not finding.met and all(word in " / ".join(finding.missing) for word in words)
 
 
 @dataclass

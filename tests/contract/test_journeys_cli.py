@@ -35,10 +35,10 @@ from mcp_server.app import open_app
 from mcp_server.base import utc_now
 from mcp_server.gate.taint import Taints
 from mcp_server.journeys import journeys_in
-from tests.agents_at_work import Only
 from tests.journeys import ADA
 from tests.knowledge_bases import write
 from tests.persons import ME, Person
+from tests.small_agents import Only
 from tests.terminals import ESCAPES
 
 T = TypeVar("T")

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.agent import Finding
 from agents.build.agent import AGENT, values
 from agents.build.plan import COMPLETE, GROUNDING, MAKING, plan_of
 from agents.catalogue import BUILT_IN
@@ -31,8 +30,10 @@ from tests.agents_at_work import (
     WATER,
     WINTER,
     Pages,
+    change,
     cost,
     judged,
+    lacks,
     leading,
     walk,
     words_in,
@@ -64,16 +65,6 @@ MADE: Work = {"made": [made("s1", shown_by=[WINTER]), made("s2", **SEEN)]}
 GAP: Work = {"concept": "k9", "text": "How oxalic acid is dosed", "step": "s2"}
 ON_RECORD = {GROUNDING: GROUND}
 WAITING: Mapping[str, Work] = {MAKING: {"made": [made("s1", shown_by=[WINTER])], "gap": GAP}}
-
-
-def change(work: Work, name: str, at: int, **fields: Json) -> Work:
-    """Return the work with fields of one item of a list changed."""
-    return {**work, name: [{**item, **fields} if n == at else item for n, item in enumerate(work[name])]}
-
-
-def lacks(finding: Finding, *words: str) -> bool:
-    """Return whether the condition is not met and says so with these words."""
-    return not finding.met and all(word in " / ".join(finding.missing) for word in words)
 
 
 # --- the graph --------------------------------------------------------------------------------------------------------

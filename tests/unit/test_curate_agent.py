@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.agent import Called, Fate, Finding
+from agents.agent import Called, Fate
 from agents.catalogue import BUILT_IN
 from agents.curate.agent import AGENT, done, values
 from agents.curate.record import (
@@ -47,8 +47,10 @@ from tests.agents_at_work import (
     WINTER,
     Led,
     Pages,
+    change,
     cost,
     judged,
+    lacks,
     leading,
     revision,
     walk,
@@ -104,16 +106,6 @@ FOUND: Mapping[str, Work] = {ROUTE: SOUGHT, DEEP_DIVE: DIVED}
 def deciding(kind: str, path: str | None = None) -> Mapping[str, Work]:
     """Return the works with which ACT begins."""
     return {**FOUND, REASON: reasoned(kind, path)}
-
-
-def change(work: Work, name: str, at: int, **fields: Json) -> Work:
-    """Return the work with fields of one item of a list changed."""
-    return {**work, name: [{**item, **fields} if n == at else item for n, item in enumerate(work[name])]}
-
-
-def lacks(finding: Finding, *words: str) -> bool:
-    """Return whether the condition is not met and says so with these words."""
-    return not finding.met and all(word in " / ".join(finding.missing) for word in words)
 
 
 # --- the graph --------------------------------------------------------------------------------------------------------

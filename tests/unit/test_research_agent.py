@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.agent import Finding
 from agents.catalogue import BUILT_IN
 from agents.errors import BadWork, JourneyOver, WaitsForPerson
 from agents.events import (
@@ -42,8 +41,10 @@ from tests.agents_at_work import (
     WINTER,
     Led,
     Pages,
+    change,
     cost,
     judged,
+    lacks,
     leading,
     walk,
     words_in,
@@ -101,18 +102,8 @@ ANSWERED = {DECOMPOSE: TREE, ANSWER: ANSWERS}
 RISEN = {**ANSWERED, RISE_ABOVE: INSIGHTS}
 
 
-def change(work: Work, name: str, at: int, **fields: Json) -> Work:
-    """Return the work with fields of one item of a list changed."""
-    return {**work, name: [{**item, **fields} if n == at else item for n, item in enumerate(work[name])]}
-
-
 def without(work: Work, name: str, at: int) -> Work:
     return {**work, name: [item for n, item in enumerate(work[name]) if n != at]}
-
-
-def lacks(finding: Finding, *words: str) -> bool:
-    """Return whether the condition is not met and says so with these words."""
-    return not finding.met and all(word in " / ".join(finding.missing) for word in words)
 
 
 # --- the graph --------------------------------------------------------------------------------------------------------

@@ -21,8 +21,8 @@ from agents.team.problems import MOST_PROBLEMS, Problems
 from agents.team.schema import KEYWORDS, read_schema
 from knowledge.vault import Vault
 from mcp_server.team_files import VaultFiles, team_catalogue
-from tests.agents_at_work import WINTER, Only, leading
-from tests.small_agents import noting
+from tests.agents_at_work import WINTER, leading
+from tests.small_agents import Only, noting
 from tests.team_agents import FILE, HANDBOOK, OWN_TOOLS, SMALL, VERDICT, agent, read, write
 
 NAMES = ("a", "id", "x-a")

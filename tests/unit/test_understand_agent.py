@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.agent import Finding
 from agents.catalogue import BUILT_IN
 from agents.errors import BadWork, JourneyOver
 from agents.events import CheckpointReached, Json, QuestionAdded, SourceFound, Speaking, Thinking
@@ -32,8 +31,10 @@ from tests.agents_at_work import (
     WINTER,
     Led,
     Pages,
+    change,
     cost,
     judged,
+    lacks,
     leading,
     walk,
     words_in,
@@ -99,16 +100,6 @@ TEACHING_SECOND: Mapping[str, Work] = {
     **AT_SECOND,
     DIAGNOSE: {"objective": "o2", "diagnoses": [DIAGNOSIS, *SECOND["diagnoses"]]},
 }
-
-
-def change(work: Work, name: str, at: int, **fields: Json) -> Work:
-    """Return the work with fields of one item of a list changed."""
-    return {**work, name: [{**item, **fields} if n == at else item for n, item in enumerate(work[name])]}
-
-
-def lacks(finding: Finding, *words: str) -> bool:
-    """Return whether the condition is not met and says so with these words."""
-    return not finding.met and all(word in " / ".join(finding.missing) for word in words)
 
 
 # --- the graph --------------------------------------------------------------------------------------------------------
