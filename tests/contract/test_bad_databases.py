@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -107,19 +108,24 @@ def damage_keyword(folder: Path) -> None:
             file.write_bytes(os.urandom(max(16, file.stat().st_size)))
 
 
+def seldom(harm: Callable[[Path], None]) -> Any:
+    """Return the harm for the external tests only: each costs seconds, and others go much the same way."""
+    return pytest.param(harm, marks=pytest.mark.external)
+
+
 HARM = (
-    damage_start,
+    seldom(damage_start),
     damage_middle,
-    cut_short,
-    empty,
+    seldom(cut_short),
+    seldom(empty),
     delete_index,
-    delete_index_alone,
+    seldom(delete_index_alone),
     delete_keyword,
-    damage_keyword,
+    seldom(damage_keyword),
 )
 
 
-@pytest.mark.parametrize("harm", [damage_start, damage_middle, empty, damage_keyword])
+@pytest.mark.parametrize("harm", [seldom(damage_start), damage_middle, seldom(empty), damage_keyword])
 async def test_a_server_that_starts_on_a_damaged_index_makes_it_anew(
     harm: Callable[[Path], None], settings: Settings
 ) -> None:
@@ -140,7 +146,7 @@ async def test_a_running_server_recovers_from_a_damaged_index(harm: Callable[[Pa
         await finds_everything(client)
 
 
-@pytest.mark.parametrize("harm", [damage_middle, delete_index, delete_keyword])
+@pytest.mark.parametrize("harm", [damage_middle, seldom(delete_index), seldom(delete_keyword)])
 async def test_a_server_that_does_not_index_recovers_with_the_one_that_does(
     harm: Callable[[Path], None], settings: Settings
 ) -> None:

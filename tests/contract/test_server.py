@@ -184,9 +184,9 @@ async def test_a_client_finds_its_way_from_the_map_to_the_answer(connect: Connec
         assert (trust["level"], trust["cap"], trust["needs"]["kb_map"]) == (2, 2.9, 1)
 
 
-async def test_errors_are_short_typed_and_ours(connect: Connect) -> None:
+async def test_errors_are_short_typed_and_ours(anyhow: Connect) -> None:
     """The issue: an unknown tool, prompt, resource, wrong or missing argument is a clean, short, typed error in both eras."""
-    async with connect() as client:
+    async with anyhow() as client:
         told = []
         for ask in (
             lambda: client.call_tool("kb_magic", {}),

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,14 @@ ERAS = ("auto", "legacy")
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     return Settings(kb=write(tmp_path / "kb", PAGES), state_dir=tmp_path / "state")
+
+
+PAIRWISE = (
+    ("stdio", ERAS[0], True),
+    ("stdio", ERAS[1], False),
+    ("http", ERAS[0], False),
+    ("http", ERAS[1], True),
+)
 
 
 class Forms:
@@ -128,9 +137,14 @@ def files(settings: Settings) -> dict[str, str]:
     return {path.name: path.read_text(encoding="utf-8") for path in sorted(settings.kb.rglob("*.md"))}
 
 
-@pytest.mark.parametrize("forms", [False, True], ids=["without-forms", "with-forms"])
-@pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize(
+    ("transport", "era", "forms"),
+    [
+        # By default each value of each meets each other one once; the rest with the external tests.
+        pytest.param(*way, marks=[] if way in PAIRWISE else pytest.mark.external)
+        for way in product(("stdio", "http"), ERAS, (False, True))
+    ],
+)
 async def test_below_the_level_nothing_happens_before_a_yes_and_then_once(
     settings: Settings, transport: str, era: str, *, forms: bool
 ) -> None:

@@ -105,7 +105,7 @@ async def trouble(app: Any) -> bool:
     return False
 
 
-@pytest.mark.parametrize("times", range(2))
+@pytest.mark.parametrize("times", [0, pytest.param(1, marks=pytest.mark.external)])
 async def test_servers_that_start_at_once_on_an_empty_state_directory_all_serve(times: int, settings: Settings) -> None:
     del times
     found: list[list[str]] = []
