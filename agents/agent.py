@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from agents.context import Budget, Section
 from agents.events import Json, Note
-from agents.graph import PhaseGraph
+from agents.graph import FeedbackKind, PhaseGraph
 from agents.journey import REJECTED
 from agents.state import JourneyState
 
@@ -91,12 +92,46 @@ class Look(Protocol):
         """Return the names of the tools that the server lists: those of a connector only where one is configured."""
         ...
 
+    async def learnings(self, agent: str, domain: str) -> Sequence[Learning]:
+        """Return what was learned before by that agent, or by all, in that domain, or in general: the nearest first.
+
+        Pages whose text nobody vouches for are left out.
+        """
+        ...
+
+    async def terms(self, text: str, most: int) -> Sequence[str]:
+        """Return words worth searching for, of this text and of what the knowledge base has near it, best first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """Something that was learned before: a section of a page below `_learnings/`."""
+
+    path: str
+    section: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a journey took so far. `iteration` counts attempts from 1: each way back begins another."""
+
+    tokens: int = 0
+    seconds: float = 0.0
+    iteration: int = 1
+
+
+NOTHING_SPENT = Spent()
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What a submit is judged by. `given` is what this submit brought, `work` the phase's work with it joined.
 
     `works` has the newest work of every phase that has any, the present one with `work`. `signals` are the model's hints.
+    `answers` has what a person answered: by phase and id of the question, its words (`question`) and theirs (`answer`).
+    `spent` is what the journey took so far, with this submit.
     """
 
     phase: str
@@ -107,6 +142,9 @@ class Facts:
     work: Mapping[str, Json]
     works: Mapping[str, Mapping[str, Json]]
     signals: tuple[str, ...] = ()
+    journey: str = ""
+    answers: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)
+    spent: Spent = NOTHING_SPENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,16 +152,21 @@ class Finding:
     """Whether a condition is met.
 
     `missing`: if not, what is not there yet: short sentences, each of which names what to do, with the id of the item that
-    it is about, and never text of a page. `detail`: for a way back, what it is about, for who comes back.
+    it is about, and never text of a page. `detail`: for a way back, what it is about, for who comes back. `feedback`: if it
+    is met, what the next attempts should know, of the kind `kind`.
     """
 
     met: bool
     missing: tuple[str, ...] = ()
     detail: str = ""
+    feedback: tuple[str, ...] = ()
+    kind: FeedbackKind = "validation"
 
 
 MET = Finding(met=True)
 Condition = Callable[[Facts, Look], Awaitable[Finding]]
+Provide = Callable[[Facts, Look], Awaitable[Mapping[str, Json]]]
+"""Returns the work of an automatic phase. `Facts.work` is what is recorded of it from before."""
 
 
 class WorkForm(Protocol):
@@ -156,6 +199,19 @@ def _nothing_done(_state: JourneyState) -> Sequence[str]:
     return ()
 
 
+def _no_sections(_state: JourneyState, _body: str) -> Sequence[Section]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAdvice:
+    """Which class of model suits a work. `model_class`: `largest`, `balanced` or `fastest`; `example` names one of that class."""
+
+    model_class: str
+    reason: str
+    example: str = ""
+
+
 @dataclass(frozen=True)
 class Agent:
     """One agent, whole.
@@ -166,6 +222,10 @@ class Agent:
     already, all phases, most important first. `told` returns the notes (`data.question.added`, `data.source.found`) that a
     new work of a phase is worth. `questions` has for each phase with a checkpoint what a person is asked there.
     `origin` says where the agent comes from: "built in", or its file. `inputs` is the JSON Schema of what it takes beside the brief.
+    `provides` has what does the work of each automatic phase. `budgets` has what a phase may take in and bring, where that is
+    another than usual. `sections` returns the parts of a prompt around the phase's own words (`body`), for an agent that has
+    more to tell than fits: they are trimmed by their priority. `documents` are what the work left behind, by name, as Markdown.
+    `models` says for speakers, or for the whole agent under "", which class of model suits, and why.
     """
 
     name: str
@@ -181,6 +241,11 @@ class Agent:
     told: Callable[[str, Json, Json], Sequence[Note]] = _nothing_told
     origin: str = "built in"
     inputs: Mapping[str, Json] = field(default_factory=dict)
+    provides: Mapping[str, Provide] = field(default_factory=dict)
+    budgets: Mapping[str, Budget] = field(default_factory=dict)
+    sections: Callable[[JourneyState, str], Sequence[Section]] = _no_sections
+    documents: Callable[[JourneyState], Mapping[str, str]] = _nothing_more
+    models: Mapping[str, ModelAdvice] = field(default_factory=dict)
 
     @property
     def known_conditions(self) -> frozenset[str]:

@@ -12,6 +12,8 @@ MOST_LABEL_CHARS = 200
 """Of what only names something: a signal, a model, a conversation."""
 MOST_TOKENS = 10**12
 """Of one submit. Above what any step costs, and sums of it can still be divided."""
+MOST_ANSWER_CHARS = 8_000
+"""Of all that a person answers at once."""
 BACK_TO = "phase"
 """Names the phase in the changes of a `revisit`."""
 NO_JSON = "it is no plain JSON"
@@ -34,6 +36,8 @@ def changes_excess(decision: Decision, changes: Mapping[str, Json]) -> list[str]
     """Return why a decision cannot bring these changes."""
     if decision == "modify":
         return json_excess(changes, MOST_WORK_CHARS)
+    if decision == "answer":
+        return json_excess(changes, MOST_ANSWER_CHARS)
     taken = {BACK_TO} if decision == "revisit" else set[str]()
     return (
         [] if set(changes) <= taken else [f"{decision} takes no such changes; what the person said belongs in the note"]

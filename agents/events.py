@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, ClassVar, Literal, get_args
 
 from agents.errors import UnknownEvent
+from agents.graph import FeedbackKind
 from knowledge.ledger.moments import utc_text
 
 Json = Any
@@ -21,7 +22,6 @@ Channel = Literal["relayed", "host", "page", "terminal"]
 Decision = Literal["approve", "modify", "reject", "revisit", "answer", "cancel"]
 STEPS_TOLD = 6
 """So many steps are told to somebody who comes too late."""
-FeedbackKind = Literal["validation", "soft_failure", "hard_failure"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Forked:
 
 @dataclass(frozen=True, slots=True)
 class WorkRecorded:
-    """The work of a phase is `work` now, whole."""
+    """The work of a phase is `work` now, whole. `automatic`: the server itself did it."""
 
     TYPE: ClassVar[str] = "work.recorded"
     phase: str
@@ -70,11 +70,15 @@ class WorkRecorded:
     confidence: float | None = None
     reasoning: str = ""
     conversation: str = ""
+    automatic: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseChanged:
-    """The work moved. `reason` is the condition that was met, or the decision that sent it; `detail` says more."""
+    """The work moved. `reason` is the condition that was met, or the decision that sent it; `detail` says more.
+
+    `conversation` is the one in which the target goes on, "" for that in which the source was; `anew` ends all others.
+    """
 
     TYPE: ClassVar[str] = "phase.changed"
     source: str
@@ -82,11 +86,16 @@ class PhaseChanged:
     reason: str
     is_backward: bool
     detail: str = ""
+    conversation: str = ""
+    anew: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointReached:
-    """A person is asked about `phase` before the work goes on to `target` by `condition`; blocking: it waits for them."""
+    """A person is asked about `phase` before the work goes on to `target` by `condition`; blocking: it waits for them.
+
+    `asks` names the field of the work that holds questions which the person is to answer.
+    """
 
     TYPE: ClassVar[str] = "phase.checkpoint"
     phase: str
@@ -94,11 +103,15 @@ class CheckpointReached:
     condition: str
     kind: Literal["informational", "optional", "blocking"]
     own_hand: bool = False
+    asks: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What a person said. Whose word it is says `Logged.by`; `channel` says how it got here."""
+    """What a person said. Whose word it is says `Logged.by`; `channel` says how it got here.
+
+    `answers` has, by the id of each question that was answered, its words (`question`) and the person's (`answer`).
+    """
 
     TYPE: ClassVar[str] = "journey.decided"
     decision: Decision
@@ -106,6 +119,7 @@ class Decided:
     phase: str
     note: str = ""
     changes: Json = None
+    answers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from agents.events import (
     Started,
     WorkRecorded,
 )
+from agents.feedback import newest_within
 from agents.state import (
     TRANSITIONS_KEPT,
     Checkpoint,
@@ -31,9 +32,10 @@ from agents.state import (
 )
 from knowledge.tokens import count_tokens
 
-FOLDING = 2
+FOLDING = 3
 """Grows when the same events come to another state, so that states kept beside logs are made anew."""
 FEEDBACK_TOKENS = 1_000
+"""Of each kind: many small things that were missing do not push out what a judge said."""
 
 
 def fold(log: Iterable[Logged], state: JourneyState | None = None) -> JourneyState:
@@ -80,7 +82,14 @@ def _first(logged: Logged) -> JourneyState:
         entered_at=at,
         moved_at=at,
         conversation=event.conversation,
+        conversations=_conversing({}, event.conversation),
     )
+
+
+def _conversing(known: Mapping[str, str], conversation: str) -> Mapping[str, str]:
+    """Return the conversations with that one, of which the name says whose it is."""
+    speaker, _, rest = conversation.partition("_iter")
+    return {**known, speaker: conversation} if rest else known
 
 
 def _next(state: JourneyState, logged: Logged) -> JourneyState:
@@ -97,7 +106,7 @@ def _next(state: JourneyState, logged: Logged) -> JourneyState:
         case Decided():
             return _decided(moved, logged, logged.event)
         case FeedbackAdded(kind, phase, text):
-            return replace(moved, feedback=_newest((*moved.feedback, Feedback(kind, phase, text, logged.version))))
+            return replace(moved, feedback=_newest(moved.feedback, Feedback(kind, phase, text, logged.version)))
         case Completed():
             return replace(moved, status="complete", checkpoint=None)
         case Forked(of, at_version, principal):
@@ -107,15 +116,19 @@ def _next(state: JourneyState, logged: Logged) -> JourneyState:
             raise BadLog(logged.seq, f"`{logged.event.TYPE}` comes once")
 
 
-def _newest(feedback: tuple[Feedback, ...]) -> tuple[Feedback, ...]:
-    """Return the newest feedback that fits the budget, first in first out, and at least the very newest."""
-    kept, spent = 0, 0
-    for one in reversed(feedback):
-        spent += count_tokens(one.text)
-        if kept and spent > FEEDBACK_TOKENS:
-            break
-        kept += 1
-    return feedback[len(feedback) - kept :]
+def _newest(feedback: tuple[Feedback, ...], new: Feedback) -> tuple[Feedback, ...]:
+    """Return the feedback with the new one; the oldest of its kind that do not fit the budget any more are left out."""
+    same = [one for one in feedback if one.kind == new.kind]
+    left = FEEDBACK_TOKENS - count_tokens(new.text)
+    kept = newest_within(same, left)
+    gone = len(same) - len(kept)
+    others: list[Feedback] = []
+    for one in feedback:
+        if one.kind == new.kind and gone:
+            gone -= 1
+        else:
+            others.append(one)
+    return (*others, new)
 
 
 def _worked(state: JourneyState, logged: Logged, event: WorkRecorded) -> JourneyState:
@@ -124,17 +137,33 @@ def _worked(state: JourneyState, logged: Logged, event: WorkRecorded) -> Journey
     before = state.metrics[event.phase]
     spent = replace(
         before,
-        submits=before.submits + 1,
+        submits=before.submits + (not event.automatic),
         tokens_in=before.tokens_in + event.usage.tokens_in,
         tokens_out=before.tokens_out + event.usage.tokens_out,
         counted=before.counted + (event.usage.tokens_in + event.usage.tokens_out if event.usage.counted else 0),
     )
     return replace(
         state,
-        work={**state.work, event.phase: Work(logged.seq, logged.version, event.visit, event.work)},
+        work={**state.work, event.phase: recorded(event, logged.seq, logged.version)},
         metrics={**state.metrics, event.phase: spent},
         checkpoint=None,
         conversation=event.conversation or state.conversation,
+    )
+
+
+def recorded(event: WorkRecorded, seq: int, version: int) -> Work:
+    """Return the work that an event records, with all that was said about it."""
+    return Work(
+        seq,
+        version,
+        event.visit,
+        event.work,
+        event.confidence,
+        event.reasoning,
+        event.signals,
+        event.usage,
+        event.conversation,
+        event.automatic,
     )
 
 
@@ -155,6 +184,9 @@ def _changed(state: JourneyState, logged: Logged, event: PhaseChanged) -> Journe
         backward_trigger=event.reason if event.is_backward else None,
         backward_trigger_detail=event.detail if event.is_backward else None,
         checkpoint=None,
+        returns=state.returns + event.is_backward,
+        conversation=event.conversation or state.conversation,
+        conversations=_conversing({} if event.anew else state.conversations, event.conversation),
     )
 
 
@@ -172,14 +204,18 @@ def _asked(state: JourneyState, at: datetime, event: CheckpointReached) -> Journ
     if event.kind == "informational":
         return state
     waits = event.kind == "blocking"
-    asked = Checkpoint(event.phase, event.target, event.condition, event.kind, event.own_hand, at)
+    asked = Checkpoint(event.phase, event.target, event.condition, event.kind, event.own_hand, at, event.asks)
     return replace(state, checkpoint=asked, status="waiting" if waits else state.status)
 
 
 def _decided(state: JourneyState, logged: Logged, event: Decided) -> JourneyState:
     word = Word(event.decision, event.channel, logged.by, event.phase, event.note, event.changes, logged.at)
+    if event.answers:
+        before = state.answers.get(event.phase, {})
+        state = replace(state, answers={**state.answers, event.phase: {**before, **event.answers}})
     if event.decision == "answer":
-        return replace(state, word=word)
+        # The answers to questions are told by themselves, for as long as the journey lasts.
+        return state if event.answers and not event.note else replace(state, word=word)
     if event.decision == "cancel":
         return replace(state, word=word, checkpoint=None, status="cancelled")
     again = event.decision in ("modify", "reject")

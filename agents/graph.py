@@ -12,6 +12,7 @@ ALWAYS = "always"
 """The condition that is met by any work."""
 T = TypeVar("T")
 CheckpointKind = Literal["none", "informational", "optional", "blocking"]
+FeedbackKind = Literal["validation", "soft_failure", "hard_failure"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,10 @@ class Phase:
     `checkpoint` is what a person is asked before the work leaves the phase forward; `own_hand` means that their word may not
     be relayed. `prompt` and `prompt_again` name the templates of the first visit and of coming back. `sub_phases` belong to
     the agent alone: nothing outside of it shows them.
+
+    `automatic`: the server itself does the work, at the moment in which the phase is entered, and goes on. `speaker` is whose
+    conversation the phase goes on in; `fresh` begins a new one with each visit. `feedback` are the kinds of feedback, of all
+    phases, that its prompt tells.
     """
 
     name: str
@@ -35,17 +40,27 @@ class Phase:
     prompt: str = ""
     prompt_again: str = ""
     sub_phases: tuple[str, ...] = ()
+    automatic: bool = False
+    speaker: str = ""
+    fresh: bool = False
+    feedback: tuple[FeedbackKind, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """One way out of a phase. Of those that may be taken the higher `priority` goes first."""
+    """One way out of a phase. Of those that may be taken the higher `priority` goes first.
+
+    `asks` names the field of the work (a list of objects with `id` and `question`) that a person answers before this way is
+    gone, whatever the phase's checkpoint is. `anew`: whoever speaks after this way begins a new conversation.
+    """
 
     source: str
     target: str
     condition: str = ALWAYS
     is_backward: bool = False
     priority: int = 0
+    asks: str = ""
+    anew: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +109,7 @@ def checked(graph: PhaseGraph, conditions: Collection[str], tools: Collection[st
     """
     problems = [*_misnamed(graph, conditions, tools)]
     # Where names are wrong, nothing can be said of ways.
-    problems = problems or [*_ways_wrong(graph)]
+    problems = problems or [*_ways_wrong(graph), *_automatic_wrong(graph)]
     if problems:
         raise BadGraph(graph.name, problems)
     return graph
@@ -151,6 +166,23 @@ def _ways_wrong(graph: PhaseGraph) -> Iterator[str]:
         elif phase.name not in ending:
             yield f"no way leads from phase {phase.name!r} to completion"
     yield from _not_backward(graph)
+
+
+def _automatic_wrong(graph: PhaseGraph) -> Iterator[str]:
+    """Yield where work that nobody is asked for would stand still, or go round for ever."""
+    automatic = [phase for phase in graph.phases if phase.automatic]
+    alone = {phase.name for phase in automatic}
+    onward = _targets(t for t in graph.transitions if {t.source, t.target} <= alone)
+    for phase in automatic:
+        ways = ways_out(graph, phase.name)
+        if phase.checkpoint != "none" or any(way.asks for way in ways):
+            yield f"phase {phase.name!r} is automatic, so nobody can be asked there"
+        if phase.name in graph.complete:
+            yield f"phase {phase.name!r} is automatic, and the work is complete there"
+        elif not ways or ways[-1].condition != ALWAYS:
+            yield f"phase {phase.name!r} is automatic, so its last way must be `{ALWAYS}`: nobody could help it on"
+        if phase.name in _reach(onward.get(phase.name, ()), onward):
+            yield f"automatic phases lead from {phase.name!r} back to it: nobody would stop them"
 
 
 def _not_backward(graph: PhaseGraph) -> Iterator[str]:

@@ -70,6 +70,8 @@ def submitted(
 
 def _taking(graph: PhaseGraph, taken: Transition, detail: str) -> tuple[Step, ...]:
     phase = graph.phase(taken.source)
+    if taken.asks:
+        return (_questions(taken),)
     if taken.is_backward or phase.checkpoint == "none":
         return _moved(graph, taken, detail)
     asked = CheckpointReached(taken.source, taken.target, taken.condition, phase.checkpoint, phase.own_hand)
@@ -82,9 +84,13 @@ def _taking(graph: PhaseGraph, taken: Transition, detail: str) -> tuple[Step, ..
     return (move, asked, *rest)
 
 
+def _questions(taken: Transition) -> CheckpointReached:
+    return CheckpointReached(taken.source, taken.target, taken.condition, "blocking", asks=taken.asks)
+
+
 def _moved(graph: PhaseGraph, taken: Transition, detail: str) -> tuple[Step, ...]:
     told = detail if taken.is_backward else ""
-    move = PhaseChanged(taken.source, taken.target, taken.condition, taken.is_backward, told)
+    move = PhaseChanged(taken.source, taken.target, taken.condition, taken.is_backward, told, anew=taken.anew)
     return (move, Completed(taken.target)) if taken.target in graph.complete else (move,)
 
 
@@ -122,7 +128,8 @@ def decided(
       on again.
     - `revisit`: the work goes back to `target`, a phase in which it has been, from wherever it is. A relayed word sends it to
       an earlier phase only: forward it would pass by what the phases between ask for, and by what a person is asked there.
-    - `answer`: what the person said is known from now on; nothing moves.
+    - `answer`: what the person said is known from now on. Where questions were asked (`Checkpoint.asks`) it is what they are
+      answered with, and the work goes on; elsewhere nothing moves. `word.answers` has the answers, by question.
     - `cancel`: nothing can be submitted any more.
 
     Raises:
@@ -132,13 +139,17 @@ def decided(
         raise JourneyOver(journey, state.status)
     if word.decision == "revisit":
         return _revisit(graph, journey, state, word, target)
-    if word.decision in ("answer", "cancel"):
+    if word.decision == "cancel" or (word.decision == "answer" and not (state.checkpoint and state.checkpoint.asks)):
         return (replace(word, phase=state.phase),)
     asked = _asked(journey, state, word.decision)
+    if asked.asks and word.decision == "approve":
+        raise NotToDecide(
+            journey, word.decision, f"{asked.phase} asks questions: they are to be answered, with `answer`"
+        )
     if asked.own_hand and word.channel == "relayed":
         raise NeedsOwnHand(journey, asked.phase)
     heard = replace(word, phase=asked.phase)
-    if word.decision == "approve":
+    if word.decision in ("approve", "answer"):
         return (heard, *_approved(graph, asked))
     if word.decision == "modify":
         return (heard, *_back(state, asked, heard), *_modified(graph, state, asked, heard, met))
@@ -175,6 +186,8 @@ def _modified(
     visit = state.phase_visits[asked.phase] + (state.phase != asked.phase)
     work = WorkRecorded(asked.phase, visit, modified(before.content, word.changes), usage=Usage())
     taken = advance(graph, asked.phase, met)
+    if taken is not None and taken.asks:
+        return (work, _questions(taken))
     # The person has just seen it and said what is to be in it: they are not asked again.
     return (work,) if taken is None else (work, *_moved(graph, taken, word.note))
 

@@ -6,12 +6,16 @@ import re
 from collections.abc import Mapping, Sequence
 
 from agents.agent import Agent
+from agents.context import Budget, Section, fitted
 from agents.events import canonical
+from agents.feedback import told as feedback_told
 from agents.graph import Phase
 from agents.state import JourneyState
+from agents.work import listed, unanswered
 from knowledge.tokens import count_tokens
 
 BRIEF_TOKENS, DETAIL_TOKENS, DONE_TOKENS, MISSING_TOKENS, VALUE_TOKENS = 250, 150, 500, 300, 400
+FEEDBACK_TOKENS = 400
 MOST_TOKENS = 2_300
 """Of a prompt and the schema beside it; what else an answer says has the rest of 2,500."""
 SHARES = (1.0, 0.7, 0.5, 0.35, 0.25)
@@ -34,6 +38,12 @@ Recorded already, and kept:
 ONLY = """
 
 Do only what brought you back: what is recorded stays as it is, and what you submit joins it by `id`."""
+TO_ANSWER = "Before the work goes on, a person answers:"
+ANSWERED = (
+    "Put these questions to the person, wait, and relay what they say: journey_decide with decision `answer` and changes "
+    "{question id: their words}, or their words to all of it in note. `reject` (note: why) if the questions are the wrong ones. "
+    "Never answer yourself."
+)
 REASONS = {
     "reject": "the person did not agree with what was submitted",
     "modify": "the person wants it changed",
@@ -57,16 +67,17 @@ def prompt(agent: Agent, state: JourneyState) -> str:
     What people and models wrote is cut until it fits, together with the schema that comes with it.
     """
     form = agent.forms.get(state.phase) if state.status == "active" else None
-    room = MOST_TOKENS - (count_tokens(canonical(dict(form.schema))) if form else 0)
+    budget = agent.budgets.get(state.phase, Budget())
+    room = (budget.tokens_in or MOST_TOKENS) - (count_tokens(canonical(dict(form.schema))) if form else 0)
     told = ""
     for share in SHARES:
-        told = _prompt(agent, state, share)
+        told = _prompt(agent, state, share, room)
         if count_tokens(told) <= room:
             break
     return told
 
 
-def _prompt(agent: Agent, state: JourneyState, share: float) -> str:
+def _prompt(agent: Agent, state: JourneyState, share: float, room: int) -> str:
     if state.status == "cancelled":
         return f"{agent.title} was cancelled{_said(state, ': ', share)}. Nothing can be submitted; it can be forked."
     if state.status == "complete":
@@ -78,6 +89,11 @@ def _prompt(agent: Agent, state: JourneyState, share: float) -> str:
     phase = agent.graph.phase(state.phase)
     head = f"{agent.title}: {phase.name} ({phase.purpose})" if phase.purpose else f"{agent.title}: {phase.name}"
     body, missing = _text(agent, state, share), _missing(state, share)
+    heard = feedback_told(state.feedback, phase.feedback, int(FEEDBACK_TOKENS * share))
+    missing = _parts(f"Feedback so far:\n{heard}" if heard else "", missing)
+    if sections := _sections(agent, state, body):
+        around = [Section("", head, bare=True), *sections, Section("", _parts(_word(state, share), missing), bare=True)]
+        return fitted(around, room)
     if not _again(state):
         done = _done(agent, state, share)
         return _parts(head, _brief(state, share), _word(state, share), done and f"Done before:\n{done}", body, missing)
@@ -86,7 +102,8 @@ def _prompt(agent: Agent, state: JourneyState, share: float) -> str:
 
 def stayed(state: JourneyState) -> bool:
     """Return whether the newest step was work that was not enough to go on."""
-    return state.status == "active" and any(f.version == state.version for f in state.feedback)
+    newest = [f for f in state.feedback if f.version == state.version]
+    return state.status == "active" and any(f.phase == state.phase for f in newest)
 
 
 def short(state: JourneyState) -> str:
@@ -98,12 +115,16 @@ def question(agent: Agent, state: JourneyState) -> str:
     """Return what a person is asked at the open checkpoint; "" if none is open."""
     if state.checkpoint is None:
         return ""
+    if state.checkpoint.asks:
+        return "\n".join([TO_ANSWER, *(f"- {id_}: {text}" for id_, text in questions_asked(state).items())])
     asked = agent.questions.get(state.checkpoint.phase)
     return asked or f"May the work go on from {state.checkpoint.phase} to {state.checkpoint.target}?"
 
 
 def answer_ways(state: JourneyState) -> str:
     """Return how the open checkpoint is answered, for the host's model."""
+    if state.checkpoint is not None and state.checkpoint.asks:
+        return ANSWERED
     if state.checkpoint is not None and state.checkpoint.own_hand:
         return "Only the person's own hand decides: in a form of this host, on the review page, or with `knowledge-forge journeys`."
     return (
@@ -117,6 +138,23 @@ def _waiting(agent: Agent, state: JourneyState, share: float) -> str:
     head = f"{agent.title}: a person decides about {at} before anything else can be submitted."
     recorded = "Recorded:\n" + _done(agent, state, share)
     return _parts(head, _brief(state, share), question(agent, state), recorded, answer_ways(state))
+
+
+def questions_asked(state: JourneyState) -> Mapping[str, str]:
+    """Return the questions that a person is asked at the open checkpoint and did not answer yet, by id; none elsewhere."""
+    asked = state.checkpoint
+    if asked is None or not asked.asks or asked.phase not in state.work:
+        return {}
+    content = state.work[asked.phase].content
+    items = listed(content, asked.asks) if isinstance(content, dict) else []
+    return unanswered(items, state.answers.get(asked.phase, {}))
+
+
+def _sections(agent: Agent, state: JourneyState, body: str) -> Sequence[Section]:
+    try:
+        return agent.sections(state, body)
+    except OUTGROWN:
+        return ()
 
 
 def _again(state: JourneyState) -> bool:

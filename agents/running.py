@@ -6,11 +6,11 @@ Whatever is answered can be told from the record alone, so that a lost answer ca
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from agents.agent import Agent, Facts, Look
+from agents.agent import Agent, Facts, Look, Spent
 from agents.bounds import BACK_TO, MOST_BRIEF_CHARS, MOST_WORK_CHARS, changes_excess, json_excess, submit_excess
 from agents.catalogue import Catalogue
 from agents.errors import (
@@ -42,18 +42,22 @@ from agents.events import (
     canonical,
     in_words,
 )
+from agents.fold import fold
 from agents.forking import fork
 from agents.graph import ALWAYS, Phase, PhaseGraph, ways_out
 from agents.journey import decided, modified, started, step_key, submitted
+from agents.misfits import answers, elsewhere, over_budget
 from agents.prompting import prompt
 from agents.state import JourneyState
 from agents.store import Appended, JourneyStore
-from agents.store_forms import whole
+from agents.store_forms import beginning, numbered, whole
 from agents.work import MOST_PROBLEMS, doubled, joined
 from knowledge.tokens import count_tokens
 
 FORK_OF, AT_VERSION = "fork_of", "at_version"
 PRESENT = "the present phase"
+PROVISIONAL = "-"
+"""The key of steps that are only tried out."""
 
 Looking = Callable[[str, JourneyState], Look]
 
@@ -109,6 +113,7 @@ class _Judged:
     met: tuple[str, ...] = ()
     detail: str = ""
     missing: tuple[str, ...] = ()
+    feedback: tuple[FeedbackAdded, ...] = ()
 
 
 class Runner:
@@ -148,9 +153,19 @@ class Runner:
         if problems:
             raise BadStart(f"no {chosen.name} journey was started: {'; '.join(problems)}")
         journey = f"{chosen.name}-{self._chance()}"
-        conversation = f"{chosen.name}_iter1_{self._chance()}"
+        speaker = chosen.graph.phase(chosen.graph.initial).speaker or chosen.name
+        conversation = self._conversation(speaker, 1, ())
         begun = started(chosen.graph, Started(chosen.name, brief, "", by, dict(inputs), conversation))
-        await self.store.start(journey, begun, by=by, at=self._now())
+        if not chosen.graph.phase(begun.phase).automatic:
+            await self.store.start(journey, begun, by=by, at=self._now())
+            return await self.position(journey)
+        at = self._now()
+        first = beginning(begun, by, at)
+        here = Position(journey, chosen, fold([first]))
+        more = await self._onward(here, (), at=at, by=by)
+        await self.store.adopt(
+            journey, [first, *(replace(e, version=1, key="") for e in self._placed(here, more, by, at))]
+        )
         return await self.position(journey)
 
     async def _forked(self, agent: str, brief: str, inputs: Mapping[str, Json], *, by: str) -> Position:
@@ -220,10 +235,10 @@ class Runner:
         if here.state.status == "waiting":
             raise WaitsForPerson(journey, here.state.phase)
         work = self._fitting(here, submission.work)
-        judged = await self._judged(here, work, submission.work, submission.signals)
         usage = submission.usage
         if not (usage.tokens_in or usage.tokens_out):
             usage = _counted(here, submission, usage.model)
+        judged = await self._judged(here, work, submission.work, submission.signals, usage)
         recorded = WorkRecorded(
             here.state.phase,
             here.state.visit,
@@ -237,7 +252,7 @@ class Runner:
         steps = submitted(here.agent.graph, journey, here.state, recorded, judged.met, detail=judged.detail)
         feedback = [FeedbackAdded("validation", here.state.phase, text) for text in judged.missing]
         notes = here.agent.told(here.state.phase, _before(here), work)
-        return await self._record(here, [*steps, *feedback], notes, key=key, by=by)
+        return await self._record(here, [*steps, *judged.feedback, *feedback], notes, key=key, by=by)
 
     async def decide(self, journey: str, version: int, opinion: Opinion, *, by: str) -> Position:
         """Record a person's word and what follows from it; `by` is the person, or the host that relays it.
@@ -257,14 +272,16 @@ class Runner:
         changes = _as_kept(dict(opinion.changes)) or None
         word = Decided(opinion.decision, opinion.channel, here.state.phase, opinion.note, changes)
         judged, target = _Judged(), ""
-        if opinion.decision == "revisit":
+        if opinion.decision == "answer":
+            word = replace(word, changes=None, answers=answers(here.journey, here.state, opinion.changes, opinion.note))
+        elif opinion.decision == "revisit":
             target = self._back_to(here, opinion)
         elif opinion.decision == "modify" and changes is not None and here.state.checkpoint is not None:
             judged = await self._modified(here, changes)
         steps = decided(here.agent.graph, journey, here.state, word, judged.met, target=target)
         at = here.state.checkpoint.phase if here.state.checkpoint else here.state.phase
         feedback = [FeedbackAdded("validation", at, text) for text in judged.missing]
-        return await self._record(here, [*steps, *feedback], (), key=key, by=by)
+        return await self._record(here, [*steps, *judged.feedback, *feedback], (), key=key, by=by)
 
     def _back_to(self, here: Position, opinion: Opinion) -> str:
         target = opinion.changes.get(BACK_TO)
@@ -325,17 +342,50 @@ class Runner:
         work = joined(before, plain, form.asks)
         problems = form.problems(work) or doubled(plain) or json_excess(work, MOST_WORK_CHARS)
         if problems:
-            raise BadWork(here.journey, here.state.phase, problems)
+            raise BadWork(here.journey, here.state.phase, [*problems, *elsewhere(here.agent, here.state, plain)])
+        if excess := over_budget(here.agent, here.state, work):
+            raise BadWork(here.journey, here.state.phase, excess)
         return work
 
+    def _facts(
+        self,
+        here: Position,
+        work: Mapping[str, Json],
+        given: Mapping[str, Json],
+        signals: tuple[str, ...] = (),
+        usage: Usage | None = None,
+    ) -> Facts:
+        """Return what conditions judge by; `usage` is what the present submit cost."""
+        state, cost = here.state, usage or Usage()
+        works = {phase: kept.content for phase, kept in state.work.items()}
+        works[state.phase] = work
+        tokens = sum(took.tokens_in + took.tokens_out for took in state.metrics.values())
+        seconds = max(0.0, (self._now() - state.started_at).total_seconds())
+        return Facts(
+            state.phase,
+            state.visit,
+            state.brief,
+            state.inputs,
+            given,
+            work,
+            works,
+            signals,
+            here.journey,
+            state.answers,
+            Spent(tokens + cost.tokens_in + cost.tokens_out, seconds, state.iteration),
+        )
+
     async def _judged(
-        self, here: Position, work: Mapping[str, Json], given: Mapping[str, Json], signals: tuple[str, ...]
+        self,
+        here: Position,
+        work: Mapping[str, Json],
+        given: Mapping[str, Json],
+        signals: tuple[str, ...],
+        usage: Usage | None = None,
     ) -> _Judged:
         """Look at the conditions of the ways out in their order, up to the first that is met."""
         state = here.state
-        works = {phase: kept.content for phase, kept in state.work.items()}
-        works[state.phase] = work
-        facts = Facts(state.phase, state.visit, state.brief, state.inputs, given, work, works, signals)
+        facts = self._facts(here, work, given, signals, usage)
         look, missing = self._looking(here.journey, state), list[str]()
         for way in ways_out(here.agent.graph, state.phase):
             if way.condition == ALWAYS:
@@ -345,7 +395,8 @@ class Runner:
                 continue
             found = await condition(facts, look)
             if found.met:
-                return _Judged((way.condition,), found.detail)
+                told = tuple(FeedbackAdded(found.kind, state.phase, text) for text in found.feedback)
+                return _Judged((way.condition,), found.detail, feedback=told)
             if not way.is_backward:
                 missing += [text for text in found.missing if text not in missing]
             elif way.condition in signals:
@@ -356,19 +407,79 @@ class Runner:
     async def _record(
         self, here: Position, steps: Sequence[Step], notes: Sequence[Event], *, key: str, by: str
     ) -> Position:
-        spoken = [note for step in steps for note in _spoken(here, step)]
+        at = self._now()
+        onward = await self._onward(here, steps, at=at, by=by)
+        spoken = [note for step in onward for note in _spoken(here, step)]
         done = await self.store.append(
             here.journey,
-            [*steps, *notes, *spoken],
+            [*onward, *notes, *spoken],
             expected=here.state.version,
             key=key,
             by=by,
-            at=self._now(),
+            at=at,
             before=here.state,
         )
         if done.state is None:  # somebody else sent the same at the same moment
             return await self.position(here.journey, version=done.version)
         return replace(here, state=done.state)
+
+    async def _onward(self, here: Position, steps: Sequence[Step], *, at: datetime, by: str) -> list[Step]:
+        """Return the steps, and after them those that the server itself takes: the work of automatic phases, and where it leads.
+
+        Each move is given the conversation that it goes on in.
+        """
+        graph = here.agent.graph
+        if not any(phase.automatic or phase.speaker for phase in graph.phases):
+            return list(steps)
+        taken, there = list[Step](), here
+        onward: Sequence[Step] = steps
+        while True:
+            for step in onward:
+                said = self._conversing(there, step)
+                taken.append(said)
+                there = replace(there, state=fold(self._placed(there, [said], by, at), there.state))
+            if there.state.status != "active" or not _automatic(graph, there.state.phase):
+                return taken
+            onward = await self._by_itself(there)
+
+    def _placed(self, here: Position, steps: Sequence[Step], by: str, at: datetime) -> list[Logged]:
+        """Return the steps as they would follow where the journey stands."""
+        return numbered(here.state, steps, PROVISIONAL, by, at) if steps else []
+
+    async def _by_itself(self, here: Position) -> Sequence[Step]:
+        """Return what an automatic phase brings."""
+        state, before = here.state, _before(here) or {}
+        look = self._looking(here.journey, state)
+        provide = here.agent.provides.get(state.phase)
+        work = _as_kept(dict(await provide(self._facts(here, before, {}), look))) if provide else before
+        judged = await self._judged(here, work, work, ())
+        recorded = WorkRecorded(state.phase, state.visit, work, automatic=True)
+        steps = submitted(here.agent.graph, here.journey, state, recorded, judged.met, detail=judged.detail)
+        return [*steps, *judged.feedback]
+
+    def _conversing(self, here: Position, step: Step) -> Step:
+        """Return the step; of a move with the conversation in which its target goes on, if that changes."""
+        if not isinstance(step, PhaseChanged) or not (speaker := _speaker(here.agent.graph, step.target)):
+            return step
+        state, phase = here.state, here.agent.graph.phase(step.target)
+        known = {} if step.anew else state.conversations
+        if speaker in known and not phase.fresh:
+            return replace(step, conversation=known[speaker])
+        iteration = state.iteration + step.is_backward
+        return replace(step, conversation=self._conversation(speaker, iteration, state.conversations.values()))
+
+    def _conversation(self, speaker: str, iteration: int, used: Collection[str]) -> str:
+        while (made := f"{speaker}_iter{iteration}_{self._chance()}") in used:
+            pass
+        return made
+
+
+def _automatic(graph: PhaseGraph, phase: str) -> bool:
+    return any(one.automatic for one in graph.phases if one.name == phase)
+
+
+def _speaker(graph: PhaseGraph, phase: str) -> str:
+    return next((one.speaker for one in graph.phases if one.name == phase), "")
 
 
 def _remembered(state: JourneyState) -> Agent:

@@ -8,11 +8,13 @@ from datetime import datetime
 from typing import Any, Literal
 
 from agents.errors import BadState
-from agents.events import Channel, Decision, FeedbackKind, Json
+from agents.events import Channel, Decision, Json, Usage
+from agents.graph import FeedbackKind
 from knowledge.ledger.moments import utc_text
 
 Status = Literal["active", "waiting", "complete", "cancelled"]
 """Waiting: a person is to decide before anything else can be submitted."""
+FREE = Usage()
 TRANSITIONS_KEPT = 10
 """So many of the newest transitions are in the state, which must not grow with the journey; all of them are in its events."""
 FORM = 1
@@ -33,19 +35,30 @@ class TransitionRecord:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The newest work of a phase, whole: that of its visit number `visit`, recorded by the event `seq`, at `version`."""
+    """The newest work of a phase, whole: that of its visit number `visit`, recorded by the event `seq`, at `version`.
+
+    Beside the `content`: what was said about it, what it cost, and whose conversation it came from. `automatic`: the server
+    itself did it.
+    """
 
     seq: int
     version: int
     visit: int
     content: Json
+    confidence: float | None = None
+    reasoning: str = ""
+    signals: tuple[str, ...] = ()
+    usage: Usage = FREE
+    conversation: str = ""
+    automatic: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """What a person is asked: to let the work of `phase` go on to `target`, by `condition`.
 
-    Optional: the work went on, and until the next submit the person may still send it back.
+    Optional: the work went on, and until the next submit the person may still send it back. `asks` names the field of the
+    work that holds questions which the person is to answer; "" if they are to agree.
     """
 
     phase: str
@@ -54,6 +67,7 @@ class Checkpoint:
     kind: Literal["optional", "blocking"]
     own_hand: bool
     since: datetime
+    asks: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +138,12 @@ class JourneyState:
     forked_at: int = 0
     entered_seq: int = 1
     """The event with which the present visit began."""
+    returns: int = 0
+    """So many moves went back."""
+    conversations: Mapping[str, str] = field(default_factory=dict)
+    """The conversation that each speaker goes on in, by the speaker."""
+    answers: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)
+    """What a person answered: by phase and id of the question, its words (`question`) and the person's (`answer`)."""
 
     @property
     def visit(self) -> int:
@@ -131,12 +151,17 @@ class JourneyState:
         return self.phase_visits[self.phase]
 
     @property
+    def iteration(self) -> int:
+        """Return the number of the present attempt: each way back begins another."""
+        return self.returns + 1
+
+    @property
     def over(self) -> bool:
         """Return whether nothing more is to be submitted, ever, unless a person sends it back."""
         return self.status in ("complete", "cancelled")
 
 
-Slotted = JourneyState | TransitionRecord | Work | Checkpoint | Word | Feedback | PhaseMetrics
+Slotted = JourneyState | TransitionRecord | Work | Checkpoint | Word | Feedback | PhaseMetrics | Usage
 
 
 def get_state(state: JourneyState) -> dict[str, Json]:
@@ -148,7 +173,7 @@ def get_state(state: JourneyState) -> dict[str, Json]:
         "phase_visits": dict(state.phase_visits),
         "metrics": {phase: _told(metrics) for phase, metrics in state.metrics.items()},
         "transition_history": [_moved(record) for record in state.transition_history],
-        "work": {phase: _told(work) for phase, work in state.work.items()},
+        "work": {phase: _recorded(work) for phase, work in state.work.items()},
         "checkpoint": state.checkpoint and _told(state.checkpoint),
         "word": state.word and _told(state.word),
         "feedback": [_told(feedback) for feedback in state.feedback],
@@ -164,6 +189,23 @@ def _told(part: Slotted) -> dict[str, Json]:
     """Return the fields of a part of a state, times as text. Not `asdict`, which copies every work to the bottom."""
     found = {name: getattr(part, name) for name in part.__slots__}
     return {name: utc_text(value) if isinstance(value, datetime) else value for name, value in found.items()}
+
+
+def _recorded(work: Work) -> dict[str, Json]:
+    """Return the fields of a work; what says nothing is left out, as there are many works in a state."""
+    told = {**_told(work), "signals": list(work.signals), "usage": _told(work.usage)}
+    return {name: value for name, value in told.items() if name in _ALWAYS_TOLD or value != _UNSAID[name]}
+
+
+_ALWAYS_TOLD = ("seq", "version", "visit", "content")
+_UNSAID: Mapping[str, Json] = {
+    "confidence": None,
+    "reasoning": "",
+    "signals": [],
+    "usage": _told(FREE),
+    "conversation": "",
+    "automatic": False,
+}
 
 
 def restore_state(form: Mapping[str, Json]) -> JourneyState:
@@ -192,12 +234,18 @@ def _restored(form: dict[str, Any]) -> JourneyState:
             "entered_at": _time(form["entered_at"]),
             "moved_at": _time(form["moved_at"]),
             "transition_history": tuple(_record(told) for told in form["transition_history"]),
-            "work": {phase: Work(**told) for phase, told in form["work"].items()},
+            "work": {phase: _work(told) for phase, told in form["work"].items()},
             "checkpoint": checkpoint and Checkpoint(**{**checkpoint, "since": _time(checkpoint["since"])}),
             "word": word and Word(**{**word, "at": _time(word["at"])}),
             "feedback": tuple(Feedback(**told) for told in form["feedback"]),
         }
     )
+
+
+def _work(told: dict[str, Any]) -> Work:
+    rest = dict(told)
+    usage, signals = Usage(**rest.pop("usage", {})), tuple(rest.pop("signals", ()))
+    return Work(**rest, usage=usage, signals=signals)
 
 
 def _time(text: str) -> datetime:
@@ -210,8 +258,8 @@ def _record(told: dict[str, Any]) -> TransitionRecord:
 
 
 def bare(state: JourneyState) -> JourneyState:
-    """Return the state without what its events hold word for word: brief, inputs and the content of works."""
-    without = {phase: replace(work, content=None) for phase, work in state.work.items()}
+    """Return the state without what its events hold word for word: brief, inputs, and of works all but where they are."""
+    without = {phase: Work(work.seq, work.version, work.visit, None) for phase, work in state.work.items()}
     return replace(state, brief="", inputs={}, work=without)
 
 

@@ -10,8 +10,8 @@ from datetime import datetime
 
 from agents.errors import BadLog, NoSuchJourney, UnknownEvent
 from agents.events import Event, Logged, Note, Started, WorkRecorded, canonical, event_of, event_text
-from agents.fold import fold
-from agents.state import JourneyState, bare, get_state, restore_state
+from agents.fold import fold, recorded
+from agents.state import JourneyState, Work, bare, get_state, restore_state
 from agents.store import MOST_KEY_CHARS, TITLE_CHARS
 from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import aware
@@ -109,14 +109,14 @@ def filled(state: JourneyState, events: Mapping[int, Event]) -> JourneyState:
     begun = events[1]
     if not isinstance(begun, Started):
         raise UnknownEvent(begun.TYPE, "a journey begins with `journey.started`")
-    work = {phase: replace(work, content=_content(events[work.seq])) for phase, work in state.work.items()}
+    work = {phase: _recorded(work, events[work.seq]) for phase, work in state.work.items()}
     return replace(state, brief=begun.brief, inputs=begun.inputs, work=work)
 
 
-def _content(event: Event) -> object:
+def _recorded(work: Work, event: Event) -> Work:
     if not isinstance(event, WorkRecorded):
         raise UnknownEvent(event.TYPE, "the state says that it records work")
-    return event.work
+    return recorded(event, work.seq, work.version)
 
 
 def upto(journey: str, log: Sequence[Logged], version: int) -> list[Logged]:

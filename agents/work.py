@@ -168,6 +168,12 @@ def listed(work: Mapping[str, Json], name: str) -> Sequence[Mapping[str, Json]]:
     return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
 
 
+def unanswered(questions: Sequence[Mapping[str, Json]], answers: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Return the words of the questions that were not answered in these words, by id, in order."""
+    asked = {str(item.get("id", "")): str(item.get("question", "")) for item in questions}
+    return {id_: text for id_, text in asked.items() if answers.get(id_, {}).get("question") != text}
+
+
 def ids(items: Sequence[Mapping[str, Json]]) -> list[str]:
     """Return the ids of the items, in order."""
     return [str(item.get("id", "")) for item in items]

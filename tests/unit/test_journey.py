@@ -323,7 +323,11 @@ def test_feedback_is_kept_newest_last_to_a_budget_and_at_least_the_newest() -> N
     assert [one.version for one in kept] == list(range(42 - len(kept), 42))
     assert sum(count_tokens(one.text) for one in kept) <= FEEDBACK_TOKENS
     assert 1 < len(kept) < 40
-    assert len(walk.step([FeedbackAdded("hard_failure", "DECOMPOSE", "word " * 9_000)]).feedback) == 1
+    small = len(kept)
+    walk.step([FeedbackAdded("soft_failure", "DECOMPOSE", "a judge said so")])
+    long = walk.step([FeedbackAdded("hard_failure", "DECOMPOSE", "word " * 9_000)]).feedback
+    assert [one.kind for one in long] == ["validation"] * small + ["soft_failure", "hard_failure"]
+    assert len(walk.step([FeedbackAdded("hard_failure", "DECOMPOSE", "another")]).feedback) == len(long)
 
 
 def test_the_state_does_not_grow_with_the_journey_and_counts_all_moves() -> None:

@@ -1,0 +1,289 @@
+"""Several agents as one: their graphs one after the other, in one journey. Pure.
+
+Each part goes on as if it were alone: what it is asked and what it looks at is told in its own names, those of other parts with
+their prefix. So no part knows whether it stands in a chain, and the engine does not know that there are chains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
+
+from agents.agent import Agent, Condition, Facts, Finding, Look, ModelAdvice, Provide
+from agents.context import Section
+from agents.events import Json, Note
+from agents.graph import ALWAYS, Phase, PhaseGraph, Transition
+from agents.journey import REJECTED
+from agents.state import JourneyState
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """An agent's place in a larger one. Its phases have `prefix` before their names: "" or something that ends with a dot."""
+
+    prefix: str
+    agent: Agent
+
+    @property
+    def name(self) -> str:
+        """Return how the part is called: by its prefix, or as the agent."""
+        return self.prefix.removesuffix(".") or self.agent.name
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A way from the end of a part that is tried before the one to the next part.
+
+    `target` is a phase by its whole name, or the prefix of a part, whose first phase is meant. `condition` looks at what the
+    part `source` recorded, in its own names.
+    """
+
+    source: str
+    target: str
+    name: str
+    condition: Condition
+    is_backward: bool = False
+    priority: int = 10
+
+
+def composed(
+    name: str,
+    title: str,
+    summary: str,
+    parts: Sequence[Part],
+    end: Phase,
+    *,
+    links: Sequence[Link] = (),
+    texts: Mapping[str, str] | None = None,
+    origin: str = "built in",
+) -> Agent:
+    """Return the agent that is these parts in their order, complete in `end` after the last.
+
+    `texts` are those that `end` names. Inputs of all parts are inputs of it.
+    """
+    transitions = [way for number, part in enumerate(parts) for way in _ways(number, part, parts, end, links)]
+    graph = PhaseGraph(
+        name,
+        (*(phase for part in parts for phase in _phases(part)), end),
+        tuple(transitions),
+        _first(parts[0]),
+        (end.name,),
+    )
+    return Agent(
+        name=name,
+        title=title,
+        summary=summary,
+        graph=graph,
+        forms=_named(parts, lambda part: part.agent.forms),
+        conditions={**_named(parts, _conditions), **_linked(parts, links)},
+        texts={**_named(parts, lambda part: part.agent.texts), **(texts or {})},
+        questions=_named(parts, lambda part: part.agent.questions),
+        values=partial(_values, tuple(parts)),
+        done=partial(_done, tuple(parts)),
+        told=partial(_told, tuple(parts)),
+        origin=origin,
+        inputs=_inputs(parts),
+        provides=_named(parts, _provides),
+        budgets=_named(parts, lambda part: part.agent.budgets),
+        sections=partial(_sections, tuple(parts)),
+        documents=partial(_documents, tuple(parts)),
+        models=_models(parts),
+    )
+
+
+# --- the graph --------------------------------------------------------------------------------------------------------
+
+
+def _first(part: Part) -> str:
+    return part.prefix + part.agent.graph.initial
+
+
+def _own(part: Part) -> Iterator[Phase]:
+    """Yield the part's phases but those in which it is complete."""
+    return (phase for phase in part.agent.graph.phases if phase.name not in part.agent.graph.complete)
+
+
+def _phases(part: Part) -> Iterator[Phase]:
+    for phase in _own(part):
+        yield replace(
+            phase,
+            name=part.prefix + phase.name,
+            prompt=phase.prompt and part.prefix + phase.prompt,
+            prompt_again=phase.prompt_again and part.prefix + phase.prompt_again,
+        )
+
+
+def _ways(number: int, part: Part, parts: Sequence[Part], end: Phase, links: Sequence[Link]) -> Iterator[Transition]:
+    following = _first(parts[number + 1]) if number + 1 < len(parts) else end.name
+    for way in part.agent.graph.transitions:
+        source, condition = part.prefix + way.source, _name(part, way.condition)
+        if way.target not in part.agent.graph.complete:
+            yield replace(way, source=source, target=part.prefix + way.target, condition=condition)
+            continue
+        for link in _leaving(part, links):
+            target = next((_first(one) for one in parts if one.prefix == link.target), link.target)
+            yield Transition(source, target, _joint(part, way, link), link.is_backward, link.priority)
+        yield replace(way, source=source, target=following, condition=condition)
+
+
+def _leaving(part: Part, links: Sequence[Link]) -> list[Link]:
+    return [link for link in links if link.source == part.prefix]
+
+
+def _name(part: Part, condition: str) -> str:
+    return condition if condition in (ALWAYS, REJECTED) else part.prefix + condition
+
+
+def _joint(part: Part, way: Transition, link: Link) -> str:
+    """Return the name of the condition on which a link is gone where the part would end by that way."""
+    return part.prefix + (link.name if way.condition == ALWAYS else f"{way.condition}.{link.name}")
+
+
+# --- what each part looks at --------------------------------------------------------------------------------------------
+
+
+def _scoped(part: Part, known: Mapping[str, T]) -> dict[str, T]:
+    """Return what is known by phase, in the part's own names; what others have by these names is not told."""
+    own = {phase.name for phase in part.agent.graph.phases}
+    others = {name: value for name, value in known.items() if not part.prefix or name not in own}
+    return {**others, **{name: known[part.prefix + name] for name in own if part.prefix + name in known}}
+
+
+def seen_by(part: Part, facts: Facts) -> Facts:
+    """Return the facts as the part sees them."""
+    if not part.prefix:
+        return facts
+    return replace(
+        facts,
+        phase=facts.phase.removeprefix(part.prefix),
+        works=_scoped(part, facts.works),
+        answers=_scoped(part, facts.answers),
+    )
+
+
+def state_for(part: Part, state: JourneyState) -> JourneyState:
+    """Return the state as the part sees it."""
+    if not part.prefix:
+        return state
+    asked = state.checkpoint
+    return replace(
+        state,
+        phase=state.phase.removeprefix(part.prefix),
+        phase_visits=_scoped(part, state.phase_visits) | {state.phase.removeprefix(part.prefix): state.visit},
+        work=_scoped(part, state.work),
+        answers=_scoped(part, state.answers),
+        checkpoint=asked and replace(asked, phase=asked.phase.removeprefix(part.prefix)),
+    )
+
+
+def _conditions(part: Part) -> Mapping[str, Condition]:
+    return {name: partial(_judge, part, condition) for name, condition in part.agent.conditions.items()}
+
+
+async def _judge(part: Part, condition: Condition, facts: Facts, look: Look) -> Finding:
+    return await condition(seen_by(part, facts), look)
+
+
+def _linked(parts: Sequence[Part], links: Sequence[Link]) -> dict[str, Condition]:
+    found: dict[str, Condition] = {}
+    for part in parts:
+        ends = [way for way in part.agent.graph.transitions if way.target in part.agent.graph.complete]
+        for link in _leaving(part, links):
+            for way in ends:
+                left = None if way.condition == ALWAYS else part.agent.conditions.get(way.condition)
+                found[_joint(part, way, link)] = partial(_both, part, left, link.condition)
+    return found
+
+
+async def _both(part: Part, left: Condition | None, right: Condition, facts: Facts, look: Look) -> Finding:
+    """Judge whether the part is at its end, and then whether the link is gone from there."""
+    seen = seen_by(part, facts)
+    first = await left(seen, look) if left else Finding(met=True)
+    # What is missing at the end says the way to the next part: it is not told twice.
+    return await right(seen, look) if first.met else Finding(met=False)
+
+
+def _provides(part: Part) -> Mapping[str, Provide]:
+    return {phase: partial(_provide, part, provide) for phase, provide in part.agent.provides.items()}
+
+
+async def _provide(part: Part, provide: Provide, facts: Facts, look: Look) -> Mapping[str, Json]:
+    return await provide(seen_by(part, facts), look)
+
+
+# --- what is told -------------------------------------------------------------------------------------------------------
+
+
+def _named(parts: Sequence[Part], of: Callable[[Part], Mapping[str, T]]) -> dict[str, T]:
+    return {part.prefix + name: value for part in parts for name, value in of(part).items()}
+
+
+def _part_at(parts: Sequence[Part], phase: str) -> Part | None:
+    """Return the part that a phase belongs to."""
+    return next((part for part in parts if phase in {part.prefix + one.name for one in _own(part)}), None)
+
+
+def _values(parts: Sequence[Part], state: JourneyState) -> Mapping[str, str]:
+    part = _part_at(parts, state.phase)
+    return part.agent.values(state_for(part, state)) if part else {}
+
+
+def _sections(parts: Sequence[Part], state: JourneyState, body: str) -> Sequence[Section]:
+    part = _part_at(parts, state.phase)
+    return part.agent.sections(state_for(part, state), body) if part else ()
+
+
+def _done(parts: Sequence[Part], state: JourneyState) -> Sequence[str]:
+    """Return what the present part did, and before it which parts are through; at the end what each did."""
+    present = _part_at(parts, state.phase)
+    if present:
+        before = [part for part in parts[: parts.index(present)] if _visited(part, state)]
+        through = [f"{part.name} ({part.agent.title}) is through" for part in before]
+        return [*present.agent.done(state_for(present, state)), *through]
+    visited = [part for part in parts if _visited(part, state)]
+    return [f"{part.name}: {line}" for part in visited for line in part.agent.done(state_for(part, state))]
+
+
+def _visited(part: Part, state: JourneyState) -> bool:
+    return _first(part) in state.phase_visits
+
+
+def _told(parts: Sequence[Part], phase: str, before: Json, after: Json) -> Sequence[Note]:
+    part = _part_at(parts, phase)
+    return part.agent.told(phase.removeprefix(part.prefix), before, after) if part else ()
+
+
+def _documents(parts: Sequence[Part], state: JourneyState) -> Mapping[str, str]:
+    """Return the documents by the name of their part; and the newest of each agent by the agent's own name."""
+    found: dict[str, str] = {}
+    newest: dict[str, str] = {}
+    for part in parts:
+        for name, text in part.agent.documents(state_for(part, state)).items():
+            found[part.name if name == part.agent.name else f"{part.name}.{name}"] = text
+            newest[name] = text
+    return {**newest, **found}
+
+
+def _inputs(parts: Sequence[Part]) -> Mapping[str, Json]:
+    properties: dict[str, Json] = {}
+    required: list[str] = []
+    for part in parts:
+        properties |= {
+            name: form for name, form in part.agent.inputs.get("properties", {}).items() if name not in properties
+        }
+        required += [name for name in part.agent.inputs.get("required", ()) if name not in required]
+    if not properties:
+        return {}
+    return {"type": "object", "properties": properties, **({"required": required} if required else {})}
+
+
+def _models(parts: Sequence[Part]) -> Mapping[str, ModelAdvice]:
+    return {
+        f"{part.prefix}{speaker}" if speaker else part.name: advice
+        for part in parts
+        for speaker, advice in part.agent.models.items()
+    }

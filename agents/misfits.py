@@ -1,0 +1,72 @@
+"""Why what was submitted or answered cannot be taken where a journey stands, in words that say what to do. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agents.agent import Agent
+from agents.context import Budget
+from agents.errors import NotToDecide
+from agents.events import Json, canonical
+from agents.prompting import questions_asked
+from agents.state import JourneyState
+from knowledge.tokens import count_tokens
+
+
+def answers(journey: str, state: JourneyState, changes: Mapping[str, Json], note: str) -> dict[str, dict[str, str]]:
+    """Return what the person answered to each question that is asked, with its words.
+
+    Raises:
+        NotToDecide: some are left open, or answers belong to no question.
+    """
+    asked = questions_asked(state)
+    what: list[str] = []
+    if unknown := [id_ for id_ in changes if id_ not in asked]:
+        known = (
+            f"those asked are {', '.join(asked)}"
+            if asked
+            else "nothing is asked here, so their words belong in the note"
+        )
+        what.append(f"there is no question {', '.join(repr(id_[:60]) for id_ in unknown)}; {known}")
+    if wrong := [id_ for id_, said in changes.items() if not isinstance(said, str) or not said.strip()]:
+        what.append(
+            f"the answer to {', '.join(wrong)[:200]} is no text: give the person's words, `they do not know` is an answer too"
+        )
+    left = [id_ for id_ in asked if id_ not in changes]
+    if left and not note.strip() and not what:
+        open_ = "; ".join(f"{id_}: {asked[id_]}" for id_ in left)
+        what.append(f"not answered yet: {open_[:1_500]}; ask the person, `they do not know` is an answer too")
+    if what:
+        raise NotToDecide(journey, "answer", "; ".join(what))
+    said = {id_: str(answer) for id_, answer in changes.items()}
+    if left:  # one answer for several questions is told once
+        said |= {left[0]: note, **dict.fromkeys(left[1:], f"(see the answer to {left[0]})")}
+    return {id_: {"question": asked[id_], "answer": said[id_]} for id_ in asked}
+
+
+def elsewhere(agent: Agent, state: JourneyState, given: Mapping[str, Json]) -> list[str]:
+    """Return a sentence if what was given is work of another phase: phases are worked on in their order."""
+    fits = [name for name, form in agent.forms.items() if name != state.phase and not form.problems(given)]
+    if not fits or not given:
+        return []
+    return [
+        (
+            f"it looks like work of {' or '.join(fits[:3])}, but the journey is in {state.phase}: no phase can be skipped, "
+            "and to an earlier one only a person sends it back (`revisit`)"
+        )
+    ]
+
+
+def over_budget(agent: Agent, state: JourneyState, work: Mapping[str, Json]) -> list[str]:
+    """Return why the work is too long for its phase."""
+    most = agent.budgets.get(state.phase, Budget()).tokens_out
+    if not most or (size := count_tokens(canonical(dict(work)))) <= most:
+        return []
+    sizes = sorted(((count_tokens(canonical(value)), name) for name, value in work.items()), reverse=True)
+    parts = ", ".join(f"{name} {tokens:,}" for tokens, name in sizes[:3])
+    return [
+        (
+            f"the work of {state.phase} has {size:,} tokens, its output budget is {most:,}; shorten it, most of it is in {parts} "
+            "(tokens). Put what must stay long on a page with kb_merge, and name the page"
+        )
+    ]
