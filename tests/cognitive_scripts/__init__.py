@@ -1,0 +1,36 @@
+"""What a host and its person do in each phase of a cognitive agent, as data: one module an agent, by the agent's own phase names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Json = Any
+
+
+@dataclass(frozen=True)
+class Act:
+    """One thing that a host does. The last act in a phase is the one that leads on.
+
+    `submit`: content is the work. `call`: content is the tool's arguments with `tool` (and no journey_id). `answer`: content is what
+    the person says to the questions that the submit before left them, by id.
+    """
+
+    kind: Literal["submit", "call", "answer"]
+    content: Mapping[str, Json]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Where the host stands. `task` is the journey's id, `prompt` what it was told, `visit` counts from 1."""
+
+    task: str
+    prompt: str
+    visit: int = 1
+    skill: str = ""
+    inputs: Mapping[str, Json] = field(default_factory=dict)
+
+
+Script = Callable[[str, Scene], list[Act]]
+"""Returns what is done in that phase. Shared phases (JOHARI_DISCOVERY, CLOSING) may be left to `shared.py`."""
