@@ -225,7 +225,9 @@ class Agent:
     `provides` has what does the work of each automatic phase. `budgets` has what a phase may take in and bring, where that is
     another than usual. `sections` returns the parts of a prompt around the phase's own words (`body`), for an agent that has
     more to tell than fits: they are trimmed by their priority. `documents` are what the work left behind, by name, as Markdown.
-    `models` says for speakers, or for the whole agent under "", which class of model suits, and why.
+    `models` says for speakers, or for the whole agent under "", which class of model suits, and why. `profile` has facts for
+    whoever chooses an agent, as JSON: `function`, `steps`, `budget` (`input`, `output`), `priority` (sections, first kept longest),
+    and of one that is made of several `parts`: of each its `part`, `agent`, and its own profile.
     """
 
     name: str
@@ -246,6 +248,7 @@ class Agent:
     sections: Callable[[JourneyState, str], Sequence[Section]] = _no_sections
     documents: Callable[[JourneyState], Mapping[str, str]] = _nothing_more
     models: Mapping[str, ModelAdvice] = field(default_factory=dict)
+    profile: Mapping[str, Json] = field(default_factory=dict)
 
     @property
     def known_conditions(self) -> frozenset[str]:

@@ -92,6 +92,7 @@ def composed(
         sections=partial(_sections, tuple(parts)),
         documents=partial(_documents, tuple(parts)),
         models=_models(parts),
+        profile={"parts": [{"part": part.name, "agent": part.agent.name, **part.agent.profile} for part in parts]},
     )
 
 
