@@ -103,6 +103,14 @@ class Look(Protocol):
         """Return words worth searching for, of this text and of what the knowledge base has near it, best first."""
         ...
 
+    async def configured(self, path: str) -> str | None:
+        """Return the text of a file below `_agents/` or `_skills/`, by its exact path; None if there is none.
+
+        Raises:
+            KnowledgeError, OSError: it is there and cannot be read now.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Learning:

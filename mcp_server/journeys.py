@@ -15,7 +15,7 @@ from knowledge.storage.sqlite_state import SqliteStateStore
 from mcp_server.base import KnowledgeBase
 from mcp_server.looking import KnowledgeLook
 from mcp_server.services import Services
-from mcp_server.team_files import team_catalogue
+from mcp_server.team_files import VaultFiles, team_catalogue
 
 CHANCE_BYTES = 4
 """What tells journeys and conversations of one agent apart."""
@@ -23,11 +23,11 @@ CHANCE_BYTES = 4
 
 def runner_on(base: KnowledgeBase, services: Services, agents: Catalogue | None = None) -> Runner:
     """Return what leads the journeys of the knowledge base, with these agents or all that there are. Ask once."""
-    store = journeys_in(base.state)
+    store, files = journeys_in(base.state), VaultFiles(base.vault)
     return Runner(
         store,
         agents or team_catalogue(base.vault),
-        lambda journey, state: KnowledgeLook(services, store, journey, state),
+        lambda journey, state: KnowledgeLook(services, files, store, journey, state),
         now=services.now,
         chance=lambda: secrets.token_hex(CHANCE_BYTES),
     )

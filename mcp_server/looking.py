@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Literal
 
 from anyio.lowlevel import checkpoint
 
-from agents.agent import Called, Citation, Fate, Place, ProposalState, ScentLevel
+from agents.agent import Called, Citation, Fate, Learning, Place, ProposalState, ScentLevel
 from agents.citing import misplaced
 from agents.events import ToolSuccess
+from agents.learning import learning_pages, learnings_on
 from agents.state import JourneyState
 from agents.store import JourneyStore
+from agents.team.files import FOLDERS, Files
 from knowledge.errors import AmbiguousName, InvalidPath, NoSuchPath, UnreadableDocument
+from knowledge.find.keywords import content_words, keywords, near_terms
+from knowledge.paths import clean_path
 from knowledge.trust.ports import Proposal
 from mcp_server.services import Services
 
@@ -21,6 +25,11 @@ if TYPE_CHECKING:
     from knowledge.find.answers import SearchAnswer
 
 MOST_SUCCESSORS = 10
+MOST_LEARNINGS = 200
+MOST_SEARCHED = 2_000
+"""Characters of a text by which the knowledge base is searched for words near it."""
+NEAR_SHARE = 3
+"""One of so many words may come from the knowledge base, which has words that the text does not think of."""
 _STATES: dict[str, ProposalState] = {
     "pending": "pending",
     "approved": "pending",
@@ -32,8 +41,11 @@ _STATES: dict[str, ProposalState] = {
 class KnowledgeLook:
     """A look at one moment: what was read or searched once is not read or searched again for the same submit."""
 
-    def __init__(self, services: Services, store: JourneyStore, journey: str, state: JourneyState) -> None:
-        self._services, self._store, self._journey, self._state = services, store, journey, state
+    def __init__(
+        self, services: Services, files: Files, store: JourneyStore, journey: str, state: JourneyState
+    ) -> None:
+        self._services, self._files, self._store = services, files, store
+        self._journey, self._state = journey, state
         self._documents: dict[str, Document | str] = {}
         self._answers: dict[str, SearchAnswer] = {}
 
@@ -103,6 +115,41 @@ class KnowledgeLook:
     async def tools(self) -> Collection[str]:
         """Return the names of the tools that are listed."""
         return frozenset(spec.name for spec in self._services.tools())
+
+    async def learnings(self, agent: str, domain: str) -> Sequence[Learning]:
+        """Return what was learned before, the nearest first."""
+        circles = self._services.circles
+        pages = [await circles.vouched(path) for path in learning_pages(agent, domain)]
+        return [learning for page in pages if page for learning in learnings_on(page)][:MOST_LEARNINGS]
+
+    async def terms(self, text: str, most: int) -> Sequence[str]:
+        """Return words of the text, then headings, titles and tags of what the knowledge base has near it."""
+        said = keywords(text, most, await self._services.index.frequencies(sorted(set(content_words(text)))))
+        if not said:
+            return ()
+        room = max(most - len(said), most // NEAR_SHARE)
+        near = near_terms(text, await self._labels(text), room, beside=said)
+        return [*said[: most - len(near)], *near]
+
+    async def _labels(self, text: str) -> Sequence[str]:
+        """Return what the best hits that somebody vouches for are called, best first."""
+        hits = [hit for hit in (await self._search(text[:MOST_SEARCHED])).hits if not hit.tainted]
+        tags: list[str] = []
+        for path in dict.fromkeys(hit.path for hit in hits):
+            record = await self._services.index.document(path)
+            tags += record.tags if record else ()
+        return [*(name for hit in hits for name in (hit.section.rpartition(" > ")[2], hit.title)), *tags]
+
+    async def configured(self, path: str) -> str | None:
+        """Return the text of a file below `_agents/` or `_skills/`; None if there is none."""
+        try:
+            clean = clean_path(path)
+            if clean != path or not clean.startswith(tuple(f"{folder}/" for folder in FOLDERS)):
+                return None
+            raw = await self._files.read(clean)
+        except (InvalidPath, NoSuchPath):
+            return None
+        return raw.decode("utf-8-sig", errors="replace")
 
 
 def _fate(proposal: Proposal) -> Fate:

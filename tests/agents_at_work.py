@@ -10,16 +10,19 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
-from agents.agent import Agent, Called, Citation, Facts, Fate, Finding, Place, ScentLevel
+from agents.agent import Agent, Called, Citation, Facts, Fate, Finding, Learning, Place, ScentLevel
 from agents.citing import misplaced
 from agents.events import Channel, Decision, Event, Json, PhaseChanged, canonical
 from agents.fold import fold
+from agents.learning import learning_pages, learnings_on
 from agents.prompting import prompt
 from agents.running import Opinion, Position, Runner, Submission
 from agents.state import JourneyState, get_state, restore_state
 from agents.store_memory import MemoryJourneys, Publish
 from agents.work import joined
 from knowledge.document import parse
+from knowledge.find.circles import is_tainted
+from knowledge.find.keywords import keywords
 from knowledge.tokens import count_tokens
 from mcp_server.journeys import journeys_in
 from tests.journeys import ADA
@@ -169,6 +172,18 @@ class Pages:
 
     async def tools(self) -> Collection[str]:
         return self.listed
+
+    async def learnings(self, agent: str, domain: str) -> Sequence[Learning]:
+        """Return those on pages that say nothing of being untrusted."""
+        there = [parse(path, self.texts[path].encode()) for path in learning_pages(agent, domain) if path in self.texts]
+        pages = [page for page in there if not is_tainted(page.source, untrusted=page.untrusted)]
+        return [learning for page in pages for learning in learnings_on(page)]
+
+    async def terms(self, text: str, most: int) -> Sequence[str]:
+        return keywords(text, most)
+
+    async def configured(self, path: str) -> str | None:
+        return self.texts.get(path) if path.startswith(("_agents/", "_skills/")) else None
 
 
 def revision(text: str) -> str:

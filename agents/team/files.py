@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 FOLDER = "_agents"
+SKILLS = "_skills"
+FOLDERS = (FOLDER, SKILLS)
 SUFFIXES = (".yaml", ".yml", ".json", ".md")
 MOST_FILES = 500
 

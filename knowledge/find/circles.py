@@ -246,6 +246,21 @@ class Circles:
         found, file = await self._open(asked)
         return await _parsed(found, file.raw)
 
+    async def vouched(self, path: str) -> Document | None:
+        """Return the page at exactly `path` as it is on disk now; None if there is none, or nobody vouches for its text.
+
+        What the page and its directories say today counts, not what the index knows of them.
+        """
+        from knowledge.index.prepare import DirectoryTrust
+
+        try:
+            file = await anyio.to_thread.run_sync(self._vault.read, path)
+        except (InvalidPath, NoSuchPath, UnreadableDocument):
+            return None
+        found = await _parsed(path, file.raw)
+        below = await anyio.to_thread.run_sync(DirectoryTrust(self._vault).untrusted, parent(path))
+        return None if is_tainted(found.source, untrusted=found.untrusted or below) else found
+
     async def place(self, path: str) -> Literal["page", "directory", ""]:
         """Return what lies at exactly that path.
 

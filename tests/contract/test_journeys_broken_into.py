@@ -28,12 +28,14 @@ from agents.state import Feedback, Word
 from agents.work import doubled
 from knowledge.document import parse
 from knowledge.tokens import count_tokens
+from knowledge.vault import Vault
 from mcp_server.app import open_app
 from mcp_server.gate.accompanying import Companion
 from mcp_server.gate.enrolment import Principal, os_user
 from mcp_server.looking import KnowledgeLook
 from mcp_server.services import Call
 from mcp_server.settings import Settings
+from mcp_server.team_files import VaultFiles
 from tests.contract.test_journey_tools import TWO, Host, approve, hosting
 from tests.small_agents import Only, noting
 from tests.writers import Refused, let_in
@@ -350,7 +352,7 @@ async def test_a_call_that_began_in_the_phase_before_shows_nothing_in_this_one(t
         await companion.succeeded(call, slow, {"path": ""})
         await host.call("kb_search", query="cap", journey_id=journey)
         state = await services.journeys.store.journey(journey)
-        look = KnowledgeLook(services, services.journeys.store, journey, state)
+        look = KnowledgeLook(services, VaultFiles(Vault.open(tmp_path)), services.journeys.store, journey, state)
         assert [called.tool for called in await look.calls()] == ["kb_search"]
 
 
