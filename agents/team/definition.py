@@ -69,13 +69,14 @@ def defined(
     reading = Reading(name, file, files, tools, problems)
     agent = None
     try:
-        agent = _agent(read_marked(files[file]), reading)
+        agent = read_agent(read_marked(files[file]), reading)
     except Unreadable as error:
         problems.add(error.line, error.reason)
     return Definition(name, file, None if problems else agent, tuple(problems.told()), frozenset(reading.reads))
 
 
-def _agent(marked: Marked, reading: Reading) -> Agent | None:
+def read_agent(marked: Marked, reading: Reading) -> Agent | None:
+    """Return the agent that is written there; None if it cannot be used, with the reasons noted."""
     top = Block(marked, "the agent", reading.problems)
     title = top.text("title", most=60, needed=True)
     summary = " ".join(top.text("summary", most=300, needed=True).split())

@@ -37,7 +37,7 @@ class Way:
 
 @dataclass
 class Reading:
-    """What is known of the agent while its file is read."""
+    """What is known of the agent while its file is read. Files beside it are looked for in `folder`."""
 
     name: str
     file: str
@@ -56,6 +56,7 @@ class Reading:
     condition_lines: dict[str, int] = field(default_factory=dict)
     broken_inputs: bool = False
     inputs: Mapping[str, Json] = field(default_factory=dict)
+    folder: str = FOLDER
 
     @property
     def names(self) -> list[str]:
@@ -78,7 +79,7 @@ def listed(top: Block, key: str, most: int) -> Sequence[Marked]:
 def beside(asked: str, line: int, what: str, reading: Reading) -> tuple[str, bytes | None]:
     """Return the path and the bytes of a file beside the agent's own."""
     try:
-        path = f"{FOLDER}/{clean_path(asked)}"
+        path = f"{reading.folder}/{clean_path(asked)}"
     except InvalidPath as error:
         reading.problems.add(line, f"{what} cannot be the file {short(asked)}: {error.reason}")
         return "", None
@@ -86,7 +87,7 @@ def beside(asked: str, line: int, what: str, reading: Reading) -> tuple[str, byt
     raw = reading.files.get(path)
     if raw is None:
         suffix = asked[asked.rfind(".") :]
-        known = [other.removeprefix(f"{FOLDER}/") for other in reading.files if other.endswith(suffix)]
+        known = [other.removeprefix(f"{reading.folder}/") for other in reading.files if other.endswith(suffix)]
         near = meant(asked, known)
         hint = near if "did you mean" in near else f"; it is looked for at {path}"
         reading.problems.add(line, f"{what} names the file {short(asked)}, which is not there{hint}")
