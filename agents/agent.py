@@ -139,7 +139,7 @@ class Facts:
 
     `works` has the newest work of every phase that has any, the present one with `work`. `signals` are the model's hints.
     `answers` has what a person answered: by phase and id of the question, its words (`question`) and theirs (`answer`).
-    `spent` is what the journey took so far, with this submit.
+    `spent` is what the journey took so far, with this submit. `documents` are those that it left behind so far, by name.
     """
 
     phase: str
@@ -153,6 +153,7 @@ class Facts:
     journey: str = ""
     answers: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)
     spent: Spent = NOTHING_SPENT
+    documents: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

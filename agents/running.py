@@ -47,7 +47,7 @@ from agents.forking import fork
 from agents.graph import ALWAYS, Phase, PhaseGraph, ways_out
 from agents.journey import decided, modified, started, step_key, submitted
 from agents.misfits import answers, elsewhere, over_budget
-from agents.prompting import prompt
+from agents.prompting import OUTGROWN, prompt
 from agents.state import JourneyState
 from agents.store import Appended, JourneyStore
 from agents.store_forms import beginning, numbered, whole
@@ -373,6 +373,7 @@ class Runner:
             here.journey,
             state.answers,
             Spent(tokens + cost.tokens_in + cost.tokens_out, seconds, state.iteration),
+            _documents(here),
         )
 
     async def _judged(
@@ -497,6 +498,13 @@ def _spoken(here: Position, step: Step) -> Sequence[Event]:
         text = here.agent.questions.get(step.phase) or f"{step.phase} is done; next is {step.target}"
         return (Speaking(text),)
     return ()
+
+
+def _documents(here: Position) -> Mapping[str, str]:
+    try:
+        return here.agent.documents(here.state)
+    except OUTGROWN:
+        return {}
 
 
 def _before(here: Position) -> Json:
