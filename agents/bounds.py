@@ -12,8 +12,8 @@ MOST_LABEL_CHARS = 200
 """Of what only names something: a signal, a model, a conversation."""
 MOST_TOKENS = 10**12
 """Of one submit. Above what any step costs, and sums of it can still be divided."""
-MOST_ANSWER_CHARS = 8_000
-"""Of all that a person answers at once."""
+MOST_ANSWER_CHARS = 100_000
+"""Of all that a person answers at once, as JSON in ASCII, in which a letter of some languages takes six."""
 BACK_TO = "phase"
 """Names the phase in the changes of a `revisit`."""
 NO_JSON = "it is no plain JSON"

@@ -15,9 +15,11 @@ from agents.work import listed, unanswered
 from knowledge.tokens import count_tokens
 
 BRIEF_TOKENS, DETAIL_TOKENS, DONE_TOKENS, MISSING_TOKENS, VALUE_TOKENS = 250, 150, 500, 300, 400
-FEEDBACK_TOKENS = 400
+FEEDBACK_TOKENS, ASKED_TOKENS = 400, 900
 MOST_TOKENS = 2_300
 """Of a prompt and the schema beside it; what else an answer says has the rest of 2,500."""
+QUESTIONS_TOKENS = 800
+"""Of these for questions to a person, which an answer tells beside the prompt, too."""
 SHARES = (1.0, 0.7, 0.5, 0.35, 0.25)
 """How much of its room each filled-in text gets, until all of them fit together."""
 COMMON = frozenset({"agent", "phase", "visit", "brief", "why", "detail", "done", "said"})
@@ -69,6 +71,8 @@ def prompt(agent: Agent, state: JourneyState) -> str:
     form = agent.forms.get(state.phase) if state.status == "active" else None
     budget = agent.budgets.get(state.phase, Budget())
     room = (budget.tokens_in or MOST_TOKENS) - (count_tokens(canonical(dict(form.schema))) if form else 0)
+    if state.checkpoint and state.checkpoint.asks:
+        room = min(room, MOST_TOKENS - QUESTIONS_TOKENS)
     told = ""
     for share in SHARES:
         told = _prompt(agent, state, share, room)
@@ -137,7 +141,10 @@ def _waiting(agent: Agent, state: JourneyState, share: float) -> str:
     at = state.checkpoint.phase if state.checkpoint else state.phase
     head = f"{agent.title}: a person decides about {at} before anything else can be submitted."
     recorded = "Recorded:\n" + _done(agent, state, share)
-    return _parts(head, _brief(state, share), question(agent, state), recorded, answer_ways(state))
+    asked = question(agent, state)
+    if state.checkpoint and state.checkpoint.asks:
+        asked = cut(asked, int(ASKED_TOKENS * share))
+    return _parts(head, _brief(state, share), asked, recorded, answer_ways(state))
 
 
 def questions_asked(state: JourneyState) -> Mapping[str, str]:

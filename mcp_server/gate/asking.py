@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from knowledge.trust.ports import Proposal
@@ -23,10 +23,11 @@ Word = Literal["approve", "reject", "nothing"]
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What an answer says, and why."""
+    """What an answer says, and why. `filled` has the texts of an accepted form, by field, however long they are."""
 
     word: Word
     note: str = ""
+    filled: Mapping[str, str] = field(default_factory=dict)
 
 
 def can_be_shown(proposal: Proposal) -> bool:
@@ -72,8 +73,12 @@ def reply(action: str, content: Mapping[str, Any] | None) -> Reply:
     given = content or {}
     note = given.get("note")
     said = note[:500] if isinstance(note, str) else ""
-    if action == "accept" and given.get(FIELD) == "approve":
-        return Reply("approve", said)
-    if action == "decline" or (action == "accept" and given.get(FIELD) == "reject"):
+    if action == "decline":
         return Reply("reject", said)
-    return Reply("nothing")
+    if action != "accept":
+        return Reply("nothing")
+    filled = {name: text for name, text in given.items() if isinstance(text, str)}
+    word = given.get(FIELD)
+    if word not in ("approve", "reject"):
+        return Reply("nothing", said, filled)
+    return Reply("approve" if word == "approve" else "reject", said, filled)

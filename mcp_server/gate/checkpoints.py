@@ -1,12 +1,13 @@
 """Asking a person in the host at a blocking checkpoint of a journey: a form, and what an answer to it means.
 
-A checkpoint grants no authority, so a form is enough for every one of them, also where the person's own hand is asked for.
+Where the work asks questions the form has a field for each of them; elsewhere it asks whether the work may go on. A checkpoint
+grants no authority, so a form is enough for every one of them, also where the person's own hand is asked for.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,8 @@ from mcp_server.gate.asking import FIELD, Reply
 from mcp_server.services import Call, Services
 
 if TYPE_CHECKING:
-    from agents.running import Position
+    from agents import questions
+    from agents.running import Opinion, Position
 
 logger = logging.getLogger("knowledge_forge.gate")
 
@@ -24,6 +26,12 @@ TOOL = "journey_submit"
 ASKED = "checkpoint:"
 """Begins the state of such a question: then come version and journey."""
 LONGEST_SHOWN = 6_000
+MOST_FIELDS = 10
+"""Questions that have a field of their own in a form; what is asked beyond them is answered in the note."""
+LONGEST_TITLE, LONGEST_ANSWER, LONGEST_NOTE = 300, 1_500, 2_000
+"""Characters. All answers of a form together are not more than a journey takes at once, whatever the language."""
+ANSWER, NOTE = "answer_", "note"
+"""Name the fields of a form of questions: the ids that a model gave them could be anything."""
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -43,6 +51,14 @@ SCHEMA: dict[str, Any] = {
     },
     "required": [FIELD],
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a host shows its person: a text, and the schema of the fields below it."""
+
+    text: str
+    schema: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,39 +89,92 @@ def question_of(state: str) -> Question | None:
     return Question(journey, int(version))
 
 
-async def message(services: Services, asked: Question) -> str:
-    """Return what the form says above its fields; hidden and direction-changing characters are made visible."""
+async def form(services: Services, asked: Question) -> Form:
+    """Return the form; hidden and direction-changing characters of its texts are made visible."""
     from agents import prompting
-    from mcp_server.review.inert import marks
+    from agents.questions import open_questions
 
     position = await services.journeys.position(asked.journey, version=asked.version)
+    state, asks = position.state, open_questions(position.state)
     page = await services.review_address()
-    done = "\n".join(f"- {line}" for line in prompting.done_lines(position.agent, position.state))
+    done = "\n".join(f"- {line}" for line in prompting.done_lines(position.agent, state))
     parts = (
-        f"{position.agent.title}: {prompting.cut(position.state.brief, prompting.BRIEF_TOKENS)}",
-        prompting.question(position.agent, position.state),
+        f"{position.agent.title}: {prompting.cut(state.brief, prompting.BRIEF_TOKENS)}",
+        _listed(asks) if asks else prompting.question(position.agent, state),
         done,
     )
     text = "\n\n".join(part for part in parts if part)
     if len(text) > LONGEST_SHOWN:
         text = text[:LONGEST_SHOWN] + "\n[cut: the page has all of it]"
+    below = f"\n\nAll of it: {page}/journeys/{asked.journey}" if page else ""
+    return Form(_marked(text) + below, schema_of(asks) if asks else SCHEMA)
+
+
+def _marked(text: str) -> str:
+    from mcp_server.review.inert import marks
+
     for mark in reversed(marks(text)):
         text = text[: mark.start] + mark.shown + text[mark.end :]
-    return text + (f"\n\nAll of it: {page}/journeys/{asked.journey}" if page else "")
+    return text
+
+
+def _listed(asks: Sequence[questions.Question]) -> str:
+    lines = [f"{n}. {one.question}" + (f" ({one.why})" if one.why else "") for n, one in enumerate(asks, 1)]
+    return "\n".join(["Before the work goes on, please answer. `I do not know` is an answer, too.", *lines])
+
+
+def schema_of(asks: Sequence[questions.Question]) -> dict[str, Any]:
+    """Return the fields of a form of questions: one for each, and a note for what is left."""
+    shown = asks[:MOST_FIELDS]
+    fields = {f"{ANSWER}{n}": _field(f"{n}. {one.question}", one.why) for n, one in enumerate(shown, 1)}
+    more = len(asks) - len(shown)
+    note = (
+        _field(f"Questions {len(shown) + 1} to {len(asks)}", "They are listed above")
+        if more
+        else _field("Note", "Anything else that matters")
+    )
+    return {
+        "type": "object",
+        "properties": {**fields, NOTE: {**note, "maxLength": LONGEST_NOTE}},
+        "required": [*fields, *([NOTE] if more else [])],
+    }
+
+
+def _field(title: str, meaning: str) -> dict[str, Any]:
+    short = title if len(title) <= LONGEST_TITLE else title[:LONGEST_TITLE] + " [...]"
+    about = {"description": _marked(meaning[:LONGEST_TITLE])} if meaning else {}
+    return {"type": "string", "title": _marked(short), **about, "maxLength": LONGEST_ANSWER}
+
+
+def answered(asks: Sequence[questions.Question], filled: Mapping[str, str]) -> Opinion | None:
+    """Return what a form of these questions was answered with; None if nothing was."""
+    from agents.running import Opinion
+
+    said = {one.id: filled.get(f"{ANSWER}{n}", "").strip() for n, one in enumerate(asks[:MOST_FIELDS], 1)}
+    given, note = {id_: text for id_, text in said.items() if text}, filled.get(NOTE, "").strip()[:LONGEST_NOTE]
+    return Opinion("answer", "host", note, given) if given or note else None
 
 
 async def settle(services: Services, call: Call, asked: Question, reply: Reply) -> Position:
     """Record what the form was answered with, if it was and nobody decided before, and return where the journey stands then."""
-    from agents.running import Opinion
-
     journeys = services.journeys
-    if reply.word in ("approve", "reject"):
-        opinion = Opinion("approve" if reply.word == "approve" else "reject", "host", reply.note)
+    if opinion := await _opinion(services, asked, reply):
         try:
             return await journeys.decide(asked.journey, asked.version, opinion, by=f"{call.principal.id} (in the host)")
         except KnowledgeError as error:
-            logger.debug("%s: %s", asked.journey, error)  # somebody else decided first: where it stands is told below
+            # Somebody else decided first, or a question was left open: where it stands is told below.
+            logger.debug("%s: %s", asked.journey, error)
     return await journeys.position(asked.journey)
+
+
+async def _opinion(services: Services, asked: Question, reply: Reply) -> Opinion | None:
+    from agents.questions import open_questions
+    from agents.running import Opinion
+
+    there = await services.journeys.position(asked.journey, version=asked.version)
+    if asks := open_questions(there.state):
+        return answered(asks, reply.filled)
+    return None if reply.word == "nothing" else Opinion(reply.word, "host", reply.note)
 
 
 async def still_asked(services: Services, asked: Question) -> bool:

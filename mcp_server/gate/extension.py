@@ -120,16 +120,16 @@ class GateExtension(Extension):
             return as_result(outcome)
         if not await checkpoints.still_asked(self._services, question):  # the call was sent again after the answer
             return await self._checkpoint_settled(name, question, asking.Reply("nothing"), call)
-        text = await checkpoints.message(self._services, question)
+        shown = await checkpoints.form(self._services, question)
         if is_version_at_least(ctx.protocol_version, MULTI_ROUND):
-            form = ElicitRequestFormParams(message=text, requested_schema=checkpoints.SCHEMA)
+            form = ElicitRequestFormParams(message=shown.text, requested_schema=shown.schema)
             return InputRequiredResult(
                 input_requests={QUESTION: ElicitRequest(params=form)}, request_state=question.state
             )
         if not there_is_room(self._services):
             return as_result(outcome)
         settled = partial(checkpoints.decided, self._services, question)
-        reply = await _answer_or_decision(text, checkpoints.SCHEMA, settled, ctx)
+        reply = await _answer_or_decision(shown.text, shown.schema, settled, ctx)
         return await self._checkpoint_settled(name, question, reply, call)
 
     async def _checkpoint_answered(self, params: CallToolRequestParams, who: Principal) -> CallToolResult:

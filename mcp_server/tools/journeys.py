@@ -65,9 +65,12 @@ class DecideArguments(Arguments):
     version: Version
     decision: Literal["approve", "modify", "reject", "revisit", "answer", "cancel"]
     note: Annotated[str, Field(max_length=LONGEST_NOTE, description="The person's words.")] = ""
-    changes: Annotated[dict[str, Any], Field(description="modify: JSON merge patch of the work; revisit: {phase}.")] = (
-        Field(default_factory=dict)
-    )
+    changes: Annotated[
+        dict[str, Any],
+        Field(
+            description="modify: JSON merge patch of the work; answer: {question id: their words}; revisit: {phase}."
+        ),
+    ] = Field(default_factory=dict)
 
 
 class StatusArguments(Arguments):
@@ -320,19 +323,23 @@ async def told(services: Services, position: Position, *, after_submit: bool = F
 
 async def checkpoint(services: Services, position: Position) -> Mapping[str, Any] | None:
     """Return what a person is asked, and where they can answer; None if nothing is."""
-    from agents.prompting import question
+    from agents.prompting import QUESTIONS_TOKENS, TO_ANSWER, question
+    from agents.questions import open_questions, within
 
     asked = position.state.checkpoint
     if asked is None:
         return None
     page = await services.review_address()
+    questions = within(open_questions(position.state), QUESTIONS_TOKENS)
+    told = [{"id": one.id, "question": one.question, "why": one.why} for one in questions]
     return {
         "phase": asked.phase,
         "next": asked.target,
         "kind": asked.kind,
-        "question": question(position.agent, position.state),
+        "question": TO_ANSWER if asked.asks else question(position.agent, position.state),
         "verified": asked.own_hand,
         "review_url": f"{page}/journeys/{position.journey}" if page else None,
+        **({"questions": told} if asked.asks else {}),
     }
 
 
@@ -361,7 +368,10 @@ JOURNEY_SUBMIT = ToolSpec[SubmitArguments, None, Journey](
     title="Submit work of a phase",
     level=Trust.READ,
     toolset=JOURNEYS,
-    description="Records work of the present phase, checks it, and returns the next phase, what is missing, or whom to ask.",
+    description=(
+        "Records work of the present phase, checks it, and returns the next phase, what is missing, or whom to ask. "
+        "`conversation` names its context: go on in one that you know, begin a new one afresh, from the prompt alone."
+    ),
     arguments=SubmitArguments,
     result=Journey,
     answer=submit,

@@ -1,0 +1,161 @@
+"""A small agent that has all an engine can lead: automatic work, questions to a person, conversations, typed feedback, documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from agents.agent import Agent, Facts, Finding, Look, ModelAdvice
+from agents.composing import Part as AgentPart
+from agents.composing import composed
+from agents.context import Budget
+from agents.events import Json
+from agents.graph import Phase, PhaseGraph, Transition
+from agents.state import JourneyState
+from agents.work import ModelForm, Part, PhaseWork, listed, unanswered
+
+ASK: dict[str, Any] = {
+    "ask": [
+        {"id": "q1", "question": "How many hives are there?", "why": "the plan is made per hive"},
+        {"id": "note", "question": "Who may enter the roof?", "why": "somebody has to do it"},
+    ]
+}
+DOCUMENT = "# Inquiry Agent Output: bees\n\n## Section 1: Step Overview\n\nTwo hives, *Ada* enters.\n"
+
+
+class Wanted(Part):
+    """A question to the person."""
+
+    id: str
+    question: Annotated[str, Field(min_length=1)]
+    why: str = ""
+
+
+class Asking(PhaseWork):
+    """What is asked, and what is known."""
+
+    ask: list[Wanted] = Field(default_factory=list)
+    known: list[str] = Field(default_factory=list)
+
+
+class Written(PhaseWork):
+    """What is written."""
+
+    document: str
+
+
+class Judged(PhaseWork):
+    """A verdict."""
+
+    score: Annotated[int, Field(ge=0, le=100)]
+    issues: list[str] = Field(default_factory=list)
+
+
+async def pages(facts: Facts, look: Look) -> Mapping[str, Json]:
+    """Return which of the pages that inputs name are there."""
+    named = [str(path) for path in facts.inputs.get("pages", [])]
+    return {"pages": [path for path in named if await look.place(path) == "page"], "looked": len(named)}
+
+
+def _open(facts: Facts) -> bool:
+    return bool(unanswered(listed(facts.work, "ask"), facts.answers.get("ASK", {})))
+
+
+async def open_questions(facts: Facts, _look: Look) -> Finding:
+    return Finding(_open(facts))
+
+
+async def all_known(facts: Facts, _look: Look) -> Finding:
+    said = bool(facts.work.get("ask") or facts.work.get("known"))
+    return Finding(said and not _open(facts), ("say in `known` what is known, or ask in `ask`",))
+
+
+async def written(facts: Facts, _look: Look) -> Finding:
+    return Finding(len(str(facts.work.get("document", ""))) > 10, ("the document says too little",))
+
+
+def _score(facts: Facts) -> int:
+    return int(facts.work.get("score", 0))
+
+
+async def passed(facts: Facts, _look: Look) -> Finding:
+    return Finding(_score(facts) >= 80, ("a score of 80 passes",))
+
+
+async def soft(facts: Facts, _look: Look) -> Finding:
+    return Finding(60 <= _score(facts) < 80, feedback=tuple(facts.work.get("issues", ())), kind="soft_failure")
+
+
+async def hard(facts: Facts, _look: Look) -> Finding:
+    return Finding(_score(facts) < 60, feedback=tuple(facts.work.get("issues", ())), kind="hard_failure")
+
+
+def documents(state: JourneyState) -> Mapping[str, str]:
+    return {"inquiry": state.work["WRITE"].content["document"]} if "WRITE" in state.work else {}
+
+
+def inquiry() -> Agent:
+    """Return the agent: it looks by itself, asks a person, writes, and is judged, softly or hard."""
+    phases = (
+        Phase("LOOK", purpose="what is there", automatic=True),
+        Phase("ASK", purpose="ask what only a person knows", speaker="planner", prompt="ask", prompt_again="ask"),
+        Phase("WRITE", purpose="write it", speaker="writer", prompt="write", prompt_again="write", tools=("kb_read",)),
+        Phase("JUDGE", purpose="judge it", speaker="judge", fresh=True, prompt="judge", prompt_again="judge"),
+        Phase("DONE", prompt="done"),
+    )
+    ways = (
+        Transition("LOOK", "ASK"),
+        Transition("ASK", "WRITE", "open_questions", priority=1, asks="ask"),
+        Transition("ASK", "WRITE", "all_known"),
+        Transition("WRITE", "JUDGE", "written"),
+        Transition("JUDGE", "WRITE", "soft", is_backward=True),
+        Transition("JUDGE", "ASK", "hard", is_backward=True, anew=True),
+        Transition("JUDGE", "DONE", "passed"),
+    )
+    return Agent(
+        name="inquiry",
+        title="Inquiry",
+        summary="Asks, writes, is judged.",
+        graph=PhaseGraph("inquiry", phases, ways, "LOOK", ("DONE",)),
+        forms={"ASK": ModelForm(Asking), "WRITE": ModelForm(Written), "JUDGE": ModelForm(Judged)},
+        conditions={
+            "open_questions": open_questions,
+            "all_known": all_known,
+            "written": written,
+            "passed": passed,
+            "soft": soft,
+            "hard": hard,
+        },
+        texts={
+            "ask": "Ask about: {{ brief }}",
+            "write": "Write it.",
+            "judge": "Judge it.",
+            "done": "Give it to the person.",
+        },
+        inputs={
+            "type": "object",
+            "properties": {"pages": {"type": "array", "items": {"type": "string"}}, "domain": {"type": "string"}},
+        },
+        provides={"LOOK": pages},
+        budgets={"WRITE": Budget(2_000, 500)},
+        documents=documents,
+        models={
+            "": ModelAdvice("balanced", "most of it is asking", "sonnet"),
+            "judge": ModelAdvice("largest", "a verdict decides", "opus"),
+        },
+        profile={
+            "function": "INQUIRY",
+            "steps": ["LOOK", "ASK", "WRITE", "JUDGE"],
+            "budget": {"input": 2_000, "output": 500},
+            "priority": ["question", "constraints"],
+        },
+    )
+
+
+def chained(*names: str) -> Agent:
+    """Return the agent several times over, end to end, as skills are."""
+    parts = [AgentPart(f"{name}.", inquiry()) for name in names]
+    end = Phase("COMPLETE", prompt="complete")
+    return composed("chain", "Chain", "Several inquiries.", parts, end, texts={"complete": "All is done."})
