@@ -28,6 +28,7 @@ MOST_SUCCESSORS = 10
 MOST_LEARNINGS = 200
 MOST_SEARCHED = 2_000
 """Characters of a text by which the knowledge base is searched for words near it."""
+OF_WORK = ("_learnings/", *(f"{folder}/" for folder in FOLDERS))
 NEAR_SHARE = 3
 """One of so many words may come from the knowledge base, which has words that the text does not think of."""
 _STATES: dict[str, ProposalState] = {
@@ -132,13 +133,14 @@ class KnowledgeLook:
         return [*said[: most - len(near)], *near]
 
     async def _labels(self, text: str) -> Sequence[str]:
-        """Return what the best hits that somebody vouches for are called, best first."""
-        hits = [hit for hit in (await self._search(text[:MOST_SEARCHED])).hits if not hit.tainted]
-        tags: list[str] = []
-        for path in dict.fromkeys(hit.path for hit in hits):
-            record = await self._services.index.document(path)
-            tags += record.tags if record else ()
-        return [*(name for hit in hits for name in (hit.section.rpartition(" > ")[2], hit.title)), *tags]
+        """Return what the best hits that somebody vouches for are called, best first; how one works is not what it is about."""
+        hits = (await self._search(text[:MOST_SEARCHED])).hits
+        labels: list[str] = []
+        for hit in hits:
+            if not hit.tainted and not hit.path.startswith(OF_WORK):
+                record = await self._services.index.document(hit.path)
+                labels += [hit.section.rpartition(" > ")[2], *(record.tags if record else ()), hit.title]
+        return labels
 
     async def configured(self, path: str) -> str | None:
         """Return the text of a file below `_agents/` or `_skills/`; None if there is none."""

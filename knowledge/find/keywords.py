@@ -9,6 +9,14 @@ from collections.abc import Mapping, Sequence
 from knowledge.find.analysis import is_part_of_a_run, is_stop_word, stem, words
 from knowledge.language import detect
 
+_LITTLE = (
+    "against among between during within without through until toward towards upon via per every much many make makes made "
+    "need needs want wants please use uses using used does did let lets first next new way ways one two "
+    "gegen zwischen ohne bis durch jede jeder jedes soll sollen muss bitte brauchen machen macht neue neuen "
+    "contre entre sans chaque faire fait doit doivent nouveau nouvelle cada hacer debe deben nuevo nueva"
+)
+"""Words that briefs are full of and no search is about; the stop words of searches are fewer, for there every word may count."""
+LITTLE = frozenset(_LITTLE.split())
 LONGEST_TEXT = 20_000
 """Characters of a text whose words are counted."""
 SHORTEST = 2
@@ -26,7 +34,11 @@ def content_words(text: str) -> Sequence[str]:
     sample = text[:LONGEST_TEXT].encode(errors="replace").decode()
     language = detect(sample)
     spoken = (language,) if language else ()
-    return [w for w in words(sample) if len(w) >= SHORTEST and not w.isdecimal() and not is_stop_word(w, spoken)]
+    return [word for word in words(sample) if _says_something(word) and not is_stop_word(word, spoken)]
+
+
+def _says_something(word: str) -> bool:
+    return len(word) >= SHORTEST and not word.isdecimal() and word not in LITTLE
 
 
 def keywords(text: str, most: int, frequencies: Mapping[str, int] | None = None) -> Sequence[str]:
