@@ -51,7 +51,8 @@ class Transition:
     """One way out of a phase. Of those that may be taken the higher `priority` goes first.
 
     `asks` names the field of the work (a list of objects with `id` and `question`) that a person answers before this way is
-    gone, whatever the phase's checkpoint is. `anew`: whoever speaks after this way begins a new conversation.
+    gone, whatever the phase's checkpoint is. `checkpoint` is what a person is asked before this way is gone, where that is
+    another than the phase's. `anew`: whoever speaks after this way begins a new conversation.
     """
 
     source: str
@@ -61,6 +62,7 @@ class Transition:
     priority: int = 0
     asks: str = ""
     anew: bool = False
+    checkpoint: CheckpointKind | Literal[""] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +177,7 @@ def _automatic_wrong(graph: PhaseGraph) -> Iterator[str]:
     onward = _targets(t for t in graph.transitions if {t.source, t.target} <= alone)
     for phase in automatic:
         ways = ways_out(graph, phase.name)
-        if phase.checkpoint != "none" or any(way.asks for way in ways):
+        if phase.checkpoint != "none" or any(way.asks or way.checkpoint not in ("", "none") for way in ways):
             yield f"phase {phase.name!r} is automatic, so nobody can be asked there"
         if phase.name in graph.complete:
             yield f"phase {phase.name!r} is automatic, and the work is complete there"

@@ -72,12 +72,13 @@ def _taking(graph: PhaseGraph, taken: Transition, detail: str) -> tuple[Step, ..
     phase = graph.phase(taken.source)
     if taken.asks:
         return (_questions(taken),)
-    if taken.is_backward or phase.checkpoint == "none":
+    kind = taken.checkpoint or phase.checkpoint
+    if taken.is_backward or kind == "none":
         return _moved(graph, taken, detail)
-    asked = CheckpointReached(taken.source, taken.target, taken.condition, phase.checkpoint, phase.own_hand)
-    if phase.checkpoint == "blocking":
+    asked = CheckpointReached(taken.source, taken.target, taken.condition, kind, phase.own_hand)
+    if kind == "blocking":
         return (asked,)
-    if phase.checkpoint == "informational":
+    if kind == "informational":
         return (asked, *_moved(graph, taken, detail))
     # The question stays open while the work goes on, so it is asked last.
     move, *rest = _moved(graph, taken, detail)

@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.errors import BadLog, BadState, JourneyOver, NeedsOwnHand, NotToDecide, UnknownEvent, WaitsForPerson
+from agents.errors import (
+    BadGraph,
+    BadLog,
+    BadState,
+    JourneyOver,
+    NeedsOwnHand,
+    NotToDecide,
+    UnknownEvent,
+    WaitsForPerson,
+)
 from agents.events import (
     CheckpointReached,
     Completed,
@@ -29,7 +38,7 @@ from agents.events import (
     logged_of,
 )
 from agents.fold import FEEDBACK_TOKENS, fold
-from agents.graph import Phase, PhaseGraph
+from agents.graph import Phase, PhaseGraph, Transition, checked
 from agents.journey import conditions_at, modified, started, step_key
 from agents.state import TRANSITIONS_KEPT, get_state, held, restore_state
 from agents.store_forms import filled, state_of, state_text
@@ -100,6 +109,27 @@ def test_an_optional_checkpoint_stays_open_while_the_work_goes_on_until_the_next
     assert walk.submit("gap").checkpoint is None
     with pytest.raises(NotToDecide, match="nothing was asked"):
         walk.say("approve")
+
+
+def test_one_way_may_ask_a_person_where_the_others_of_its_phase_ask_nobody() -> None:
+    graph = PhaseGraph(
+        "gives_up",
+        (Phase("PLAN"), Phase("DONE"), Phase("FAILED")),
+        (Transition("PLAN", "DONE", "tree_ready"), Transition("PLAN", "FAILED", "gap", checkpoint="blocking")),
+        "PLAN",
+        ("DONE", "FAILED"),
+    )
+    assert Walk(graph).submit("tree_ready").status == "complete"
+    walk = Walk(graph)
+    state = walk.submit("gap")
+    assert (state.status, state.phase) == ("waiting", "PLAN")
+    assert walk.say("reject", "try harder").status == "active"
+    walk.submit("gap")
+    state = walk.say("approve")
+    assert (state.status, state.phase) == ("complete", "FAILED")
+    asked = replace(graph, phases=(Phase("PLAN", automatic=True), *graph.phases[1:]))
+    with pytest.raises(BadGraph, match="nobody can be asked there"):
+        checked(asked, CONDITIONS, ())
 
 
 def test_an_informational_checkpoint_is_told_and_asks_nobody() -> None:
