@@ -80,8 +80,11 @@ class Look(Protocol):
         """Return how the server would route the question: to a known place, or to a search."""
         ...
 
-    async def calls(self) -> Sequence[Called]:
-        """Return the tools that answered calls of this journey since its present phase was entered, oldest first."""
+    async def calls(self, *, of_all_visits: bool = False) -> Sequence[Called]:
+        """Return the tools that answered calls of this journey in its present phase, oldest first.
+
+        Those since the phase was entered, or those of all visits to it.
+        """
         ...
 
     async def proposal(self, proposal_id: str) -> Fate | None:

@@ -360,7 +360,9 @@ class Runner:
         works = {phase: kept.content for phase, kept in state.work.items()}
         works[state.phase] = work
         tokens = sum(took.tokens_in + took.tokens_out for took in state.metrics.values())
-        seconds = max(0.0, (self._now() - state.started_at).total_seconds())
+        # By visits, not since the start: before a fork, and while all was complete, no time was spent.
+        ends, running = here.agent.graph.complete, (self._now() - state.entered_at).total_seconds()
+        seconds = sum(took.seconds for phase, took in state.metrics.items() if phase not in ends) + max(0.0, running)
         return Facts(
             state.phase,
             state.visit,

@@ -92,9 +92,9 @@ class KnowledgeLook:
             self._answers[query] = await self._services.finder.search(query)
         return self._answers[query]
 
-    async def calls(self) -> Sequence[Called]:
-        """Return the tools that answered calls of this journey in the present visit of its phase."""
-        log = await self._store.events(self._journey, after=self._state.entered_seq)
+    async def calls(self, *, of_all_visits: bool = False) -> Sequence[Called]:
+        """Return the tools that answered calls of this journey in the present visit of its phase, or in all of them."""
+        log = await self._store.events(self._journey, after=0 if of_all_visits else self._state.entered_seq)
         events = [logged.event for logged in log]
         # A call may have begun in the phase before, and end in this one. What a person approved belongs to none.
         here = ("", self._state.phase)

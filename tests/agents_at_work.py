@@ -137,6 +137,7 @@ class Pages:
 
     texts: dict[str, str] = field(default_factory=lambda: dict(PAGES))
     called: list[Called] = field(default_factory=list)
+    called_before: list[Called] = field(default_factory=list)
     fates: dict[str, Fate] = field(default_factory=dict)
     scents: dict[str, ScentLevel] = field(default_factory=dict)
     routes: dict[str, Literal["navigation", "discovery"]] = field(default_factory=dict)
@@ -164,8 +165,8 @@ class Pages:
     async def route(self, question: str) -> Literal["navigation", "discovery"]:
         return self.routes.get(question, "discovery")
 
-    async def calls(self) -> Sequence[Called]:
-        return tuple(self.called)
+    async def calls(self, *, of_all_visits: bool = False) -> Sequence[Called]:
+        return (*(self.called_before if of_all_visits else ()), *self.called)
 
     async def proposal(self, proposal_id: str) -> Fate | None:
         return self.fates.get(proposal_id)
