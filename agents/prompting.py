@@ -10,7 +10,7 @@ from agents.context import Budget, Section, fitted
 from agents.events import canonical
 from agents.feedback import told as feedback_told
 from agents.graph import Phase
-from agents.state import JourneyState
+from agents.state import Feedback, JourneyState
 from agents.work import listed, unanswered
 from knowledge.tokens import count_tokens
 
@@ -93,7 +93,7 @@ def _prompt(agent: Agent, state: JourneyState, share: float, room: int) -> str:
     phase = agent.graph.phase(state.phase)
     head = f"{agent.title}: {phase.name} ({phase.purpose})" if phase.purpose else f"{agent.title}: {phase.name}"
     body, missing = _text(agent, state, share), _missing(state, share)
-    heard = feedback_told(state.feedback, phase.feedback, int(FEEDBACK_TOKENS * share))
+    heard = feedback_told(_found(agent, state), phase.feedback, int(FEEDBACK_TOKENS * share))
     missing = _parts(f"Feedback so far:\n{heard}" if heard else "", missing)
     if sections := _sections(agent, state, body):
         around = [Section("", head, bare=True), *sections, Section("", _parts(_word(state, share), missing), bare=True)]
@@ -155,6 +155,15 @@ def questions_asked(state: JourneyState) -> Mapping[str, str]:
     content = state.work[asked.phase].content
     items = listed(content, asked.asks) if isinstance(content, dict) else []
     return unanswered(items, state.answers.get(asked.phase, {}))
+
+
+def _found(agent: Agent, state: JourneyState) -> Sequence[Feedback]:
+    """Return the feedback without what a submit merely lacked, which is told where it was lacking, for as long as it is new.
+
+    What validates is a phase that nobody is asked in.
+    """
+    validating = {phase.name for phase in agent.graph.phases if phase.automatic}
+    return [one for one in state.feedback if one.kind != "validation" or one.phase in validating]
 
 
 def _sections(agent: Agent, state: JourneyState, body: str) -> Sequence[Section]:
