@@ -89,6 +89,20 @@ def built_in(name: str) -> Agent:
     return cast("Agent", import_module(module).AGENT)
 
 
+def heading_of(text: str) -> tuple[str, str]:
+    """Return title and summary of an agent that is described in a file: what its first two lines say, without reading the rest."""
+    lines = [*text.split("\n", 2), "", ""]
+    return _said(lines[0], "title"), _said(lines[1], "summary")
+
+
+def _said(line: str, key: str) -> str:
+    name, _, text = line.partition(":")
+    told = text.strip()
+    if len(told) > 1 and told[0] == told[-1] and told[0] in "'\"":
+        told = told[1:-1]
+    return told if name == key else ""
+
+
 def no_such_agent(name: str, known: Sequence[str]) -> NoSuchAgent:
     """Return the error, with the name that was probably meant."""
     near = difflib.get_close_matches(name, known, n=1)

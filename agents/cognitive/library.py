@@ -1,0 +1,57 @@
+"""The cognitive agents of this program: each folder beside this file that has an `agent.yaml` is one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+from agents.cognitive.cognitive import Cognitive
+from agents.cognitive.definition import FILE, Described, described_in
+from agents.errors import NoSuchAgent
+
+PACKAGE = "agents.cognitive"
+SUFFIXES = (".yaml", ".json", ".md")
+
+
+class AnyTool(Collection[str]):
+    """Names of tools, every one of which is there: that ours name real ones is for their tests to show."""
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+def contents(folder: Traversable) -> Mapping[str, bytes]:
+    """Return the files of a folder that belong to an agent, by name."""
+    return {entry.name: entry.read_bytes() for entry in folder.iterdir() if entry.name.endswith(SUFFIXES)}
+
+
+def described(name: str, tools: Collection[str] = AnyTool()) -> Described:
+    """Return what is read of one of the folders here, or what is wrong with it."""
+    return described_in(f"{PACKAGE.replace('.', '/')}/{name}", contents(files(PACKAGE) / name), tools)
+
+
+@cache
+def cognitive(name: str) -> Cognitive:
+    """Return one of the agents here.
+
+    Raises:
+        NoSuchAgent: its folder cannot be used; the message says where.
+    """
+    read = described(name)
+    if read.cognitive is None:
+        raise NoSuchAgent(name, f"its definition cannot be used: {read.problems[0]}")
+    return read.cognitive
+
+
+def names() -> list[str]:
+    """Return the names of the agents here."""
+    folders = (entry for entry in files(PACKAGE).iterdir() if entry.is_dir())
+    return sorted(folder.name for folder in folders if (folder / FILE).is_file())

@@ -1,0 +1,56 @@
+"""Where a named section of a cognitive agent's context comes from. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["brief", "task", "answers", "previous", "input", "step", "earlier", "memory", "johari"]
+ALONE: tuple[Kind, ...] = ("brief", "task", "answers", "previous")
+NAMED: tuple[Kind, ...] = ("input", "step", "earlier", "memory", "johari")
+QUADRANTS = ("open", "hidden", "blind", "unknown")
+CONTEXT_LOADED, STEP_OVERVIEW = "Context Loaded", "Step Overview"
+JOHARI_SUMMARY, DOWNSTREAM_DIRECTIVES = "Johari Summary", "Downstream Directives"
+HEADINGS = (CONTEXT_LOADED, STEP_OVERVIEW, JOHARI_SUMMARY, DOWNSTREAM_DIRECTIVES)
+"""The sections of a memory document, in their order."""
+WAYS = (
+    *ALONE,
+    "input:NAME",
+    "step:STEP.field",
+    "earlier:STEP.field",
+    "memory:AGENT",
+    "memory:AGENT#Heading",
+    *(f"johari:{quadrant}" for quadrant in QUADRANTS),
+)
+"""How sources are written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Something that a section can be filled with.
+
+    `brief`: what was asked for. `task`: what a skill asks of this phase. `answers`: what the person answered. `previous`: the
+    memory document of the agent that was just completed. `input`: an input of the journey. `step`: a field (`part`) of the
+    agent's own step. `earlier`: the same of its newest pass before in this journey. `memory`: the newest memory document of an
+    agent among those that are loaded, or its section `part`. `johari`: what was found for one of the four quadrants.
+    """
+
+    kind: Kind
+    name: str = ""
+    part: str = ""
+
+    def __str__(self) -> str:
+        between = "#" if self.kind == "memory" else "."
+        return self.kind + (f":{self.name}" if self.name else "") + (f"{between}{self.part}" if self.part else "")
+
+
+def source_of(text: str) -> Source | None:
+    """Return the source that is written so; None if it is none. Whether what it names is there is for the reader to say."""
+    kind, colon, rest = text.strip().partition(":")
+    if not colon:
+        return Source(kind) if kind in ALONE else None
+    if kind not in NAMED or not rest:
+        return None
+    mark = "#" if kind == "memory" else "." if kind in ("step", "earlier") else ""
+    name, _, part = rest.partition(mark) if mark else (rest, "", "")
+    return Source(kind, name.strip(), part.strip()) if name.strip() else None
