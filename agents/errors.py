@@ -115,6 +115,15 @@ class PhaseGone(AgentError):
         )
 
 
+class NoSuchDocument(AgentError):
+    """The journey has no memory document of that name; `known` are those that it has."""
+
+    def __init__(self, journey: str, document: str, known: Sequence[str]) -> None:
+        self.journey, self.document, self.known = journey, document, tuple(known)
+        there = f"it has {', '.join(known)}" if known else "it has none yet: an agent leaves one when it is complete"
+        super().__init__(f"journey {journey} has no memory document {document[:60]!r}; {there}")
+
+
 class BadWork(AgentError):
     """Work that is not as the phase asks for it; `problems` name each wrong field. Nothing was recorded."""
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import anyio
@@ -15,7 +17,7 @@ from mcp_types.version import is_version_at_least
 from knowledge.paths import ancestors
 from knowledge.storage.ports import Event, StateStore
 from mcp_server.gate.extension import MULTI_ROUND
-from mcp_server.journey_resources import addresses
+from mcp_server.journey_resources import MEMORY_URI, addresses, memories
 from mcp_server.resources import DOC_URI, MAP_URI, PROPOSAL_URI
 from mcp_server.server import ForgeServer
 
@@ -28,24 +30,28 @@ LISTS_LOOK_S = 2.0
 """How often a process looks whether its lists of prompts and resources are what they were."""
 FIRST_LOOK_S = 1.0
 """When it looks first: the first moments of a process belong to the host's handshake."""
+LISTEN = "subscriptions/listen"
 _LISTS = {"prompts/list": "prompts", "resources/list": "resources"}
 
 
 class SessionSubscribers:
     """Clients of the 2025 protocol: they subscribe to one address at a time and are told on their session's own stream.
 
-    Whoever asked for a list is told, too, when it is another.
+    Whoever asked for a list is told, too, when it is another. Which memory documents anybody listens to, in whichever way, is
+    known here: what a journey calls them cannot be told from its id.
     """
 
     def __init__(self) -> None:
         self._wanted: dict[Connection, set[str]] = {}
         self._listing: dict[Connection, set[str]] = {}
+        self._listened: Counter[str] = Counter()
         self.server: ForgeServer | None = None
 
     def serve(self, server: ForgeServer) -> None:
         """Answer `resources/subscribe` and `resources/unsubscribe`, which the SDK leaves to us."""
         self.server = server
         server.middleware.append(self._note_listing)
+        server.middleware.append(self._note_listening)
         server.add_session_method("resources/subscribe", SubscribeRequestParams, self._subscribe)
         server.add_session_method("resources/unsubscribe", UnsubscribeRequestParams, self._unsubscribe)
 
@@ -70,6 +76,25 @@ class SessionSubscribers:
                 connection.exit_stack.callback(self._listing.pop, connection, None)
             self._listing.setdefault(connection, set()).add(_LISTS[ctx.method])
         return answer
+
+    async def _note_listening(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """Remember, for as long as a client of the newer protocol listens, to which memory documents."""
+        if ctx.method != LISTEN:
+            return await call_next(ctx)
+        wanted = (ctx.params or {}).get("notifications")
+        uris = wanted.get("resourceSubscriptions") if isinstance(wanted, Mapping) else None
+        listened = [uri for uri in uris if str(uri).startswith(MEMORY_URI)] if isinstance(uris, list) else []
+        self._listened.update(listened)
+        try:
+            return await call_next(ctx)
+        finally:
+            self._listened.subtract(listened)
+            self._listened += Counter[str]()  # forgets what nobody listens to
+
+    def documents_of(self, journey: str) -> list[str]:
+        """Return the addresses of memory documents of that journey that anybody listens to."""
+        wanted = {*self._listened, *(uri for uris in self._wanted.values() for uri in uris)}
+        return sorted(uri for uri in wanted if uri.startswith(memories(journey)))
 
     async def tell_list(self, which: str) -> None:
         """Tell whoever asked for that list, `prompts` or `resources`, that it is another now."""
@@ -143,7 +168,8 @@ async def _follow_events(state: StateStore, bus: InMemorySubscriptionBus, sessio
         pause_s = 0.0
         seen = events[-1].seq if events else newest
         for event in events:
-            for uri in _resources(event):
+            documents = sessions.documents_of(event.key) if event.topic == "journey" else []
+            for uri in [*_resources(event), *documents]:
                 await bus.publish(ResourceUpdated(uri=uri))
                 await sessions.tell(uri)
         if any(event.topic == "map" for event in events):

@@ -11,6 +11,7 @@ from mcp_server.journey_resources import (
     AGENT_TEMPLATE,
     EVENTS_TEMPLATE,
     JOURNEY_TEMPLATE,
+    MEMORY_TEMPLATE,
     PHASE_TEMPLATE,
     REPORT_TEMPLATE,
 )
@@ -31,6 +32,10 @@ async def in_template(
     """Return what may stand for that part of an address, `chosen` being what its other parts are; None if it is none of these."""
     if template in _OF_JOURNEYS and argument == JOURNEY_ID:
         return await journeys(services, typed)
+    if template == MEMORY_TEMPLATE and argument == "task":
+        return await journeys(services, typed)
+    if template == MEMORY_TEMPLATE and argument == "agent":
+        return _beginning(typed, await _documents(services, chosen.get("task", "")))
     if template in _OF_AGENTS and argument == "agent":
         return _beginning(typed, await agent_names(services))
     if template == PHASE_TEMPLATE and argument == "phase":
@@ -72,6 +77,16 @@ async def _phases(services: Services, agent: str) -> list[str]:
     except KnowledgeError:
         return []
     return [phase.name for phase in found.graph.phases]
+
+
+async def _documents(services: Services, journey: str) -> list[str]:
+    from agents.documents import documents
+
+    try:
+        position = await services.journeys.position(journey)
+    except KnowledgeError:
+        return []
+    return list(documents(position.agent, position.state))
 
 
 async def _values(services: Services, agent: str, argument: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Agents and journeys by address: `agent://{agent}`, its phases, `journey://{id}`, its events and its report."""
+"""Agents and journeys by address: `agent://{agent}`, its phases, `journey://{id}`, its events, its report, and `memory://`."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from agents.agent import Agent
     from agents.graph import Phase
 
-AGENT_URI, JOURNEY_URI = "agent://", "journey://"
+AGENT_URI, JOURNEY_URI, MEMORY_URI = "agent://", "journey://", "memory://"
 AGENT_TEMPLATE = AGENT_URI + "{agent}"
 PHASE_TEMPLATE = AGENT_URI + "{agent}/{phase}"
 JOURNEY_TEMPLATE = JOURNEY_URI + "{journey_id}"
 EVENTS_TEMPLATE, REPORT_TEMPLATE = JOURNEY_TEMPLATE + "/events", JOURNEY_TEMPLATE + "/report"
+MEMORY_TEMPLATE = MEMORY_URI + "{task}/{agent}"
 MOST_EVENTS = 5_000
 JSON = "application/json"
 T = TypeVar("T")
@@ -33,6 +34,11 @@ T = TypeVar("T")
 def addresses(journey: str) -> list[str]:
     """Return the addresses under which something else is read once the journey has moved."""
     return [JOURNEY_URI + journey, f"{JOURNEY_URI}{journey}/events", f"{JOURNEY_URI}{journey}/report"]
+
+
+def memories(journey: str) -> str:
+    """Return how the addresses begin under which the journey's documents are read."""
+    return f"{MEMORY_URI}{journey}/"
 
 
 def add_journey_resources(server: ForgeServer, services: Services) -> None:
@@ -88,6 +94,9 @@ def _add_journeys(server: ForgeServer, services: Services) -> None:
     async def report_of(journey_id: str) -> str:
         return await _found(_report(services, journey_id))
 
+    async def memory_of(task: str, agent: str) -> str:
+        return await _found(_memory(services, task, agent))
+
     server.resource(
         JOURNEY_TEMPLATE,
         name="journey",
@@ -109,6 +118,13 @@ def _add_journeys(server: ForgeServer, services: Services) -> None:
         description="Where it stands, its way, what it cost and what was recorded, in words.",
         mime_type="text/markdown",
     )(report_of)
+    server.resource(
+        MEMORY_TEMPLATE,
+        name="memory",
+        title="A memory document",
+        description="What an agent, or a part of a larger one, left behind in a journey (task): overview, findings, directives.",
+        mime_type="text/markdown",
+    )(memory_of)
 
 
 def definition(agent: Agent) -> dict[str, Any]:
@@ -122,6 +138,11 @@ def definition(agent: Agent) -> dict[str, Any]:
         "summary": agent.summary,
         "origin": agent.origin,
         "inputs": dict(agent.inputs),
+        "profile": dict(agent.profile),
+        "models": {
+            whose: {"class": advice.model_class, "example": advice.example, "reason": advice.reason}
+            for whose, advice in agent.models.items()
+        },
         "initial": graph.initial,
         "complete": list(graph.complete),
         "phases": [_phase(agent, phase) for phase in graph.phases],
@@ -149,6 +170,7 @@ def phase_definition(agent: Agent, phase: Phase, listed: Sequence[str]) -> dict[
 
 
 def _phase(agent: Agent, phase: Phase) -> dict[str, Any]:
+    budget = agent.budgets.get(phase.name)
     return {
         "phase": phase.name,
         "title": phase.title,
@@ -159,6 +181,11 @@ def _phase(agent: Agent, phase: Phase) -> dict[str, Any]:
         "verified": phase.own_hand,
         "question": agent.questions.get(phase.name, ""),
         "tools": list(phase.tools),
+        "automatic": phase.automatic,
+        "speaker": phase.speaker,
+        "fresh": phase.fresh,
+        "feedback": list(phase.feedback),
+        "budget": {"input": budget.tokens_in, "output": budget.tokens_out} if budget else None,
     }
 
 
@@ -173,6 +200,8 @@ def _ways(agent: Agent) -> list[dict[str, Any]]:
             "condition": t.condition,
             "is_backward": t.is_backward,
             "priority": t.priority,
+            "asks": t.asks,
+            "anew": t.anew,
         }
         for phase in agent.graph.phases
         for t in ways_out(agent.graph, phase.name)
@@ -226,6 +255,15 @@ async def _report(services: Services, journey: str) -> str:
     position = await services.journeys.position(journey)
     await note_reading(services, journey)
     text: str = without_surrogates(report(position, await services.journeys.store.events(journey), services.now()))
+    return text
+
+
+async def _memory(services: Services, journey: str, name: str) -> str:
+    from agents.documents import document
+
+    position = await services.journeys.position(journey)
+    text: str = without_surrogates(document(position.agent, position.state, journey, name))
+    await note_reading(services, journey)
     return text
 
 

@@ -48,6 +48,7 @@ TEMPLATES = {
     "journey://{journey_id}",
     "journey://{journey_id}/events",
     "journey://{journey_id}/report",
+    "memory://{task}/{agent}",
 }
 PAGES = {"a.md": "# A\n\nThe cap is 20 calls an hour.\n"}
 TWO = {"notes": [{"id": "1", "text": "first"}, {"id": "2", "text": "second"}]}
