@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from agents.asking import open_in
 from agents.errors import JourneyOver, NeedsOwnHand, NotToDecide, WaitsForPerson
 from agents.events import (
     CheckpointReached,
@@ -65,13 +66,13 @@ def submitted(
         raise WaitsForPerson(journey, state.phase)
     work = replace(recorded, phase=state.phase, visit=state.visit)
     taken = advance(graph, state.phase, met)
-    return (work,) if taken is None else (work, *_taking(graph, taken, detail))
+    return (work,) if taken is None else (work, *_taking(graph, state, taken, work.work, detail))
 
 
-def _taking(graph: PhaseGraph, taken: Transition, detail: str) -> tuple[Step, ...]:
+def _taking(graph: PhaseGraph, state: JourneyState, taken: Transition, work: Json, detail: str) -> tuple[Step, ...]:
     phase = graph.phase(taken.source)
-    if taken.asks:
-        return (_questions(taken),)
+    if _asks(state, taken, work):
+        return (_questions(graph, taken),)
     kind = taken.checkpoint or phase.checkpoint
     if taken.is_backward or kind == "none":
         return _moved(graph, taken, detail)
@@ -85,8 +86,14 @@ def _taking(graph: PhaseGraph, taken: Transition, detail: str) -> tuple[Step, ..
     return (move, asked, *rest)
 
 
-def _questions(taken: Transition) -> CheckpointReached:
-    return CheckpointReached(taken.source, taken.target, taken.condition, "blocking", asks=taken.asks)
+def _asks(state: JourneyState, taken: Transition, work: Json) -> bool:
+    """Return whether the way leads past questions that a person has not answered yet: nobody waits for nothing."""
+    return bool(taken.asks and open_in(work, taken.asks, state.answers.get(taken.source, {})))
+
+
+def _questions(graph: PhaseGraph, taken: Transition) -> CheckpointReached:
+    own_hand = graph.phase(taken.source).own_hand
+    return CheckpointReached(taken.source, taken.target, taken.condition, "blocking", own_hand, taken.asks)
 
 
 def _moved(graph: PhaseGraph, taken: Transition, detail: str) -> tuple[Step, ...]:
@@ -168,7 +175,13 @@ def _asked(journey: str, state: JourneyState, decision: Decision) -> Checkpoint:
 def _approved(graph: PhaseGraph, asked: Checkpoint) -> tuple[Step, ...]:
     if asked.kind == "optional":  # it went on already
         return ()
-    return _moved(graph, Transition(asked.phase, asked.target, asked.condition), "")
+    return _moved(graph, _way(graph, asked), "")
+
+
+def _way(graph: PhaseGraph, asked: Checkpoint) -> Transition:
+    """Return the way that waits for the person; as it was asked about, if the graph does not have it any more."""
+    ways = [t for t in ways_out(graph, asked.phase) if (t.target, t.condition) == (asked.target, asked.condition)]
+    return ways[0] if ways else Transition(asked.phase, asked.target, asked.condition)
 
 
 def _back(state: JourneyState, asked: Checkpoint, word: Decided) -> tuple[Step, ...]:
@@ -187,8 +200,8 @@ def _modified(
     visit = state.phase_visits[asked.phase] + (state.phase != asked.phase)
     work = WorkRecorded(asked.phase, visit, modified(before.content, word.changes), usage=Usage())
     taken = advance(graph, asked.phase, met)
-    if taken is not None and taken.asks:
-        return (work, _questions(taken))
+    if taken is not None and _asks(state, taken, work.work):
+        return (work, _questions(graph, taken))
     # The person has just seen it and said what is to be in it: they are not asked again.
     return (work,) if taken is None else (work, *_moved(graph, taken, word.note))
 

@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 
 from agents.agent import Agent
+from agents.asking import open_in
 from agents.context import Budget, Section, fitted
 from agents.events import canonical
 from agents.feedback import told as feedback_told
 from agents.graph import Phase
 from agents.state import Feedback, JourneyState
-from agents.work import listed, unanswered
 from knowledge.tokens import count_tokens
 
 BRIEF_TOKENS, DETAIL_TOKENS, DONE_TOKENS, MISSING_TOKENS, VALUE_TOKENS = 250, 150, 500, 300, 400
@@ -152,9 +152,7 @@ def questions_asked(state: JourneyState) -> Mapping[str, str]:
     asked = state.checkpoint
     if asked is None or not asked.asks or asked.phase not in state.work:
         return {}
-    content = state.work[asked.phase].content
-    items = listed(content, asked.asks) if isinstance(content, dict) else []
-    return unanswered(items, state.answers.get(asked.phase, {}))
+    return open_in(state.work[asked.phase].content, asked.asks, state.answers.get(asked.phase, {}))
 
 
 def _found(agent: Agent, state: JourneyState) -> Sequence[Feedback]:

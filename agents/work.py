@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from agents import asking
 from agents.agent import Citation
 from agents.events import Json
 from knowledge.lean_schema import lean_input
@@ -16,6 +17,8 @@ from knowledge.misfits import misfit
 
 DROP = "drop"
 MOST_PROBLEMS = 12
+listed, unanswered = asking.listed, asking.unanswered
+"""Defined where graphs can use them, too."""
 
 Id = Annotated[str, Field(min_length=1, max_length=60)]
 Said = Annotated[str, Field(min_length=1, max_length=8_000)]
@@ -160,18 +163,6 @@ def citations_in(value: Json, loc: tuple[int | str, ...] = ()) -> Iterator[tuple
     elif isinstance(value, list | tuple):
         for number, inside in enumerate(value):
             yield from citations_in(inside, (*loc, number))
-
-
-def listed(work: Mapping[str, Json], name: str) -> Sequence[Mapping[str, Json]]:
-    """Return the objects in that list of a work; none if there is no such list."""
-    found = work.get(name)
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
-
-
-def unanswered(questions: Sequence[Mapping[str, Json]], answers: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Return the words of the questions that were not answered in these words, by id, in order."""
-    asked = {str(item.get("id", "")): str(item.get("question", "")) for item in questions}
-    return {id_: text for id_, text in asked.items() if answers.get(id_, {}).get("question") != text}
 
 
 def ids(items: Sequence[Mapping[str, Json]]) -> list[str]:
