@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -14,7 +14,6 @@ from mcp_server.cli.terminal import console, output, print_json
 from mcp_server.settings import Settings
 
 if TYPE_CHECKING:
-    from agents.agent import Agent
     from agents.team.catalogue import TeamCatalogue
     from agents.team.problems import Problem
 
@@ -129,6 +128,7 @@ def _print_check(files: Sequence[str], problems: Sequence[Problem]) -> None:
 
 
 async def _show(args: argparse.Namespace, settings: Settings) -> None:
+    from mcp_server.cli.agent_view import shown
     from mcp_server.journey_resources import definition, phase_definition
     from mcp_server.tools.registry import declared
 
@@ -138,44 +138,8 @@ async def _show(args: argparse.Namespace, settings: Settings) -> None:
     if settings.json:
         print_json({**definition(agent), "phases": phases})
     else:
-        _print_agent(agent, definition(agent)["diagram"], phases)
-
-
-def _print_agent(agent: Agent, diagram: str, phases: Sequence[Mapping[str, Any]]) -> None:
-    _lines(f"{agent.title} ({agent.name}, {agent.origin})", agent.summary)
-    required = agent.inputs.get("required", ())
-    for name, described in agent.inputs.get("properties", {}).items():
-        _lines(f"input {name}{' (needed)' if name in required else ''}: {described.get('description', '')}")
-    for phase in phases:
-        _print_phase(agent, phase)
-    _lines("", "Diagram (Mermaid):", diagram.rstrip())
-
-
-def _print_phase(agent: Agent, phase: Mapping[str, Any]) -> None:
-    name = str(phase["phase"])
-    begins = " (begins here)" if name == agent.graph.initial else ""
-    ends = " (complete)" if name in agent.graph.complete else ""
-    _lines("", f"{name}{begins}{ends}" + (f": {phase['purpose']}" if phase["purpose"] else ""))
-    if phase["checkpoint"] != "none":
-        hand = ", with their own hand" if phase["verified"] else ""
-        _lines(f"  checkpoint: {phase['checkpoint']}{hand}: {agent.questions.get(name, '')}")
-    _lines(f"  tools: {', '.join(phase['allowed_tools']) or 'none'}")
-    if phase["work_schema"]:
-        _lines(f"  work: {', '.join(phase['work_schema'].get('properties', {}))}")
-    for way in phase["transitions"]:
-        _lines(f"  {'back to' if way['is_backward'] else 'goes to'} {way['to']} on {way['condition']}")
-    for title, text in (("prompt", phase["prompt"]), ("on coming back", phase["prompt_again"])):
-        if text:
-            _lines(f"  {title}:", *(f"    {line}" for line in str(text).splitlines()))
-
-
-def _lines(*texts: str) -> None:
-    """Print what others wrote so that nothing in it moves the cursor or hides."""
-    from mcp_server.cli.visible import visible
-
-    for text in texts:
-        for line in text.split("\n"):
-            print(visible(line).rstrip())
+        for line in shown(agent, definition(agent)["diagram"], phases):
+            print(line)
 
 
 def _print_table(rows: Sequence[Mapping[str, str]]) -> None:

@@ -32,6 +32,7 @@ from mcp_server import changes, journey_resources
 from mcp_server.app import open_app
 from mcp_server.gate.enrolment import Principal, os_user
 from mcp_server.settings import Settings
+from tests.inquiry import inquiry
 from tests.journey_hosts import ROOT, SdkHost, Site, over_http, over_stdio, serving_http
 from tests.knowledge_bases import write
 from tests.small_agents import Only, noting
@@ -139,6 +140,24 @@ async def test_an_agent_is_read_whole_at_its_address(settings: Settings, mode: s
             ("WRITE", "DONE", "report_written", False),
         ]
         assert told["diagram"] == mermaid(AGENT.graph)
+
+
+async def test_an_agent_s_address_says_what_it_is_for_what_it_may_take_and_which_model_suits_it(
+    settings: Settings,
+) -> None:
+    """Issue 7, item 6: a recommended class of model and its reason, as metadata."""
+    async with hosting(settings, agents=Only(inquiry())) as host:
+        told = await object_at(host.client, "agent://inquiry")
+        assert told["profile"]["function"] == "INQUIRY"
+        assert told["profile"]["priority"] == ["question", "constraints"]
+        assert told["models"] == {
+            "": {"class": "balanced", "example": "sonnet", "reason": "most of it is asking"},
+            "judge": {"class": "largest", "example": "opus", "reason": "a verdict decides"},
+        }
+        look, ask, write = told["phases"][:3]
+        assert (look["automatic"], ask["automatic"], ask["speaker"]) == (True, False, "planner")
+        assert write["budget"] == {"input": 2_000, "output": 500}
+        assert [way["asks"] for way in told["transitions"] if way["from"] == "ASK"] == ["ask", ""]
 
 
 @pytest.mark.parametrize("mode", ERAS)

@@ -185,6 +185,7 @@ PURE = [
     "agents/team/schema.py",
     "agents/team/telling.py",
     "agents/team/ways.py",
+    "mcp_server/cli/agent_view.py",
     "mcp_server/cli/journey_view.py",
     "mcp_server/cli/review_card.py",
     "mcp_server/cli/review_view.py",
