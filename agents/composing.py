@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from agents.agent import Agent, Condition, Facts, Finding, Look, ModelAdvice, Provide
+from agents.agent import MET, Agent, Condition, Facts, Finding, Look, ModelAdvice, Provide
 from agents.context import Section
 from agents.events import Json, Note
 from agents.graph import ALWAYS, Phase, PhaseGraph, Transition
@@ -23,10 +23,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """An agent's place in a larger one. Its phases have `prefix` before their names: "" or something that ends with a dot."""
+    """An agent's place in a larger one. Its phases have `prefix` before their names: "" or something that ends with a dot.
+
+    `following` is where the work goes from its end, as the target of a link; "" for the part that stands next.
+    """
 
     prefix: str
     agent: Agent
+    following: str = ""
 
     @property
     def name(self) -> str:
@@ -38,8 +42,8 @@ class Part:
 class Link:
     """A way from the end of a part that is tried before the one to the next part.
 
-    `target` is a phase by its whole name, or the prefix of a part, whose first phase is meant. `condition` looks at what the
-    part `source` recorded, in its own names.
+    `target` is a phase by its whole name, or the prefix of a part, whose first phase is meant. `condition` looks at what a part
+    recorded, in its own names: that of the prefix `looks`, or the part `source` itself.
     """
 
     source: str
@@ -48,6 +52,12 @@ class Link:
     condition: Condition
     is_backward: bool = False
     priority: int = 10
+    looks: str | None = None
+
+    @property
+    def looked_at(self) -> str:
+        """Return the prefix of the part that the condition looks at."""
+        return self.source if self.looks is None else self.looks
 
 
 def composed(
@@ -119,16 +129,31 @@ def _phases(part: Part) -> Iterator[Phase]:
 
 
 def _ways(number: int, part: Part, parts: Sequence[Part], end: Phase, links: Sequence[Link]) -> Iterator[Transition]:
-    following = _first(parts[number + 1]) if number + 1 < len(parts) else end.name
+    standing_next = parts[number + 1].prefix if number + 1 < len(parts) else end.name
+    following = _target(part.following or standing_next, parts)
     for way in part.agent.graph.transitions:
         source, condition = part.prefix + way.source, _name(part, way.condition)
         if way.target not in part.agent.graph.complete:
             yield replace(way, source=source, target=part.prefix + way.target, condition=condition)
             continue
         for link in _leaving(part, links):
-            target = next((_first(one) for one in parts if one.prefix == link.target), link.target)
-            yield Transition(source, target, _joint(part, way, link), link.is_backward, link.priority)
+            target, joint = _target(link.target, parts), _joint(part, way, link)
+            # What a person is asked before the end they are asked before any way on, and not before a way back.
+            asked = Transition(source, target) if link.is_backward else way
+            yield replace(
+                asked,
+                source=source,
+                target=target,
+                condition=joint,
+                is_backward=link.is_backward,
+                priority=link.priority,
+            )
         yield replace(way, source=source, target=following, condition=condition)
+
+
+def _target(asked: str, parts: Sequence[Part]) -> str:
+    """Return the phase that is meant by a part's prefix, or by its own name."""
+    return next((_first(part) for part in parts if part.prefix == asked), asked)
 
 
 def _leaving(part: Part, links: Sequence[Link]) -> list[Link]:
@@ -141,17 +166,33 @@ def _name(part: Part, condition: str) -> str:
 
 def _joint(part: Part, way: Transition, link: Link) -> str:
     """Return the name of the condition on which a link is gone where the part would end by that way."""
-    return part.prefix + (link.name if way.condition == ALWAYS else f"{way.condition}.{link.name}")
+    ends = [one.condition for one in _endings(part)]
+    return link.looked_at + (link.name if len(ends) == 1 else f"{way.condition}.{link.name}")
+
+
+def _endings(part: Part) -> list[Transition]:
+    """Return the ways by which the part comes to its end."""
+    return [way for way in part.agent.graph.transitions if way.target in part.agent.graph.complete]
 
 
 # --- what each part looks at --------------------------------------------------------------------------------------------
 
 
 def _scoped(part: Part, known: Mapping[str, T]) -> dict[str, T]:
-    """Return what is known by phase, in the part's own names; what others have by these names is not told."""
-    own = {phase.name for phase in part.agent.graph.phases}
-    others = {name: value for name, value in known.items() if not part.prefix or name not in own}
-    return {**others, **{name: known[part.prefix + name] for name in own if part.prefix + name in known}}
+    """Return what is known by phase: the part's own in its own names only.
+
+    What others have by a name of its own is told with a dot before it.
+    """
+    names = _names(part)
+    return {names.get(name, name): value for name, value in known.items()}
+
+
+def _names(part: Part) -> Mapping[str, str]:
+    """Return how the part calls the phases whose names in the whole it calls otherwise."""
+    if not part.prefix:
+        return {}
+    own = [phase.name for phase in part.agent.graph.phases]
+    return {**{name: f".{name}" for name in own}, **{part.prefix + name: name for name in own}}
 
 
 def seen_by(part: Part, facts: Facts) -> Facts:
@@ -160,7 +201,7 @@ def seen_by(part: Part, facts: Facts) -> Facts:
         return facts
     return replace(
         facts,
-        phase=facts.phase.removeprefix(part.prefix),
+        phase=_names(part).get(facts.phase, facts.phase),
         works=_scoped(part, facts.works),
         answers=_scoped(part, facts.answers),
     )
@@ -170,14 +211,14 @@ def state_for(part: Part, state: JourneyState) -> JourneyState:
     """Return the state as the part sees it."""
     if not part.prefix:
         return state
-    asked = state.checkpoint
+    asked, names = state.checkpoint, _names(part)
     return replace(
         state,
-        phase=state.phase.removeprefix(part.prefix),
-        phase_visits=_scoped(part, state.phase_visits) | {state.phase.removeprefix(part.prefix): state.visit},
+        phase=names.get(state.phase, state.phase),
+        phase_visits=_scoped(part, state.phase_visits),
         work=_scoped(part, state.work),
         answers=_scoped(part, state.answers),
-        checkpoint=asked and replace(asked, phase=asked.phase.removeprefix(part.prefix)),
+        checkpoint=asked and replace(asked, phase=names.get(asked.phase, asked.phase)),
     )
 
 
@@ -191,21 +232,21 @@ async def _judge(part: Part, condition: Condition, facts: Facts, look: Look) -> 
 
 def _linked(parts: Sequence[Part], links: Sequence[Link]) -> dict[str, Condition]:
     found: dict[str, Condition] = {}
+    by_prefix = {part.prefix: part for part in parts}
     for part in parts:
-        ends = [way for way in part.agent.graph.transitions if way.target in part.agent.graph.complete]
         for link in _leaving(part, links):
-            for way in ends:
+            right = partial(_judge, by_prefix[link.looked_at], link.condition)
+            for way in _endings(part):
                 left = None if way.condition == ALWAYS else part.agent.conditions.get(way.condition)
-                found[_joint(part, way, link)] = partial(_both, part, left, link.condition)
+                found[_joint(part, way, link)] = partial(_both, left and partial(_judge, part, left), right)
     return found
 
 
-async def _both(part: Part, left: Condition | None, right: Condition, facts: Facts, look: Look) -> Finding:
-    """Judge whether the part is at its end, and then whether the link is gone from there."""
-    seen = seen_by(part, facts)
-    first = await left(seen, look) if left else Finding(met=True)
+async def _both(left: Condition | None, right: Condition, facts: Facts, look: Look) -> Finding:
+    """Judge whether a part is at its end, and then whether the link is gone from there."""
+    first = await left(facts, look) if left else MET
     # What is missing at the end says the way to the next part: it is not told twice.
-    return await right(seen, look) if first.met else Finding(met=False)
+    return await right(facts, look) if first.met else Finding(met=False)
 
 
 def _provides(part: Part) -> Mapping[str, Provide]:
