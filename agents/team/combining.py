@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from agents.agent import MET, Facts, Finding, Look
+from agents.graph import FeedbackKind
 from agents.team.field_path import FieldPath, spread
 from agents.team.predicates import DETAIL_CHARS, Predicate, Signal, unmet
 
@@ -69,6 +71,28 @@ class Not:
 
 
 @dataclass(frozen=True, slots=True)
+class Each:
+    """The part holds for every item of a list, by itself: its fields are those of the item. Of no items it holds."""
+
+    path: FieldPath
+    part: Predicate
+
+    async def judge(self, facts: Facts, look: Look) -> Finding:
+        """Return what is missing, by item."""
+        missing = []
+        for loc, item in self.path.items(facts):
+            work = item if isinstance(item, Mapping) else {}
+            found = await self.part.judge(replace(facts, given=work, work=work), look)
+            if not found.met:
+                missing += [f"{self.path.place(facts, loc)}: {text}" for text in found.missing]
+        return unmet(*missing) if missing else MET
+
+    def said(self) -> str:
+        """Return what it holds."""
+        return f"for each of {self.path} {self.part.said()}"
+
+
+@dataclass(frozen=True, slots=True)
 class InOtherWords:
     """A part whose author says in their own words what is missing."""
 
@@ -87,15 +111,27 @@ class InOtherWords:
 
 @dataclass(frozen=True, slots=True)
 class TeamCondition:
-    """A condition of a team's agent. `detail` is the field whose text tells, on a way back, what it is about."""
+    """A condition of a team's agent. `detail` is the field whose text tells, on a way back, what it is about.
+
+    `feedback` is the field whose texts are recorded as feedback of the kind `kind` when it is met.
+    """
 
     predicate: Predicate
     detail: FieldPath | None = None
+    feedback: FieldPath | None = None
+    kind: FeedbackKind = "validation"
 
     async def __call__(self, facts: Facts, look: Look) -> Finding:
         """Return whether it is met."""
         found = await self.predicate.judge(facts, look)
-        if not found.met or self.detail is None:
+        if not found.met:
             return found
-        texts = [value for _, value in spread(self.detail.found(facts)) if isinstance(value, str) and value.strip()]
-        return Finding(met=True, detail="; ".join(texts)[:DETAIL_CHARS] or found.detail)
+        detail = "; ".join(_texts(self.detail, facts))[:DETAIL_CHARS] or found.detail
+        feedback = tuple(text[:DETAIL_CHARS] for text in _texts(self.feedback, facts))
+        return Finding(met=True, detail=detail, feedback=feedback, kind=self.kind)
+
+
+def _texts(path: FieldPath | None, facts: Facts) -> list[str]:
+    """Return the texts that lie there."""
+    found = spread(path.found(facts)) if path else ()
+    return [value for _, value in found if isinstance(value, str) and value.strip()]

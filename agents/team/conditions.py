@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
-from typing import Any
+from dataclasses import MISSING, dataclass, fields, replace
+from typing import Any, cast
 
 from agents.events import Json
+from agents.feedback import KINDS
+from agents.graph import FeedbackKind
 from agents.team.block import Block
-from agents.team.combining import All, AnyOf, InOtherWords, Not, TeamCondition
-from agents.team.field_path import FieldPath, field_path
+from agents.team.combining import All, AnyOf, Each, InOtherWords, Not, TeamCondition
+from agents.team.field_path import FieldPath, field_path, narrowing
+from agents.team.grounding import GROUNDS, Ground
+from agents.team.leaves import LEAVES, Leaf
 from agents.team.marked import Marked
-from agents.team.predicates import LEAVES, Leaf, Predicate, Signal
+from agents.team.predicates import Predicate, Signal
 from agents.team.problems import Problems, meant, short
 
 BY_NAME: Mapping[str, type[Leaf]] = {leaf.NAME: leaf for leaf in LEAVES}
-COMBINING = ("all", "any", "not")
-SAY, DETAIL = "say", "detail"
+COMBINING = ("all", "any", "not", "each")
+SAY, DETAIL, FEEDBACK = "say", "detail", "feedback"
 MOST_SAY_CHARS = 300
 LARGEST_COUNT = 1_000
 STATUSES = ("done", "partial", "unchanged", "conflict", "analysis", "proposed")
@@ -47,6 +51,8 @@ class _Context:
     phases: Sequence[str]
     tools: Collection[str]
     looked: list[Looked]
+    inside: FieldPath | None = None
+    """The list of whose items the fields are, in a predicate about each of them."""
 
 
 def read_condition(
@@ -58,14 +64,31 @@ def read_condition(
     path = None
     if detail is not None:
         path = _path(detail, "'detail'", context)
-    predicate = _predicate(marked, f"condition {short(name)}", context, also=(DETAIL,))
+    feedback, kind = _feedback(marked, context)
+    predicate = _predicate(marked, f"condition {short(name)}", context, also=(DETAIL, FEEDBACK))
     if predicate is None:
         return None
     if not _grounded(predicate):
         text = f"condition {short(name)} can be met by a signal alone; a hint needs a predicate beside it that looks"
         problems.add(marked.line, text)
         return None
-    return ReadCondition(TeamCondition(predicate, path), tuple(context.looked))
+    return ReadCondition(TeamCondition(predicate, path, feedback, kind), tuple(context.looked))
+
+
+def _feedback(marked: Marked, context: _Context) -> tuple[FieldPath | None, FeedbackKind]:
+    """Return the field whose texts are feedback, and of which kind that is."""
+    found = marked.entries.get(FEEDBACK)
+    if found is None:
+        return None, "validation"
+    block = Block(found, "'feedback'", context.problems)
+    field, kind = block.take("field", needed=True), block.text("kind", most=40) or "validation"
+    block.done()
+    if kind not in KINDS:
+        context.problems.add(block.line("kind"), f"'feedback' has the unknown kind {short(kind)}{meant(kind, KINDS)}")
+    path = _path(field, "'field' of 'feedback'", context) if field else None
+    if path:
+        context.looked.append(Looked(path, block.line("field")))
+    return path, cast("FeedbackKind", kind)
 
 
 def _predicate(marked: Marked, what: str, context: _Context, *, also: Sequence[str] = ()) -> Predicate | None:
@@ -98,6 +121,8 @@ def _combined(name: str, inner: Marked, what: str, context: _Context) -> Predica
     if name == "not":
         part = _predicate(inner, what, context)
         return Not(part) if part else None
+    if name == "each":
+        return _each(inner, what, context)
     if not inner.items:
         found = "an empty one" if isinstance(inner.value, list) else inner.kind
         context.problems.add(inner.line, f"{name!r} in {what} takes a list of predicates, not {found}")
@@ -109,8 +134,29 @@ def _combined(name: str, inner: Marked, what: str, context: _Context) -> Predica
     return All(read) if name == "all" else AnyOf(read)
 
 
+def _each(inner: Marked, what: str, context: _Context) -> Predicate | None:
+    block = Block(inner, f"'each' in {what}", context.problems)
+    among, holds = block.take("in", needed=True), block.take("holds", needed=True)
+    block.done()
+    path = _path(among, f"'in' of 'each' in {what}", context) if among else None
+    if path is None or holds is None:
+        return None
+    context.looked.append(Looked(_within(path, context), block.line("in")))
+    part = _predicate(holds, f"'each' in {what}", replace(context, inside=_within(path, context)))
+    return Each(path, part) if part else None
+
+
+def _within(path: FieldPath, context: _Context) -> FieldPath:
+    """Return the path from the work on: one without a phase begins, in a predicate about each item, at the item."""
+    around = context.inside
+    return path if path.phase or around is None else FieldPath(around.phase, (*around.parts, *path.parts))
+
+
 def _leaf(name: str, marked: Marked, what: str, context: _Context) -> Predicate | None:
     line, inner = marked.key_lines[name], marked.entries[name]
+    if name == "given" and context.inside is not None:
+        context.problems.add(line, f"{what} uses 'given', which is about a whole submit and not about one item of it")
+        return None
     kind = BY_NAME.get(name)
     if kind is None:
         context.problems.add(
@@ -152,19 +198,28 @@ def _arguments(kind: type[Leaf], marked: Marked, what: str, context: _Context) -
 def _remember(kind: type[Leaf], found: Mapping[str, Any], marked: Marked, context: _Context) -> None:
     """Note which fields of works the predicate looks at."""
     own = kind.NAME == "given"
-    inside = found.get("fields", ()) if kind.NAME == "each_has" else ()
+    inside = found.get("fields", ()) if kind.NAME == "each_has" else _named_inside(kind, found)
     for name, value in found.items():
         line = marked.key_lines.get(name, marked.line)
         paths = value if isinstance(value, tuple) else (value,)
         for path in paths:
+            if isinstance(path, Ground):
+                path = path.path  # noqa: PLW2901 - where it is one of this agent's own
             if isinstance(path, FieldPath):
-                context.looked.append(Looked(path, line, own, inside if name == "field" else ()))
+                context.looked.append(Looked(_within(path, context), line, own, inside if name == "field" else ()))
+
+
+def _named_inside(kind: type[Leaf], found: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the fields of its items that a predicate names one by one."""
+    return tuple(str(found[name]) for name in getattr(kind, "INSIDE", ()) if found.get(name))
 
 
 def _path(marked: Marked, what: str, context: _Context) -> FieldPath | None:
     text = marked.value
-    if not isinstance(text, str) or not all(part.strip() for part in text.split(".")):
-        context.problems.add(marked.line, f"{what} must name a field such as `events` or `events.what`")
+    if not isinstance(text, str) or not all(_part(part) for part in text.split(".")):
+        context.problems.add(
+            marked.line, f"{what} must name a field such as `events`, `events.what` or `events.kind=alarm.what`"
+        )
         return None
     path = field_path(text, context.phases)
     if what == "'detail'":
@@ -172,11 +227,34 @@ def _path(marked: Marked, what: str, context: _Context) -> FieldPath | None:
     return path
 
 
+def _part(text: str) -> bool:
+    return bool(text.strip()) if not set(text) & {"=", "!"} else narrowing(text) is not None
+
+
 def _paths(marked: Marked, what: str, context: _Context) -> tuple[FieldPath, ...] | None:
     items = marked.items if isinstance(marked.value, list) else [marked]
+    if not items:
+        context.problems.add(marked.line, f"{what} names nothing: an empty list")
     paths = [_path(item, what, context) for item in items]
     found = tuple(path for path in paths if path is not None)
     return found if found and len(found) == len(paths) else None
+
+
+def _grounds(marked: Marked, what: str, context: _Context) -> tuple[Ground, ...] | None:
+    items = marked.items if isinstance(marked.value, list) else [marked]
+    if not items:
+        context.problems.add(marked.line, f"{what} names nothing: an empty list")
+    grounds = [_ground(item, what, context) for item in items]
+    found = tuple(ground for ground in grounds if ground is not None)
+    return found if found and len(found) == len(grounds) else None
+
+
+def _ground(marked: Marked, what: str, context: _Context) -> Ground | None:
+    first, _, rest = str(marked.value).partition(".")
+    if isinstance(marked.value, str) and first in GROUNDS and all(part.strip() for part in rest.split(".") if rest):
+        return Ground(first, tuple(rest.split(".")) if rest else ())
+    path = _path(marked, what, context)
+    return Ground("", path=path) if path else None
 
 
 def _count(marked: Marked, what: str, context: _Context) -> int | None:
@@ -184,6 +262,14 @@ def _count(marked: Marked, what: str, context: _Context) -> int | None:
     if isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= LARGEST_COUNT:
         return number
     context.problems.add(marked.line, f"{what} must be a whole number from 1 to {LARGEST_COUNT}")
+    return None
+
+
+def _number(marked: Marked, what: str, context: _Context) -> float | None:
+    number = marked.value
+    if isinstance(number, int | float) and not isinstance(number, bool):
+        return number
+    context.problems.add(marked.line, f"{what} must be a number, not {marked.kind}")
     return None
 
 
@@ -229,7 +315,9 @@ _READ: Mapping[str, Any] = {
     "FieldPath": _path,
     "FieldPath | None": _path,
     "tuple[FieldPath, ...]": _paths,
+    "tuple[Ground, ...]": _grounds,
     "int": _count,
+    "float | None": _number,
     "bool": _flag,
     "tuple[str, ...]": _words,
     "str": _word,
@@ -244,7 +332,7 @@ def _grounded(predicate: Predicate, *, holds: bool = True) -> bool:
 
     Of all parts one must look; of any, every one; and `not` turns the one into the other.
     """
-    if isinstance(predicate, InOtherWords):
+    if isinstance(predicate, InOtherWords | Each):
         return _grounded(predicate.part, holds=holds)
     if isinstance(predicate, Not):
         return _grounded(predicate.part, holds=not holds)

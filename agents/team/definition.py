@@ -25,7 +25,7 @@ from agents.team.phases import read_phases
 from agents.team.problems import Problem, Problems, meant, short
 from agents.team.reading import Reading
 from agents.team.schema import described, read_schema
-from agents.team.telling import done, told, values
+from agents.team.telling import ANSWERS, done, told, values
 from agents.team.ways import read_conditions, read_ends, read_transitions
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
@@ -137,7 +137,7 @@ def _placeholders(reading: Reading) -> None:
     fields = {
         f"{phase}.{name}" for phase, form in reading.forms.items() for name in form.described.get("properties", {})
     }
-    known = [*sorted(COMMON), *sorted(inputs), *sorted(fields)]
+    known = [*sorted(COMMON | {ANSWERS}), *sorted(inputs), *sorted(fields)]
     for template in reading.texts.values():
         for found in PLACEHOLDER.finditer(template.text):
             name = found.group(1)

@@ -1,10 +1,12 @@
 """Where in the recorded work a condition looks: `events`, `gap.what`, `COLLECT.events`. Pure.
 
-A list on the way is looked through item by item: `events.evidence` is the evidence of all events.
+A list on the way is looked through item by item: `events.evidence` is the evidence of all events. A part with `=` or `!=` keeps the
+objects that are so: `events.kind=alarm.at` is when the alarms were.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +16,29 @@ from agents.work import place
 
 Located = tuple[tuple[int | str, ...], Json]
 """Where something lies in a work, and what."""
+_NARROWING = re.compile(r"([^=!\s]+)(!?=)([^=!]*[^=!\s])")
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    """A part of a path that keeps of the objects that lie there those whose field has this value, or has not."""
+
+    field: str
+    value: str
+    unlike: bool
+
+    def keeps(self, item: Json) -> bool:
+        """Return whether the object is so. One without the field is unlike every value."""
+        if not isinstance(item, Mapping):
+            return False
+        value = item.get(self.field)
+        return ((value if isinstance(value, str) else canonical(value)) == self.value) is not self.unlike
+
+
+def narrowing(part: str) -> Narrowing | None:
+    """Return what a part of a path keeps; None if it is a field's name."""
+    found = _NARROWING.fullmatch(part.strip())
+    return Narrowing(found.group(1), found.group(3), found.group(2) == "!=") if found else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +63,11 @@ class FieldPath:
         """Return what lies there, item by item where it is a list."""
         return list(spread(self.found(facts)))
 
+    def nothing_such(self, facts: Facts) -> bool:
+        """Return whether the path narrows to objects of which there are none: what is said of all of them holds."""
+        last = max((number for number, part in enumerate(self.parts) if narrowing(part)), default=-1)
+        return last >= 0 and not located(self.work(facts), self.parts[: last + 1])
+
     def place(self, facts: Facts, loc: Sequence[int | str]) -> str:
         """Return how a message names something in that work."""
         told = place(self.work(facts), loc)
@@ -56,6 +86,10 @@ def located(work: Json, parts: Sequence[str]) -> list[Located]:
     """Return all that lies at the path in a work, in order."""
     here: list[Located] = [((), work)]
     for part in parts:
+        kept = narrowing(part)
+        if kept:
+            here = [(loc, value) for loc, value in spread(here) if kept.keeps(value)]
+            continue
         here = [
             ((*loc, part), value[part])
             for loc, value in spread(here)

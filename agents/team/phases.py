@@ -7,7 +7,8 @@ from collections.abc import Collection
 from typing import cast
 
 from agents.events import Json, canonical
-from agents.graph import CheckpointKind, Phase
+from agents.feedback import KINDS
+from agents.graph import CheckpointKind, FeedbackKind, Phase
 from agents.team.block import Block
 from agents.team.form import SchemaForm
 from agents.team.marked import Marked, Unreadable, read_marked
@@ -18,6 +19,7 @@ from agents.work import DROP
 from knowledge.front_matter import read_front_matter
 
 PHASE_NAME = re.compile(r"[A-Z][A-Z0-9_]{0,39}")
+SPEAKER_NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 MOST_PHASES = 20
 MOST_PROMPT_CHARS = 6_000
 MOST_SCHEMA_CHARS = 6_000
@@ -54,6 +56,8 @@ def _phase(marked: Marked, name: str, complete: Collection[str], reading: Readin
     purpose = " ".join(block.text("purpose", most=300).split())
     entry, leaving = block.text("entry", most=300), block.text("exit", most=300)
     kind, own_hand = _checkpoint(block, name, reading)
+    speaker, fresh = _speaker(block, name, reading)
+    feedback = _feedback(block, name, reading)
     tools = _tools(block, name, reading)
     ends = name in complete
     texts = [_prompt(block, key, name, reading) for key in ("prompt", "prompt_again")]
@@ -74,6 +78,9 @@ def _phase(marked: Marked, name: str, complete: Collection[str], reading: Readin
         work_schema="" if ends else name,
         prompt=texts[0],
         prompt_again=texts[1] or texts[0],
+        speaker=speaker,
+        fresh=fresh,
+        feedback=feedback,
     )
 
 
@@ -92,6 +99,26 @@ def _checkpoint(block: Block, name: str, reading: Reading) -> tuple[CheckpointKi
     if question:
         reading.questions[name] = question
     return cast("CheckpointKind", kind), own_hand
+
+
+def _speaker(block: Block, name: str, reading: Reading) -> tuple[str, bool]:
+    speaker, fresh = block.text("speaker", most=40), block.flag("fresh")
+    if speaker and not SPEAKER_NAME.fullmatch(speaker):
+        text = f"a speaker cannot be called {short(speaker)}: lower-case letters, digits and hyphens"
+        reading.problems.add(block.line("speaker"), text)
+    if fresh and not speaker:
+        text = f"phase {name!r} begins a fresh conversation, but nobody speaks there: name the 'speaker'"
+        reading.problems.add(block.line("fresh"), text)
+    return speaker, fresh
+
+
+def _feedback(block: Block, name: str, reading: Reading) -> tuple[FeedbackKind, ...]:
+    named = block.words("feedback")
+    for kind, line in named:
+        if kind not in KINDS:
+            text = f"phase {name!r} tells the unknown kind of feedback {short(kind)}{meant(kind, KINDS)}"
+            reading.problems.add(line, text)
+    return tuple(cast("FeedbackKind", kind) for kind in dict.fromkeys(kind for kind, _ in named))
 
 
 def _tools(block: Block, name: str, reading: Reading) -> tuple[str, ...]:

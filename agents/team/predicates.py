@@ -1,4 +1,4 @@
-"""What conditions of a team's agents may ask: each predicate looks at the recorded work or at the knowledge base. Pure.
+"""What conditions of a team's agents may ask of the recorded work. Pure.
 
 A predicate is a frozen dataclass. Its fields are its arguments; their types say how they are read (`agents/team/conditions.py`).
 `BARE` names the argument that stands for itself where no mapping is written: `filled: summary`.
@@ -6,19 +6,17 @@ A predicate is a frozen dataclass. Its fields are its arguments; their types say
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NewType, Protocol
+from graphlib import CycleError, TopologicalSorter
+from typing import ClassVar, Protocol
 
-from agents.agent import MET, Called, Facts, Finding, Look
+from agents.agent import MET, Facts, Finding, Look
 from agents.events import Json, canonical
-from agents.team.field_path import FieldPath, located, names_in, same, says_something
-from agents.work import citations_in
+from agents.team.field_path import FieldPath, Located, located, names_in, same, says_something, spread
 
-ToolName = NewType("ToolName", str)
 NAMES_TOLD = 8
 DETAIL_CHARS = 600
-MOST_SEARCHES = 5
 
 
 class Predicate(Protocol):
@@ -44,6 +42,16 @@ def listing(names: Sequence[str]) -> str:
     return told if len(names) <= NAMES_TOLD else f"{told} and {len(names) - NAMES_TOLD} more"
 
 
+def either(paths: Sequence[FieldPath]) -> str:
+    """Return how a sentence names places of which each will do."""
+    return " or ".join(str(path) for path in paths)
+
+
+def names_at(paths: Sequence[FieldPath], facts: Facts) -> list[str]:
+    """Return the names that lie at any of these places, each once."""
+    return names_in([located for path in paths for located in path.found(facts)])
+
+
 @dataclass(frozen=True, slots=True)
 class Filled:
     """Every one of these fields says something."""
@@ -60,6 +68,24 @@ class Filled:
     def said(self) -> str:
         """Return what it holds."""
         return f"{listing([str(path) for path in self.fields])} is filled in"
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """None of these fields says anything."""
+
+    NAME: ClassVar[str] = "empty"
+    BARE: ClassVar[str] = "fields"
+    fields: tuple[FieldPath, ...]
+
+    async def judge(self, facts: Facts, look: Look) -> Finding:  # noqa: ARG002 - the works alone tell
+        """Return which fields say something."""
+        full = [str(path) for path in self.fields if any(says_something(v) for _, v in spread(path.found(facts)))]
+        return unmet(*(f"{name} must be empty" for name in full)) if full else MET
+
+    def said(self) -> str:
+        """Return what it holds."""
+        return f"{listing([str(path) for path in self.fields])} is empty"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +142,8 @@ class EachHas:
 
     async def judge(self, facts: Facts, look: Look) -> Finding:  # noqa: ARG002 - the work alone tells
         """Return which items lack which fields."""
+        if self.field.nothing_such(facts):
+            return MET
         items = self.field.items(facts)
         if not items:
             return unmet(f"{self.field} is empty: fill it in")
@@ -134,24 +162,26 @@ class EachHas:
 
 @dataclass(frozen=True, slots=True)
 class Covers:
-    """For every id of another list something here names it."""
+    """For every id of other lists something here names it. `if_any`: there may be no such ids."""
 
     NAME: ClassVar[str] = "covers"
     BARE: ClassVar[str] = ""
-    field: FieldPath
-    of: FieldPath
+    field: tuple[FieldPath, ...]
+    of: tuple[FieldPath, ...]
+    if_any: bool = False
 
     async def judge(self, facts: Facts, look: Look) -> Finding:  # noqa: ARG002 - the works alone tell
         """Return the ids that nothing names."""
-        wanted, named = names_in(self.of.found(facts)), set(names_in(self.field.found(facts)))
+        wanted, named = names_at(self.of, facts), set(names_at(self.field, facts))
         if not wanted:
-            return unmet(f"{self.of} has no ids yet: there is nothing to cover")
+            nothing = self.if_any or all(path.nothing_such(facts) for path in self.of)
+            return MET if nothing else unmet(f"{either(self.of)} has no ids yet: there is nothing to cover")
         left = [name for name in wanted if name not in named]
-        return unmet(f"{self.field} has nothing for {listing(left)} of {self.of}") if left else MET
+        return unmet(f"{either(self.field)} has nothing for {listing(left)} of {either(self.of)}") if left else MET
 
     def said(self) -> str:
         """Return what it holds."""
-        return f"{self.field} covers every id of {self.of}"
+        return f"{either(self.field)} covers every id of {either(self.of)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,21 +190,25 @@ class KnownIn:
 
     NAME: ClassVar[str] = "known_in"
     BARE: ClassVar[str] = ""
-    field: FieldPath
-    of: FieldPath
+    field: tuple[FieldPath, ...]
+    of: tuple[FieldPath, ...]
 
     async def judge(self, facts: Facts, look: Look) -> Finding:  # noqa: ARG002 - the works alone tell
         """Return the names that are not there."""
-        names = names_in(self.field.found(facts))
+        names = names_at(self.field, facts)
+        if not names and all(path.nothing_such(facts) for path in self.field):
+            return MET
         if not names:
-            return unmet(f"{self.field} names nothing of {self.of}")
-        known = set(names_in(self.of.found(facts)))
+            return unmet(f"{either(self.field)} names nothing of {either(self.of)}")
+        known = set(names_at(self.of, facts))
         strange = [name for name in names if name not in known]
-        return unmet(f"{self.field} names {listing(strange)}, which {self.of} does not have") if strange else MET
+        if not strange:
+            return MET
+        return unmet(f"{either(self.field)} names {listing(strange)}, which {either(self.of)} does not have")
 
     def said(self) -> str:
         """Return what it holds."""
-        return f"{self.field} names only what {self.of} has"
+        return f"{either(self.field)} names only what {either(self.of)} has"
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,25 +217,21 @@ class UnknownIn:
 
     NAME: ClassVar[str] = "unknown_in"
     BARE: ClassVar[str] = ""
-    field: FieldPath
-    of: FieldPath
+    field: tuple[FieldPath, ...]
+    of: tuple[FieldPath, ...]
 
     async def judge(self, facts: Facts, look: Look) -> Finding:  # noqa: ARG002 - the works alone tell
         """Return the new names as the detail."""
-        strange = _strange(names_in(self.field.found(facts)), self.of, facts)
+        # What is only written otherwise is not new.
+        known = {same(name) for name in names_at(self.of, facts)}
+        strange = [name for name in names_at(self.field, facts) if same(name) not in known]
         if not strange:
-            return unmet(f"{self.field} names nothing that {self.of} does not have already")
-        return Finding(met=True, detail=f"{self.of} does not have {listing(strange)}")
+            return unmet(f"{either(self.field)} names nothing that {either(self.of)} does not have already")
+        return Finding(met=True, detail=f"{either(self.of)} does not have {listing(strange)}")
 
     def said(self) -> str:
         """Return what it holds."""
-        return f"{self.field} names something that {self.of} does not have"
-
-
-def _strange(names: Sequence[str], of: FieldPath, facts: Facts) -> list[str]:
-    """Return the names that are new, and not only written otherwise."""
-    known = {same(name) for name in names_in(of.found(facts))}
-    return [name for name in names if same(name) not in known]
+        return f"{either(self.field)} names something that {either(self.of)} does not have"
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +259,42 @@ class Distinct:
 
 
 @dataclass(frozen=True, slots=True)
+class NoCircle:
+    """Items of a list need each other, by id, without a circle, and name none that the list does not have."""
+
+    NAME: ClassVar[str] = "no_circle"
+    BARE: ClassVar[str] = ""
+    field: FieldPath
+    through: str
+
+    async def judge(self, facts: Facts, look: Look) -> Finding:  # noqa: ARG002 - the work alone tells
+        """Return the circle, or the names that are not there."""
+        known = set(names_in(self.field.found(facts)))
+        needs = {name: needed for item in self.field.items(facts) for name, needed in self._needs(item)}
+        strange = [
+            f"{self.field}[{name[:60]}].{self.through} names {listing(left)}, which {self.field} does not have"
+            for name, needed in needs.items()
+            if (left := [one for one in needed if one not in known])
+        ]
+        if strange:
+            return unmet(*strange)
+        try:
+            TopologicalSorter(needs).prepare()
+        except CycleError as error:
+            circle = " -> ".join(str(name)[:60] for name in error.args[1][: NAMES_TOLD + 1])
+            return unmet(f"{self.field} goes round in a circle: {circle}; take one {self.through} away")
+        return MET
+
+    def _needs(self, item: Located) -> Sequence[tuple[str, list[str]]]:
+        needed = names_in(located(item[1], self.through.split(".")))
+        return [(name, needed) for name in names_in([item])]
+
+    def said(self) -> str:
+        """Return what it holds."""
+        return f"{self.field} has no circle through {self.through}"
+
+
+@dataclass(frozen=True, slots=True)
 class Equals:
     """Every value here is this one, and there is at least one."""
 
@@ -239,6 +305,8 @@ class Equals:
 
     async def judge(self, facts: Facts, look: Look) -> Finding:  # noqa: ARG002 - the work alone tells
         """Return which values are others."""
+        if self.field.nothing_such(facts):
+            return MET
         items = self.field.items(facts)
         if not items:
             return unmet(f"{self.field} is empty: it must be {self._value()}")
@@ -255,189 +323,38 @@ class Equals:
 
 
 @dataclass(frozen=True, slots=True)
-class QuotesResolve:
-    """All quotes in a field really stand where they are said to stand, and there are so many different ones.
+class Within:
+    """Every value here is a number from `least` to `most`, and there is at least one."""
 
-    `each`: every item of the list has at least one.
-    """
-
-    NAME: ClassVar[str] = "quotes_resolve"
-    BARE: ClassVar[str] = "field"
+    NAME: ClassVar[str] = "within"
+    BARE: ClassVar[str] = ""
     field: FieldPath
-    count: int = 1
-    each: bool = False
+    least: float | None = None
+    most: float | None = None
 
-    async def judge(self, facts: Facts, look: Look) -> Finding:
-        """Return which quotes do not stand there, and what has none."""
-        missing, good = list[str](), set[tuple[str, str]]()
-        for loc, item in self.field.items(facts):
-            found = list(citations_in(item))
-            if self.each and not found:
-                missing.append(f"{self.field.place(facts, loc)} has no quote: add one from the knowledge base")
-            for inside, citation in found:
-                wrong = await look.cited(citation)
-                if wrong:
-                    missing.append(f"{self.field.place(facts, (*loc, *inside))}: {wrong}")
-                else:
-                    good.add((citation.path, same(citation.quote)))
-        if len(good) < self.count and not missing:
-            missing.append(f"{self.field} rests on {_quotes(len(good))}, at least {self.count} are needed")
-        return unmet(*missing) if missing else MET
-
-    def said(self) -> str:
-        """Return what it holds."""
-        return f"the quotes in {self.field} stand where they are said to stand"
-
-
-def _quotes(count: int) -> str:
-    return f"{count} quote" if count == 1 else f"{count} different quotes"
-
-
-@dataclass(frozen=True, slots=True)
-class PagesExist:
-    """Every path here is that of a page, and there are so many."""
-
-    NAME: ClassVar[str] = "pages_exist"
-    BARE: ClassVar[str] = "field"
-    field: FieldPath
-    count: int = 1
-
-    async def judge(self, facts: Facts, look: Look) -> Finding:
-        """Return what lies at the paths instead."""
-        missing, pages = list[str](), set[str]()
-        for loc, path in self.field.items(facts):
-            where = self.field.place(facts, loc)
-            if not isinstance(path, str) or not path.strip():
-                missing.append(f"{where} must be the path of a page")
-                continue
-            lies = await look.place(path)
-            if lies == "page":
-                pages.add(path)
-            else:
-                missing.append(f"{where}: {path[:200]!r} is {'a directory' if lies else 'nothing'}, not a page")
-        if len(pages) < self.count and not missing:
-            missing.append(f"{self.field} names {len(pages)}, at least {self.count} different pages are needed")
-        return unmet(*missing) if missing else MET
-
-    def said(self) -> str:
-        """Return what it holds."""
-        return f"{self.field} names pages that there are"
-
-
-@dataclass(frozen=True, slots=True)
-class SearchInsufficient:
-    """The server's own search does not find enough for a text here."""
-
-    NAME: ClassVar[str] = "search_insufficient"
-    BARE: ClassVar[str] = "field"
-    field: FieldPath
-
-    async def judge(self, facts: Facts, look: Look) -> Finding:
-        """Return the texts for which too little is found as the detail."""
-        queries = [text for _, text in self.field.items(facts) if isinstance(text, str) and text.strip()]
-        if not queries:
-            return unmet(f"{self.field} is empty: say what was looked for")
-        queries = queries[:MOST_SEARCHES]
-        lost = [query for query in queries if await look.scent(query) != "sufficient"]
-        if not lost:
-            return unmet(f"a search finds enough for {self.field}: use it")
-        return Finding(met=True, detail=f"a search does not find enough for: {'; '.join(lost)}"[:DETAIL_CHARS])
-
-    def said(self) -> str:
-        """Return what it holds."""
-        return f"a search does not find enough for {self.field}"
-
-
-@dataclass(frozen=True, slots=True)
-class ToolCalled:
-    """A tool answered a call of this journey since the phase was entered, with one of these statuses, about this page."""
-
-    NAME: ClassVar[str] = "tool_called"
-    BARE: ClassVar[str] = "tool"
-    tool: ToolName
-    status: tuple[str, ...] = ()
-    path: FieldPath | None = None
-
-    async def judge(self, facts: Facts, look: Look) -> Finding:
-        """Return that it is still to be called."""
-        calls = [call for call in await look.calls() if call.tool == self.tool]
-        if any(self._fits(call, facts) for call in calls):
+    async def judge(self, facts: Facts, look: Look) -> Finding:  # noqa: ARG002 - the work alone tells
+        """Return which values are not."""
+        if self.field.nothing_such(facts):
             return MET
-        about = f" about {self.path}" if self.path else ""
-        ended = f" that ends with {' or '.join(self.status)}" if self.status else ""
-        return unmet(f"call {self.tool}{about} with the journey_id of this journey{ended}, in this phase")
+        items = self.field.items(facts)
+        if not items:
+            return unmet(f"{self.field} is empty: it must be {self._bounds()}")
+        outside = [self.field.place(facts, loc) for loc, value in items if not self._fits(value)]
+        return unmet(*(f"{where} is not {self._bounds()}" for where in outside)) if outside else MET
 
-    def _fits(self, call: Called, facts: Facts) -> bool:
-        if self.status and call.facts.get("status") not in self.status:
+    def _fits(self, value: Json) -> bool:
+        if isinstance(value, bool) or not isinstance(value, int | float):
             return False
-        return self.path is None or call.facts.get("path") in _paths(self.path, facts)
+        return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
+
+    def _bounds(self) -> str:
+        least = "" if self.least is None else f"{self.least:g} or more"
+        most = "" if self.most is None else f"{self.most:g} or less"
+        return " and ".join(part for part in (least, most) if part) or "a number"
 
     def said(self) -> str:
         """Return what it holds."""
-        return f"{self.tool} was called in this phase"
-
-
-def _paths(path: FieldPath, facts: Facts) -> Sequence[str]:
-    return [value for _, value in path.items(facts) if isinstance(value, str) and value]
-
-
-@dataclass(frozen=True, slots=True)
-class ProposalDone:
-    """What a tool proposed in this phase was approved by a person and carried out."""
-
-    NAME: ClassVar[str] = "proposal_done"
-    BARE: ClassVar[str] = "tool"
-    tool: ToolName
-    path: FieldPath | None = None
-
-    async def judge(self, facts: Facts, look: Look) -> Finding:
-        """Return what became of the proposals instead."""
-        became = []
-        for call in await look.calls():
-            proposal = call.facts.get("proposal")
-            if call.tool != self.tool or not isinstance(proposal, str):
-                continue
-            fate = await look.proposal(proposal)
-            state = fate.state if fate else "ended"
-            about = fate.path if fate and fate.path else call.facts.get("path")
-            if state == "done" and (self.path is None or about in _paths(self.path, facts)):
-                return MET
-            became.append(f"proposal {proposal} {_BECAME[state]}")
-        return unmet(*became[-NAMES_TOLD:]) if became else unmet(f"{self.tool} proposed nothing in this phase")
-
-    def said(self) -> str:
-        """Return what it holds."""
-        return f"a proposal of {self.tool} was carried out"
-
-
-_BECAME: Mapping[str, str] = {
-    "pending": "waits for a person: proposal_status tells when it is decided",
-    "done": "was carried out, but for another page",
-    "rejected": "was rejected by a person",
-    "ended": "is over without an effect: propose anew",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class ProposalRejected:
-    """A person rejected the newest proposal that a tool made in this phase; what they said is the detail."""
-
-    NAME: ClassVar[str] = "proposal_rejected"
-    BARE: ClassVar[str] = "tool"
-    tool: ToolName
-
-    async def judge(self, facts: Facts, look: Look) -> Finding:  # noqa: ARG002 - the server knows, not the work
-        """Return the person's note as the detail."""
-        made = [call.facts.get("proposal") for call in await look.calls() if call.tool == self.tool]
-        proposals = [proposal for proposal in made if isinstance(proposal, str)]
-        fate = await look.proposal(proposals[-1]) if proposals else None
-        if fate is None or fate.state != "rejected":
-            return unmet(f"no proposal of {self.tool} was rejected")
-        return Finding(met=True, detail=fate.note[:DETAIL_CHARS])
-
-    def said(self) -> str:
-        """Return what it holds."""
-        return f"a proposal of {self.tool} was rejected"
+        return f"{self.field} is {self._bounds()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -455,42 +372,3 @@ class Signal:
     def said(self) -> str:
         """Return what it holds."""
         return f"the signal {self.name} was given"
-
-
-Leaf = (
-    Filled
-    | Given
-    | AtLeast
-    | EachHas
-    | Covers
-    | KnownIn
-    | UnknownIn
-    | Distinct
-    | Equals
-    | QuotesResolve
-    | PagesExist
-    | SearchInsufficient
-    | ToolCalled
-    | ProposalDone
-    | ProposalRejected
-    | Signal
-)
-LEAVES: tuple[type[Leaf], ...] = (
-    Filled,
-    Given,
-    AtLeast,
-    EachHas,
-    Covers,
-    KnownIn,
-    UnknownIn,
-    Distinct,
-    Equals,
-    QuotesResolve,
-    PagesExist,
-    SearchInsufficient,
-    ToolCalled,
-    ProposalDone,
-    ProposalRejected,
-    Signal,
-)
-"""In the order in which the reference tells them."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from agents.events import Json
+from agents.events import Json, canonical
+from agents.team.field_path import narrowing
 from agents.team.marked import Marked
 from agents.team.misfitting import told
 from agents.team.problems import Problems, meant, short
@@ -247,10 +248,22 @@ def described(schema: Mapping[str, Json], parts: Sequence[str]) -> tuple[str, Se
         known = here.get("properties") if isinstance(here, dict) else None
         if not isinstance(known, dict) or set(here) & {"anyOf", "oneOf", "allOf", "if", "dependentSchemas"}:
             return (part, ()) if _closed_scalar(here) else None
-        if part not in known:
-            return None if here.get("additionalProperties") not in (None, False) else (part, list(known))
-        here = known[part]
+        kept = narrowing(part)
+        name = kept.field if kept else part
+        if name not in known:
+            return None if here.get("additionalProperties") not in (None, False) else (name, list(known))
+        if kept is None:
+            here = known[name]
+        elif (values := _values(known[name])) and kept.value not in values:
+            return kept.value, values
     return None
+
+
+def _values(node: Json) -> list[str]:
+    """Return all values that the field may have, as a path writes them; none if it is not known."""
+    if not isinstance(node, dict) or not isinstance(node.get("enum"), list):
+        return []
+    return [value if isinstance(value, str) else canonical(value) for value in node["enum"]]
 
 
 def _closed_scalar(node: Json) -> bool:

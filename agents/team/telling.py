@@ -9,19 +9,19 @@ from agents.state import JourneyState
 from agents.work import citations_in, listed
 
 LINE_CHARS = 220
-QUESTIONS = "questions"
+QUESTIONS, ANSWERS = "questions", "answers"
 SAYING = ("text", "what")
 """Fields that need no name before them."""
 
 
 def values(state: JourneyState) -> Mapping[str, str]:
-    """Return what stands for `{{ PHASE.field }}`: the recorded work of that phase, in lines."""
+    """Return what stands for `{{ PHASE.field }}`, the recorded work of that phase in lines, and for `{{ answers }}`."""
     return {
         f"{phase}.{name}": _shown(value)
         for phase, kept in state.work.items()
         if isinstance(kept.content, dict)
         for name, value in kept.content.items()
-    }
+    } | {ANSWERS: _shown([_answered(*one) for asked in state.answers.values() for one in asked.items()])}
 
 
 def done(state: JourneyState, *, phases: Sequence[str]) -> Sequence[str]:
@@ -56,6 +56,10 @@ def _lines(phase: str, work: Json) -> Iterator[str]:
             yield from (_cut(f"{phase} {name}: {_item(item)}") for item in value)
         elif value not in (None, "", {}):
             yield _cut(f"{phase} {name}: {_item(value)}")
+
+
+def _answered(id_: str, asked: Mapping[str, str]) -> str:
+    return f"{id_}: {asked['question']} {asked['answer']}"
 
 
 def _shown(value: Json) -> str:

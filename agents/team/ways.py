@@ -11,6 +11,7 @@ from agents.team.block import Block
 from agents.team.conditions import read_condition
 from agents.team.problems import meant, short
 from agents.team.reading import Reading, Way, listed
+from agents.team.schema import described
 
 CONDITION_NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
 MOST_TRANSITIONS, MOST_CONDITIONS = 60, 60
@@ -34,6 +35,7 @@ def read_transitions(top: Block, reading: Reading) -> None:
         condition = block.text("condition", most=60) or ALWAYS
         backward = block.flag("is_backward")
         priority = block.number("priority", least=-100, most=100, usual=0)
+        asks, anew = block.text("asks", most=60), block.flag("anew")
         block.done()
         for key, end in (("from", source), ("to", target)):
             if end and reading.phases and end not in reading.names:
@@ -42,9 +44,29 @@ def read_transitions(top: Block, reading: Reading) -> None:
         if condition == REJECTED and not backward:
             text = f"the transition {source} -> {target} on {REJECTED} leads forward: a rejection only leads back (is_backward)"
             reading.problems.add(block.line("condition"), text)
+        if asks:
+            _asking(asks, block, source, reading)
         _once(source, target, condition, item.line, reading)
-        way = Transition(source, target, condition, backward, priority)
+        way = Transition(source, target, condition, backward, priority, asks, anew)
         reading.ways.append(Way(way, item.line, block.line("condition")))
+
+
+def _asking(asks: str, block: Block, source: str, reading: Reading) -> None:
+    """Note where a way asks what its phase has no questions for."""
+    line = block.line("asks")
+    form = reading.forms.get(source)
+    if form is None:
+        return
+    for parts in ([asks], [asks, "id"], [asks, "question"]):
+        lacking = described(form.described, parts)
+        if lacking is not None:
+            part, known = lacking
+            text = (
+                f"the transition asks what stands in {short(asks)}, a list of objects with `id` and `question`; the work of "
+                f"{source} has no {short(part)} there{meant(part, known)}"
+            )
+            reading.problems.add(line, text)
+            return
 
 
 def _once(source: str, target: str, condition: str, line: int, reading: Reading) -> None:

@@ -524,3 +524,78 @@ async def test_what_was_recorded_fills_the_next_phase_s_prompt_and_inputs_are_to
         assert "- NOTE notes: n1: The hive hums." in told
         events = [event.TYPE for event in await led.events()]
         assert events.count("data.source.found") == 1
+
+
+# --- questions, conversations, feedback -------------------------------------------------------------------------------
+
+ASKING = """\
+title: Ask
+summary: Asks before it answers, and is judged.
+initial: ASK
+complete: DONE
+phases:
+  - name: ASK
+    speaker: asker
+    prompt: "Ask what only a person knows."
+    work:
+      properties:
+        questions:
+          type: array
+          items: {type: object, properties: {id: {type: string}, question: {type: string}}, required: [id, question]}
+      required: [questions]
+  - name: TELL
+    speaker: asker
+    feedback: [soft_failure]
+    prompt: "They said: {{ answers }}"
+    work: {properties: {text: {type: string}}}
+  - name: JUDGE
+    speaker: judge
+    fresh: true
+    prompt: "Judge: {{ TELL.text }}"
+    work: {properties: {verdict: {enum: [good, poor, wrong]}, why: {type: string}}, required: [verdict, why]}
+  - name: DONE
+transitions:
+  - {from: ASK, to: TELL, asks: questions}
+  - {from: TELL, to: JUDGE, condition: told}
+  - {from: JUDGE, to: DONE, condition: good}
+  - {from: JUDGE, to: TELL, condition: poor, is_backward: true}
+  - {from: JUDGE, to: ASK, condition: wrong, is_backward: true, anew: true}
+conditions:
+  told: {filled: text}
+  good: {equals: {field: verdict, value: good}}
+  poor:
+    feedback: {field: why, kind: soft_failure}
+    equals: {field: verdict, value: poor}
+  wrong:
+    feedback: {field: why, kind: hard_failure}
+    equals: {field: verdict, value: wrong}
+"""
+
+
+async def test_a_team_s_agent_asks_a_person_and_goes_on_in_conversations(tmp_path: Path) -> None:
+    """Issue 7, items 1, 2 and 4, by a file: what the engine can, a team can."""
+    question = {"id": "q1", "question": "How many hives?"}
+    async with leading(agent(ASKING), tmp_path) as led:
+        asker = (await led.state()).conversation
+        assert (await led.submit(questions=[question])).status == "waiting"
+        assert (await led.decide("answer", changes={"q1": "Nine of them"})).phase == "TELL"
+        assert "They said: - q1: How many hives? Nine of them" in await led.told()
+        state = await led.submit(text="There are nine hives.")
+        judge = state.conversation
+        assert judge is not None
+        assert judge.startswith("judge_iter1_")
+        state = await led.submit(verdict="poor", why="It does not say where.")
+        assert (state.phase, state.conversation) == ("TELL", asker), "a soft failure goes on in the same conversation"
+        assert "- soft failure in JUDGE: It does not say where." in await led.told()
+        state = await led.submit(text="There are nine hives on the roof.")
+        assert state.conversation not in (asker, judge), "who is fresh knows nothing of the time before"
+        state = await led.submit(verdict="wrong", why="Nobody asked about wasps.")
+        assert (state.phase, state.iteration) == ("ASK", 3)
+        assert state.conversation not in (asker, judge)
+        state = await led.submit(questions=[question])
+        assert (state.phase, state.status) == ("TELL", "active"), "what was answered is not asked again"
+        told = await led.told()
+        assert "soft failure in JUDGE: It does not say where." in told
+        assert "hard failure" not in told, "the phase asks for no feedback of that kind"
+        await led.submit(text="There are nine hives and no wasps.")
+        assert (await led.submit(verdict="good", why="so it is")).status == "complete"
