@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Protocol, cast
 
 from agents.agent import Agent
@@ -52,6 +53,10 @@ BUILT_IN = (
 )
 
 
+COGNITIVE = "agents.cognitive"
+"""The package whose folders are agents."""
+
+
 class Catalogue(Protocol):
     """The agents that there are now: this program's and the team's."""
 
@@ -73,20 +78,41 @@ class BuiltIn:
 
     async def agents(self) -> Sequence[Agent]:
         """Return them in their order."""
-        return [built_in(entry.name) for entry in BUILT_IN]
+        return [built_in(entry.name) for entry in entries()]
 
     async def agent(self, name: str) -> Agent:
         """Return the agent of that name."""
-        if name not in {entry.name for entry in BUILT_IN}:
-            raise no_such_agent(name, [entry.name for entry in BUILT_IN])
+        known = [entry.name for entry in entries()]
+        if name not in known:
+            raise no_such_agent(name, known)
         return built_in(name)
+
+
+def entries() -> Sequence[Entry]:
+    """Return all agents of this program as lists show them. None of them is loaded."""
+    return (*BUILT_IN, *cognitive_entries())
+
+
+@cache
+def cognitive_entries() -> tuple[Entry, ...]:
+    """Return the agents that are folders of data, by name."""
+    folders = sorted(files(COGNITIVE).iterdir(), key=lambda entry: entry.name)
+    found = ((folder.name, folder / "agent.yaml") for folder in folders if folder.is_dir())
+    return tuple(entry_of(name, file, f"{COGNITIVE}.library") for name, file in found if file.is_file())
+
+
+def entry_of(name: str, file: Traversable, module: str) -> Entry:
+    """Return the agent that is described in a file, with no more of it read than its first two lines."""
+    with file.open(encoding="utf-8") as lines:
+        return Entry(name, *heading_of(lines.readline() + lines.readline()), module)
 
 
 @cache
 def built_in(name: str) -> Agent:
     """Return an agent of this program; a KeyError if there is none of that name."""
-    module = {entry.name: entry.module for entry in BUILT_IN}[name]
-    return cast("Agent", import_module(module).AGENT)
+    module = import_module({entry.name: entry for entry in entries()}[name].module)
+    # A module that knows many agents by their names makes them from data.
+    return cast("Agent", module.agent(name) if hasattr(module, "agent") else module.AGENT)
 
 
 def heading_of(text: str) -> tuple[str, str]:
