@@ -6,10 +6,11 @@ A *step* moves the journey and its version. What is only noted (`NOTES`) says wh
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, ClassVar, Literal, get_args
+from functools import cache
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from agents.errors import UnknownEvent
 from agents.graph import FeedbackKind
@@ -49,12 +50,16 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Forked:
-    """From here on this is a journey of its own; what came before happened in `of`, up to that version of it."""
+    """From here on this is a journey of its own; what came before happened in `of`, up to that version of it.
+
+    `conversation` is the one in which it goes on, "" for those of the other journey.
+    """
 
     TYPE: ClassVar[str] = "journey.forked"
     of: str
     at_version: int
     principal: str
+    conversation: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,13 +296,40 @@ def event_of(text: str) -> Event:
     return event
 
 
-_PLAIN: Mapping[str, type | tuple[type, ...]] = {"str": str, "int": int, "bool": bool, "float": (int, float)}
-
-
 def _misfits(event: Event) -> Sequence[str]:
-    """Return which fields hold no such value as they are declared with, as far as that can be told from the outside."""
-    kinds = [(f.name, _PLAIN.get(str(f.type), object)) for f in fields(event)]
-    return [name for name, kind in kinds if not isinstance(getattr(event, name), kind)]
+    """Return which fields hold no such value as they are declared with."""
+    wrong = [name for name, fits in _fitting(event.TYPE) if not fits(getattr(event, name))]
+    if isinstance(event, WorkRecorded):
+        wrong += [f"usage.{name}" for name, fits in _fitting("") if not fits(getattr(event.usage, name))]
+    return wrong
+
+
+@cache
+def _fitting(type_: str) -> Sequence[tuple[str, Callable[[Any], bool]]]:
+    """Return what tells for each field of an event of that type, or of `Usage` under "", whether a value is of its kind."""
+    kind = _BY_TYPE[type_] if type_ else Usage
+    hints = get_type_hints(kind)
+    return [(f.name, _fits(hints[f.name])) for f in fields(kind)]
+
+
+def _fits(hint: Any) -> Callable[[Any], bool]:
+    """Return what tells whether a value from JSON is of that type."""
+    inside = get_args(hint)
+    if hint is Any:
+        return lambda _value: True
+    if get_origin(hint) is Literal:
+        return lambda value: isinstance(value, str) and value in inside
+    if get_origin(hint) is Mapping:
+        each = _fits(inside[1])
+        return lambda value: isinstance(value, dict) and all(map(each, value.values()))
+    if get_origin(hint) is tuple:
+        each = _fits(inside[0])
+        return lambda value: isinstance(value, tuple) and all(map(each, value))
+    if inside:  # one of several
+        several = [_fits(one) for one in inside]
+        return lambda value: any(fits(value) for fits in several)
+    kinds = (int, float) if hint is float else hint
+    return lambda value: isinstance(value, kinds)
 
 
 def logged_form(logged: Logged) -> Mapping[str, Json]:

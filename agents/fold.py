@@ -88,8 +88,8 @@ def _first(logged: Logged) -> JourneyState:
 
 def _conversing(known: Mapping[str, str], conversation: str) -> Mapping[str, str]:
     """Return the conversations with that one, of which the name says whose it is."""
-    speaker, _, rest = conversation.partition("_iter")
-    return {**known, speaker: conversation} if rest else known
+    speaker, _, rest = conversation.rpartition("_iter")
+    return {**known, speaker: conversation} if speaker and rest else known
 
 
 def _next(state: JourneyState, logged: Logged) -> JourneyState:
@@ -109,11 +109,18 @@ def _next(state: JourneyState, logged: Logged) -> JourneyState:
             return replace(moved, feedback=_newest(moved.feedback, Feedback(kind, phase, text, logged.version)))
         case Completed():
             return replace(moved, status="complete", checkpoint=None)
-        case Forked(of, at_version, principal):
-            # Time that passed in the other journey is not time spent in this one's phase.
-            return replace(moved, forked_from=of, forked_at=at_version, principal=principal, entered_at=logged.at)
+        case Forked():
+            return _forked(moved, logged.at, logged.event)
         case _:
             raise BadLog(logged.seq, f"`{logged.event.TYPE}` comes once")
+
+
+def _forked(state: JourneyState, at: datetime, event: Forked) -> JourneyState:
+    # Time that passed in the other journey is not time spent in this one's phase.
+    forked = replace(state, forked_from=event.of, forked_at=event.at_version, principal=event.principal, entered_at=at)
+    if not event.conversation:
+        return forked
+    return replace(forked, conversation=event.conversation, conversations=_conversing({}, event.conversation))
 
 
 def _newest(feedback: tuple[Feedback, ...], new: Feedback) -> tuple[Feedback, ...]:
@@ -147,8 +154,14 @@ def _worked(state: JourneyState, logged: Logged, event: WorkRecorded) -> Journey
         work={**state.work, event.phase: recorded(event, logged.seq, logged.version)},
         metrics={**state.metrics, event.phase: spent},
         checkpoint=None,
-        conversation=event.conversation or state.conversation,
+        conversation=_reported(state, event.conversation),
     )
+
+
+def _reported(state: JourneyState, conversation: str) -> str:
+    """Return the conversation to go on in: that which the host names, but a speaker's keeps the name that it was given."""
+    speakers = [known for speaker, known in state.conversations.items() if speaker != state.agent]
+    return conversation if conversation and state.conversation not in speakers else state.conversation
 
 
 def recorded(event: WorkRecorded, seq: int, version: int) -> Work:

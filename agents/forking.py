@@ -10,9 +10,12 @@ from agents.store_forms import upto
 from knowledge.ledger.acts import storable
 
 
-async def fork(store: JourneyStore, of: str, at_version: int, *, journey: str, by: str, at: datetime) -> Appended:
+async def fork(
+    store: JourneyStore, of: str, at_version: int, *, journey: str, by: str, at: datetime, conversation: str = ""
+) -> Appended:
     """Begin `journey` where `of` stood at that version, as the journey of `by`; that it was forked is its next version.
 
+    `conversation` is the one in which it goes on; all others begin anew. With "" it goes on in those of the other journey.
     Notes that were made at that version come along. What happens to either from now on is not known to the other.
 
     Raises:
@@ -21,5 +24,5 @@ async def fork(store: JourneyStore, of: str, at_version: int, *, journey: str, b
     """
     log = upto(of, await store.events(of), at_version)
     whose = storable(by)
-    last = Logged(len(log) + 1, at_version + 1, at, whose, Forked(of, at_version, whose))
+    last = Logged(len(log) + 1, at_version + 1, at, whose, Forked(of, at_version, whose, conversation))
     return await store.adopt(journey, [*log, last])

@@ -106,8 +106,10 @@ def _prompt(agent: Agent, state: JourneyState, share: float, room: int) -> str:
 
 def stayed(state: JourneyState) -> bool:
     """Return whether the newest step was work that was not enough to go on."""
-    newest = [f for f in state.feedback if f.version == state.version]
-    return state.status == "active" and any(f.phase == state.phase for f in newest)
+    kept = state.work.get(state.phase)
+    # A step may leave a phase and come back to it: then this visit has no work yet.
+    here = kept is not None and (kept.version, kept.visit) == (state.version, state.visit)
+    return state.status == "active" and here and bool(_missing(state))
 
 
 def short(state: JourneyState) -> str:

@@ -162,10 +162,9 @@ class Runner:
         at = self._now()
         first = beginning(begun, by, at)
         here = Position(journey, chosen, fold([first]))
-        more = await self._onward(here, (), at=at, by=by)
-        await self.store.adopt(
-            journey, [first, *(replace(e, version=1, key="") for e in self._placed(here, more, by, at))]
-        )
+        more = await self._onward(here, (), first.version, at=at, by=by)
+        placed = _placed(here.state, more, first.version, by, at)
+        await self.store.adopt(journey, [first, *(replace(logged, key="") for logged in placed)])
         return await self.position(journey)
 
     async def _forked(self, agent: str, brief: str, inputs: Mapping[str, Json], *, by: str) -> Position:
@@ -182,7 +181,11 @@ class Runner:
             )
         at = origin.state.version if at_version is None else at_version
         journey = f"{origin.agent.name}-{self._chance()}"
-        forked = await fork(self.store, of, at, journey=journey, by=by, at=self._now())
+        stood = origin.state if at == origin.state.version else await self.store.journey(of, version=at)
+        # Whoever goes on in the other journey's conversations would know what happens there.
+        speaker = _speaker(origin.agent.graph, stood.phase) or origin.agent.name
+        new = self._conversation(speaker, stood.iteration, stood.conversations.values())
+        forked = await fork(self.store, of, at, journey=journey, by=by, at=self._now(), conversation=new)
         if brief.strip():
             # The brief stays what it was; what is to be different this time is the person's word on it.
             there = await self.store.journey(journey)
@@ -234,6 +237,9 @@ class Runner:
             raise JourneyOver(journey, here.state.status)
         if here.state.status == "waiting":
             raise WaitsForPerson(journey, here.state.phase)
+        if here.phase.automatic:
+            # It was not when the journey came here. Whatever is submitted, the server does the work.
+            return await self._record(here, (), (), key=key, by=by)
         work = self._fitting(here, submission.work)
         usage = submission.usage
         if not (usage.tokens_in or usage.tokens_out):
@@ -411,7 +417,7 @@ class Runner:
         self, here: Position, steps: Sequence[Step], notes: Sequence[Event], *, key: str, by: str
     ) -> Position:
         at = self._now()
-        onward = await self._onward(here, steps, at=at, by=by)
+        onward = await self._onward(here, steps, here.state.version + 1, at=at, by=by)
         spoken = [note for step in onward for note in _spoken(here, step)]
         done = await self.store.append(
             here.journey,
@@ -426,35 +432,42 @@ class Runner:
             return await self.position(here.journey, version=done.version)
         return replace(here, state=done.state)
 
-    async def _onward(self, here: Position, steps: Sequence[Step], *, at: datetime, by: str) -> list[Step]:
+    async def _onward(
+        self, here: Position, steps: Sequence[Step], version: int, *, at: datetime, by: str
+    ) -> Sequence[Step]:
         """Return the steps, and after them those that the server itself takes: the work of automatic phases, and where it leads.
 
-        Each move is given the conversation that it goes on in.
+        Each move is given the conversation that it goes on in. All of it is to be `version`.
         """
         graph = here.agent.graph
-        if not any(phase.automatic or phase.speaker for phase in graph.phases):
-            return list(steps)
-        taken, there = list[Step](), here
-        onward: Sequence[Step] = steps
+        if not (
+            any(phase.automatic or phase.speaker for phase in graph.phases) or any(t.anew for t in graph.transitions)
+        ):
+            return steps
+        taken, there, onward = list[Step](), here, steps
         while True:
             for step in onward:
                 said = self._conversing(there, step)
                 taken.append(said)
-                there = replace(there, state=fold(self._placed(there, [said], by, at), there.state))
-            if there.state.status != "active" or not _automatic(graph, there.state.phase):
-                return taken
+                there = replace(there, state=fold(_placed(there.state, [said], version, by, at), there.state))
+            stays = bool(taken) and not any(isinstance(step, PhaseChanged) for step in onward)
+            if stays or there.state.status != "active" or not _automatic(graph, there.state.phase):
+                return _asked_last(taken, there.state)
             onward = await self._by_itself(there)
 
-    def _placed(self, here: Position, steps: Sequence[Step], by: str, at: datetime) -> list[Logged]:
-        """Return the steps as they would follow where the journey stands."""
-        return numbered(here.state, steps, PROVISIONAL, by, at) if steps else []
-
     async def _by_itself(self, here: Position) -> Sequence[Step]:
-        """Return what an automatic phase brings."""
+        """Return what an automatic phase brings.
+
+        Raises:
+            BadWork: what the server made of it is not as the phase asks for it.
+        """
         state, before = here.state, _before(here) or {}
         look = self._looking(here.journey, state)
         provide = here.agent.provides.get(state.phase)
         work = _as_kept(dict(await provide(self._facts(here, before, {}), look))) if provide else before
+        form = here.agent.forms.get(state.phase)
+        if problems := [*(form.problems(work) if form else ()), *json_excess(work, MOST_WORK_CHARS)]:
+            raise BadWork(here.journey, state.phase, problems)
         judged = await self._judged(here, work, work, ())
         recorded = WorkRecorded(state.phase, state.visit, work, automatic=True)
         steps = submitted(here.agent.graph, here.journey, state, recorded, judged.met, detail=judged.detail)
@@ -462,11 +475,14 @@ class Runner:
 
     def _conversing(self, here: Position, step: Step) -> Step:
         """Return the step; of a move with the conversation in which its target goes on, if that changes."""
-        if not isinstance(step, PhaseChanged) or not (speaker := _speaker(here.agent.graph, step.target)):
+        if not isinstance(step, PhaseChanged):
             return step
-        state, phase = here.state, here.agent.graph.phase(step.target)
+        graph, state = here.agent.graph, here.state
+        speaker = _speaker(graph, step.target) or (here.agent.name if step.anew else "")
+        if not speaker:
+            return step
         known = {} if step.anew else state.conversations
-        if speaker in known and not phase.fresh:
+        if speaker in known and not graph.phase(step.target).fresh:
             return replace(step, conversation=known[speaker])
         iteration = state.iteration + step.is_backward
         return replace(step, conversation=self._conversation(speaker, iteration, state.conversations.values()))
@@ -475,6 +491,19 @@ class Runner:
         while (made := f"{speaker}_iter{iteration}_{self._chance()}") in used:
             pass
         return made
+
+
+def _placed(state: JourneyState, steps: Sequence[Step], version: int, by: str, at: datetime) -> list[Logged]:
+    """Return the steps as they follow `state`, all at one version."""
+    return [replace(one, version=version) for one in numbered(state, steps, PROVISIONAL, by, at)] if steps else []
+
+
+def _asked_last(steps: Sequence[Step], state: JourneyState) -> Sequence[Step]:
+    """Return the steps, a question that stays open while the work goes on last: the server's own work is no answer to it."""
+    asked = [step for step in steps if isinstance(step, CheckpointReached) and step.kind == "optional"]
+    if not asked or state.checkpoint is not None or state.over:
+        return steps
+    return [*(step for step in steps if step not in asked), *asked]
 
 
 def _automatic(graph: PhaseGraph, phase: str) -> bool:

@@ -46,7 +46,8 @@ class Recent:
 def _own(state: JourneyState) -> JourneyState:
     work = {phase: replace(one, content=_copy(one.content)) for phase, one in state.work.items()}
     word = state.word and replace(state.word, changes=_copy(state.word.changes))
-    return replace(state, inputs=_copy(dict(state.inputs)), work=work, word=word)
+    inputs, answers = _copy(dict(state.inputs)), _copy(dict(state.answers))
+    return replace(state, inputs=inputs, answers=answers, work=work, word=word)
 
 
 def _copy(value: Json) -> Json:
