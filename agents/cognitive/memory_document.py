@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from agents.cognitive.sources import CONTEXT_LOADED, DOWNSTREAM_DIRECTIVES, HEADINGS, JOHARI_SUMMARY, STEP_OVERVIEW
+from agents.cognitive.sources import DOWNSTREAM_DIRECTIVES, HEADINGS, JOHARI_SUMMARY, STEP_OVERVIEW
 from knowledge.markdown import Block, scan
 
 RULE = "---"
@@ -105,12 +105,17 @@ def _sections(lines: Sequence[str]) -> list[_Section]:
     blocks = scan(body).blocks
     heads = [block for block in blocks if block.kind == "heading" and block.level <= 2]
     found = []
-    for head, end in zip(heads, [*(head.start for head in heads), len(body)][1:], strict=False):
-        inside = [block for block in blocks if head.end <= block.start < end and block.kind in _TELLING]
+    ends = [*(head.start for head in heads), len(body)][1:]
+    for head, end in zip(heads, ends, strict=True):
+        inside = [block for block in blocks if head.end <= block.start < end and _tells(body, block)]
         saying = [block for block in inside if block.kind != "heading"]
         text = "\n".join(body[head.end : end]).strip()
         found.append(_Section(head.level, _plain(head.text), text, _of(body, inside), _of(body, saying)))
     return found
+
+
+def _tells(lines: Sequence[str], block: Block) -> bool:
+    return block.kind in _TELLING and not lines[block.start].lstrip().startswith("<!--")
 
 
 def _of(lines: Sequence[str], blocks: Sequence[Block]) -> str:
@@ -179,25 +184,18 @@ def _saying(found: Sequence[_Section]) -> Iterator[str]:
 
 
 def _told_in(found: Sequence[_Section], expected: Expected) -> Iterator[str]:
-    says = {
-        heading: one.says
-        for heading, title in zip(HEADINGS, TITLES, strict=True)
-        for one in found
-        if _same(one.title, title)
-    }
-    loaded = says.get(CONTEXT_LOADED)
+    of = {one.title.casefold(): one.told for one in found}
+    loaded, overview, summary, _ = (of.get(title.casefold(), "") for title in TITLES)
     if loaded and not any(task in loaded for task in expected.tasks):
         yield f"`## {TITLES[0]}` does not name the task: write its id there, {expected.tasks[0]}"
-    overview = told_in.get(STEP_OVERVIEW, "")
     absent = [step for step in expected.steps if not _named(step, overview)]
     if overview and absent:
         yield f"`## {TITLES[1]}` does not tell of {', '.join(absent)}: say for each step, by its name, what came of it"
-    summary = told_in.get(JOHARI_SUMMARY, "")
-    for label in LABELS if _WORD.search(summary) else ():
-        told = _under_labels(summary)
-        if label not in told:
+    under = _under_labels(summary)
+    for label in LABELS if summary else ():
+        if label not in under:
             yield f"`## {TITLES[2]}` has no `{label}`: add a line with them, `{label}: none` if there are none"
-        elif not _WORD.search(told[label]):
+        elif not _WORD.search(under[label]):
             yield f"`{label}` in `## {TITLES[2]}` says nothing: name them, or write `none`"
 
 
@@ -208,7 +206,7 @@ def _named(step: str, text: str) -> bool:
 def _under_labels(text: str) -> Mapping[str, str]:
     """Return what follows each label, up to the next one."""
     marks = list(_LABEL.finditer(text))
-    ends = [*(mark.start() for mark in marks[1:]), len(text)]
+    ends = [*(mark.start() for mark in marks), len(text)][1:]
     found: dict[str, str] = {}
     for mark, end in zip(marks, ends, strict=True):
         label = f"{'Unknown' if mark.group(1) else 'Known'} {'unknowns' if mark.group(2) else 'knowns'}"

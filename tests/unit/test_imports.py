@@ -143,6 +143,8 @@ PURE = [
     "agents/documents.py",
     "agents/cognitive/cognitive.py",
     "agents/cognitive/definition.py",
+    "agents/cognitive/memory_document.py",
+    "agents/cognitive/setting.py",
     "agents/cognitive/sources.py",
     "agents/errors.py",
     "agents/findings.py",
