@@ -12,7 +12,8 @@ LEAST_TOKENS = 40
 NOTE_TOKENS = 60
 """Kept free for saying what was trimmed."""
 CUT = " [...]"
-MOST_NAMED = 6
+APART = "\n\n"
+MOST_NAMED, MOST_TITLE = 6, 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,32 +44,43 @@ def fitted(sections: Sequence[Section], tokens: int) -> str:
     cut at its end, or left out, and a last line says which were.
     """
     told = [section for section in sections if section.text.strip()]
-    whole = "\n\n".join(_shown(section, section.text) for section in told)
+    whole = _joined([_shown(section, section.text) for section in told])
     if count_tokens(whole) <= tokens:
         return whole
-    left = tokens - NOTE_TOKENS - sum(count_tokens(_shown(s, s.text)) for s in told if s.priority == 0)
+    kept_free = NOTE_TOKENS
+    while True:
+        texts = _texts(told, tokens - kept_free)
+        shown = _joined(
+            [*(_shown(told[n], text) for n, text in sorted(texts.items()) if text), _trimmed(told, texts, tokens)]
+        )
+        over = count_tokens(shown) - tokens
+        if over <= 0 or not any(texts[n] for n, section in enumerate(told) if section.priority):
+            return shown
+        kept_free += over
+
+
+def _texts(told: Sequence[Section], left: int) -> dict[int, str]:
+    """Return what is told of each section, by its place, so that all of them have so many tokens."""
     texts: dict[int, str] = {}
     for number in sorted(range(len(told)), key=lambda n: told[n].priority):
         section = told[number]
-        if section.priority == 0:
-            texts[number] = section.text
-            continue
-        texts[number] = _within(section, left)
-        left -= count_tokens(_shown(section, texts[number])) if texts[number] else 0
-    shown = [_shown(told[n], text) for n, text in sorted(texts.items()) if text]
-    return "\n\n".join([*shown, _trimmed(told, texts, tokens)])
+        texts[number] = section.text if section.priority == 0 else _within(section, left)
+        left -= count_tokens(_shown(section, texts[number]) + APART) if texts[number] else 0
+    return texts
+
+
+def _joined(parts: Sequence[str]) -> str:
+    return APART.join(parts)
 
 
 def _within(section: Section, tokens: int) -> str:
     """Return as much of the section as fits: to the end of a line where that leaves most of it, nothing if it is too little."""
-    if count_tokens(_shown(section, section.text)) <= tokens:
+    if count_tokens(_shown(section, section.text) + APART) <= tokens:
         return section.text
-    room = tokens - count_tokens(_shown(section, "")) - count_tokens(CUT)
+    room = tokens - count_tokens(_shown(section, "") + APART) - count_tokens(CUT)
     if room < LEAST_TOKENS:
         return ""
     text = section.text[: room * 4]
-    while text and count_tokens(text) > room:
-        text = text[: len(text) * 9 // 10]
     line_end = text.rfind("\n")
     return text[: line_end if line_end > len(text) // 2 else len(text)].rstrip() + CUT
 
@@ -78,10 +90,16 @@ def _shown(section: Section, text: str) -> str:
 
 
 def _trimmed(told: Sequence[Section], texts: dict[int, str], tokens: int) -> str:
-    cut = [told[n].title for n, text in sorted(texts.items()) if text and text != told[n].text]
-    gone = [told[n].title for n, text in sorted(texts.items()) if not text]
+    cut = [_title(told[n]) for n, text in sorted(texts.items()) if text and text != told[n].text]
+    gone = [_title(told[n]) for n, text in sorted(texts.items()) if not text]
+    if not cut and not gone:
+        return f"(Context budget of {tokens:,} tokens: what must be told has more.)"
     said = [f"{what}: {_named(titles)}" for what, titles in (("cut", cut), ("left out", gone)) if titles]
     return f"(Context budget of {tokens:,} tokens; {'; '.join(said)}. journey_status(view='report') has all of it.)"
+
+
+def _title(section: Section) -> str:
+    return section.title[:MOST_TITLE] or "a part"
 
 
 def _named(titles: Sequence[str]) -> str:

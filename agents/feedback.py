@@ -14,6 +14,9 @@ KINDS: dict[FeedbackKind, str] = {
     "hard_failure": "hard failure",
 }
 """How each kind is called in front of people and models."""
+LEAST_CHARS = 80
+"""So much of the newest is told whatever the room is: less says nothing."""
+CUT = " [...]"
 
 
 def newest_within(feedback: Sequence[Feedback], tokens: int) -> Sequence[Feedback]:
@@ -28,29 +31,31 @@ def newest_within(feedback: Sequence[Feedback], tokens: int) -> Sequence[Feedbac
 
 
 def told(feedback: Sequence[Feedback], kinds: Collection[FeedbackKind], tokens: int) -> str:
-    """Return the feedback of these kinds as a list, oldest first, and how many of the oldest were left out for the room.
+    """Return the feedback of these kinds as a list within so many tokens, oldest first; the oldest are left out, and counted.
 
     The newest is always told, cut if it alone is too long.
     """
-    of_kind = [one for one in feedback if one.kind in kinds]
-    lines = {id(one): _line(one) for one in of_kind}
+    lines = [_line(one) for one in feedback if one.kind in kinds]
     kept: list[str] = []
-    for one in reversed(of_kind):
-        line = lines[id(one)]
-        tokens -= count_tokens(line)
-        if tokens < 0:
+    for number, line in enumerate(reversed(lines), 1):
+        if count_tokens("\n".join([*_left_out(len(lines) - number), line, *kept])) > tokens:
             break
         kept.insert(0, line)
-    if of_kind and not kept:
-        room = tokens + count_tokens(lines[id(of_kind[-1])])
-        kept = [lines[id(of_kind[-1])][: max(room, 1) * 4].rstrip() + " [...]"]
-    left = len(of_kind) - len(kept)
-    return "\n".join([*([f"- ({left} older left out: {_room(left)})"] if left else []), *kept])
+    left = _left_out(len(lines) - len(kept))
+    if lines and not kept:
+        left = _left_out(len(lines) - 1)
+        kept = [_cut(lines[-1], tokens - count_tokens("".join(f"{line}\n" for line in left)))]
+    return "\n".join([*left, *kept])
+
+
+def _cut(line: str, tokens: int) -> str:
+    return line[: max(LEAST_CHARS, tokens * 4 - len(CUT))].rstrip() + CUT
+
+
+def _left_out(number: int) -> list[str]:
+    room = "it does not fit here, the events have it" if number == 1 else "they do not fit here, the events have them"
+    return [f"- ({number} older left out: {room})"] if number else []
 
 
 def _line(one: Feedback) -> str:
     return f"- {KINDS[one.kind]} in {one.phase}: {' '.join(one.text.split())}"
-
-
-def _room(left: int) -> str:
-    return "it does not fit here, the events have it" if left == 1 else "they do not fit here, the events have them"

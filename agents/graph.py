@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, get_args
 
 from agents.errors import BadGraph
 
@@ -13,6 +14,7 @@ ALWAYS = "always"
 T = TypeVar("T")
 CheckpointKind = Literal["none", "informational", "optional", "blocking"]
 FeedbackKind = Literal["validation", "soft_failure", "hard_failure"]
+FEEDBACK_KINDS: tuple[FeedbackKind, ...] = get_args(FeedbackKind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,10 @@ def _misnamed(graph: PhaseGraph, conditions: Collection[str], tools: Collection[
     yield from (f"it is complete in {name!r}, which is no phase of it" for name in graph.complete if name not in names)
     for phase in graph.phases:
         yield from (f"phase {phase.name!r} uses the unknown tool {tool!r}" for tool in phase.tools if tool not in tools)
+        unknown = [kind for kind in phase.feedback if kind not in FEEDBACK_KINDS]
+        yield from (f"phase {phase.name!r} is told the unknown kind of feedback {kind!r}" for kind in unknown)
+        if phase.fresh and not phase.speaker:
+            yield f"phase {phase.name!r} begins a conversation with each visit, but names no speaker"
     for t in graph.transitions:
         yield from (f"{_said(t)} names {end!r}, which is no phase" for end in (t.source, t.target) if end not in names)
         if t.condition != ALWAYS and t.condition not in conditions:
@@ -140,8 +146,7 @@ def _bare(t: Transition) -> Transition:
 
 
 def _twice(things: Iterable[T]) -> Sequence[T]:
-    listed = list(things)
-    return [thing for thing in dict.fromkeys(listed) if listed.count(thing) > 1]
+    return [thing for thing, times in Counter(things).items() if times > 1]
 
 
 def _said(t: Transition) -> str:

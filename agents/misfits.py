@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from agents.agent import Agent
 from agents.context import Budget
 from agents.errors import NotToDecide
-from agents.events import Json, canonical
+from agents.events import Json
 from agents.prompting import questions_asked
 from agents.state import JourneyState
 from knowledge.tokens import count_tokens
@@ -46,8 +47,9 @@ def answers(journey: str, state: JourneyState, changes: Mapping[str, Json], note
 
 def elsewhere(agent: Agent, state: JourneyState, given: Mapping[str, Json]) -> list[str]:
     """Return a sentence if what was given is work of another phase: phases are worked on in their order."""
-    fits = [name for name, form in agent.forms.items() if name != state.phase and not form.problems(given)]
-    if not fits or not given:
+    others = [(name, form) for name, form in agent.forms.items() if given and name != state.phase]
+    fits = [name for name, form in others if not form.problems(given)]
+    if not fits:
         return []
     return [
         (
@@ -60,13 +62,18 @@ def elsewhere(agent: Agent, state: JourneyState, given: Mapping[str, Json]) -> l
 def over_budget(agent: Agent, state: JourneyState, work: Mapping[str, Json]) -> list[str]:
     """Return why the work is too long for its phase."""
     most = agent.budgets.get(state.phase, Budget()).tokens_out
-    if not most or (size := count_tokens(canonical(dict(work)))) <= most:
+    if not most or (size := _tokens(work)) <= most:
         return []
-    sizes = sorted(((count_tokens(canonical(value)), name) for name, value in work.items()), reverse=True)
-    parts = ", ".join(f"{name} {tokens:,}" for tokens, name in sizes[:3])
+    sizes = sorted(((_tokens(value), name) for name, value in work.items()), reverse=True)
+    parts = ", ".join(f"{name[:60]} {tokens:,}" for tokens, name in sizes[:3])
     return [
         (
             f"the work of {state.phase} has {size:,} tokens, its output budget is {most:,}; shorten it, most of it is in {parts} "
             "(tokens). Put what must stay long on a page with kb_merge, and name the page"
         )
     ]
+
+
+def _tokens(value: Json) -> int:
+    """Return the tokens of a value as its writer sees it: a letter of any language is one character."""
+    return count_tokens(json.dumps(value, ensure_ascii=False, separators=(",", ":")))

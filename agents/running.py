@@ -348,7 +348,7 @@ class Runner:
         work = joined(before, plain, form.asks)
         problems = form.problems(work) or doubled(plain) or json_excess(work, MOST_WORK_CHARS)
         if problems:
-            raise BadWork(here.journey, here.state.phase, [*problems, *elsewhere(here.agent, here.state, plain)])
+            raise BadWork(here.journey, here.state.phase, [*elsewhere(here.agent, here.state, plain), *problems])
         if excess := over_budget(here.agent, here.state, work):
             raise BadWork(here.journey, here.state.phase, excess)
         return work
