@@ -80,7 +80,7 @@ def read_agent(marked: Marked, reading: Reading) -> Agent | None:
     top = Block(marked, "the agent", reading.problems)
     title = top.text("title", most=60, needed=True)
     summary = " ".join(top.text("summary", most=300, needed=True).split())
-    reading.inputs = _inputs(top.take("inputs"), reading)
+    reading.inputs = read_inputs(top.take("inputs"), reading)
     complete = top.words("complete", needed=True)
     initial = top.text("initial", most=40, needed=True)
     read_phases(top, {name for name, _ in complete}, reading)
@@ -111,7 +111,8 @@ def read_agent(marked: Marked, reading: Reading) -> Agent | None:
     )
 
 
-def _inputs(marked: Marked | None, reading: Reading) -> Mapping[str, Json]:
+def read_inputs(marked: Marked | None, reading: Reading) -> Mapping[str, Json]:
+    """Return the JSON Schema of what is taken beside the brief; nothing if there is none that can be used."""
     if marked is None:
         return {}
     schema = read_schema(marked, "'inputs'", reading.problems)

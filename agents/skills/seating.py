@@ -1,0 +1,169 @@
+"""An agent that knows nothing of skills, in its place in one: told what the skill says, and leaving a memory document. Pure.
+
+The agent itself stays as it is. Its prompts have what the skill says at their end, and after its end the server writes down, in the
+form of memory documents, what is on record: nobody is asked for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from agents.agent import Agent, Facts, Look
+from agents.cognitive.cognitive import CLOSING, DONE
+from agents.cognitive.memory_document import LABELS, RULE, TITLES, Expected, section
+from agents.cognitive.setting import Setting
+from agents.cognitive.sources import DOWNSTREAM_DIRECTIVES, STEP_OVERVIEW
+from agents.composing import Part, composed
+from agents.events import Json
+from agents.graph import ALWAYS, Phase, PhaseGraph, Transition
+from agents.prompting import cut
+from agents.state import JourneyState
+
+DOCUMENT = "document"
+BEFORE = "skill.before"
+TASK = "(this journey)"
+"""Stands for the task's id in a document that is not recorded yet."""
+MOST_LINES, LINE_CHARS, ABOUT_TOKENS, BEFORE_TOKENS = 40, 300, 40, 350
+
+
+def seated(agent: Agent, setting: Setting) -> Agent:
+    """Return the agent in that place of a skill. It is called as before, and asks for what it asked before."""
+    inner = replace(agent, texts=_texts(agent, setting), values=partial(_values, agent.values, setting))
+    end = Phase(DONE)
+    whole = composed(agent.name, agent.title, agent.summary, [Part("", inner), Part("", _closing(agent, setting))], end)
+    return replace(
+        whole,
+        done=agent.done,
+        documents=partial(_documents, _Place(agent, setting)),
+        models=agent.models,
+        profile=agent.profile,
+        origin=agent.origin,
+    )
+
+
+# --- what it is told --------------------------------------------------------------------------------------------------
+
+
+def _texts(agent: Agent, setting: Setting) -> Mapping[str, str]:
+    """Return the agent's texts, with what the skill says at the end of those by which work is asked for."""
+    graph = agent.graph
+    asking = {
+        name
+        for phase in graph.phases
+        if phase.name not in graph.complete and not phase.automatic
+        for name in (phase.prompt, phase.prompt_again)
+    }
+    said = _said(setting)
+    return {name: f"{text.rstrip()}\n\n{said}" if name in asking else text for name, text in agent.texts.items()}
+
+
+def _said(setting: Setting) -> str:
+    told = [
+        f"This is phase {setting.phase} of the skill {setting.title}.",
+        setting.instructions,
+        f"Look most at: {'; '.join(setting.focus)}." if setting.focus else "",
+        f"Words to search for: {', '.join(setting.terms)}." if setting.terms else "",
+        f"What the result needs:\n{setting.output}" if setting.output else "",
+        f"{{{{ {BEFORE} }}}}" if setting.predecessors else "",
+    ]
+    return "\n".join(line for line in told if line)
+
+
+def _values(
+    own: Callable[[JourneyState], Mapping[str, str]], setting: Setting, state: JourneyState
+) -> Mapping[str, str]:
+    return {**own(state), BEFORE: _before(setting, state)}
+
+
+def _before(setting: Setting, state: JourneyState) -> str:
+    """Return what the agents before left for this one: what each says to do next, or else what came of it."""
+    told = []
+    for phase, document in loaded(setting, state):
+        text = section(document, DOWNSTREAM_DIRECTIVES) or section(document, STEP_OVERVIEW)
+        told.append(f"From {phase}:\n{text}")
+    return cut("\n".join(told), BEFORE_TOKENS) if told else ""
+
+
+def loaded(setting: Setting, state: JourneyState) -> Sequence[tuple[str, str]]:
+    """Return the phases of the skill that left a document for this one, and the documents: the newest first."""
+    there = [
+        (work.seq, one.phase, str(work.content[DOCUMENT]))
+        for one in setting.predecessors
+        if (work := state.work.get(one.closing)) is not None
+        and isinstance(work.content, dict)
+        and work.content.get(DOCUMENT)
+    ]
+    newest = sorted(there, reverse=True)[: 1 if setting.pattern == "last" else None]
+    return [(phase, document) for _, phase, document in newest]
+
+
+# --- what it leaves behind --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    agent: Agent
+    setting: Setting
+
+
+def _closing(agent: Agent, setting: Setting) -> Agent:
+    """Return what writes the memory document: an agent of one phase, in which the server does the work."""
+    phase = Phase(CLOSING, "Closing", "the server writes down what is on record", automatic=True)
+    graph = PhaseGraph(agent.name, (phase, Phase(DONE)), (Transition(CLOSING, DONE, ALWAYS),), CLOSING, (DONE,))
+    return Agent(
+        name=agent.name,
+        title=agent.title,
+        summary="",
+        graph=graph,
+        forms={},
+        conditions={},
+        texts={},
+        provides={CLOSING: partial(_provided, setting.phase)},
+    )
+
+
+async def _provided(phase: str, facts: Facts, _look: Look) -> Mapping[str, Json]:
+    return {DOCUMENT: facts.documents[phase].replace(TASK, facts.journey)}
+
+
+def _documents(place: _Place, state: JourneyState) -> Mapping[str, str]:
+    """Return the document that is on record, or the one that is to be recorded now."""
+    kept = state.work.get(CLOSING)
+    if state.phase == CLOSING:
+        return {place.agent.name: _written(place, state)}
+    return {place.agent.name: str(kept.content[DOCUMENT])} if kept else {}
+
+
+def _written(place: _Place, state: JourneyState) -> str:
+    agent, setting = place.agent, place.setting
+    steps = [phase.name for phase in agent.graph.phases if phase.name not in agent.graph.complete]
+    visited = [(step, state.phase_visits[step]) for step in steps if step in state.phase_visits]
+    done = [" ".join(line.split())[:LINE_CHARS] for line in agent.done(state)]
+    left = len(done) - MOST_LINES
+    expected = Expected(agent.title, f"{agent.name.upper()}_COMPLETE", steps, ())
+    sections = (
+        [
+            f"Task: {TASK}",
+            f"Skill: {setting.skill}",
+            f"Phase: {setting.phase}",
+            f"Domain: {setting.domain or 'general'}",
+        ],
+        [
+            *(f"{step}: worked on {_times(visits)}" for step, visits in visited),
+            *done[:MOST_LINES],
+            *([f"and {left} more lines: journey_status(view='report') has them"] if left > 0 else []),
+        ],
+        [f"{LABELS[0]}: what the step overview tells", *(f"{label}: none was named" for label in LABELS[1:])],
+        ["Rest on what the step overview tells; journey_status(view='report') has the works themselves."],
+    )
+    about = cut(" ".join(state.brief.split()), ABOUT_TOKENS)
+    told = [f"# {expected.heading} {about}"]
+    for title, lines in zip(TITLES, sections, strict=True):
+        told += [f"## {title}", "\n".join(f"- {line}" for line in lines)]
+    return "\n\n".join([*told, f"{RULE}\n**{expected.marker}**"])
+
+
+def _times(visits: int) -> str:
+    return "once" if visits == 1 else f"{visits} times"
