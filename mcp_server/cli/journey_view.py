@@ -30,6 +30,7 @@ from agents.events import (
 )
 from agents.metrics import PhaseAverage, bottleneck, lasting
 from agents.prompting import question
+from agents.questions import open_questions
 from agents.report import moment_text, times
 from agents.state import JourneyState, Status, get_state
 from agents.store import JourneyLine
@@ -133,6 +134,8 @@ def _question(journey: str, agent: Agent | None, state: JourneyState) -> list[st
     asked = state.checkpoint
     if asked is None:
         return []
+    if asked.asks:
+        return ["", *_asking(state), f"knowledge-forge journeys answer {journey}"]
     told = (question(agent, state) if agent else "") or f"May it go on from {asked.phase} to {asked.target}?"
     own = " (only by their own hand)" if asked.own_hand else ""
     head = "A person is asked" if asked.kind == "blocking" else "A person may still say"
@@ -141,6 +144,68 @@ def _question(journey: str, agent: Agent | None, state: JourneyState) -> list[st
         f"{head}{own}: {one_line(told, MOST_BRIEF)}",
         f"knowledge-forge journeys decide {journey} approve|modify|reject [--note TEXT]",
     ]
+
+
+def _asking(state: JourneyState) -> list[str]:
+    """Return the questions that a person is asked, each as a line."""
+    told = [f"- {one.id}: {one.question}" + (f" ({one.why})" if one.why else "") for one in open_questions(state)]
+    return ["A person is asked to answer:", *(one_line(line, MOST_BRIEF) for line in told)]
+
+
+def standing_line(journey: str, state: JourneyState) -> str:
+    """Return in a few words where a journey stands."""
+    return f"{journey} is at version {state.version}, {STATES[state.status]} in {state.phase}"
+
+
+def standing_fields(answer: Mapping[str, Any], state: JourneyState) -> dict[str, Any]:
+    """Return where a journey stands for a program to read: of what a host is told all but what it does next."""
+    kept = ("journey_id", "version", "agent", "state", "phase", "visit", "conversation", "checkpoint")
+    newest = [f.text for f in state.feedback if f.version == state.version and not state.over]
+    took = state.metrics.values()
+    return {
+        **{name: answer[name] for name in kept},
+        "iteration": state.iteration,
+        "missing": newest,
+        "tokens_in": sum(one.tokens_in for one in took),
+        "tokens_out": sum(one.tokens_out for one in took),
+        "moved": state.moved_at.isoformat(timespec="seconds"),
+    }
+
+
+def standing_lines(fields: Mapping[str, Any]) -> list[str]:
+    """Return the same in lines."""
+    spent = f"tokens: {fields['tokens_in']:,} in, {fields['tokens_out']:,} out"
+    told = [head_of(fields), f"attempt {fields['iteration']}, {spent}"]
+    told += [f"not done yet: {one_line(text, MOST_SAID)}" for text in fields["missing"]]
+    asked = fields["checkpoint"]
+    if asked and "questions" in asked:
+        told.append("a person is asked to answer:")
+        told += [f"- {one['id']}: {one_line(one['question'], MOST_BRIEF)}" for one in asked["questions"]]
+    elif asked:
+        told.append(f"a person is asked: {one_line(asked['question'], MOST_BRIEF)}")
+    return [visible(line) for line in (*told, *ways_on(fields))]
+
+
+def head_of(answer: Mapping[str, Any]) -> str:
+    """Return the first line of what is told of a journey: which it is, and where."""
+    at = f"version {answer['version']}, {STATES[answer['state']]} in {answer['phase']} (visit {answer['visit']})"
+    return f"{answer['journey_id']}, {at}" + (f", in {answer['conversation']}" if answer["conversation"] else "")
+
+
+def ways_on(answer: Mapping[str, Any]) -> list[str]:
+    """Return the command that goes on with the journey from where it stands, below an empty line."""
+    verb = "knowledge-forge journeys"
+    asked = answer["checkpoint"] or {}
+    match answer["state"]:
+        case "active":
+            on = f"{verb} submit {answer['journey_id']} --work FILE"
+        case "waiting" if "questions" in asked:
+            on = f"{verb} answer {answer['journey_id']}"
+        case "waiting":
+            on = f"{verb} decide {answer['journey_id']} approve|modify|reject [--note TEXT]"
+        case _:
+            on = f"{verb} report {answer['journey_id']}"
+    return ["", f"go on with: {on}"]
 
 
 def coming(state: JourneyState, word: Decided, steps: Sequence[Step]) -> str:

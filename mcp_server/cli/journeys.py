@@ -1,4 +1,4 @@
-"""`journeys`: a person sees the work that hosts do in phases, decides, sends it another way, moves it, and learns what it took."""
+"""`journeys`: the work that goes through phases: a person leads it, looks at it, decides, sends it another way, and moves it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from mcp_server.cli import journey_answering, journey_leading
 from mcp_server.cli.options import add_common, said, whole
 from mcp_server.cli.terminal import output, say
 from mcp_server.settings import Settings
@@ -32,7 +33,8 @@ Action = Callable[[argparse.Namespace, Settings], Awaitable[int]]
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add what only this verb takes."""
     actions = parser.add_subparsers(
-        dest="action", metavar="list|show|events|graph|report|decide|fork|export|import|stats"
+        dest="action",
+        metavar="list|show|start|submit|status|resume|answer|decide|memory|events|graph|report|fork|export|import|stats",
     )
     parser.set_defaults(state=None, agent=None, limit=20)
     listing = actions.add_parser(
@@ -50,9 +52,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     deciding = actions.add_parser("decide", help="say your word about it")
     forking = actions.add_parser("fork", help="go another way from an earlier version, under a new id")
     exporting = actions.add_parser("export", help="write it to a file that can be imported elsewhere")
-    for action in (showing, happening, drawing, reporting, deciding, forking, exporting):
+    answering = actions.add_parser("answer", help="answer, one by one, the questions that it asks a person")
+    leading = journey_leading.arguments(actions)
+    for action in (showing, happening, drawing, reporting, deciding, answering, forking, exporting, *leading):
         action.add_argument("id", metavar="ID", type=said, help="its id, as `journeys list` has it")
     _decide_arguments(deciding)
+    journey_answering.arguments(answering)
+    journey_leading.more_arguments(actions.choices["memory"])
     forking.add_argument("--at", metavar="N", type=whole(1, HIGHEST), help="the version (default: where it stands)")
     forking.add_argument("--note", metavar="TEXT", default="", help="what is to be different this time")
     exporting.add_argument("file", metavar="FILE", nargs="?", default="-", help="where to (default: standard output)")
@@ -81,6 +87,12 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         "list": _list,
         "show": _show,
         "events": _events,
+        "start": journey_leading.start,
+        "submit": journey_leading.submit,
+        "status": journey_leading.status,
+        "resume": journey_leading.resume,
+        "memory": journey_leading.memory,
+        "answer": journey_answering.answer,
         "graph": _graph,
         "report": _report,
         "decide": journey_deciding.decide,
