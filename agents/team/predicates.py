@@ -186,17 +186,18 @@ class Covers:
 
 @dataclass(frozen=True, slots=True)
 class KnownIn:
-    """Every name here is an id of another list, and there is at least one."""
+    """Every name here is an id of another list, and there is at least one. `if_any`: there may be none."""
 
     NAME: ClassVar[str] = "known_in"
     BARE: ClassVar[str] = ""
     field: tuple[FieldPath, ...]
     of: tuple[FieldPath, ...]
+    if_any: bool = False
 
     async def judge(self, facts: Facts, look: Look) -> Finding:  # noqa: ARG002 - the works alone tell
         """Return the names that are not there."""
         names = names_at(self.field, facts)
-        if not names and all(path.nothing_such(facts) for path in self.field):
+        if not names and (self.if_any or all(path.nothing_such(facts) for path in self.field)):
             return MET
         if not names:
             return unmet(f"{either(self.field)} names nothing of {either(self.of)}")
