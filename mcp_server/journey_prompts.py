@@ -58,7 +58,7 @@ def own_entries() -> Sequence[Entry]:
     """Return this program's agents as lists show them; what says so is loaded with the first list."""
     from agents import catalogue
 
-    return catalogue.BUILT_IN
+    return catalogue.entries()
 
 
 async def team_agents(services: Services) -> Sequence[Agent]:
@@ -80,6 +80,17 @@ async def team_agents(services: Services) -> Sequence[Agent]:
         logger.warning("the team's own agents cannot be listed now", exc_info=True)
         return ()
     return [agent for agent in found if agent.name not in own]
+
+
+async def agent_lines(services: Services) -> Sequence[tuple[str, str]]:
+    """Return name and summary of every agent, this program's first, without loading those that only stand in the list."""
+    from agents.catalogue import BuiltIn
+
+    catalogue = services.journeys.catalogue
+    if not isinstance(catalogue, BuiltIn | WithTeam):
+        return [(agent.name, agent.summary) for agent in await catalogue.agents()]
+    team = await team_agents(services)
+    return [*((entry.name, entry.summary) for entry in own_entries()), *((one.name, one.summary) for one in team)]
 
 
 class JourneyPrompts:

@@ -60,10 +60,10 @@ def _catalogue(settings: Settings) -> TeamCatalogue:
 
 
 async def _list(settings: Settings) -> None:
-    from agents.catalogue import BUILT_IN
+    from agents.catalogue import entries
 
     catalogue = _catalogue(settings)
-    rows = [{"agent": e.name, "title": e.title, "origin": "built in", "summary": e.summary} for e in BUILT_IN]
+    rows = [{"agent": e.name, "title": e.title, "origin": "built in", "summary": e.summary} for e in entries()]
     rows += [
         {"agent": a.name, "title": a.title, "origin": a.origin, "summary": a.summary} for a in await catalogue.team()
     ]

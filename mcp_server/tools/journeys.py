@@ -273,6 +273,8 @@ def event_line(logged: Logged) -> dict[str, Any]:
 
 async def journeys(services: Services, _call: Call, asked: ListArguments) -> JourneyItems:
     """Return journeys, newest first."""
+    from mcp_server.journey_prompts import agent_lines
+
     lines = await services.journeys.store.journeys(
         status=asked.state, agent=asked.agent, limit=asked.limit + 1, before=asked.cursor
     )
@@ -289,11 +291,11 @@ async def journeys(services: Services, _call: Call, asked: ListArguments) -> Jou
         )
         for line in shown
     ]
-    agents = [] if asked.cursor else await services.journeys.catalogue.agents()
+    agents = [] if asked.cursor else await agent_lines(services)
     return JourneyItems(
         items,
         shown[-1].id if len(lines) > asked.limit else None,
-        [{"agent": agent.name, "summary": agent.summary} for agent in agents],
+        [{"agent": name, "summary": summary} for name, summary in agents],
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agents.catalogue import entries
 from tests.knowledge_bases import write as write_pages
 from tests.persons import Person
 from tests.team_agents import FILE, HANDBOOK, SMALL, write
@@ -24,10 +25,7 @@ def ann(tmp_path: Path) -> Person:
 def test_agents_are_listed_with_the_place_they_come_from(ann: Person) -> None:
     rows = json.loads(ann.here("agents", "list", "--json").stdout)
     assert [(row["agent"], row["origin"]) for row in rows] == [
-        ("research", "built in"),
-        ("understand", "built in"),
-        ("build", "built in"),
-        ("curate", "built in"),
+        *((entry.name, "built in") for entry in entries()),
         ("review", FILE),
     ]
     assert all(row["summary"] for row in rows)
@@ -41,7 +39,7 @@ def test_a_broken_agent_is_left_out_of_the_list_and_named(ann: Person) -> None:
     write(ann.kb, BROKEN, "_agents/broken.yaml")
     (ann.kb / "_agents/notes/again.md").write_text("{{ nothing }}", encoding="utf-8")
     told = ann.here("agents", "list", "--json")
-    assert [row["agent"] for row in json.loads(told.stdout)] == ["research", "understand", "build", "curate"]
+    assert [row["agent"] for row in json.loads(told.stdout)] == [entry.name for entry in entries()]
     assert "left out, for they are broken: _agents/broken.yaml, _agents/review.yaml" in " ".join(told.stderr.split())
     assert told.returncode == 0
 

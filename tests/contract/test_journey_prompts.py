@@ -20,7 +20,7 @@ from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, PromptReference, TextConte
 from agents import catalogue
 from agents.agent import Agent
 from agents.bounds import MOST_BRIEF_CHARS
-from agents.catalogue import BUILT_IN, Entry, built_in
+from agents.catalogue import BUILT_IN, entries, Entry, built_in
 from agents.graph import CheckpointKind
 from knowledge.errors import DatabaseUnavailable
 from knowledge.tokens import count_tokens
@@ -107,7 +107,7 @@ def blocks(text: str) -> list[dict[str, Any]]:
 async def test_each_agent_has_a_prompt_and_one_continues_any_journey(settings: Settings, mode: str) -> None:
     async with hosting(settings, mode=mode) as host:
         listed = {prompt.name: prompt for prompt in (await host.client.list_prompts()).prompts}
-        assert list(listed) == ["route", "continue", *(entry.name for entry in BUILT_IN), "noting"]
+        assert list(listed) == ["route", "continue", *(entry.name for entry in entries()), "noting"]
         assert [(a.name, a.required) for a in listed["continue"].arguments or ()] == [("journey_id", True)]
         noted = listed["noting"]
         assert (noted.title, noted.description) == ("Noting", "Two notes, then a report.")
@@ -237,7 +237,7 @@ async def test_agents_that_cannot_be_read_now_leave_the_lists_to_the_others(sett
         Client(app.server) as client,
     ):
         names = [prompt.name for prompt in (await client.list_prompts()).prompts]
-        assert names == ["route", "continue", *(entry.name for entry in BUILT_IN)]
+        assert names == ["route", "continue", *(entry.name for entry in entries())]
         for asking in (client.get_prompt("research", {"brief": "bees"}), client.read_resource("agent://research")):
             with pytest.raises(MCPError, match="research is being moved") as caught:
                 await asking

@@ -24,7 +24,7 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from agents.catalogue import BUILT_IN
+from agents.catalogue import entries
 from agents.events import Thinking
 from agents.graph import mermaid
 from agents.state import restore_state
@@ -204,7 +204,7 @@ async def test_agents_are_listed_and_templates_only_with_the_toolset(settings: S
     async with hosting(settings) as host:
         listed = {str(r.uri): r for r in (await host.client.list_resources()).resources}
         assert [uri for uri in listed if uri.startswith("agent://")] == [
-            *(f"agent://{entry.name}" for entry in BUILT_IN),
+            *(f"agent://{entry.name}" for entry in entries()),
             "agent://noting",
         ]
         assert (listed["agent://noting"].title, listed["agent://noting"].description) == (
