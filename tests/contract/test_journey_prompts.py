@@ -20,7 +20,7 @@ from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, PromptReference, TextConte
 from agents import catalogue
 from agents.agent import Agent
 from agents.bounds import MOST_BRIEF_CHARS
-from agents.catalogue import BUILT_IN, entries, Entry, built_in
+from agents.catalogue import BUILT_IN, Entry, built_in, entries
 from agents.graph import CheckpointKind
 from knowledge.errors import DatabaseUnavailable
 from knowledge.tokens import count_tokens
