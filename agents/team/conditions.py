@@ -203,10 +203,10 @@ def _remember(kind: type[Leaf], found: Mapping[str, Any], marked: Marked, contex
         line = marked.key_lines.get(name, marked.line)
         paths = value if isinstance(value, tuple) else (value,)
         for path in paths:
-            if isinstance(path, Ground):
-                path = path.path  # noqa: PLW2901 - where it is one of this agent's own
             if isinstance(path, FieldPath):
                 context.looked.append(Looked(_within(path, context), line, own, inside if name == "field" else ()))
+            elif isinstance(path, Ground):
+                context.looked.extend(Looked(_within(found, context), line) for found in path.fields())
 
 
 def _named_inside(kind: type[Leaf], found: Mapping[str, Any]) -> tuple[str, ...]:

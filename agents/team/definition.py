@@ -20,6 +20,7 @@ from agents.prompting import COMMON, PLACEHOLDER
 from agents.running import AT_VERSION, FORK_OF
 from agents.team.block import Block
 from agents.team.conditions import Looked
+from agents.team.grounding import INPUTS
 from agents.team.marked import Marked, Unreadable, read_marked
 from agents.team.phases import read_phases
 from agents.team.problems import Problem, Problems, meant, short
@@ -163,6 +164,9 @@ def _fields(reading: Reading) -> None:
 def _field(name: str, looked: Looked, phase: str, reading: Reading) -> None:
     form = reading.forms.get(phase)
     what = f"condition {short(name)} looks at {short(str(looked.path))}"
+    if phase == INPUTS:
+        _input(what, looked, reading)
+        return
     if looked.own and looked.path.phase:
         reading.problems.add(
             looked.line, f"{what}, which no submit of another phase brings: `given` takes fields of its own phase"
@@ -179,6 +183,13 @@ def _field(name: str, looked: Looked, phase: str, reading: Reading) -> None:
             text = f"{what}; the work of {phase} has no {short(part)} there{meant(part, known)}"
             reading.problems.add(looked.line, text)
             return
+
+
+def _input(what: str, looked: Looked, reading: Reading) -> None:
+    lacking = described(reading.inputs or {"properties": {}}, looked.path.parts)
+    if lacking is not None and not reading.broken_inputs:
+        part, known = lacking
+        reading.problems.add(looked.line, f"{what}; there is no input {short(part)}{meant(part, known)}")
 
 
 def _graph(initial: str, complete: Sequence[str], marked: Marked, reading: Reading) -> PhaseGraph:

@@ -6,7 +6,7 @@ A predicate is a frozen dataclass. Its fields are its arguments; their types say
 
 from __future__ import annotations
 
-from agents.team.grounding import Grounded
+from agents.team.grounding import Grounded, TakesUp
 from agents.team.predicates import (
     AtLeast,
     Covers,
@@ -49,6 +49,7 @@ Leaf = (
     | Answered
     | QuotesResolve
     | Grounded
+    | TakesUp
     | PagesExist
     | Below
     | SearchInsufficient
@@ -73,6 +74,7 @@ LEAVES: tuple[type[Leaf], ...] = (
     Answered,
     QuotesResolve,
     Grounded,
+    TakesUp,
     PagesExist,
     Below,
     SearchInsufficient,

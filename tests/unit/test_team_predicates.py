@@ -206,6 +206,19 @@ TRIED = {
             ({}, "causes.event or gap.after names nothing of GATHER.events or questions"),
         ],
     ),
+    "known_in, nothing": Tried(
+        "known_in: {field: causes.event, of: GATHER.events, if_any: true}",
+        [{}, causes({"what": "a"}), causes({"event": "e1"})],
+        [(causes({"event": "e3"}), "causes.event names e3, which GATHER.events does not have")],
+    ),
+    "grounded, nothing": Tried(
+        "grounded: {field: causes, words: what, if_any: true}",
+        [{}, causes({"what": "Keep bees"})],
+        [
+            (causes({"what": "Keep wasps"}), "causes[c1].what do not stand in"),
+            (causes({"event": "e1"}), "causes[c1] rests on nothing"),
+        ],
+    ),
     "no_circle": Tried(
         "no_circle: {field: causes, through: needs}",
         [
@@ -342,6 +355,21 @@ TRIED = {
             (causes({"event": "e1"}), "or name the outcome that showed it"),
         ],
         MERGED,
+    ),
+    "grounded, or a tool of an earlier visit": Tried(
+        "grounded: {field: causes, words: what, tool: outcome}",
+        [causes({"outcome": "kb_move"}, {"outcome": "kb_merge"})],
+        [(causes({"outcome": "kb_search"}), "no call of 'kb_search'")],
+        Pages(called=[called()], called_before=[called("kb_move")]),
+    ),
+    "takes_up": Tried(
+        "takes_up: {field: causes, words: what, of: [GATHER.events.what, answers]}",
+        [causes({"what": "the swarm left"}, {"what": "hive was empty"}, {"what": "nothing of it"})],
+        [
+            (causes({"what": "the swarm left"}), "no item of causes takes up number 2 of GATHER.events.what: copy its words"),
+            (causes({"what": "a swarm left"}, {"event": "e1"}), "takes up number 1, 2 of GATHER.events.what"),
+            ({}, "takes up number 1, 2 of GATHER.events.what"),
+        ],
     ),
     "pages_exist": Tried(
         "pages_exist: {field: pages, count: 2}",
@@ -615,6 +643,10 @@ async def test_a_submit_gives_what_is_so_only_if_it_brings_it_itself() -> None:
         ("grounded: {field: causes, of: []}", "'of' of 'grounded' in condition 'tried'"),
         ("grounded: {field: causes, words: wat}", "has no 'wat' there; did you mean 'what'?"),
         ("grounded: {field: causes, of: inputs..x}", "must name a field such as `events`"),
+        (
+            "grounded: {field: causes, of: inputs.topic}",
+            "condition 'tried' looks at 'inputs.topic'; there is no input 'topic'",
+        ),
     ],
 )
 def test_a_path_that_can_never_lead_anywhere_is_told(predicate: str, told: str) -> None:
@@ -637,6 +669,9 @@ async def test_words_may_come_from_all_that_the_journey_was_given_and_not_from_i
         return (await condition(facts, Pages())).met
 
     assert await stands("hungry in March")
+    assert not await stands("bees"), "words that stand nearly everywhere show nothing"
+    assert await stands("yes", person="Yes"), "unless they are all that was said"
+    assert not await stands("no", person="no idea")
     assert await stands("only our janitor".replace("only", "Only"))
     assert await stands("on the roof", place={"where": ["on the roof of the town hall"]})
     assert not await stands("on the roof")
@@ -645,10 +680,34 @@ async def test_words_may_come_from_all_that_the_journey_was_given_and_not_from_i
     assert not await stands("Only our janitor does\n\0\nThey were hungry"), "words of two texts stand nowhere"
 
 
+async def test_a_short_text_may_be_copied_whole() -> None:
+    """An answer may be "No", and a criterion one word: they are words of the person's all the same."""
+    grounded = trying("grounded: {field: causes, words: what, of: [answers, inputs]}").conditions["tried"]
+    takes_up = trying("takes_up: {field: causes, words: what, of: [answers, inputs]}").conditions["tried"]
+    answers = {"JOHARI": {"q1": {"question": "Honey?", "answer": "No."}}}
+
+    def facts(*words: str) -> Facts:
+        work = causes(*({"what": text} for text in words))
+        inputs = {"criteria": ["Polite", "Not longer than a page"]}
+        return Facts("EXPLAIN", 1, "Bees.", inputs, work, work, {"EXPLAIN": work}, answers=answers)
+
+    assert (await grounded(facts("no."), Pages())).met
+    assert (await grounded(facts("Polite"), Pages())).met
+    assert not (await grounded(facts("Po"), Pages())).met
+    assert not (await grounded(facts("a page"), Pages())).met
+    assert (await takes_up(facts("No.", "Polite", "longer than a page"), Pages())).met
+    told = await takes_up(facts("longer than a page"), Pages())
+    assert told.missing == (
+        "no item of causes takes up number 1 of the person's answers: copy its words",
+        "no item of causes takes up number 1 of the inputs: copy its words",
+    )
+
+
 async def test_words_of_others_may_be_looked_for_in_one_phase_and_field_only() -> None:
     condition = trying("grounded: {field: causes, words: what, of: others.MAKE.made}").conditions["tried"]
     works: dict[str, dict[str, Any]] = {
         "a.MAKE": {"made": [{"id": "m1", "text": "a hive of oak boards"}], "note": "made in a hurry"},
+        ".MAKE": {"made": [{"id": "m2", "text": "frames of lime wood"}]},
         "a.PLAN": {"made": "planned by the carpenter"},
     }
 
@@ -658,6 +717,7 @@ async def test_words_of_others_may_be_looked_for_in_one_phase_and_field_only() -
         return await condition(facts, Pages())
 
     assert (await stands("hive of oak")).met
+    assert (await stands("frames of lime wood")).met
     assert not (await stands("made in a hurry")).met
     assert (await stands("by the carpenter")).missing == (
         "causes[c1].what do not stand in others.MAKE.made: copy 8 letters or more, word for word",
