@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agents.cognitive.cognitive import Cognitive
 from agents.cognitive.definition import Described, described_in
-from tests.agents_at_work import TOOLS
+from tests.team_agents import OWN_TOOLS as TOOLS
 
 FOLDER = "agents/cognitive/appraisal"
 AGENT = """\

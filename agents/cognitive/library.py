@@ -7,11 +7,15 @@ from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
+from agents.agent import Agent
+from agents.cognitive.agent import alone
 from agents.cognitive.cognitive import Cognitive
 from agents.cognitive.definition import FILE, Described, described_in
 from agents.errors import NoSuchAgent
 
 PACKAGE = "agents.cognitive"
+FOLLOWING = "memory"
+"""The agent that runs after every other, and never after itself."""
 SUFFIXES = (".yaml", ".json", ".md")
 
 
@@ -49,6 +53,16 @@ def cognitive(name: str) -> Cognitive:
     if read.cognitive is None:
         raise NoSuchAgent(name, f"its definition cannot be used: {read.problems[0]}")
     return read.cognitive
+
+
+@cache
+def agent(name: str) -> Agent:
+    """Return one of the agents here as it is started by itself, with the agent that looks back on its work afterwards.
+
+    Raises:
+        NoSuchAgent: its folder, or that of the other, cannot be used.
+    """
+    return alone(cognitive(name), cognitive(FOLLOWING) if FOLLOWING in names() else None)
 
 
 def names() -> list[str]:

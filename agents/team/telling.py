@@ -17,11 +17,11 @@ SAYING = ("text", "what")
 def values(state: JourneyState) -> Mapping[str, str]:
     """Return what stands for `{{ PHASE.field }}`, the recorded work of that phase in lines, and for `{{ answers }}`."""
     return {
-        f"{phase}.{name}": _shown(value)
+        f"{phase}.{name}": shown(value)
         for phase, kept in state.work.items()
         if isinstance(kept.content, dict)
         for name, value in kept.content.items()
-    } | {ANSWERS: _shown([_answered(*one) for asked in state.answers.values() for one in asked.items()])}
+    } | {ANSWERS: shown([_answered(*one) for asked in state.answers.values() for one in asked.items()])}
 
 
 def done(state: JourneyState, *, phases: Sequence[str]) -> Sequence[str]:
@@ -62,7 +62,8 @@ def _answered(id_: str, asked: Mapping[str, str]) -> str:
     return f"{id_}: {asked['question']} {asked['answer']}"
 
 
-def _shown(value: Json) -> str:
+def shown(value: Json) -> str:
+    """Return a value in words: a list as lines, each cut where it is long."""
     if isinstance(value, list):
         return "\n".join(f"- {_cut(_item(item))}" for item in value)
     return _item(value)

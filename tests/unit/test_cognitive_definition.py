@@ -11,8 +11,8 @@ from agents.cognitive import library
 from agents.cognitive.cognitive import INPUTS
 from agents.cognitive.sources import Source, source_of
 from agents.context import Budget
-from tests.agents_at_work import TOOLS
 from tests.cognitive_agents import AGENT, FOLDER, appraisal, read
+from tests.team_agents import OWN_TOOLS as TOOLS
 
 FILE = f"{FOLDER}/agent.yaml"
 

@@ -1,0 +1,150 @@
+"""What a cognitive agent has to go on: where the named sections of its context come from, as it stands in a journey's state. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from agents.cognitive import memory_document
+from agents.cognitive.cognitive import JOHARI_DISCOVERY, LEARNING_INJECTION, Cognitive
+from agents.cognitive.setting import Predecessor, Setting
+from agents.cognitive.sources import QUADRANTS, Source
+from agents.events import Json
+from agents.prompting import cut, render
+from agents.state import JourneyState, Work
+from agents.team.field_path import located
+from agents.team.telling import shown
+
+ANSWER_TOKENS = 80
+"""What is told of one question and its answer."""
+FOUND_IN = {"open": "acknowledge", "hidden": "share", "unknown": "explore"}
+"""The field of the discovery's work that each quadrant is filled from; what is blind to the model the person's answers fill."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A predecessor's memory document."""
+
+    predecessor: Predecessor
+    document: str
+
+
+@dataclass(frozen=True)
+class Material:
+    """What an agent in its setting has to go on at a point of a journey. `state` is told in the agent's own names."""
+
+    cognitive: Cognitive
+    setting: Setting
+    state: JourneyState
+
+    @property
+    def learned(self) -> Mapping[str, Json]:
+        """Return the work of the step that injects learnings; nothing before it is done."""
+        return _content(self.state.work.get(LEARNING_INJECTION))
+
+    @property
+    def task(self) -> str:
+        """Return the id of the task, "" before it is known."""
+        return str(self.learned.get("task", ""))
+
+    def section(self, sources: Sequence[Source]) -> tuple[Source | None, str]:
+        """Return the first source that says something, and what it says."""
+        return next(((source, text) for source in sources if (text := self.of(source).strip())), (None, ""))
+
+    def of(self, source: Source) -> str:
+        """Return what a source says now, "" if nothing."""
+        match source.kind:
+            case "brief":
+                return self.state.brief
+            case "task":
+                return self.filled_in(self.setting.instructions)
+            case "answers":
+                return lines(self.answers())
+            case "previous":
+                return next((memory_document.digest(one.document) for one in self.loaded()), "")
+            case "input":
+                return told(self.state.inputs.get(source.name))
+            case "step":
+                return _field(self.state.work.get(source.name), source.part)
+            case "earlier":
+                return _field(self._earlier(source.name), source.part)
+            case "memory":
+                return self._remembered(source)
+            case "johari":
+                return lines(self.quadrant(source.name))
+
+    def filled_in(self, template: str) -> str:
+        """Return what a skill says, with what it takes from brief and inputs."""
+        inputs = {f"inputs.{name}": told(value) for name, value in self.state.inputs.items()}
+        return render(template, {"brief": self.state.brief, **inputs}).strip()
+
+    def loaded(self) -> Sequence[Loaded]:
+        """Return the memory documents that are there of the setting's predecessors, as its pattern says, the newest first."""
+        found = [(work.seq, one, document) for one, work, document in self._documents()]
+        newest = sorted(found, key=lambda one: -one[0])
+        wanted = newest[:1] if self.setting.pattern == "last" else newest
+        return [Loaded(predecessor, document) for _, predecessor, document in wanted]
+
+    def _documents(self) -> Iterator[tuple[Predecessor, Work, str]]:
+        for predecessor in self.setting.predecessors:
+            work = self.state.work.get(predecessor.closing)
+            document = _content(work).get("document")
+            if work is not None and isinstance(document, str):
+                yield predecessor, work, document
+
+    def _remembered(self, source: Source) -> str:
+        of_agent = [one.document for one in self.loaded() if one.predecessor.agent == source.name]
+        if not of_agent:
+            return ""
+        return memory_document.section(of_agent[0], source.part) if source.part else memory_document.digest(of_agent[0])
+
+    def _earlier(self, step: str) -> Work | None:
+        """Return the newest work of that step of another pass of this agent: one with another prefix, or before this one began."""
+        work, begun = self.state.work, self.state.work.get(LEARNING_INJECTION)
+        names = [f"{prefix}{step}" for prefix in self.setting.earlier]
+        found = [work[name] for name in names if name in work]
+        if step in work and begun is not None and work[step].seq < begun.seq:
+            found.append(work[step])
+        return max(found, key=lambda one: one.seq, default=None)
+
+    def answers(self) -> Sequence[str]:
+        """Return what the person answered in this journey, each with its question."""
+        return [
+            cut(f"{said.get('question', '')} -> {said.get('answer', '')}", ANSWER_TOKENS)
+            for of_phase in self.state.answers.values()
+            for said in of_phase.values()
+        ]
+
+    def quadrant(self, name: str) -> Sequence[str]:
+        """Return what belongs to one of the four quadrants: what the journey was started with, and what was found out."""
+        given = self.state.inputs.get("johari")
+        before = given.get(name, []) if isinstance(given, Mapping) else []
+        if name == "blind":
+            return [*before, *self.answers()]
+        found = _content(self.state.work.get(JOHARI_DISCOVERY)).get(FOUND_IN[name], [])
+        return [*before, *found] if isinstance(found, list) else list(before)
+
+    def quadrants(self) -> Mapping[str, Sequence[str]]:
+        """Return the quadrants that have something, in their order."""
+        return {name: found for name in QUADRANTS if (found := self.quadrant(name))}
+
+
+def _content(work: Work | None) -> Mapping[str, Json]:
+    return work.content if work is not None and isinstance(work.content, Mapping) else {}
+
+
+def _field(work: Work | None, path: str) -> str:
+    found = [value for _, value in located(_content(work), path.split("."))]
+    return told(found[0] if len(found) == 1 else found)
+
+
+def lines(texts: Sequence[str]) -> str:
+    """Return the texts as a list."""
+    return "\n".join(f"- {' '.join(text.split())}" for text in texts)
+
+
+def told(value: Json) -> str:
+    """Return a value in words; a list of texts whole, line by line."""
+    if value is None or value in ([], {}):
+        return ""
+    return lines(value) if isinstance(value, list) and all(isinstance(item, str) for item in value) else shown(value)
