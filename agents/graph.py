@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from agents.errors import BadGraph
 ALWAYS = "always"
 """The condition that is met by any work."""
 T = TypeVar("T")
+_PART = re.compile(r"[\w-]+(\.[\w-]+)*")
 CheckpointKind = Literal["none", "informational", "optional", "blocking"]
 FeedbackKind = Literal["validation", "soft_failure", "hard_failure"]
 FEEDBACK_KINDS: tuple[FeedbackKind, ...] = get_args(FeedbackKind)
@@ -217,11 +219,31 @@ def _reach(starts: Iterable[str], targets: Mapping[str, Sequence[str]]) -> set[s
     return reached
 
 
+def grouped(graph: PhaseGraph) -> Mapping[str, Sequence[Phase]]:
+    """Return the phases by the part that they belong to: by what stands before the last dot of their name, "" where none does.
+
+    Parts stand in the order of their first phases. Of a graph that is not made of parts all phases stand under "".
+    """
+    parts: dict[str, list[Phase]] = {}
+    for phase in graph.phases:
+        parts.setdefault(phase.name.rpartition(".")[0], []).append(phase)
+    if len(parts) < 2 or not all(_PART.fullmatch(name) and len(phases) > 1 for name, phases in parts.items() if name):
+        return {"": graph.phases}
+    return parts
+
+
 def mermaid(graph: PhaseGraph, current: str | None = None, visits: Mapping[str, int] | None = None) -> str:
-    """Return the graph as a Mermaid flowchart: phases with their visits, the current one marked, ways back dotted."""
+    """Return the graph as a Mermaid flowchart: phases with their visits, the current one marked, ways back dotted.
+
+    The parts of a larger graph are frames with their phases in them.
+    """
     counts = visits or {}
     number = {phase.name: f"p{n}" for n, phase in enumerate(graph.phases)}
-    lines = ["flowchart LR", *(f"    {number[p.name]}{_node(graph, p, counts.get(p.name, 0))}" for p in graph.phases)]
+    lines = ["flowchart LR"]
+    for place, (part, phases) in enumerate(grouped(graph).items()):
+        nodes = [f"    {number[p.name]}{_node(graph, p, part, counts.get(p.name, 0))}" for p in phases]
+        framed = [f'    subgraph s{place}["{_quoted(part)}"]', *(f"    {node}" for node in nodes), "    end"]
+        lines += framed if part else nodes
     for t in graph.transitions:
         arrow = "-.->" if t.is_backward else "-->"
         label = "" if t.condition == ALWAYS else f'|"{_quoted(t.condition)}"|'
@@ -231,8 +253,9 @@ def mermaid(graph: PhaseGraph, current: str | None = None, visits: Mapping[str, 
     return "\n".join(lines) + "\n"
 
 
-def _node(graph: PhaseGraph, phase: Phase, visits: int) -> str:
-    label = _quoted(phase.name) + (f" ({visits})" if visits else "")
+def _node(graph: PhaseGraph, phase: Phase, part: str, visits: int) -> str:
+    name = phase.name.removeprefix(f"{part}.") if part else phase.name
+    label = _quoted(name) + (f" ({visits})" if visits else "")
     return f'(["{label}"])' if phase.name in graph.complete else f'["{label}"]'
 
 

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.errors import BadGraph
-from agents.graph import Phase, PhaseGraph, Transition, advance, checked, mermaid, ways_out
+from agents.graph import Phase, PhaseGraph, Transition, advance, checked, grouped, mermaid, ways_out
+from tests.inquiry import chained
 from tests.journeys import CONDITIONS, RESEARCH, TOOLS, graphs
 
 
@@ -140,6 +141,36 @@ def test_the_picture_shows_phases_ways_visits_and_where_the_work_is_and_nothing_
         "    class p1 current",
     ]
     assert "LOOK" not in picture
+
+
+def test_the_parts_of_a_larger_graph_are_frames_with_their_phases_in_them() -> None:
+    lines = mermaid(chained("first", "first.memory").graph, "first.memory.ASK", {"first.ASK": 2}).splitlines()
+    assert lines[:15] == [
+        "flowchart LR",
+        '    subgraph s0["first"]',
+        '        p0["LOOK"]',
+        '        p1["ASK (2)"]',
+        '        p2["WRITE"]',
+        '        p3["JUDGE"]',
+        "    end",
+        '    subgraph s1["first.memory"]',
+        '        p4["LOOK"]',
+        '        p5["ASK"]',
+        '        p6["WRITE"]',
+        '        p7["JUDGE"]',
+        "    end",
+        '    p8(["COMPLETE"])',
+        "    p0 --> p1",
+    ]
+    assert lines[-1] == "    class p5 current"
+
+
+@pytest.mark.parametrize(
+    "names", [("a.b", "c.d"), ("A.B", "C"), ("A", "B"), ("x y.a", "x y.b", "C"), (".a", ".b", "c")]
+)
+def test_a_dot_in_a_name_alone_makes_no_part(names: tuple[str, ...]) -> None:
+    graph = PhaseGraph("g", tuple(map(Phase, names)), (), names[0], (names[-1],))
+    assert grouped(graph) == {"": graph.phases}
 
 
 def test_a_phase_s_name_is_text_in_the_picture_whatever_it_means_to_mermaid() -> None:
