@@ -11,14 +11,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from agents.agent import MET, Agent, Condition, Facts, Finding, Look, ModelAdvice, Provide
+from agents.agent import Agent, Condition, Facts, Finding, Look, ModelAdvice, Provide
 from agents.context import Section
 from agents.events import Json, Note
-from agents.graph import ALWAYS, Phase, PhaseGraph, Transition
+from agents.graph import ALWAYS, Phase, PhaseGraph, Transition, ways_out
 from agents.journey import REJECTED
-from agents.state import JourneyState
+from agents.state import JourneyState, TransitionRecord
 
 T = TypeVar("T")
+NOT_THERE = Finding(met=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,15 +212,24 @@ def state_for(part: Part, state: JourneyState) -> JourneyState:
     """Return the state as the part sees it."""
     if not part.prefix:
         return state
-    asked, names = state.checkpoint, _names(part)
+    asked, word, names = state.checkpoint, state.word, _names(part)
     return replace(
         state,
         phase=names.get(state.phase, state.phase),
         phase_visits=_scoped(part, state.phase_visits),
         work=_scoped(part, state.work),
+        metrics=_scoped(part, state.metrics),
         answers=_scoped(part, state.answers),
         checkpoint=asked and replace(asked, phase=names.get(asked.phase, asked.phase)),
+        word=word and replace(word, phase=names.get(word.phase, word.phase)),
+        feedback=tuple(replace(one, phase=names.get(one.phase, one.phase)) for one in state.feedback),
+        transition_history=tuple(_moved(one, names) for one in state.transition_history),
     )
+
+
+def _moved(record: TransitionRecord, names: Mapping[str, str]) -> TransitionRecord:
+    source, target = (names.get(phase, phase) for phase in (record.source, record.target))
+    return replace(record, source=source, target=target)
 
 
 def _conditions(part: Part) -> Mapping[str, Condition]:
@@ -237,16 +247,20 @@ def _linked(parts: Sequence[Part], links: Sequence[Link]) -> dict[str, Condition
         for link in _leaving(part, links):
             right = partial(_judge, by_prefix[link.looked_at], link.condition)
             for way in _endings(part):
-                left = None if way.condition == ALWAYS else part.agent.conditions.get(way.condition)
-                found[_joint(part, way, link)] = partial(_both, left and partial(_judge, part, left), right)
+                found[_joint(part, way, link)] = partial(_from_end, part, way, right)
     return found
 
 
-async def _both(left: Condition | None, right: Condition, facts: Facts, look: Look) -> Finding:
-    """Judge whether a part is at its end, and then whether the link is gone from there."""
-    first = await left(facts, look) if left else MET
+async def _from_end(part: Part, end: Transition, link: Condition, facts: Facts, look: Look) -> Finding:
+    """Judge whether the part would go to its end by that way, and then whether the link is gone from there."""
+    for way in ways_out(part.agent.graph, end.source):
+        condition = part.agent.conditions.get(way.condition)
+        met = way.condition == ALWAYS or (condition is not None and (await _judge(part, condition, facts, look)).met)
+        if met:
+            # A link is tried before all ways of the part, also before those that it would take sooner.
+            return await link(facts, look) if way == end else NOT_THERE
     # What is missing at the end says the way to the next part: it is not told twice.
-    return await right(facts, look) if first.met else Finding(met=False)
+    return NOT_THERE
 
 
 def _provides(part: Part) -> Mapping[str, Provide]:
