@@ -33,6 +33,7 @@ NUMBER = Size(20.0, 20.0)
 BEND, TIP_LONG, TIP_WIDE, BADGE = 12.0, 9.0, 4.5, 10.0
 HERE: Mapping[str, str] = {"active": "here", "waiting": "waits", "complete": "done", "cancelled": "ended"}
 ASKS: Mapping[str, str] = {"blocking": "a person decides", "optional": "a person may say"}
+ANSWERS, BY_ITSELF = "a person answers", "by itself"
 _BREAK = re.compile(r"[^_\-\s./:]*[_\-\s./:]*")
 _BLANKS = re.compile(r"[ \t\n\r]+")
 _WIDE = ("W", "F")
@@ -81,21 +82,27 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True)
 class _Scene:
-    """What is drawn: the graph with what the journey added to it."""
+    """What is drawn: the graph with what the journey added to it, and what stands below the names of phases."""
 
     graph: PhaseGraph
     ways: Sequence[Transition]
     seen: Travelled
     gone: frozenset[str]
+    notes: Mapping[str, str]
 
     def taken(self, way: Transition) -> int:
         """Return how often the journey went this way."""
         return self.seen.moves.get(Move(way.source, way.target, way.condition, way.is_backward), 0)
 
 
-def drawing(graph: PhaseGraph, seen: Travelled) -> Drawing:
-    """Return the graph as it is shown, with phases that the journey was in and that the graph does not have any more."""
-    scene = _scene(graph, seen)
+def drawing(
+    graph: PhaseGraph, seen: Travelled, notes: Mapping[str, str] | None = None, *, place: str = "graph"
+) -> Drawing:
+    """Return the graph as it is shown, with phases that the journey was in and that the graph does not have any more.
+
+    `notes` are told below the names of phases. `place` names the picture where a page has several.
+    """
+    scene = _scene(graph, seen, notes or {})
     wide = _first_that_fits(scene, WIDE, (("across", "words"), ("down", "words"), ("down", "numbers")))
     narrow = _first_that_fits(scene, NARROW, (("down", "words"), ("down", "numbers")))
     ways = [
@@ -109,17 +116,17 @@ def drawing(graph: PhaseGraph, seen: Travelled) -> Drawing:
         )
         for n, way in enumerate(scene.ways, 1)
     ]
-    return Drawing(_svg(scene, *wide, "wide"), _svg(scene, *narrow, "narrow"), ways)
+    return Drawing(_svg(scene, *wide, "wide", place), _svg(scene, *narrow, "narrow", place), ways)
 
 
-def _scene(graph: PhaseGraph, seen: Travelled) -> _Scene:
+def _scene(graph: PhaseGraph, seen: Travelled, notes: Mapping[str, str]) -> _Scene:
     known = {phase.name for phase in graph.phases}
     used = dict.fromkeys([*seen.visits, *(name for m in seen.moves for name in (m.source, m.target)), seen.phase])
     gone = [name for name in used if name and name not in known]
     there = {Move(way.source, way.target, way.condition, way.is_backward) for way in graph.transitions}
     added = [Transition(m.source, m.target, m.reason, m.is_backward) for m in seen.moves if m not in there]
     whole = replace(graph, phases=(*graph.phases, *map(Phase, gone)))
-    return _Scene(whole, (*graph.transitions, *added), seen, frozenset(gone))
+    return _Scene(whole, (*graph.transitions, *added), seen, frozenset(gone), notes)
 
 
 Shape = tuple[Sheet, Labels]
@@ -200,15 +207,21 @@ def _box_size(scene: _Scene, phase: Phase) -> Size:
 
 
 def _note(scene: _Scene, phase: Phase) -> str:
-    return "not there any more" if phase.name in scene.gone else ASKS.get(phase.checkpoint, "")
+    if phase.name in scene.gone:
+        return "not there any more"
+    if phase.automatic:
+        return BY_ITSELF
+    if phase.checkpoint not in ASKS and any(way.asks for way in scene.ways if way.source == phase.name):
+        return ANSWERS
+    return scene.notes.get(phase.name, "") or ASKS.get(phase.checkpoint, "")
 
 
 # --- SVG --------------------------------------------------------------------------------------------------------------
 
 _SVG = Markup(
     '<svg class="graph graph-{0}" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {1} {2}" width="{1}" height="{2}" '
-    'role="img" aria-labelledby="graph-{0}-title" aria-describedby="graph-{0}-desc">'
-    '<title id="graph-{0}-title">{3}</title><desc id="graph-{0}-desc">{4}</desc>{5}</svg>'
+    'role="img" aria-labelledby="{6}-{0}-title" aria-describedby="{6}-{0}-desc">'
+    '<title id="{6}-{0}-title">{3}</title><desc id="{6}-{0}-desc">{4}</desc>{5}</svg>'
 )
 _WAY = Markup('<g class="{0}"><title>{1}</title><path class="line" d="{2}"/><path class="tip" d="{3}"/></g>')
 _LABEL = Markup('<g class="{0}">{1}</g>')
@@ -218,7 +231,7 @@ _TEXT = Markup('<text class="{0}" x="{1}" y="{2}" text-anchor="middle">{3}</text
 _CIRCLE = Markup('<circle cx="{0}" cy="{1}" r="{2}"/>')
 
 
-def _svg(scene: _Scene, sheet: Sheet, labels: Labels, kind: str) -> Markup:
+def _svg(scene: _Scene, sheet: Sheet, labels: Labels, kind: str, place: str) -> Markup:
     ways = list(zip(scene.ways, sheet.routes, strict=True))
     # What the journey took lies above what it did not, and labels above all lines.
     lines = sorted(((scene.taken(way), way, route) for way, route in ways if route), key=lambda one: one[0] > 0)
@@ -226,7 +239,8 @@ def _svg(scene: _Scene, sheet: Sheet, labels: Labels, kind: str) -> Markup:
     parts += [_label(scene, n, way, route, labels) for n, (way, route) in enumerate(ways, 1) if route]
     parts += [_node(scene, phase, box) for phase, box in zip(scene.graph.phases, sheet.boxes, strict=True)]
     title = _plain(f"The phases of {scene.graph.name}")
-    return _SVG.format(kind, _px(sheet.width), _px(sheet.height), title, _described(scene), Markup("").join(parts))
+    drawn = Markup("").join(parts)
+    return _SVG.format(kind, _px(sheet.width), _px(sheet.height), title, _described(scene), drawn, place)
 
 
 def _described(scene: _Scene) -> str:
