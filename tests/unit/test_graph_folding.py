@@ -10,7 +10,7 @@ from agents.graph import ALWAYS, Phase, PhaseGraph, Transition
 from mcp_server.review.graph_drawing import NARROW, WIDE, Drawing, Move, Travelled
 from mcp_server.review.graph_folding import MOST_PHASES, parts_of, pictures
 from tests.inquiry import chained, inquiry
-from tests.unit.test_graph_drawing import marked, read, texts
+from tests.unit.test_graph_drawing import SVG, read, texts
 
 SIX = ("clarify", "research", "analyse", "synthesize", "generate", "validate")
 SKILL = chained(*(name for part in SIX for name in (part, f"{part}.memory"))).graph
@@ -18,7 +18,8 @@ SKILL = chained(*(name for part in SIX for name in (part, f"{part}.memory"))).gr
 
 def classed(drawn: Drawing, kind: str) -> list[str]:
     """Return the titles of what is of that kind in the picture for wide screens."""
-    return [str(next(iter(one)).text) for one in marked(drawn.wide, kind)]
+    groups = [one for one in read(drawn.wide).iter(f"{SVG}g") if kind in str(one.get("class")).split()]
+    return [str(next(iter(one)).text) for one in groups]
 
 
 def said(drawn: Drawing) -> list[tuple[str, str, str, int]]:
