@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -13,6 +13,7 @@ from typing import Protocol, cast
 
 from agents.agent import Agent
 from agents.errors import NoSuchAgent
+from agents.events import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,37 @@ BUILT_IN = (
 
 COGNITIVE = "agents.cognitive"
 """The package whose folders are agents."""
+SKILLS = "agents.skills"
+"""The package whose YAML files are skills: agents that are made of others."""
+
+
+class Listing(Protocol):
+    """What lists show of an agent: an agent itself, or a skill that is none yet."""
+
+    @property
+    def name(self) -> str:
+        """Return what it is started by."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """Return what people call it."""
+        ...
+
+    @property
+    def summary(self) -> str:
+        """Return in one line what it does."""
+        ...
+
+    @property
+    def origin(self) -> str:
+        """Return where it comes from: "built in", or its file."""
+        ...
+
+    @property
+    def inputs(self) -> Mapping[str, Json]:
+        """Return the JSON Schema of what it takes beside the brief; of a skill what its own file says."""
+        ...
 
 
 class Catalogue(Protocol):
@@ -90,7 +122,7 @@ class BuiltIn:
 
 def entries() -> Sequence[Entry]:
     """Return all agents of this program as lists show them. None of them is loaded."""
-    return (*BUILT_IN, *cognitive_entries())
+    return (*BUILT_IN, *cognitive_entries(), *skill_entries())
 
 
 @cache
@@ -99,6 +131,15 @@ def cognitive_entries() -> tuple[Entry, ...]:
     folders = sorted(files(COGNITIVE).iterdir(), key=lambda entry: entry.name)
     found = ((folder.name, folder / "agent.yaml") for folder in folders if folder.is_dir())
     return tuple(entry_of(name, file, f"{COGNITIVE}.library") for name, file in found if file.is_file())
+
+
+@cache
+def skill_entries() -> tuple[Entry, ...]:
+    """Return the agents that are made of others, by name."""
+    found = sorted(
+        (file for file in files(SKILLS).iterdir() if file.name.endswith(".yaml")), key=lambda file: file.name
+    )
+    return tuple(entry_of(file.name.removesuffix(".yaml"), file, f"{SKILLS}.library") for file in found)
 
 
 def entry_of(name: str, file: Traversable, module: str) -> Entry:

@@ -9,6 +9,7 @@ from anyio.lowlevel import checkpoint
 
 from agents.agent import Called, Citation, Fate, Learning, Place, ProposalState, ScentLevel
 from agents.citing import misplaced
+from agents.errors import NoSuchJourney
 from agents.events import ToolSuccess
 from agents.learning import learning_pages, learnings_on
 from agents.state import JourneyState
@@ -94,7 +95,10 @@ class KnowledgeLook:
 
     async def calls(self, *, of_all_visits: bool = False) -> Sequence[Called]:
         """Return the tools that answered calls of this journey in the present visit of its phase, or in all of them."""
-        log = await self._store.events(self._journey, after=0 if of_all_visits else self._state.entered_seq)
+        try:
+            log = await self._store.events(self._journey, after=0 if of_all_visits else self._state.entered_seq)
+        except NoSuchJourney:  # it begins with what the server does by itself, and is not on record yet
+            return ()
         events = [logged.event for logged in log]
         # A call may have begun in the phase before, and end in this one. What a person approved belongs to none.
         here = ("", self._state.phase)

@@ -1,4 +1,4 @@
-"""The files of a team's agents, as they lie in the knowledge base."""
+"""The files of a team's agents and skills, as they lie in the knowledge base."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from agents.team.files import FOLDER, MOST_FILES, SUFFIXES, Listed
+from agents.team.files import FOLDERS, MOST_FILES, SUFFIXES, Listed
 from knowledge.errors import InvalidPath, NoSuchPath
 from knowledge.paths import is_hidden
 from knowledge.vault import Vault, stamp_of
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from agents.team.catalogue import TeamCatalogue
 
 DEEPEST = 4
-"""Folders within `_agents/` that are looked into, one inside the other."""
+"""Folders within `_agents/` and `_skills/` that are looked into, one inside the other."""
 
 
 class VaultFiles:
-    """The files below `_agents/`, read as pages are: no link leads out of the knowledge base."""
+    """The files below `_agents/` and `_skills/`, read as pages are: no link leads out of the knowledge base."""
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
 
     async def list(self) -> Sequence[Listed]:
-        """Return the files of agents, by path; none if there is no such folder."""
+        """Return the files of agents and skills, by path; none of a folder that is not there."""
         return await anyio.to_thread.run_sync(self._listed)
 
     async def read(self, path: str) -> bytes:
@@ -37,18 +37,23 @@ class VaultFiles:
         return (await anyio.to_thread.run_sync(self._vault.read, path)).raw
 
     def _listed(self) -> Sequence[Listed]:
-        try:
-            folder = self._vault.resolve(FOLDER)
-        except NoSuchPath:
+        found = [entry for folder in FOLDERS for entry in self._in(folder)[:MOST_FILES]]
+        if not found:
             self._vault.check()  # a knowledge base that went away is not one without agents
+        return sorted(found, key=lambda entry: entry.path)
+
+    def _in(self, asked: str) -> Sequence[Listed]:
+        try:
+            folder = self._vault.resolve(asked)
+        except NoSuchPath:
             return ()
         found = []
-        for path in self._below(os.path.join(self._vault.root, folder), FOLDER, 0):  # noqa: PTH118  as in the vault
+        for path in self._below(os.path.join(self._vault.root, folder), asked, 0):  # noqa: PTH118  as in the vault
             status = self._status(path)
             if status is not None:
                 stamp = stamp_of(status)
                 found.append(Listed(path, stamp.size, f"{stamp.size}-{stamp.mtime_ns}-{stamp.inode}"))
-        return sorted(found, key=lambda entry: entry.path)[:MOST_FILES]
+        return sorted(found, key=lambda entry: entry.path)
 
     def _below(self, folder: str, path: str, depth: int) -> Iterator[str]:
         with os.scandir(folder) as entries:

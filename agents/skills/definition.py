@@ -25,8 +25,8 @@ from agents.team.ways import CONDITION_NAME
 ID = re.compile(r"[a-z][a-z0-9-]{0,29}")
 ALL, LAST = "all", "last"
 MOST_PHASES, MOST_WAYS = 12, 24
-MOST_INSTRUCTIONS, MOST_OUTPUT, MOST_CLOSING = 1_600, 800, 1_600
-"""Characters: they are told at each step of an agent, whose budget is small."""
+MOST_INSTRUCTIONS, MOST_OUTPUT, MOST_CLOSING = 600, 600, 1_600
+"""Characters. The first two are told at each step of an agent, whose budget is small; more of them would be cut there."""
 _PHASE = re.compile(r"phase '([^']+)'")
 _TRANSITION = re.compile(r"the transition (\S+) -> (\S+)")
 

@@ -68,6 +68,11 @@ class Skill:
     closing: str = ""
 
     @property
+    def origin(self) -> str:
+        """Return where it comes from, as of agents: its file."""
+        return self.file
+
+    @property
     def agents(self) -> tuple[str, ...]:
         """Return the names of the agents that work in it, each once."""
         return tuple(dict.fromkeys(phase.agent for phase in self.phases))

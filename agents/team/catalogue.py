@@ -1,4 +1,4 @@
-"""The agents that there are with those of the team, read anew when their files change."""
+"""The agents that there are with those of the team and its skills, read anew when their files change."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from dataclasses import dataclass, field
 import anyio
 
 from agents.agent import Agent
-from agents.catalogue import BUILT_IN, Catalogue, no_such_agent
+from agents.catalogue import Catalogue, Listing, entries, no_such_agent
 from agents.errors import NoSuchAgent
+from agents.skills.team import TeamSkills
 from agents.team.definition import Definition, defined, name_of
-from agents.team.files import FOLDER, MOST_FILES, Files, Listed
+from agents.team.files import FOLDER, FOLDERS, MOST_FILES, Files, Listed
 from agents.team.marked import MOST_BYTES
 from agents.team.problems import Problem
 from knowledge.errors import KnowledgeError
 
 MOST_AGENTS = 50
 LOOK_EVERY_S = 1.0
-RESERVED = frozenset(entry.name for entry in BUILT_IN)
+RESERVED = frozenset(entry.name for entry in entries())
 _AGENT_SUFFIXES = (".yaml", ".yml")
 
 
@@ -33,11 +34,11 @@ class _Known:
 
 
 class TeamCatalogue:
-    """The agents of this program and those of the team.
+    """The agents of this program and those of the team, its skills among them.
 
     `beside` has this program's, whose names are `reserved`; `tools` are the names of all tools; `clock` tells seconds. Files
     are looked at at most once in `every_s`, and only agents whose files changed are read again. One whose file is broken is
-    not there until it is mended; its journeys stay on record.
+    not there until it is mended; its journeys stay on record. A skill is made an agent of when it is first led.
     """
 
     def __init__(
@@ -52,13 +53,16 @@ class TeamCatalogue:
     ) -> None:
         self._beside, self._files, self._tools = beside, files, tools
         self._clock, self._reserved, self._every_s = clock, reserved, every_s
-        self._known = _Known()
+        self._known, self._skills = _Known(), TeamSkills(tools, reserved)
         self._looked_at: float | None = None
         self._looking = anyio.Lock()
 
     async def agents(self) -> Sequence[Agent]:
-        """Return them all, this program's first, then the team's by name."""
-        return [*await self._beside.agents(), *await self.team()]
+        """Return them all, this program's first, then the team's by name, then its skills."""
+        known = await self._fresh()
+        own = [definition.agent for _, definition in sorted(known.definitions.items()) if definition.agent]
+        led = [self._skills.agent(skill.name, self.definitions) for skill in self._skills.skills()]
+        return [*await self._beside.agents(), *own, *(skill for skill in led if skill)]
 
     async def agent(self, name: str) -> Agent:
         """Return the agent of that name.
@@ -68,35 +72,50 @@ class TeamCatalogue:
         """
         if name in self._reserved:
             return await self._beside.agent(name)
-        team = {agent.name: agent for agent in await self.team()}
-        if name in team:
-            return team[name]
+        known = await self._fresh()
+        team = {definition.name: definition.agent for definition in known.definitions.values() if definition.agent}
+        found = team.get(name) or self._skills.agent(name, self.definitions)
+        if found:
+            return found
         broken = self._broken(name)
         if broken:
             more = f" (and {len(broken) - 1} more; `knowledge-forge agents check` tells all)" if len(broken) > 1 else ""
             raise NoSuchAgent(name, f"its definition cannot be used: {broken[0]}{more}")
-        raise no_such_agent(name, [*sorted(self._reserved), *team])
+        raise no_such_agent(name, [*sorted(self._reserved), *(line.name for line in await self.team())])
 
     def _broken(self, name: str) -> Sequence[Problem]:
         """Return what is wrong with the agent of that name, if it is one of the team's."""
         for definition in self._known.definitions.values():
             if definition.name == name:
                 return definition.problems
-        return [p for p in self._known.problems if p.file == FOLDER or name_of(p.file) == name]
+        of_skills = self._skills.problems(self.definitions)
+        wrong = [*self._known.problems, *(problem for found in of_skills.values() for problem in found)]
+        return [problem for problem in wrong if problem.file == FOLDER or name_of(problem.file) == name]
 
-    async def team(self) -> Sequence[Agent]:
-        """Return the team's agents that can be used, by name, without loading this program's."""
+    async def team(self) -> Sequence[Listing]:
+        """Return the team's agents that can be used, by name, and its skills, as lists show them.
+
+        Nothing of this program is loaded for it. A skill of which only its agents would show that it is broken is among them until
+        that was found.
+        """
         known = await self._fresh()
-        return [definition.agent for _, definition in sorted(known.definitions.items()) if definition.agent]
+        own = [definition.agent for _, definition in sorted(known.definitions.items()) if definition.agent]
+        return [*own, *self._skills.skills()]
 
     @property
     def definitions(self) -> Sequence[Definition]:
         """Return what was read of each file at the last look, by file."""
         return [definition for _, definition in sorted(self._known.definitions.items())]
 
+    async def skills(self) -> Mapping[str, Sequence[Problem]]:
+        """Return the files of the team's skills, each with what is wrong with it. The agents that work in them are loaded."""
+        await self._fresh()
+        return self._skills.problems(self.definitions)
+
     async def problems(self) -> Sequence[Problem]:
-        """Return everything that is wrong with the team's agents, by file and line."""
-        return (await self._fresh()).problems
+        """Return everything that is wrong with the team's agents and skills, by file and line."""
+        known = await self._fresh()
+        return (*known.problems, *(problem for found in (await self.skills()).values() for problem in found))
 
     async def _fresh(self) -> _Known:
         async with self._looking:
@@ -121,8 +140,10 @@ class TeamCatalogue:
         # What could not be read is tried again at the next look, whether its stamp changes or not.
         kept = {path: stamp for path, stamp in stamps.items() if path not in {problem.file for problem in unread}}
         definitions, problems = self._defined(contents, changed, before)
-        if len(listed) >= MOST_FILES:
-            problems.append(Problem(FOLDER, 1, f"there are {MOST_FILES} files or more; no others are looked at"))
+        for folder in FOLDERS:
+            if sum(entry.path.startswith(f"{folder}/") for entry in listed) >= MOST_FILES:
+                problems.append(Problem(folder, 1, f"there are {MOST_FILES} files or more; no others are looked at"))
+        self._skills.look(contents, [definition.name for definition in definitions.values()])
         self._known = _Known(kept, contents, definitions, tuple(dict.fromkeys([*problems, *unread])))
 
     async def _contents(
@@ -168,7 +189,7 @@ class TeamCatalogue:
 
 def _is_agent(path: str) -> bool:
     """Return whether the file defines an agent: it lies in `_agents/` itself."""
-    return path.endswith(_AGENT_SUFFIXES) and path.count("/") == 1
+    return path.startswith(f"{FOLDER}/") and path.endswith(_AGENT_SUFFIXES) and path.count("/") == 1
 
 
 def _why(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""What a team's agents need of the knowledge base's files. Pure."""
+"""What a team's agents and skills need of the knowledge base's files. Pure."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Listed:
 
 
 class Files(Protocol):
-    """The files below `FOLDER` with one of `SUFFIXES`, at any depth."""
+    """The files below `FOLDERS` with one of `SUFFIXES`, at any depth."""
 
     async def list(self) -> Sequence[Listed]:
-        """Return at most `MOST_FILES` of them, by path; none if there is no such folder.
+        """Return at most `MOST_FILES` of each folder, by path; none of a folder that is not there.
 
         Raises:
             KnowledgeError, OSError: they cannot be listed now.
