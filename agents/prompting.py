@@ -98,7 +98,7 @@ def _prompt(agent: Agent, state: JourneyState, share: float, room: int) -> str:
     if sections := _sections(agent, state, body):
         around = [Section("", head, bare=True), *sections, Section("", _parts(_word(state, share), missing), bare=True)]
         return fitted(around, room)
-    if not _again(state):
+    if not _again(state) or _anew(phase, state):
         done = _done(agent, state, share)
         return _parts(head, _brief(state, share), _word(state, share), done and f"Done before:\n{done}", body, missing)
     return _parts(head, _brief(state, share), _word(state, share), body, missing)
@@ -177,13 +177,18 @@ def _again(state: JourneyState) -> bool:
     return state.visit > 1 or state.backward_trigger is not None
 
 
+def _anew(phase: Phase, state: JourneyState) -> bool:
+    """Return whether whoever works here now was not here before, and nobody sent the work back for a reason."""
+    return phase.fresh and state.backward_trigger is None
+
+
 def _text(agent: Agent, state: JourneyState, share: float) -> str:
     """Return the phase's own words: those of the first visit, or of coming back."""
     phase = agent.graph.phase(state.phase)
     again = _again(state) and phase.name not in agent.graph.complete
     template = agent.texts.get(phase.prompt_again if again else phase.prompt, "")
     values = values_of(agent, state, share)
-    if not again:
+    if not again or _anew(phase, state):
         return render(template, values).strip()
     return (render(RETURNING, values) + render(template, values).strip() + ONLY).strip()
 
