@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
@@ -24,6 +24,8 @@ class Entry:
     title: str
     summary: str
     module: str
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    """What it takes beside the brief, by name, and what each is."""
 
 
 BUILT_IN = (
@@ -50,6 +52,20 @@ BUILT_IN = (
         "Curate",
         "From a question to a verified act: route, map, page, passages, a conclusion, the act, and what the page says then.",
         "agents.curate.agent",
+    ),
+    Entry(
+        "orchestrate",
+        "Orchestrate",
+        "Plans, holds the plan to rules, does it, and has it judged: refined or planned anew until it passes or the budget ends.",
+        "agents.orchestrate.agent",
+        {
+            "requirements": "What has to be met, if the brief alone does not say it: list of {id, text}.",
+            "limit": "How long all steps together may take, such as 3 days.",
+            "budget": "The most that may be spent: tokens (500000), iterations (6), seconds (86400).",
+            "pass_score": "From this score on the work has succeeded (80).",
+            "soft_score": "From this score on the implementation is refined, below it all is planned anew (60).",
+            "rules": "More rules for the plan, as in _agents/rules/orchestrate.yaml.",
+        },
     ),
 )
 

@@ -109,14 +109,14 @@ class JourneyPrompts:
             self._continued,
         )
         team = [
-            self._of(agent.name, agent.title, agent.summary, agent.inputs)
+            self._of(agent.name, agent.title, agent.summary, meanings(agent.inputs))
             for agent in await team_agents(self._services)
         ]
-        own = [self._of(entry.name, entry.title, entry.summary, {}) for entry in own_entries()]
+        own = [self._of(entry.name, entry.title, entry.summary, entry.inputs) for entry in own_entries()]
         return [going_on, *own, *team]
 
-    def _of(self, name: str, title: str, summary: str, inputs: Mapping[str, Any]) -> OfferedPrompt:
-        takes = [PromptArgument(name=n, description=meaning, required=False) for n, meaning in meanings(inputs).items()]
+    def _of(self, name: str, title: str, summary: str, inputs: Mapping[str, str]) -> OfferedPrompt:
+        takes = [PromptArgument(name=n, description=meaning, required=False) for n, meaning in inputs.items()]
         return OfferedPrompt(name, title, summary, (_BRIEF, _JOURNEY_ID, *takes), partial(self._led, name))
 
     async def _continued(self, given: Mapping[str, str]) -> str:

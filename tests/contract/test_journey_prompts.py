@@ -144,9 +144,8 @@ def test_a_server_starts_without_what_leads_journeys() -> None:
 
 @pytest.mark.parametrize("entry", BUILT_IN, ids=lambda entry: entry.name)
 def test_the_prompt_of_an_agent_of_this_program_takes_all_that_the_agent_takes(entry: Entry) -> None:
-    """What `Entry` has to say of inputs grows with the first agent that takes any."""
     agent = built_in(entry.name)
-    assert meanings(agent.inputs) == {}
+    assert meanings(agent.inputs) == entry.inputs
     assert (entry.title, entry.summary) == (agent.title, agent.summary)
 
 

@@ -1,0 +1,55 @@
+"""The validator: no model, only rules over what is on record. What it finds is the work of its phase. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from agents.agent import Facts, Look
+from agents.events import Json
+from agents.orchestrate.checks import digest
+from agents.orchestrate.record import of_facts
+from agents.orchestrate.rules import TEAM_FILE, Failure, RuleSet, failures, rule_set, severe
+from knowledge.errors import KnowledgeError
+
+MOST_FAILURES = 60
+"""So many of each severity are kept: who has mended sixty validates again anyway."""
+
+
+async def validated(facts: Facts, look: Look) -> Mapping[str, Json]:
+    """Return what the rules find in the plan, and how many times in a row it was the same."""
+    rules = await _rules(facts, look)
+    undertaking = of_facts(facts)
+    found = list(failures(rules.rules, undertaking))
+    errors = _listed(severe(found, "error"))
+    before = facts.work
+    same = bool(errors) and errors == before.get("errors")
+    good = {step["id"]: digest(step) for step in undertaking.steps}
+    return {
+        "errors": errors,
+        "warnings": _listed(severe(found, "warning")),
+        "rules": sum(rule.severity != "off" for rule in rules.rules),
+        "rules_not_read": list(rules.mistakes),
+        "in_a_row": int(before.get("in_a_row", 0)) + 1 if same else int(bool(errors)),
+        "validated": before.get("validated", {}) if errors else good,
+    }
+
+
+async def _rules(facts: Facts, look: Look) -> RuleSet:
+    of_journey = facts.inputs.get("rules")
+    try:
+        return rule_set(await look.configured(TEAM_FILE), of_journey)
+    except (KnowledgeError, OSError):
+        without = rule_set(None, of_journey)
+        return RuleSet(without.rules, (f"{TEAM_FILE}: the file cannot be read now", *without.mistakes))
+
+
+def _listed(found: Sequence[Failure]) -> list[dict[str, Json]]:
+    kept = [
+        {"id": f"{one.rule}:{one.about}"[:120], "rule": one.rule, "about": one.about, "text": one.text} for one in found
+    ]
+    more = len(kept) - MOST_FAILURES
+    return [*kept[:MOST_FAILURES], *([_more(more)] if more > 0 else [])]
+
+
+def _more(more: int) -> dict[str, Json]:
+    return {"id": "more", "rule": "more", "about": "", "text": f"and {more} more of these"}
