@@ -1,0 +1,53 @@
+"""How memory is led: it copies a line of what it is told the agent before left, and keeps one thing that was learned."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from agents.learning import learning_page
+from tests.cognitive_scripts import Act, Json, Scene
+
+WORKS: Mapping[str, Mapping[str, Json]] = {
+    "GOAL": {
+        "before": "Nobody knew what to do first.",
+        "now": "It is known what to do first.",
+        "nearer": "yes",
+        "because": ["s1"],
+        "open": [{"id": "o1", "text": "who goes up in December"}],
+    },
+    "LEARN": {
+        "learned": [{"id": "l1", "text": "Ask who looks after the bees before asking how many.", "from": ["s1"]}]
+    },
+    "GAPS": {
+        "gaps": [{"id": "g1", "text": "Nobody asked the neighbours."}],
+        "risks": [{"id": "r1", "text": "They object in May.", "answer": "Ask them in March."}],
+    },
+    "NEXT": {"next": "Ask the neighbours.", "who": "the person", "serves": ["g1", "r1", "o1"]},
+}
+LEARNING = "# What was learned\n\n## Ask who, then how many\n\nAsk who looks after the bees before asking how many.\n"
+
+
+def statement(prompt: str) -> str:
+    """Return a line of what the agent before left, or of the brief, as the prompt tells it."""
+    sections = dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", prompt, re.MULTILINE | re.DOTALL))
+    told = sections.get("Agent output summary") or sections.get("Brief") or ""
+    lines = [line.strip().removeprefix("- ") for line in told.splitlines()]
+    return next((line[:200] for line in lines if sum(map(str.isalnum, line)) > 15 and "[...]" not in line), "")
+
+
+def page(scene: Scene) -> str:
+    """Return the page on which learnings of this task are kept."""
+    domain = re.search(r"domain ([^\n;]+)", scene.prompt)
+    return learning_page("all", domain.group(1) if domain else "general")
+
+
+def acts(phase: str, scene: Scene) -> list[Act]:
+    """Return what is done in a phase of memory."""
+    if phase == "OUTPUT":
+        says = [{"id": "s1", "words": statement(scene.prompt)}]
+        return [Act("submit", {"agent": "the one before", "summary": "It says what to do first.", "says": says})]
+    if phase == "PROPOSE":
+        merged = {"tool": "kb_merge", "path": page(scene), "content": LEARNING, "intent": "what was learned"}
+        return [Act("call", merged), Act("submit", {"page": page(scene), "kept": ["l1"]})]
+    return [Act("submit", WORKS[phase])]
