@@ -49,7 +49,7 @@ def told(feedback: Sequence[Feedback], kinds: Collection[FeedbackKind], tokens: 
 
 
 def _cut(line: str, tokens: int) -> str:
-    return line[: max(LEAST_CHARS, tokens * 4 - len(CUT))].rstrip() + CUT
+    return line if count_tokens(line) <= tokens else line[: max(LEAST_CHARS, tokens * 4 - len(CUT))].rstrip() + CUT
 
 
 def _left_out(number: int) -> list[str]:

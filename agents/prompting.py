@@ -46,6 +46,8 @@ ANSWERED = (
     "{question id: their words}, or their words to all of it in note. `reject` (note: why) if the questions are the wrong ones. "
     "Never answer yourself."
 )
+BY_ITSELF = "The server does the work of this phase itself. Submit an empty work, and it goes on."
+"""Told where an agent was changed while a journey stood there: no other journey rests in such a phase."""
 REASONS = {
     "reject": "the person did not agree with what was submitted",
     "modify": "the person wants it changed",
@@ -91,6 +93,8 @@ def _prompt(agent: Agent, state: JourneyState, share: float, room: int) -> str:
     if state.status == "waiting":
         return _waiting(agent, state, share)
     phase = agent.graph.phase(state.phase)
+    if phase.automatic:
+        return f"{agent.title}: {phase.name}. {BY_ITSELF}"
     head = f"{agent.title}: {phase.name} ({phase.purpose})" if phase.purpose else f"{agent.title}: {phase.name}"
     body, missing = _text(agent, state, share), _missing(state, share)
     heard = feedback_told(_found(agent, state), phase.feedback, int(FEEDBACK_TOKENS * share))
@@ -129,10 +133,10 @@ def question(agent: Agent, state: JourneyState) -> str:
 
 def answer_ways(state: JourneyState) -> str:
     """Return how the open checkpoint is answered, for the host's model."""
-    if state.checkpoint is not None and state.checkpoint.asks:
-        return ANSWERED
     if state.checkpoint is not None and state.checkpoint.own_hand:
         return "Only the person's own hand decides: in a form of this host, on the review page, or with `knowledge-forge journeys`."
+    if state.checkpoint is not None and state.checkpoint.asks:
+        return ANSWERED
     return (
         "Show the person what was recorded, ask, wait, and relay their word with journey_decide: approve; modify (changes: a JSON "
         "merge patch of the work, or note); reject (note: why). Never decide yourself."

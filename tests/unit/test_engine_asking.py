@@ -152,6 +152,7 @@ async def test_every_way_of_saying_it_answers_and_is_told_apart(channel: Channel
 
 async def test_where_the_own_hand_is_asked_for_no_relayed_word_answers() -> None:
     led = await asked(own_hand=True)
+    assert "Only the person's own hand decides" in await led.told()
     with pytest.raises(NeedsOwnHand):
         await led.decide("answer", channel="relayed", changes=ANSWERS)
     assert (await led.state()).status == "waiting"

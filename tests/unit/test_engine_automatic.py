@@ -199,6 +199,7 @@ async def test_a_journey_whose_phase_became_automatic_meanwhile_goes_on_at_the_n
     agent = replace(agent, forms={"PLAN": agent.forms["PLAN"], "JUDGE": agent.forms["JUDGE"]})
     agent = with_ways(replace(agent, graph=replace(agent.graph, transitions=(*WAYS, Transition("MAKE", "JUDGE")))))
     later = runner_of(agent, led.runner.store, led.look)
+    assert "Submit an empty work, and it goes on." in prompt(agent, await led.state())
     here = await sent(later, led.journey, 2, anything="at all")
     assert (here.state.phase, here.state.version) == ("JUDGE", 3)
     assert here.state.work["MAKE"].content == {}

@@ -1,0 +1,129 @@
+"""What a prompt tells within a budget: most important first, never more than fits, and never less in silence."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents.context import CUT, LEAST_TOKENS, Section, fitted
+from knowledge.tokens import count_tokens
+
+WORD = "honey "
+
+
+def of(tokens: int) -> str:
+    """Return a text of so many tokens."""
+    return ("x" * 4 * tokens)[: 4 * tokens]
+
+
+def lines(tokens: int) -> str:
+    return "\n".join(["seven words of a line of text...."] * (tokens * 4 // 34))
+
+
+def test_what_fits_is_told_whole_in_its_order_under_its_titles_and_nothing_is_said_of_a_budget() -> None:
+    sections = [Section("", "Head", bare=True), Section("Second", "two", 9), Section("Third", "three", 1)]
+    assert fitted(sections, 100) == "Head\n\n## Second\ntwo\n\n## Third\nthree"
+
+
+def test_a_section_without_text_has_no_title_either() -> None:
+    assert fitted([Section("Empty", " \n"), Section("Full", "text")], 100) == "## Full\ntext"
+    assert fitted([], 100) == ""
+
+
+def test_what_matters_least_is_left_out_first_whatever_place_it_has() -> None:
+    sections = [Section("Least", of(200), 3), Section("Most", of(200), 1), Section("Middle", of(200), 2)]
+    told = fitted(sections, 420 + 80)
+    assert f"## Most\n{of(200)}" in told
+    assert f"## Middle\n{of(200)}" in told
+    assert "## Least" not in told
+    assert told.index("## Most") < told.index("## Middle")
+    assert told.endswith(
+        "(Context budget of 500 tokens; left out: Least. journey_status(view='report') has all of it.)"
+    )
+
+
+def test_what_fits_in_part_is_cut_at_the_end_of_a_line_and_named() -> None:
+    told = fitted([Section("Long", lines(400), 1), Section("Head", "must", 0)], 260)
+    assert "cut: Long" in told
+    body = told.split("## Long\n")[1].split(CUT)[0]
+    assert body.endswith("text....")
+    assert count_tokens(told) <= 260
+
+
+def test_of_so_little_that_it_would_say_nothing_nothing_is_told() -> None:
+    told = fitted([Section("First", of(200), 1), Section("Second", of(200), 2)], 200 + 60 + LEAST_TOKENS // 2)
+    assert "## Second" not in told
+    assert "left out: Second" in told
+
+
+def test_what_must_be_told_is_told_whole_whatever_it_costs() -> None:
+    must = of(300)
+    told = fitted([Section("Must", must), Section("May", of(50), 1)], 100)
+    assert f"## Must\n{must}" in told
+    assert "left out: May" in told
+    alone = fitted([Section("Must", must)], 100)
+    assert must in alone
+    assert "what must be told has more" in alone
+
+
+def test_very_many_that_are_trimmed_are_named_in_part_and_counted() -> None:
+    sections = [Section(f"Part {n} " + "of a long title " * 9, of(100), n + 1) for n in range(30)]
+    told = fitted(sections, 700)
+    assert count_tokens(told) <= 700
+    assert " more" in told.splitlines()[-1]
+
+
+def test_a_part_without_a_title_is_named_nevertheless() -> None:
+    assert "left out: a part." in fitted([Section("", of(100), 1, bare=True), Section("", "head", bare=True)], 80)
+
+
+section = st.builds(
+    Section,
+    st.text(max_size=80),
+    st.one_of(
+        st.text(max_size=400),
+        st.integers(1, 600).map(lines),
+        st.integers(1, 600).map(of),
+        st.integers(1, 500).map(lambda n: "Zażółć 🜁\n" * n),
+    ),
+    st.integers(0, 5),
+    st.booleans(),
+)
+
+
+@given(st.lists(section, max_size=12), st.integers(0, 1_500))
+@settings(max_examples=400, deadline=None)
+def test_whatever_is_told_it_is_never_more_than_fits_but_for_what_must_be_told(
+    sections: list[Section], tokens: int
+) -> None:
+    told = fitted(sections, tokens)
+    must = fitted([one for one in sections if one.priority == 0], 10**9)
+    note = told.rpartition("\n\n")[2] if "(Context budget of" in told else ""
+    assert count_tokens(told) <= max(tokens, count_tokens(f"{must}\n\n{note}"))
+    if tokens >= count_tokens(fitted(sections, 10**9)):
+        assert "(Context budget" not in note
+    else:
+        assert note.startswith("(Context budget of ")
+    for one in sections:
+        if one.priority == 0 and one.text.strip():
+            assert one.text in told
+
+
+@given(st.lists(st.integers(50, 300), min_size=2, max_size=6), st.integers(150, 1_500))
+def test_nothing_is_cut_while_something_that_matters_less_is_told_before_it(sizes: list[int], tokens: int) -> None:
+    """The room goes to each priority in turn: what follows a cut gets what the cut left, and that is too little for most."""
+    sections = [Section(f"S{n}", of(size), n + 1) for n, size in enumerate(sizes)]
+    told = fitted(sections, tokens)
+    whole = [f"## S{n}\n{of(size)}" in told for n, size in enumerate(sizes)]
+    shown = [f"## S{n}\n" in told for n in range(len(sizes))]
+    first = whole.index(False) if False in whole else len(whole)
+    for later in range(first + 1, len(sizes)):
+        # Only what is smaller than what did not fit may still be told.
+        assert not whole[later] or sizes[later] < sizes[first]
+        assert not shown[later] or not shown[first] or sizes[later] <= sizes[first]
+
+
+@pytest.mark.parametrize("tokens", [-500, 0, 1])
+def test_no_room_at_all_still_says_what_was_left_out(tokens: int) -> None:
+    assert "left out: May" in fitted([Section("May", of(10), 1)], tokens)
