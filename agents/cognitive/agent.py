@@ -50,6 +50,7 @@ def as_agent(cognitive: Cognitive, setting: Setting = ALONE, *, following: str =
     forms = {**own.forms, JOHARI_DISCOVERY: opening.JOHARI_FORM, CLOSING: closing.CLOSING_FORM}
     return replace(
         own,
+        name=cognitive.name,
         graph=graph,
         forms=forms,
         conditions={**own.conditions, **opening.CONDITIONS, **closing.conditions(cognitive)},
