@@ -130,8 +130,8 @@ def _phases(part: Part) -> Iterator[Phase]:
 
 
 def _ways(number: int, part: Part, parts: Sequence[Part], end: Phase, links: Sequence[Link]) -> Iterator[Transition]:
-    standing_next = parts[number + 1].prefix if number + 1 < len(parts) else end.name
-    following = _target(part.following or standing_next, parts)
+    standing_next = _first(parts[number + 1]) if number + 1 < len(parts) else end.name
+    following = _target(part.following, parts) if part.following else standing_next
     for way in part.agent.graph.transitions:
         source, condition = part.prefix + way.source, _name(part, way.condition)
         if way.target not in part.agent.graph.complete:
