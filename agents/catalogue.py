@@ -143,10 +143,13 @@ def entries() -> Sequence[Entry]:
 
 @cache
 def cognitive_entries() -> tuple[Entry, ...]:
-    """Return the agents that are folders of data, by name."""
+    """Return the agents that are folders of data, by name. All of them take the same inputs; what else one takes it says itself."""
+    from agents.cognitive.cognitive import INPUTS
+
+    inputs = {name: str(form["description"]) for name, form in INPUTS.items()}
     folders = sorted(files(COGNITIVE).iterdir(), key=lambda entry: entry.name)
     found = ((folder.name, folder / "agent.yaml") for folder in folders if folder.is_dir())
-    return tuple(entry_of(name, file, f"{COGNITIVE}.library") for name, file in found if file.is_file())
+    return tuple(entry_of(name, file, f"{COGNITIVE}.library", inputs) for name, file in found if file.is_file())
 
 
 @cache
@@ -155,13 +158,13 @@ def skill_entries() -> tuple[Entry, ...]:
     found = sorted(
         (file for file in files(SKILLS).iterdir() if file.name.endswith(".yaml")), key=lambda file: file.name
     )
-    return tuple(entry_of(file.name.removesuffix(".yaml"), file, f"{SKILLS}.library") for file in found)
+    return tuple(entry_of(file.name.removesuffix(".yaml"), file, f"{SKILLS}.library", {}) for file in found)
 
 
-def entry_of(name: str, file: Traversable, module: str) -> Entry:
+def entry_of(name: str, file: Traversable, module: str, inputs: Mapping[str, str]) -> Entry:
     """Return the agent that is described in a file, with no more of it read than its first two lines."""
     with file.open(encoding="utf-8") as lines:
-        return Entry(name, *heading_of(lines.readline() + lines.readline()), module)
+        return Entry(name, *heading_of(lines.readline() + lines.readline()), module, inputs)
 
 
 @cache

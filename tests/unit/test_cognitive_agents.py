@@ -20,7 +20,7 @@ from agents.cognitive import library
 from agents.cognitive.agent import alone, as_agent
 from agents.cognitive.cognitive import Cognitive
 from agents.cognitive.opening import LEARNINGS_SHARE
-from agents.cognitive.setting import Predecessor, Setting
+from agents.cognitive.setting import Pattern, Predecessor, Setting
 from agents.composing import Part, composed
 from agents.context import Budget
 from agents.errors import BadWork, NoSuchAgent, NotToDecide
@@ -432,7 +432,7 @@ async def test_what_a_skill_says_of_a_phase_is_told_there(tmp_path: Path) -> Non
         assert f"memory://{one.journey}/appraise" in told
 
 
-def chain(pattern: str = "all", **third: Json) -> Agent:
+def chain(pattern: Pattern = "all") -> Agent:
     """Return three passes of the small agent under three names, the last of which takes the documents of the others."""
     names = ("first", "second", "third")
     parts = []
@@ -440,7 +440,7 @@ def chain(pattern: str = "all", **third: Json) -> Agent:
         before = tuple(Predecessor(f"of-{one}", one, f"{one}.CLOSING") for one in names[:number])
         setting = Setting("chain", phase=name, predecessors=before, agent_mode=True)
         if name == "third":
-            setting = replace(setting, pattern=pattern, earlier=("first.", "second."), **third)
+            setting = replace(setting, pattern=pattern, earlier=("first.", "second."))
         named = appraisal(
             AGENT.replace("memory:analysis#", "memory:of-first#").replace("takes: [analysis]", "takes: [of-first]")
         )
@@ -463,7 +463,7 @@ async def _through(one: Led, *names: str) -> None:
     ],
 )
 async def test_memory_documents_of_predecessors_are_loaded_by_the_pattern(
-    tmp_path: Path, pattern: str, subject: str, remembered: list[str]
+    tmp_path: Path, pattern: Pattern, subject: str, remembered: list[str]
 ) -> None:
     async with led(tmp_path, chain(pattern)) as one:
         await _through(one, "first", "second")
