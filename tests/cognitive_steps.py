@@ -1,0 +1,82 @@
+"""The own steps of a cognitive agent, led and judged without the steps that all of them share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agents.agent import Agent, Called, Facts, Finding
+from agents.cognitive.agent import as_agent
+from agents.cognitive.library import cognitive
+from agents.state import JourneyState
+from agents.work import joined
+from tests.agents_at_work import AROUND_TOKENS, Led, Pages, cost, leading
+from tests.cognitive_scripts import Act, Scene, Script
+
+Work = Mapping[str, Any]
+
+
+def own(name: str) -> Agent:
+    """Return the agent's own steps, as an agent that is complete after them."""
+    return cognitive(name).own
+
+
+async def judge(
+    agent: Agent,
+    condition: str,
+    phase: str,
+    given: Work,
+    *,
+    works: Mapping[str, Work],
+    look: Pages | None = None,
+    brief: str = "Keep bees on the roof.",
+    inputs: Work | None = None,
+    **more: Any,
+) -> Finding:
+    """Return what a condition finds when `given` is submitted in `phase`, with `works` on record; `more` are other facts."""
+    form = agent.forms[phase]
+    work = joined(works.get(phase), given, form.asks)
+    assert form.problems(work) == (), "a near miss has the right form: it is for the condition to refuse"
+    facts = Facts(phase, 1, brief, inputs or {}, given, work, {**works, phase: work}, **more)
+    return await agent.conditions[condition](facts, look or Pages())
+
+
+async def perform(led: Led, acts: Sequence[Act]) -> JourneyState:
+    """Do what a script says in the present phase, and return where that leads."""
+    for act in acts:
+        phase = (await led.state()).phase
+        if act.kind == "call":
+            led.look.called.append(Called(act.content["tool"], phase, dict(act.content)))
+        elif act.kind == "answer":
+            await led.decide("answer", channel="relayed", changes=act.content)
+        else:
+            await led.submit(**act.content)
+    return await led.state()
+
+
+async def dearest(name: str, script: Script, folder: Path, **inputs: Any) -> int:
+    """Lead the whole agent through its own steps and return the most tokens that a step took in: prompt and schema."""
+    agent, most = as_agent(cognitive(name)), 0
+    async with leading(agent, folder, brief="Why do the bees on the roof die? " * 600, **inputs) as led:
+        await led.submit(acknowledge=["Bees die in winter. " * 18])
+        for phase in cognitive(name).own_steps:
+            state = await led.state()
+            while state.phase == phase:
+                most = max(most, cost(await led.position()) - AROUND_TOKENS)
+                state = await perform(led, script(phase, Scene(led.journey, "", 2, inputs=inputs)))
+    return most
+
+
+async def follow(led: Led, script: Script, **inputs: Any) -> list[str]:
+    """Lead the journey by the script to its end, and return the phases it went through."""
+    went = []
+    while (state := await led.state()).status != "complete":
+        went.append(state.phase)
+        assert len(went) < 30, went
+        scene = Scene(led.journey, await led.told(), state.visit, inputs=inputs)
+        before, led.look.called = led.look.called, []
+        led.look.called_before.extend(before)
+        after = await perform(led, script(state.phase, scene))
+        assert (after.phase, after.visit) != (state.phase, state.visit), await led.missing()
+    return went
