@@ -443,4 +443,193 @@ CURATE_ANSWER = Script(
     ),
 )
 
-SCRIPTS = (RESEARCH, BUILD, UNDERSTAND, CURATE, CURATE_ANSWER)
+BRIEF = "Get the hive through the winter. It must have 15 kilograms of honey. Mites have to be treated."
+REQUIREMENTS = [
+    {"id": "r1", "text": "Enough honey", "words": "must have 15 kilograms of honey"},
+    {"id": "r2", "text": "No mites", "words": "Mites have to be treated"},
+]
+
+
+def task(id_: str, text: str, duration: str, **more: Json) -> dict[str, Json]:
+    return {"id": id_, "step": text, "done_when": f"one sees: {text}", "duration": duration, **more}
+
+
+WEIGH = task("s1", "Weigh the hive", "30 min", covers=["r1"])
+TREAT = task("s2", "Treat the mites", "2 h", covers=["r2"], depends_on=["s1"])
+PLAN = {"goal": "The hive lives in March.", "requirements": REQUIREMENTS, "steps": [WEIGH, TREAT]}
+WEIGHED = {"id": "s1", "result": "35 kilograms", "shown_by": [WINTER]}
+TREATED = {"id": "s2", "result": "treated with acid", "said": "ann, on Monday"}
+
+
+def verdict(score: int, *issues: Mapping[str, Json], **met: Json) -> dict[str, Json]:
+    judged = [
+        {"id": id_, "met": met.get(id_, "yes"), "why": "I looked", "steps": [step], "observed": "I saw it"}
+        for id_, step in (("r1", "s1"), ("r2", met.get("by", "s2")))
+    ]
+    return {"judged": judged, "issues": list(issues), "score": score, "reasons": "So it is."}
+
+
+def issue(id_: str, about: str, severity: str, text: str) -> dict[str, Json]:
+    return {"id": id_, "about": about, "severity": severity, "text": text}
+
+
+NO_DATE = issue("i1", "r2", "major", "nobody knows when it was treated")
+TOO_WARM = issue("i2", "r2", "blocking", "it was too warm for acid")
+
+ORCHESTRATE = Script(
+    "orchestrate",
+    BRIEF,
+    (
+        call("PLANNING", "kb_search", query="bees winter"),
+        submit("PLANNING", {**PLAN, "draft": True}, "recorded as a draft"),
+        submit(
+            "PLANNING",
+            {"steps": [{**WEIGH, "depends_on": ["s2"]}]},
+            "these steps wait for each other: s1 -> s2 -> s1",
+            "Why: plan_invalid",
+            "validation failure in VALIDATING: the plan breaks 3 rules",
+        ),
+        submit("IMPLEMENTING", {"steps": [WEIGH]}, "s2: Treat the mites (2 h)", "after s1"),
+        call("IMPLEMENTING", "kb_read", path="notes/bees.md"),
+        submit("IMPLEMENTING", {"done": [{**WEIGHED, "shown_by": [ALTERED]}]}, "word for word", "not done yet: s2"),
+        submit("IMPLEMENTING", {"done": [{"id": "s1", "result": "35 kilograms"}]}, "nothing shows yet that s1 is done"),
+        submit("JUDGING", {"done": [WEIGHED, TREATED]}, "fresh eyes", "only said: ann, on Monday"),
+        submit("JUDGING", verdict(88, NO_DATE, r2="partly"), "the score 88 does not agree", "between 55 and 70"),
+        submit(
+            "IMPLEMENTING",
+            verdict(68, NO_DATE, r2="partly"),
+            "Why: soft_failure",
+            "i1 (major, about r2): nobody knows when",
+            "soft failure in JUDGING: 68 of 100",
+        ),
+        submit("IMPLEMENTING", {"done": [TREATED]}, "the issue i1 of the judge is not answered"),
+        submit(
+            "JUDGING",
+            {"answers": [{"id": "i1", "step": "s2", "how": "the date is there"}]},
+            "It was judged before",
+            "soft failure in JUDGING: 68 of 100",
+        ),
+        submit(
+            "PLANNING",
+            verdict(40, TOO_WARM, r2="no"),
+            "Why: hard_failure",
+            "i2 (blocking, about r2): it was too warm for acid",
+            "hard failure in JUDGING: 40 of 100",
+        ),
+        submit("PLANNING", {"drop": ["s2"]}, "the issue i2 of the judge is not answered"),
+        submit(
+            "IMPLEMENTING",
+            {
+                "steps": [task("s3", "Treat the mites in December", "1 h", covers=["r2"], depends_on=["s1"])],
+                "answers": [{"id": "i2", "how": "it waits for the cold"}],
+            },
+            "s3: Treat the mites in December",
+        ),
+        submit("IMPLEMENTING", {"done": [{**TREATED, "id": "s3", "shown_by": [VARROA]}]}, "no steps of the plan: s2"),
+        submit("JUDGING", {"drop": ["s2"]}, "hard failure in JUDGING: 40 of 100"),
+        submit("SUCCEEDED", verdict(100, by="s3"), "It has succeeded: 100 of 100", state="complete"),
+    ),
+    (
+        ("PLANNING", "VALIDATING", "planned"),
+        ("VALIDATING", "PLANNING", "plan_invalid"),
+        ("PLANNING", "VALIDATING", "planned"),
+        ("VALIDATING", "IMPLEMENTING", "plan_valid"),
+        ("IMPLEMENTING", "JUDGING", "implemented"),
+        ("JUDGING", "IMPLEMENTING", "soft_failure"),
+        ("IMPLEMENTING", "JUDGING", "implemented"),
+        ("JUDGING", "PLANNING", "hard_failure"),
+        ("PLANNING", "VALIDATING", "planned"),
+        ("VALIDATING", "IMPLEMENTING", "plan_valid"),
+        ("IMPLEMENTING", "JUDGING", "implemented"),
+        ("JUDGING", "SUCCEEDED", "passed"),
+    ),
+)
+
+CANNOT = {"requirement": "r2", "why": "acid is forbidden on this roof", "shown_by": [VARROA]}
+ORCHESTRATE_CANNOT = Script(
+    "orchestrate",
+    BRIEF,
+    (
+        submit("PLANNING", {**PLAN, "cannot": {**CANNOT, "requirement": "r7"}}, "cannot names no requirement"),
+        submit("PLANNING", {"cannot": CANNOT}, "Is that so?", "acid is forbidden", state="waiting"),
+        decide("PLANNING", "reject", "ask the neighbour", note="ask the neighbour"),
+        submit("PLANNING", {"cannot": CANNOT}, state="waiting"),
+        decide("FAILED", "approve", "r2 cannot be met, and a person agreed", state="complete"),
+    ),
+    (("PLANNING", "FAILED", "goal_cannot_be_met"),),
+)
+ORCHESTRATE_NO_FURTHER = Script(
+    "orchestrate",
+    BRIEF,
+    (
+        submit("PLANNING", {**PLAN, "steps": [WEIGH]}, "requirement r2 (No mites) is covered by no step"),
+        submit("PLANNING", {}, "the same as before: 2 times in a row"),
+        submit("FAILED", {"goal": "The hive lives."}, "broke the same rules 3 times in a row", state="complete"),
+    ),
+    (
+        ("PLANNING", "VALIDATING", "planned"),
+        ("VALIDATING", "PLANNING", "plan_invalid"),
+        ("PLANNING", "VALIDATING", "planned"),
+        ("VALIDATING", "PLANNING", "plan_invalid"),
+        ("PLANNING", "VALIDATING", "planned"),
+        ("VALIDATING", "FAILED", "always"),
+    ),
+)
+
+
+def exhausted(steps: Sequence[Step], takes: Sequence[tuple[str, str, str]], source: str, **budget: int) -> Script:
+    """Return a journey that runs out of its budget in the phase `source`."""
+    return Script(
+        "orchestrate",
+        BRIEF,
+        steps,
+        (*takes, (source, "BUDGET_EXHAUSTED", "budget_exhausted")),
+        inputs={"budget": budget},
+    )
+
+
+PLANNED = (("PLANNING", "VALIDATING", "planned"),)
+VALID = (*PLANNED, ("VALIDATING", "IMPLEMENTING", "plan_valid"))
+SPENT_IN_PLANNING = exhausted(
+    [submit("BUDGET_EXHAUSTED", PLAN, "of 1 tokens", state="complete")], (), "PLANNING", tokens=1
+)
+SPENT_IN_VALIDATING = exhausted(
+    [submit("BUDGET_EXHAUSTED", {**PLAN, "steps": [WEIGH]}, "1 of 1 iterations", state="complete")],
+    PLANNED,
+    "VALIDATING",
+    iterations=1,
+)
+SPENT_IN_IMPLEMENTING = exhausted(
+    [
+        submit("IMPLEMENTING", PLAN),
+        submit("BUDGET_EXHAUSTED", {"done": [WEIGHED]}, "of 800 tokens", state="complete"),
+    ],
+    VALID,
+    "IMPLEMENTING",
+    tokens=800,
+)
+SPENT_IN_JUDGING = exhausted(
+    [
+        submit("IMPLEMENTING", PLAN),
+        submit("JUDGING", {"done": [WEIGHED, TREATED]}),
+        submit("BUDGET_EXHAUSTED", verdict(68, NO_DATE, r2="partly"), "1 of 1 iterations", "i1", state="complete"),
+    ],
+    (*VALID, ("IMPLEMENTING", "JUDGING", "implemented")),
+    "JUDGING",
+    iterations=1,
+)
+
+SCRIPTS = (
+    RESEARCH,
+    BUILD,
+    UNDERSTAND,
+    CURATE,
+    CURATE_ANSWER,
+    ORCHESTRATE,
+    ORCHESTRATE_CANNOT,
+    ORCHESTRATE_NO_FURTHER,
+    SPENT_IN_PLANNING,
+    SPENT_IN_VALIDATING,
+    SPENT_IN_IMPLEMENTING,
+    SPENT_IN_JUDGING,
+)

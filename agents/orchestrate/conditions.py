@@ -160,7 +160,7 @@ def _unanswered(u: Undertaking, work: Item) -> Iterator[str]:
             "say in answers what is different, or why nothing is"
         )
     for answer in listed(work, "answers"):
-        if answer["step"] not in (*u.done, *u.undone):
+        if answer["id"] in ids(u.issues) and answer["step"] not in (*u.done, *u.undone):
             yield f"answers[{answer['id']}] names the step {short(answer['step'], 60)}, of which nothing is on record"
 
 

@@ -401,6 +401,7 @@ EVERY_PHASE = [
     pytest.param(entry.name, phase.name, visit, id=f"{entry.name}-{phase.name}-{visit}")
     for entry in BUILT_IN
     for phase in built_in(entry.name).graph.phases
+    if not phase.automatic
     for visit in (1, 2)
 ]
 
