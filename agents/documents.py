@@ -35,7 +35,9 @@ def each(agent: Agent, state: JourneyState) -> Sequence[Document]:
     for name, text in found.items():
         names.setdefault(text, []).append(name)
     # The names of agents come before those of parts (agents.composing): the last one says most.
-    return [Document(of[-1], text, tuple(of[:-1])) for text, of in names.items()]
+    order = list(found)
+    told = [Document(of[-1], text, tuple(of[:-1])) for text, of in names.items()]
+    return sorted(told, key=lambda one: order.index(one.name))
 
 
 def document(agent: Agent, state: JourneyState, journey: str, name: str) -> str:

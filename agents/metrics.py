@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 
 from agents.events import CheckpointReached, Decided, Logged, PhaseChanged
@@ -107,6 +107,20 @@ def _row(phase: str, took: PhaseMetrics, running: float, waited: float) -> Phase
         took.tokens_out,
         took.counted,
     )
+
+
+def by_part(rows: Iterable[PhaseRow], parts: Mapping[str, str]) -> Sequence[PhaseRow]:
+    """Return what all phases of each part took together, in the order of the first of them. A phase of no part is one itself.
+
+    `visits` are those of the part's phases; `phase` is the name of the part.
+    """
+    found: dict[str, PhaseRow] = {}
+    for row in rows:
+        name = parts.get(row.phase, row.phase)
+        so_far = found.get(name, PhaseRow(name))
+        sums = {f.name: getattr(so_far, f.name) + getattr(row, f.name) for f in fields(row) if f.name != "phase"}
+        found[name] = PhaseRow(name, **sums)
+    return list(found.values())
 
 
 def _running(state: JourneyState, now: datetime) -> float:

@@ -5,11 +5,13 @@ What people and models wrote is told inside of lines and quotations, so that not
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from agents.agent import Agent
+from agents.conversations import conversations
+from agents.documents import each
 from agents.events import (
     Decided,
     ErrorRaised,
@@ -19,12 +21,14 @@ from agents.events import (
     PhaseChanged,
     Started,
     ToolError,
+    WorkRecorded,
     canonical,
 )
-from agents.graph import ALWAYS
-from agents.metrics import PhaseRow, costliest, lasting, slowest, table, waits
+from agents.graph import ALWAYS, grouped
+from agents.metrics import table, waits
 from agents.prompting import REASONS, question
-from agents.state import JourneyState
+from agents.report_spent import spent, times
+from agents.state import JourneyState, Work
 from agents.work_words import one_line, quoted, work_lines
 
 if TYPE_CHECKING:
@@ -34,6 +38,14 @@ MOST_TITLE, MOST_LINE, MOST_BRIEF = 100, 500, 8_000
 MOST_MOVES, MOST_WORDS, MOST_WRONG = 60, 30, 30
 MOST_WORK = 40_000
 """Characters of the work of one phase."""
+MOST_DOCUMENT = 8_000
+WRONG = {
+    "validation": "What was missing (validation failures):",
+    "soft_failure": "What was to be refined (soft failures):",
+    "hard_failure": "What was to be done anew (hard failures):",
+    "error": "What failed:",
+}
+"""Kinds of what went wrong, and how each is called."""
 
 
 def report(position: Position, log: Sequence[Logged], now: datetime) -> str:
@@ -49,13 +61,16 @@ def whole(journey: str, agent: Agent | None, state: JourneyState, log: Sequence[
     """
     order = [phase.name for phase in agent.graph.phases] if agent else []
     rows = table(state, now, order=order, waited=waits(log, now))
+    behind, spoken = _documents(agent, state), _conversations(log)
     sections = (
         ("What it is about", _about(journey, state)),
         ("Where it stands", _standing(journey, agent, state)),
-        ("The way it took", _way(log)),
+        ("The way it took", _way(agent, log)),
         ("What a person decided", _decided(log)),
-        ("What was slow and what was costly", [*spent(rows), *_shared(state)]),
+        ("What was slow and what was costly", [*spent(rows, _parts(agent)), *_shared(state)]),
         ("What went wrong", _wrong(log)),
+        *([("Which conversations it went on in", spoken)] if spoken else []),
+        *([("What was left behind", behind)] if behind else []),
         ("What was recorded", _work(state)),
     )
     title = f"# {one_line(agent.title if agent else state.agent, MOST_TITLE)}: {one_line(state.brief, MOST_TITLE)}"
@@ -123,7 +138,17 @@ def _going_on(journey: str, state: JourneyState) -> list[str]:
     return ["", f"To go on, call `journey_status` with `journey_id` `{journey}`: it says what to do now."]
 
 
-def _way(log: Sequence[Logged]) -> list[str]:
+def _parts(agent: Agent | None) -> Mapping[str, str]:
+    """Return the part of each phase, where the agent is made of several."""
+    groups = grouped(agent.graph) if agent else {}
+    if agent is None or len(groups) < 2:
+        return {}
+    named = [(phase.name, part or agent.name) for part, phases in groups.items() for phase in phases]
+    return {phase: part for phase, part in named if phase not in agent.graph.complete}
+
+
+def _way(agent: Agent | None, log: Sequence[Logged]) -> list[str]:
+    several = {t.source for t in agent.graph.transitions if t.condition != ALWAYS} if agent else set[str]()
     told = []
     for logged in log:
         match logged.event:
@@ -132,7 +157,9 @@ def _way(log: Sequence[Logged]) -> list[str]:
             case Forked(of, at_version):
                 told.append(f"{_when(logged)}: forked from `{of}` at version {at_version}")
             case PhaseChanged() as moved:
-                told.append(f"{_when(logged)}: {_moved(moved)}")
+                told.append(f"{_when(logged)}: {_moved(moved, several)}")
+            case WorkRecorded(automatic=True, phase=phase):
+                told.append(f"{_when(logged)}: the server itself did {phase}")
     return _bounded(told, MOST_MOVES, numbered=True)
 
 
@@ -140,15 +167,17 @@ def _when(logged: Logged) -> str:
     return f"{moment_text(logged.at)}, version {logged.version}"
 
 
-def _moved(moved: PhaseChanged) -> str:
+def _moved(moved: PhaseChanged, several: Collection[str]) -> str:
     back = "back from" if moved.is_backward else "from"
     detail = f": {one_line(moved.detail, MOST_LINE)}" if moved.detail else ""
-    return f"{back} {moved.source} to {moved.target}, because {_because(moved.reason)}{detail}"
+    return f"{back} {moved.source} to {moved.target}, because {_because(moved, several)}{detail}"
 
 
-def _because(reason: str) -> str:
+def _because(moved: PhaseChanged, several: Collection[str]) -> str:
+    """Return why the work moved; `several` are the phases that have other ways, too."""
+    reason = moved.reason
     if reason == ALWAYS:
-        return "any work leads on from there"
+        return "no other way was open" if moved.source in several else "any work leads on from there"
     return REASONS.get(reason) or f"`{reason}` was met"
 
 
@@ -169,26 +198,17 @@ def _decided(log: Sequence[Logged]) -> list[str]:
             note = f": {one_line(said.note, MOST_LINE)}" if said.note else ""
             changes = f"; changes: {one_line(canonical(said.changes), MOST_LINE)}" if said.changes else ""
             who = f"{one_line(logged.by, MOST_TITLE)} ({said.channel})"
-            told.append(f"{_when(logged)}: {said.decision} at {said.phase}, by {who}{note}{changes}")
+            told.append(f"{_when(logged)}: {said.decision} at {said.phase}, by {who}{note}{changes}{_answers(said)}")
     return _bounded(told, MOST_WORDS)
 
 
-def spent(rows: Sequence[PhaseRow]) -> list[str]:
-    """Return in sentences where most time and most tokens went, and a table of all phases."""
-    told = []
-    if slow := slowest(rows):
-        waited = f", {lasting(slow.waited_s)} of them waiting for a person" if slow.waited_s else ""
-        told.append(
-            f"Most time went into {slow.phase}: {lasting(slow.seconds)}{waited}; "
-            f"{times(slow.visits, 'visit')}, {lasting(slow.seconds_per_visit)} on average."
-        )
-    if dear := costliest(rows):
-        whose = " (counted by the server, not reported)" if dear.counted == dear.tokens else ""
-        told.append(
-            f"Most tokens went into {dear.phase}: {dear.tokens:,}{whose}; "
-            f"{times(dear.visits, 'visit')}, {dear.tokens_per_visit:,.0f} on average."
-        )
-    return [" ".join(told) or "Nothing took any time yet.", "", *_rows(rows)]
+def _answers(said: Decided) -> str:
+    """Return the questions that were answered, each with the person's words."""
+    pairs = [
+        f"{one_line(one.get('question', ''), MOST_LINE)} - {one_line(one.get('answer', ''), MOST_LINE)}"
+        for one in said.answers.values()
+    ]
+    return f"; answers: {'; '.join(pairs)}" if pairs else ""
 
 
 def _shared(state: JourneyState) -> list[str]:
@@ -197,48 +217,78 @@ def _shared(state: JourneyState) -> list[str]:
     return ["", f"What was spent up to the fork was spent in `{state.forked_from}`, and is counted here as well."]
 
 
-def times(number: int, what: str) -> str:
-    """Return how many there are of something."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def _rows(rows: Sequence[PhaseRow]) -> list[str]:
-    lines = [
-        f"| {r.phase.replace('|', '/')} | {r.visits} | {r.submits} | {lasting(r.seconds)} | {lasting(r.waited_s)} "
-        f"| {r.tokens_in:,} | {r.tokens_out:,} | {r.counted:,} |"
-        for r in rows
-    ]
-    head = "| Phase | Visits | Submits | Time | Waited | Tokens in | Tokens out | Of these counted |"
-    return [head, "|---|--:|--:|--:|--:|--:|--:|--:|", *lines]
-
-
 def _wrong(log: Sequence[Logged]) -> list[str]:
-    """Return what was missing and what failed, in order; what was said several times in a row once, with how often."""
-    told: dict[str, tuple[str, int]] = {}
+    """Return what was missing and what failed, by its kind, in order; what was said several times once, with how often."""
+    told: dict[str, dict[str, tuple[str, int]]] = {}
     for logged in log:
-        if what := _failure(logged):
-            first, often = told.get(what, (_when(logged), 0))
-            told[what] = first, often + 1
-    lines = [f"{first}: {what}{f' ({often} times)' if often > 1 else ''}" for what, (first, often) in told.items()]
-    return _bounded(lines, MOST_WRONG)
+        kind, what = _failure(logged)
+        if what:
+            of_kind = told.setdefault(kind, {})
+            first, often = of_kind.get(what, (_when(logged), 0))
+            of_kind[what] = first, often + 1
+    lines = []
+    for kind in sorted(told, key=list(WRONG).index):
+        items = [
+            f"{first}: {what}{f' ({often} times)' if often > 1 else ''}" for what, (first, often) in told[kind].items()
+        ]
+        lines += ["", WRONG[kind], "", *_bounded(items, MOST_WRONG)]
+    return lines[1:] or ["Nothing."]
 
 
-def _failure(logged: Logged) -> str:
+def _failure(logged: Logged) -> tuple[str, str]:
+    """Return what kind of failure the event tells, and which; "" if none."""
     match logged.event:
         case FeedbackAdded(kind, phase, text):
-            how = "" if kind == "validation" else f" ({kind.replace('_', ' ')})"
-            return f"{phase}{how}: {one_line(text, MOST_LINE)}"
+            return kind, f"{phase}: {one_line(text, MOST_LINE)}"
         case ToolError(tool=tool, error=error):
-            return f"the tool {tool} failed: {one_line(error, MOST_LINE)}"
+            return "error", f"the tool {tool} failed: {one_line(error, MOST_LINE)}"
         case ErrorRaised(error):
-            return f"error: {one_line(error, MOST_LINE)}"
+            return "error", f"error: {one_line(error, MOST_LINE)}"
         case _:
-            return ""
+            return "", ""
+
+
+def _conversations(log: Sequence[Logged]) -> list[str]:
+    """Return the conversations with what was done in each; nothing where there was one alone."""
+    found = conversations(log)
+    told = [
+        f"`{one_line(one.id, MOST_TITLE)}`: {', '.join(one.phases)} ({times(one.submits, 'submit')}, {one.tokens:,} tokens)"
+        for one in found
+    ]
+    return _bounded(told, MOST_MOVES) if len(found) > 1 else []
+
+
+def _documents(agent: Agent | None, state: JourneyState) -> list[str]:
+    """Return the memory documents, each as a quotation."""
+    told = []
+    for one in each(agent, state) if agent else ():
+        others = f" (also {', '.join(one.others)})" if one.others else ""
+        told += ["", f"### Memory of {one_line(one.name, MOST_TITLE)}{others}", "", *quoted(one.text, MOST_DOCUMENT)]
+    return told[1:]
 
 
 def _work(state: JourneyState) -> list[str]:
     told = []
     for phase, kept in sorted(state.work.items(), key=lambda kept: -kept[1].seq):
-        told += ["", f"### {phase} (visit {kept.visit}, version {kept.version})", ""]
+        whose = ", by the server itself" if kept.automatic else ""
+        told += ["", f"### {phase} (visit {kept.visit}, version {kept.version}{whose})", "", *_response(kept)]
         told += work_lines(kept.content, MOST_WORK) or ["Nothing."]
     return told[1:] or ["Nothing yet."]
+
+
+def _response(kept: Work) -> list[str]:
+    """Return what was said beside a work, as one line; nothing if nothing was."""
+    usage, facts = kept.usage, list[str]()
+    if usage.tokens_in or usage.tokens_out:
+        model = f" by {one_line(usage.model, MOST_TITLE)}" if usage.model else ""
+        counted = ", counted by the server" if usage.counted else ""
+        facts.append(f"{usage.tokens_in:,} tokens in, {usage.tokens_out:,} out{model}{counted}")
+    if kept.confidence is not None:
+        facts.append(f"confidence {kept.confidence:g}")
+    if kept.signals:
+        facts.append(f"signals {one_line(', '.join(kept.signals), MOST_LINE)}")
+    if kept.conversation:
+        facts.append(f"in the conversation {one_line(kept.conversation, MOST_TITLE)}")
+    if kept.reasoning:
+        facts.append(f"because: {one_line(kept.reasoning, MOST_LINE)}")
+    return [f"({'; '.join(facts)})", ""] if facts else []

@@ -31,7 +31,8 @@ from agents.events import (
 from agents.metrics import PhaseAverage, bottleneck, lasting
 from agents.prompting import question
 from agents.questions import open_questions
-from agents.report import moment_text, times
+from agents.report import moment_text
+from agents.report_spent import times
 from agents.state import JourneyState, Status, get_state
 from agents.store import JourneyLine
 from agents.work_words import one_line, work_lines

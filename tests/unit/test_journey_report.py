@@ -300,7 +300,7 @@ JSONS = st.recursive(
 
 OWN = re.compile(
     "(It waits for a person, in|They are asked before it goes on|To go on, call|Journey `research-1`|Most time went|Most tokens"
-    "|Nothing.$)"
+    r"|Nothing.$|What was missing \(validation failures\):$)"
 )
 HELD = re.compile(r" *(- (?!#{1,6}(\s|$)|>|\||<|```|~~~|[-+*](\s|$)|[=-]+\s*$)|>( |$))")
 """What somebody wrote stands in an item that it did not begin, or in a quotation."""
