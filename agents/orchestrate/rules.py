@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from typing import Literal, cast
 
 from agents.events import Json, canonical
@@ -18,7 +16,7 @@ from agents.team.marked import Marked, Unreadable, read_marked
 from agents.team.problems import Problem, Problems, meant, short
 
 TEAM_FILE = "_agents/rules/orchestrate.yaml"
-OWN_FILE, OF_JOURNEY = "rules.yaml", "inputs.rules"
+OF_JOURNEY = "inputs.rules"
 MOST_RULES, MOST_MESSAGE, MOST_WORDS = 100, 400, 60
 SEVERITIES = ("error", "warning", "off")
 Severity = Literal["error", "warning", "off"]
@@ -64,26 +62,13 @@ def failures(rules: Sequence[Rule], undertaking: Undertaking) -> Iterator[Failur
             yield Failure(rule.id, rule.severity, found.about, " ".join(text.split()))
 
 
-@cache
-def own_rules() -> tuple[Rule, ...]:
-    """Return the rules of this program.
-
-    Raises:
-        ValueError: its file has a mistake.
-    """
-    rules, problems = rules_in((files(__package__) / OWN_FILE).read_bytes(), OWN_FILE)
-    if problems:
-        raise ValueError("; ".join(map(str, problems)))
-    return rules
-
-
-def rule_set(team: str | None, of_journey: Json) -> RuleSet:
+def rule_set(own: Sequence[Rule], team: str | None, of_journey: Json) -> RuleSet:
     """Return this program's rules with those of a team's file and of a journey's inputs.
 
     A team's rule with the id of one of ours takes its place. Those of a journey are only added: whoever begins one does not
     decide what the team demands.
     """
-    rules = {rule.id: rule for rule in own_rules()}
+    rules = {rule.id: rule for rule in own}
     mistakes: list[str] = []
     if team is not None:
         found, problems = rules_in(team.encode("utf-8", "surrogatepass"), TEAM_FILE)

@@ -1,16 +1,19 @@
-"""The validator: no model, only rules over what is on record. What it finds is the work of its phase. Pure."""
+"""The validator: no model, only rules over what is on record. What it finds is the work of its phase."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
 
 from agents.agent import Facts, Look
 from agents.events import Json
 from agents.orchestrate.checks import digest
 from agents.orchestrate.record import of_facts
-from agents.orchestrate.rules import TEAM_FILE, Failure, RuleSet, failures, rule_set, severe
+from agents.orchestrate.rules import TEAM_FILE, Failure, Rule, RuleSet, failures, rule_set, rules_in, severe
 from knowledge.errors import KnowledgeError
 
+OWN_FILE = "rules.yaml"
 MOST_FAILURES = 60
 """So many of each severity are kept: who has mended sixty validates again anyway."""
 
@@ -34,12 +37,25 @@ async def validated(facts: Facts, look: Look) -> Mapping[str, Json]:
     }
 
 
+@cache
+def own_rules() -> tuple[Rule, ...]:
+    """Return the rules of this program.
+
+    Raises:
+        ValueError: its file has a mistake.
+    """
+    rules, problems = rules_in((files(__package__) / OWN_FILE).read_bytes(), OWN_FILE)
+    if problems:
+        raise ValueError("; ".join(map(str, problems)))
+    return rules
+
+
 async def _rules(facts: Facts, look: Look) -> RuleSet:
     of_journey = facts.inputs.get("rules")
     try:
-        return rule_set(await look.configured(TEAM_FILE), of_journey)
+        return rule_set(own_rules(), await look.configured(TEAM_FILE), of_journey)
     except (KnowledgeError, OSError):
-        without = rule_set(None, of_journey)
+        without = rule_set(own_rules(), None, of_journey)
         return RuleSet(without.rules, (f"{TEAM_FILE}: the file cannot be read now", *without.mistakes))
 
 
