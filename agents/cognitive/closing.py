@@ -28,7 +28,9 @@ CLOSING_FORM = SchemaForm(
             DOCUMENT: {"type": "string", "minLength": 1, "maxLength": 60_000, "description": "Markdown, whole."}
         },
         "required": [DOCUMENT],
-    }
+    },
+    # Who comes back has done more since: what was written before closes nothing.
+    asks=frozenset({DOCUMENT}),
 )
 
 

@@ -72,7 +72,7 @@ def section(document: str, heading: str) -> str:
 def digest(document: str) -> str:
     """Return what of the document is for whoever comes next, most important first."""
     told = {heading: section(document, heading) for heading in DIGESTED}
-    return "\n".join(f"{heading}:\n{text}" for heading, text in told.items() if text)
+    return "\n".join(f"### {heading}\n{text}" for heading, text in told.items() if text)
 
 
 def skeleton(expected: Expected, loaded: Sequence[str], about: str) -> str:

@@ -33,7 +33,10 @@ def statement(prompt: str) -> str:
     sections = dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", prompt, re.MULTILINE | re.DOTALL))
     told = sections.get("Agent output summary") or sections.get("Brief") or ""
     lines = [line.strip().removeprefix("- ") for line in told.splitlines()]
-    return next((line[:200] for line in lines if sum(map(str.isalnum, line)) > 15 and "[...]" not in line), "")
+    return next(
+        (line[:200] for line in lines if sum(map(str.isalnum, line)) > 15 and "[...]" not in line and line[0] != "#"),
+        "",
+    )
 
 
 def page(scene: Scene) -> str:

@@ -138,7 +138,7 @@ def test_a_section_and_what_is_for_others_are_read_back() -> None:
     assert section(SOUND, "Downstream Directives") == "1. Ask the neighbours first."
     assert section("no document", "Downstream Directives") == ""
     told_on = digest(SOUND)
-    assert told_on.startswith("Downstream Directives:\n1. Ask the neighbours first.\nStep Overview:\n### DECOMPOSE")
+    assert told_on.startswith("### Downstream Directives\n1. Ask the neighbours first.\n### Step Overview\n### DECOMPOSE")
     assert "Request: Keep bees" not in told_on, "what was loaded is nobody else's concern"
     assert "ANALYSIS_COMPLETE" not in told_on
 
