@@ -322,7 +322,8 @@ def moves(agent: Agent, state: JourneyState, works: Works) -> list[Move]:
         return back
     asked: list[Move] = []
     if state.checkpoint is not None:
-        asked = [("decide", [said, "so I say", {}], ()) for said in ("approve", "modify", "reject")]
+        ways = ("answer", "reject") if state.checkpoint.asks else ("approve", "modify", "reject")
+        asked = [("decide", [said, "so I say", {}], ()) for said in ways]
     if state.status == "waiting":
         # A person who waits long enough says yes: twice, so that walks get on.
         return [*asked, asked[0], *back[:1]]
@@ -363,7 +364,8 @@ async def walk(
         if state.status == "complete":
             break
         if state.status == "waiting":
-            await led.decide("approve")
+            asks = state.checkpoint is not None and state.checkpoint.asks
+            await led.decide("answer" if asks else "approve", "so I say")
         else:
             work, signals = good(state)[0]
             await led.submit(*signals, **work)

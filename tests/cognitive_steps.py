@@ -80,3 +80,9 @@ async def follow(led: Led, script: Script, **inputs: Any) -> list[str]:
         after = await perform(led, script(state.phase, scene))
         assert (after.phase, after.visit) != (state.phase, state.visit), await led.missing()
     return went
+
+
+def before(works: Mapping[str, Work], phase: str) -> dict[str, Work]:
+    """Return what is on record when a phase begins, of works in the order of their phases."""
+    names = list(works)
+    return {name: works[name] for name in names[: names.index(phase)]}

@@ -89,6 +89,10 @@ WORKS: Mapping[str, Mapping[str, Json]] = {
 }
 
 
-def acts(phase: str, _scene: Scene) -> list[Act]:
-    """Return what is done in a phase of analysis."""
-    return [Act("submit", WORKS[phase])]
+def acts(phase: str, scene: Scene) -> list[Act]:
+    """Return what is done in a phase of analysis: constraints that were given bound it, too."""
+    if phase != "BOUND":
+        return [Act("submit", WORKS[phase])]
+    texts = enumerate(scene.inputs.get("constraints", []), 1)
+    given = [{"id": f"g{number}", "part": "p2", "text": text, "words": text} for number, text in texts]
+    return [Act("submit", {**BOUND, "constraints": [*BOUND["constraints"], *given]})]

@@ -67,7 +67,17 @@ WORKS: Mapping[str, Mapping[str, Json]] = {
 }
 
 
-def acts(phase: str, _scene: Scene) -> list[Act]:
-    """Return what is done in a phase of clarification."""
+def acts(phase: str, scene: Scene) -> list[Act]:
+    """Return what is done in a phase of clarification: constraints that were given are points, and kept to."""
+    given = {f"g{number}": text for number, text in enumerate(scene.inputs.get("constraints", []), 1)}
+    if phase == "READ":
+        points = [{"id": id_, "words": text, "means": text} for id_, text in given.items()]
+        return [Act("submit", {**READ, "points": [*READ["points"], *points]})]
+    if phase == "SPECIFY":
+        kept = [
+            {"id": f"r{id_}", "text": f"Kept: {text}", "from": [id_], "test": f"Somebody looks for: {text}"}
+            for id_, text in given.items()
+        ]
+        return [Act("submit", {**SPECIFY, "requirements": [*SPECIFY["requirements"], *kept]})]
     answer = [Act("answer", ANSWERED)] if phase == "ASK" else []
     return [Act("submit", WORKS[phase]), *answer]
