@@ -172,7 +172,7 @@ class _Builder:
         names = [phase.name for phase in agent.graph.phases if phase.name not in agent.graph.complete]
         if way.phase not in names:
             text = f"a way leads to {short(f'{way.target}.{way.phase}')}; {agent.name} has no such phase{meant(way.phase, names)}"
-            self._problems.add(way.line, text)
+            self._problems.add(way.to_line, text)
 
     def _look(self, way: SkillWay, looked: Looked, agent: Agent) -> None:
         """Note a field at which a condition looks though no work of that agent has it: it could never be met."""

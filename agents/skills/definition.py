@@ -159,7 +159,7 @@ class _Reader:
     def _followed(self, phases: tuple[SkillPhase, ...]) -> tuple[SkillPhase, ...]:
         """Return the phases, each with the one that follows it: the one that it names, or the next in the list."""
         known = [phase.id for phase in phases]
-        following = dict(zip(known, [*known[1:], END], strict=True))
+        following = dict(zip(known, [*known[1:], END], strict=False))
         for phase in phases:
             marked = self._marked[phase.id]
             self._known_context(phase, marked, known)
@@ -167,6 +167,10 @@ class _Reader:
                 line = marked.key_lines.get("next", marked.line)
                 text = f"phase {phase.id!r} goes on to {short(phase.following)}, which is no phase"
                 self._problems.add(line, text + meant(phase.following, [*known, END]))
+            elif phase.following in known and known.index(phase.following) <= known.index(phase.id):
+                line = marked.key_lines.get("next", marked.line)
+                text = f"phase {phase.id!r} goes on to {phase.following!r}, which does not come after it: a way back is one of 'ways'"
+                self._problems.add(line, text)
         return tuple(replace(phase, following=phase.following or following[phase.id]) for phase in phases)
 
     def _known_context(self, phase: SkillPhase, marked: Marked, known: Sequence[str]) -> None:
@@ -223,13 +227,21 @@ class _Reader:
             self._problems.add(block.line("to"), text)
         if target == END and phase:
             self._problems.add(block.line("to"), f"a way leads to {short(to)}: the end has no phases")
-        if source == target and source and not backward:
-            self._problems.add(
-                block.line("to"), f"a way leads from {source} to itself: that is a way back (is_backward)"
-            )
+        if source in known and target in known:
+            self._directed(source, target, known, backward=backward, line=block.line("to"))
         if when is None or not (source and to and name):
             return None
-        return SkillWay(source, target, phase, name, when, item.line, backward, priority)
+        return SkillWay(source, target, phase, name, when, item.line, block.line("to"), backward, priority)
+
+    def _directed(self, source: str, target: str, known: Sequence[str], *, backward: bool, line: int) -> None:
+        """Note a way that leads back and does not say so, or says so and leads forward: the order of the list counts."""
+        back = known.index(target) <= known.index(source)
+        if back and not backward:
+            text = f"a way leads from {source} back to {target}, which does not come after it: say `is_backward: true`"
+            self._problems.add(line, text)
+        elif backward and not back:
+            text = f"a way leads from {source} to {target}, which comes after it: it is no way back (is_backward)"
+            self._problems.add(line, text)
 
     # --- the graph ------------------------------------------------------------------------------------------------------
 
@@ -239,13 +251,15 @@ class _Reader:
             return
         transitions = [Transition(phase.id, phase.following) for phase in phases]
         transitions += [
-            Transition(way.source, way.target, is_backward=way.is_backward)
+            Transition(way.source, way.target, way.name, is_backward=way.is_backward)
             for way in ways
             if way.source != way.target  # the same agent once more
         ]
         nodes = (*(Phase(phase.id) for phase in phases), Phase(END))
         try:
-            checked(PhaseGraph(self._name, nodes, tuple(transitions), phases[0].id, (END,)), (), ())
+            checked(
+                PhaseGraph(self._name, nodes, tuple(transitions), phases[0].id, (END,)), [way.name for way in ways], ()
+            )
         except BadGraph as error:
             for text in error.problems:
                 self._problems.add(self._line_of(text, ways), text)

@@ -49,6 +49,7 @@ class SkillWay:
     name: str
     when: Marked
     line: int
+    to_line: int
     is_backward: bool = False
     priority: int = 0
 
