@@ -37,11 +37,11 @@ class Section:
     bare: bool = False
 
 
-def fitted(sections: Sequence[Section], tokens: int) -> str:
+def fitted(sections: Sequence[Section], tokens: int, *, budget: int = 0) -> str:
     """Return the sections as Markdown, in their order, within so many tokens.
 
     Room goes to priority 0 first, whole, whatever it costs; then to each priority in turn. A section that does not fit whole is
-    cut at its end, or left out, and a last line says which were.
+    cut at its end, or left out, and a last line says which were, and by what `budget`, where that is for more than these.
     """
     told = [section for section in sections if section.text.strip()]
     whole = _joined([_shown(section, section.text) for section in told])
@@ -51,7 +51,10 @@ def fitted(sections: Sequence[Section], tokens: int) -> str:
     while True:
         texts = _texts(told, tokens - kept_free)
         shown = _joined(
-            [*(_shown(told[n], text) for n, text in sorted(texts.items()) if text), _trimmed(told, texts, tokens)]
+            [
+                *(_shown(told[n], text) for n, text in sorted(texts.items()) if text),
+                _trimmed(told, texts, budget or tokens),
+            ]
         )
         over = count_tokens(shown) - tokens
         if over <= 0 or not any(texts[n] for n, section in enumerate(told) if section.priority):
@@ -89,13 +92,13 @@ def _shown(section: Section, text: str) -> str:
     return text if section.bare or not section.title else f"## {section.title}\n{text}"
 
 
-def _trimmed(told: Sequence[Section], texts: dict[int, str], tokens: int) -> str:
+def _trimmed(told: Sequence[Section], texts: dict[int, str], budget: int) -> str:
     cut = [_title(told[n]) for n, text in sorted(texts.items()) if text and text != told[n].text]
     gone = [_title(told[n]) for n, text in sorted(texts.items()) if not text]
     if not cut and not gone:
-        return f"(Context budget of {tokens:,} tokens: what must be told has more.)"
+        return f"(Context budget of {budget:,} tokens: what must be told has more.)"
     said = [f"{what}: {_named(titles)}" for what, titles in (("cut", cut), ("left out", gone)) if titles]
-    return f"(Context budget of {tokens:,} tokens; {'; '.join(said)}. journey_status(view='report') has all of it.)"
+    return f"(Context budget of {budget:,} tokens; {'; '.join(said)}. journey_status(view='report') has all of it.)"
 
 
 def _title(section: Section) -> str:

@@ -101,7 +101,8 @@ def _prompt(agent: Agent, state: JourneyState, share: float, room: int) -> str:
     missing = _parts(f"Feedback so far:\n{heard}" if heard else "", missing)
     if sections := _sections(agent, state, body):
         around = [Section("", head, bare=True), *sections, Section("", _parts(_word(state, share), missing), bare=True)]
-        return fitted(around, room)
+        budget = agent.budgets.get(phase.name, Budget()).tokens_in or MOST_TOKENS
+        return fitted(around, room, budget=budget)
     if not _again(state) or _anew(phase, state):
         done = _done(agent, state, share)
         return _parts(head, _brief(state, share), _word(state, share), done and f"Done before:\n{done}", body, missing)
