@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from agents.cognitive.sources import DOWNSTREAM_DIRECTIVES, HEADINGS, JOHARI_SUMMARY, STEP_OVERVIEW
@@ -69,9 +69,9 @@ def section(document: str, heading: str) -> str:
     return next((one.text for one in _sections(_lines(document)) if _same(one.title, title)), "")
 
 
-def digest(document: str) -> str:
-    """Return what of the document is for whoever comes next, most important first."""
-    told = {heading: section(document, heading) for heading in DIGESTED}
+def digest(document: str, without: Collection[str] = ()) -> str:
+    """Return what of the document is for whoever comes next, most important first; some of its headings may be left out."""
+    told = {heading: section(document, heading) for heading in DIGESTED if heading not in without}
     return "\n".join(f"### {heading}\n{text}" for heading, text in told.items() if text)
 
 

@@ -110,7 +110,7 @@ def _johari(material: Material, used: Collection[Source]) -> str:
 
 def _instructions(material: Material, body: str, used: Collection[Source]) -> str:
     """Return the words of the phase, and what the skill asks of this agent."""
-    asked = "" if Source("task") in used else material.of(Source("task"))
+    asked = "" if Source("task") in used or material.state.phase == CLOSING else material.of(Source("task"))
     own = f"In this skill: {cut(asked, OUTPUT_TOKENS)}" if asked else ""
     return "\n\n".join(part for part in (body, own) if part)
 
@@ -163,18 +163,19 @@ def _learned(material: Material) -> str:
 
 
 def _remembered(material: Material, used: Collection[Source]) -> Iterator[Section]:
-    """Yield the memory documents that no named section told whole, those of the agents that it takes first before others."""
-    takes = material.cognitive.takes
-    whole = {source.name for source in used if source.kind == "memory" and not source.part}
-    loaded = material.loaded()
-    if Source("previous") in used:
-        loaded = loaded[1:]
-    order = sorted(
-        loaded, key=lambda one: takes.index(one.predecessor.agent) if one.predecessor.agent in takes else len(takes)
-    )
-    for one in order:
-        if one.predecessor.agent in whole:
-            whole.remove(one.predecessor.agent)
-            continue
-        name = one.predecessor.phase or one.predecessor.agent
-        yield Section(f"Memory of {name} ({one.predecessor.agent})", digest(one.document), REST)
+    """Yield the memory documents, those of the agents that it takes first before others, without what named sections tell of them."""
+    takes, told = material.cognitive.takes, set[str]()
+    loaded = material.loaded()[1:] if Source("previous") in used else material.loaded()
+    for one in sorted(loaded, key=lambda one: _rank(one.predecessor.agent, takes)):
+        agent = one.predecessor.agent
+        # Of several documents of one agent the newest, which comes first, is the one that sections are filled from.
+        parts = {
+            source.part for source in used if (source.kind, source.name) == ("memory", agent) and agent not in told
+        }
+        told.add(agent)
+        if "" not in parts:
+            yield Section(f"Memory of {one.predecessor.phase or agent} ({agent})", digest(one.document, parts), REST)
+
+
+def _rank(agent: str, takes: Sequence[str]) -> int:
+    return takes.index(agent) if agent in takes else len(takes)

@@ -471,6 +471,8 @@ async def test_memory_documents_of_predecessors_are_loaded_by_the_pattern(
         assert [name for name in _headings(told) if name.startswith("Memory of")] == remembered
         assert subject in told.partition("## Subject")[2].partition("\n## ")[0]
         assert "As second says" in told
+        first = told.partition("## Memory of first")[2].partition("\n## ")[0]
+        assert "### Downstream Directives" not in first, "what a section tells is not told twice"
         assert "## Before\nsecond price" in told, "of earlier passes the newest is told"
 
 
