@@ -317,11 +317,17 @@ def _documents(parts: Sequence[Part], state: JourneyState) -> Mapping[str, str]:
     """Return the documents by the name of their part; and the newest of each agent by the agent's own name."""
     found: dict[str, str] = {}
     newest: dict[str, str] = {}
-    for part in parts:
+    for part in sorted(parts, key=lambda part: _worked_at(part, state)):
         for name, text in part.agent.documents(state_for(part, state)).items():
             found[part.name if name == part.agent.name else f"{part.name}.{name}"] = text
             newest[name] = text
     return {**newest, **found}
+
+
+def _worked_at(part: Part, state: JourneyState) -> int:
+    """Return the event that holds the newest work of the part, 0 if it has none."""
+    own = (state.work.get(part.prefix + phase.name) for phase in _own(part))
+    return max((work.seq for work in own if work), default=0)
 
 
 def _inputs(parts: Sequence[Part]) -> Mapping[str, Json]:

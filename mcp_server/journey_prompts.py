@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from agents.agent import Agent
-    from agents.catalogue import Entry
+    from agents.catalogue import Entry, Listing
     from agents.running import Position
 
 logger = logging.getLogger("knowledge_forge.journeys")
@@ -44,8 +44,8 @@ _JOURNEY_ID = PromptArgument(name=JOURNEY_ID, description="A journey to go on wi
 class WithTeam(Protocol):
     """A catalogue that can tell the team's agents without loading this program's."""
 
-    async def team(self) -> Sequence[Agent]:
-        """Return the team's agents that can be used now."""
+    async def team(self) -> Sequence[Listing]:
+        """Return the team's agents and skills that can be used now."""
         ...
 
 
@@ -61,8 +61,8 @@ def own_entries() -> Sequence[Entry]:
     return catalogue.entries()
 
 
-async def team_agents(services: Services) -> Sequence[Agent]:
-    """Return the agents beside this program's; none while they cannot be read.
+async def team_agents(services: Services) -> Sequence[Listing]:
+    """Return the agents and skills beside this program's; none while they cannot be read.
 
     This program's are not loaded for it: lists are asked for while a host starts.
     """

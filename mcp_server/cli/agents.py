@@ -1,4 +1,4 @@
-"""`agents [list|show NAME|check [FILE]]`: the agents that there are, and whether the team's own can be used."""
+"""`agents [list|show NAME|check [FILE]]`: the agents and skills that there are, and whether the team's own can be used."""
 
 from __future__ import annotations
 
@@ -21,22 +21,26 @@ LIST, SHOW, CHECK = "list", "show", "check"
 
 
 class NoSuchFile(KnowledgeError):
-    """There is no agent's file of that name to check; `known` are the ones there are."""
+    """There is no file of an agent or a skill of that name to check; `known` are the ones there are."""
 
     def __init__(self, asked: str, known: Sequence[str]) -> None:
         self.asked, self.known = asked, tuple(known)
-        there = f"there are {', '.join(known)}" if known else "there is none in _agents/"
-        super().__init__(f"no agent's file {asked[:200]!r} to check; {there}")
+        there = f"there are {', '.join(known)}" if known else "there is none in _agents/ or _skills/"
+        super().__init__(f"no file of an agent or a skill {asked[:200]!r} to check; {there}")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add what only this verb takes. Without an action the agents are listed."""
     actions = parser.add_subparsers(dest="action", metavar="list|show|check")
-    listing = actions.add_parser(LIST, help="every agent, and where it comes from")
+    listing = actions.add_parser(LIST, help="every agent and skill, and where it comes from")
     showing = actions.add_parser(SHOW, help="phases, ways, prompts and diagram of one")
-    checking = actions.add_parser(CHECK, help="say everything that is wrong with the agents of this knowledge base")
+    checking = actions.add_parser(
+        CHECK, help="say everything that is wrong with the agents and skills of this knowledge base"
+    )
     showing.add_argument("name", metavar="NAME", type=said, help="an agent's name")
-    checking.add_argument("file", metavar="FILE", type=said, nargs="?", help="one file of _agents/, or an agent's name")
+    checking.add_argument(
+        "file", metavar="FILE", type=said, nargs="?", help="one file of _agents/ or _skills/, or a name"
+    )
     for action in (listing, showing, checking):
         add_common(action)
 
@@ -63,23 +67,24 @@ async def _list(settings: Settings) -> None:
     from agents.catalogue import entries
 
     catalogue = _catalogue(settings)
+    problems = await catalogue.problems()  # first, for it also finds what lists alone do not look into
     rows = [{"agent": e.name, "title": e.title, "origin": "built in", "summary": e.summary} for e in entries()]
     rows += [
         {"agent": a.name, "title": a.title, "origin": a.origin, "summary": a.summary} for a in await catalogue.team()
     ]
-    problems = await catalogue.problems()
     if settings.json:
         print_json(rows)
     else:
         _print_table(rows)
-    broken = [file for file, wrong in _by_file(catalogue, problems).items() if wrong]
+    broken = [file for file, wrong in (await _by_file(catalogue, problems)).items() if wrong]
     if broken:
         console().print(f"left out, for they are broken: {', '.join(broken)} (knowledge-forge agents check)")
 
 
-def _by_file(catalogue: TeamCatalogue, problems: Sequence[Problem]) -> Mapping[str, Sequence[Problem]]:
-    """Return what is wrong with the agent of each file. What is wrong with a prompt is so with every agent that uses it."""
+async def _by_file(catalogue: TeamCatalogue, problems: Sequence[Problem]) -> Mapping[str, Sequence[Problem]]:
+    """Return what is wrong with the agent or skill of each file. What is wrong with a prompt is so with every agent that uses it."""
     found: dict[str, Sequence[Problem]] = {d.file: d.problems for d in catalogue.definitions}
+    found |= await catalogue.skills()
     of_agents = {problem for wrong in found.values() for problem in wrong}
     for problem in problems:
         if problem not in of_agents:  # a file that could not be read, or is one too many
@@ -90,7 +95,7 @@ def _by_file(catalogue: TeamCatalogue, problems: Sequence[Problem]) -> Mapping[s
 async def _check(args: argparse.Namespace, settings: Settings) -> int:
     catalogue = _catalogue(settings)
     problems = await catalogue.problems()
-    by_file = _by_file(catalogue, problems)
+    by_file = await _by_file(catalogue, problems)
     files = list(by_file)
     if args.file is not None:
         files = [_chosen(args.file, files)]
@@ -124,7 +129,8 @@ def _print_check(files: Sequence[str], problems: Sequence[Problem]) -> None:
         print(visible(str(problem)))
     if problems:
         return
-    print(f"{len(files)} checked, nothing wrong: {', '.join(files)}" if files else "no agents in _agents/ to check")
+    nothing = "nothing to check: no agents in _agents/, no skills in _skills/"
+    print(f"{len(files)} checked, nothing wrong: {', '.join(files)}" if files else nothing)
 
 
 async def _show(args: argparse.Namespace, settings: Settings) -> None:

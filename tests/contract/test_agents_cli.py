@@ -85,13 +85,13 @@ def test_a_mistake_in_a_prompt_belongs_to_the_agent_that_uses_it(ann: Person) ->
 def test_a_file_that_is_not_there_cannot_be_checked(ann: Person) -> None:
     told = ann.here("agents", "check", "riview")
     assert (told.returncode, told.stdout) == (1, "")
-    assert f"no agent's file 'riview' to check; there are {FILE}" in told.stderr
+    assert f"no file of an agent or a skill 'riview' to check; there are {FILE}" in told.stderr
 
 
 def test_a_knowledge_base_without_agents_has_nothing_wrong(tmp_path: Path) -> None:
     write_pages(tmp_path / "kb")
     told = Person(tmp_path).here("agents", "check")
-    assert (told.returncode, told.stdout) == (0, "no agents in _agents/ to check\n")
+    assert (told.returncode, told.stdout) == (0, "nothing to check: no agents in _agents/, no skills in _skills/\n")
 
 
 def test_an_agent_is_shown_with_phases_ways_prompts_and_diagram(ann: Person) -> None:
