@@ -144,9 +144,7 @@ def entries() -> Sequence[Entry]:
 @cache
 def cognitive_entries() -> tuple[Entry, ...]:
     """Return the agents that are folders of data, by name. All of them take the same inputs; what else one takes it says itself."""
-    from agents.cognitive.cognitive import INPUTS
-
-    inputs = {name: str(form["description"]) for name, form in INPUTS.items()}
+    inputs = _shared_inputs()
     folders = sorted(files(COGNITIVE).iterdir(), key=lambda entry: entry.name)
     found = ((folder.name, folder / "agent.yaml") for folder in folders if folder.is_dir())
     return tuple(entry_of(name, file, f"{COGNITIVE}.library", inputs) for name, file in found if file.is_file())
@@ -154,11 +152,18 @@ def cognitive_entries() -> tuple[Entry, ...]:
 
 @cache
 def skill_entries() -> tuple[Entry, ...]:
-    """Return the agents that are made of others, by name."""
+    """Return the agents that are made of others, by name. They take what cognitive agents take; what else they say themselves."""
+    inputs = _shared_inputs()
     found = sorted(
         (file for file in files(SKILLS).iterdir() if file.name.endswith(".yaml")), key=lambda file: file.name
     )
-    return tuple(entry_of(file.name.removesuffix(".yaml"), file, f"{SKILLS}.library", {}) for file in found)
+    return tuple(entry_of(file.name.removesuffix(".yaml"), file, f"{SKILLS}.library", inputs) for file in found)
+
+
+def _shared_inputs() -> Mapping[str, str]:
+    from agents.cognitive.cognitive import INPUTS
+
+    return {name: str(form["description"]) for name, form in INPUTS.items()}
 
 
 def entry_of(name: str, file: Traversable, module: str, inputs: Mapping[str, str]) -> Entry:

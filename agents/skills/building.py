@@ -227,10 +227,8 @@ def _predecessor(phase: SkillPhase) -> Predecessor:
 
 
 def _kind(form: Json) -> Json:
-    """Return of what kind an input is, whatever is said about it."""
-    if not isinstance(form, dict):
-        return form
-    return {name: value for name, value in form.items() if name not in ("description", "title", "examples")}
+    """Return what kind of value an input is, however long it may be and whatever is said about it."""
+    return [form.get("type"), _kind(form.get("items"))] if isinstance(form, dict) else None
 
 
 def _joined(own: Mapping[str, Json], others: Mapping[str, Json]) -> Mapping[str, Json]:
