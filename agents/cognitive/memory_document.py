@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from agents.cognitive.sources import DOWNSTREAM_DIRECTIVES, HEADINGS, JOHARI_SUMMARY, STEP_OVERVIEW
 from knowledge.markdown import Block, scan
@@ -17,6 +18,8 @@ DIGESTED = (DOWNSTREAM_DIRECTIVES, STEP_OVERVIEW, JOHARI_SUMMARY)
 UNFILLED = "(say it here)"
 """What stands in a skeleton where the author writes."""
 MOST_PROBLEMS = 12
+REMEMBERED = 32
+"""So many documents are kept cut into sections: a prompt looks at each of them several times."""
 _LABEL = re.compile(r"(?<![\w])(un)?known[ -]+(un)?knowns(?!\w)", re.IGNORECASE)
 _WORD = re.compile(r"\w")
 _TELLING = frozenset({"heading", "paragraph", "list", "table", "quote", "fence", "code", "html"})
@@ -51,8 +54,7 @@ class _Section:
 
 def problems(document: str, expected: Expected) -> Sequence[str]:
     """Return what is wrong with a document, each as a sentence that says what to do; nothing if it is sound."""
-    lines = _lines(document)
-    found = _sections(lines)
+    lines, found = _lines(document), _sections(document)
     told = [
         *_beginning(lines, found, expected),
         *_outline(found),
@@ -66,7 +68,7 @@ def problems(document: str, expected: Expected) -> Sequence[str]:
 def section(document: str, heading: str) -> str:
     """Return what stands in the section of that heading (`Downstream Directives`), "" if there is none."""
     title = TITLES[HEADINGS.index(heading)]
-    return next((one.text for one in _sections(_lines(document)) if _same(one.title, title)), "")
+    return next((one.text for one in _sections(document) if _same(one.title, title)), "")
 
 
 def digest(document: str, without: Collection[str] = ()) -> str:
@@ -99,9 +101,10 @@ def _lines(document: str) -> list[str]:
     return _LINE_END.split(document.removeprefix("\ufeff").strip())
 
 
-def _sections(lines: Sequence[str]) -> list[_Section]:
+@lru_cache(maxsize=REMEMBERED)
+def _sections(document: str) -> tuple[_Section, ...]:
     """Return what stands under each outermost heading of level 1 or 2, in order, without the closing lines."""
-    body = _without_closing(lines)
+    body = _without_closing(_lines(document))
     blocks = scan(body).blocks
     heads = [block for block in blocks if block.kind == "heading" and block.level <= 2]
     found = []
@@ -111,7 +114,7 @@ def _sections(lines: Sequence[str]) -> list[_Section]:
         saying = [block for block in inside if block.kind != "heading"]
         text = "\n".join(body[head.end : end]).strip()
         found.append(_Section(head.level, _plain(head.text), text, _of(body, inside), _of(body, saying)))
-    return found
+    return tuple(found)
 
 
 def _tells(lines: Sequence[str], block: Block) -> bool:
