@@ -6,7 +6,7 @@ Adding a kind means: write the function, and name it in `KINDS` with its argumen
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Literal
@@ -154,8 +154,14 @@ def covered(u: Undertaking, a: Arguments) -> Iterator[Found]:
     for item in u.requirements:
         by = [id_ for id_, covers in steps.items() if item["id"] in covers]
         if len(set(by) & possible) < a.get("least", 1):
-            only = f"only by {named(by)}, which can never be done" if by and not set(by) & possible else "too little"
-            yield Found(item["id"], {"text": short(said_in(item, "text")), "by": only if by else "by no step"})
+            yield Found(item["id"], {"text": short(said_in(item, "text")) or "no text", "by": _by(by, possible)})
+
+
+def _by(steps: Sequence[str], possible: Collection[str]) -> str:
+    if not steps:
+        return "by no step"
+    held = [step for step in steps if step in possible]
+    return f"by {named(held)} alone" if held else f"only by {named(steps)}, which can never be done"
 
 
 def reused(u: Undertaking, _a: Arguments) -> Iterator[Found]:
@@ -206,7 +212,7 @@ def useful(u: Undertaking, _a: Arguments) -> Iterator[Found]:
     serves = serving(_needs(u), ends)
     for step in u.steps:
         if step["id"] not in serves:
-            yield Found(step["id"], {"text": short(said_in(step, "step"), 80)})
+            yield Found(step["id"], {"text": short(said_in(step, "step"), 80) or "no text"})
 
 
 def before(u: Undertaking, a: Arguments) -> Iterator[Found]:
@@ -255,7 +261,7 @@ def total(u: Undertaking, a: Arguments) -> Iterator[Found]:
     took, what = sum(lasting.values()), "all steps together"
     if a.get("along") == "longest_chain":
         took, chain = longest(_needs(u), lasting)
-        what = f"the longest chain, {' -> '.join(_middle_out(chain))},"
+        what = f"the steps of the longest chain, {' -> '.join(_middle_out(chain))},"
     if took > limit[0]:
         told = {"what": what, "total": in_words(took), "limit": in_words(limit[0]), "of": limit[1]}
         yield Found(WHOLE, {**told, "longest": _dearest(lasting)})
