@@ -29,7 +29,8 @@ def circles(needs: Needs) -> Iterator[Sequence[str]]:
 
     Every step that waits for itself by some way is in one of them, or waits for one of them.
     """
-    inside = set(needs) - set(doable(needs))
+    # What is not there is taken as done, so that all that is left is in a circle or behind one.
+    inside = set(needs) - set(doable({step: [one for one in before if one in needs] for step, before in needs.items()}))
     over = set[str]()
     for start in needs:
         path: dict[str, int] = {}
