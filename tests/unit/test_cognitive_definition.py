@@ -12,6 +12,7 @@ from agents.cognitive.cognitive import INPUTS
 from agents.cognitive.sources import Source, source_of
 from agents.context import Budget
 from tests.cognitive_agents import AGENT, FOLDER, appraisal, read
+from tests.team_agents import HANDBOOK
 from tests.team_agents import OWN_TOOLS as TOOLS
 
 FILE = f"{FOLDER}/agent.yaml"
@@ -159,3 +160,13 @@ def test_lists_read_title_and_summary_from_the_first_two_lines() -> None:
 @pytest.mark.parametrize("name", library.names())
 def test_the_agents_of_this_program_are_sound(name: str) -> None:
     assert [str(problem) for problem in library.described(name, TOOLS).problems] == []
+
+
+def test_the_block_that_the_handbook_shows_is_sound() -> None:
+    text = (HANDBOOK / "guides" / "for-contributors.md").read_text(encoding="utf-8")
+    block = text.partition("```yaml\ncognitive:\n")[2].partition("```")[0]
+    start, end = AGENT.index("cognitive:"), AGENT.index("inputs:")
+    found = read(f"{AGENT[:start]}cognitive:\n{block}{AGENT[end:]}")
+    assert found.problems == ()
+    assert found.cognitive is not None
+    assert list(found.cognitive.sections) == ["subject", "limits", "signs"]

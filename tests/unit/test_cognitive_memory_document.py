@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.cognitive.memory_document import MOST_PROBLEMS, UNFILLED, Expected, digest, problems, section, skeleton
+from tests.team_agents import HANDBOOK
 
 EXPECTED = Expected("Analysis", "ANALYSIS_COMPLETE", ("DECOMPOSE", "WEIGH_OPTIONS"), ("analysis-0001",))
 SOUND = """\
@@ -138,7 +141,9 @@ def test_a_section_and_what_is_for_others_are_read_back() -> None:
     assert section(SOUND, "Downstream Directives") == "1. Ask the neighbours first."
     assert section("no document", "Downstream Directives") == ""
     told_on = digest(SOUND)
-    assert told_on.startswith("### Downstream Directives\n1. Ask the neighbours first.\n### Step Overview\n### DECOMPOSE")
+    assert told_on.startswith(
+        "### Downstream Directives\n1. Ask the neighbours first.\n### Step Overview\n### DECOMPOSE"
+    )
     assert "Request: Keep bees" not in told_on, "what was loaded is nobody else's concern"
     assert "ANALYSIS_COMPLETE" not in told_on
 
@@ -152,3 +157,9 @@ def test_whatever_is_submitted_is_told_in_few_sentences_and_nothing_raises(data:
     found = problems("\n".join(lines), EXPECTED)
     assert len(found) <= MOST_PROBLEMS
     assert found or set(lines) >= {"---", "**ANALYSIS_COMPLETE**", "## Section 3: Downstream Directives"}
+
+
+def test_the_document_that_the_handbook_shows_is_sound() -> None:
+    text = (HANDBOOK / "reference" / "file-formats.md").read_text(encoding="utf-8").partition("## Memory document")[2]
+    document = text.partition("```markdown\n")[2].partition("```")[0]
+    assert problems(document, replace(EXPECTED, steps=("DECOMPOSE",), tasks=("analysis-1f0c",))) == []
