@@ -47,7 +47,7 @@ async def perform(led: Led, acts: Sequence[Act]) -> JourneyState:
     for act in acts:
         phase = (await led.state()).phase
         if act.kind == "call":
-            led.look.called.append(Called(act.content["tool"], phase, dict(act.content)))
+            led.look.called.append(Called(act.content["tool"], phase, {"status": "done", **act.content}))
         elif act.kind == "answer":
             await led.decide("answer", channel="relayed", changes=act.content)
         else:
