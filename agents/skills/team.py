@@ -61,14 +61,12 @@ class TeamSkills:
             found[file] = known
         self._read, self._problems = found, tuple(problems)
 
-    def skills(self) -> Sequence[Skill]:
+    def skills(self, definitions: Collection[Definition]) -> Sequence[Skill]:
         """Return those that nothing is known to be wrong with, by name, without making agents of them."""
+        broken = {definition.name for definition in definitions if definition.agent is None}
         read = [one for _, one in self._read.values() if not self._found_broken(one)]
-        return sorted((one.skill for one in read if one.skill), key=lambda skill: skill.name)
-
-    def files(self) -> Sequence[str]:
-        """Return the files that were read, by path."""
-        return sorted(self._read)
+        skills = [one.skill for one in read if one.skill and not broken & set(one.skill.agents)]
+        return sorted(skills, key=lambda skill: skill.name)
 
     def agent(self, name: str, definitions: Collection[Definition]) -> Agent | None:
         """Return the skill of that name as an agent; None if there is none, or it is broken.

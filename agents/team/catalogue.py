@@ -61,7 +61,7 @@ class TeamCatalogue:
         """Return them all, this program's first, then the team's by name, then its skills."""
         known = await self._fresh()
         own = [definition.agent for _, definition in sorted(known.definitions.items()) if definition.agent]
-        led = [self._skills.agent(skill.name, self.definitions) for skill in self._skills.skills()]
+        led = [self._skills.agent(skill.name, self.definitions) for skill in self._skills.skills(self.definitions)]
         return [*await self._beside.agents(), *own, *(skill for skill in led if skill)]
 
     async def agent(self, name: str) -> Agent:
@@ -100,7 +100,7 @@ class TeamCatalogue:
         """
         known = await self._fresh()
         own = [definition.agent for _, definition in sorted(known.definitions.items()) if definition.agent]
-        return [*own, *self._skills.skills()]
+        return [*own, *self._skills.skills(self.definitions)]
 
     @property
     def definitions(self) -> Sequence[Definition]:
