@@ -113,7 +113,7 @@ async def _routed(name: str, following: str, facts: Facts, look: Look) -> Mappin
 
 async def _learned(cognitive: Cognitive, setting: Setting, facts: Facts, look: Look) -> Mapping[str, Json]:
     """Return the learnings that fit, the nearest first, and what to look at and to search for."""
-    domain = setting.domain or _text(facts.inputs.get("domain")) or GENERAL
+    domain = _text(facts.inputs.get("domain")) or setting.domain or GENERAL
     found = await look.learnings(cognitive.name, domain)
     fitting = _fitting(found, cognitive.budget.tokens_in // LEARNINGS_SHARE)
     return {
@@ -168,14 +168,16 @@ def _distinct(texts: Sequence[str]) -> list[str]:
 async def questions_to_ask(facts: Facts, _look: Look) -> Finding:
     """Return whether there are questions that the person did not answer yet: none asked twice, and none answered elsewhere."""
     asked = _open(facts)
-    return Finding(bool(asked) and not (wrong := _asked_again(facts, asked)), () if not asked else tuple(wrong))
+    blank = [f"{id_} asks nothing: word the question, or drop {id_}" for id_, text in asked.items() if not text.strip()]
+    wrong = [*blank, *_asked_again(facts, asked)]
+    return Finding(bool(asked) and not wrong, tuple(wrong))
 
 
 async def nothing_to_ask(facts: Facts, _look: Look) -> Finding:
     """Return whether something is known and nothing is to be asked."""
     if _open(facts):
         return Finding(met=False)
-    if any(facts.work.get(name) for name in LISTS):
+    if facts.work.get(ASK) or any(text.strip() for name in LISTS for text in _texts(facts.work.get(name))):
         return MET
     names = ", ".join(f"`{name}`" for name in LISTS)
     return Finding(
@@ -193,7 +195,7 @@ def _open(facts: Facts) -> Mapping[str, str]:
 def _asked_again(facts: Facts, asked: Mapping[str, str]) -> list[str]:
     """Return a sentence for each question whose answer is known, or that is there twice."""
     known = {
-        same(said.get("question", "")): phase
+        same(said.get("question", "")): phase.removeprefix(".")
         for phase, of_phase in facts.answers.items()
         for id_, said in of_phase.items()
         if (phase, id_) not in {(JOHARI_DISCOVERY, one) for one in asked}

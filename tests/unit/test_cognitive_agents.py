@@ -12,13 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agents import catalogue
 from agents.agent import Agent
 from agents.catalogue import BuiltIn, cognitive_entries, entries
 from agents.cognitive import library
 from agents.cognitive.agent import alone, as_agent
+from agents.cognitive.closing import expected
 from agents.cognitive.cognitive import Cognitive
+from agents.cognitive.memory_document import skeleton
 from agents.cognitive.opening import LEARNINGS_SHARE
 from agents.cognitive.setting import Pattern, Predecessor, Setting
 from agents.composing import Part, composed
@@ -28,9 +32,9 @@ from agents.events import QuestionAdded, canonical
 from agents.fold import fold
 from agents.graph import Phase, checked
 from agents.prompting import prompt
-from agents.state import get_state, restore_state
+from agents.state import JourneyState, get_state, restore_state
 from knowledge.tokens import count_tokens
-from tests.agents_at_work import Led, Pages, cost, leading
+from tests.agents_at_work import Led, Pages, cost, leading, walk
 from tests.cognitive_agents import AGENT, appraisal, write
 from tests.cognitive_scripts.shared import filled
 from tests.team_agents import OWN_TOOLS
@@ -204,10 +208,13 @@ async def test_learnings_that_fit_are_injected_and_the_others_counted(tmp_path: 
         assert "(1 more did not fit: `_learnings/` has them)" in told
 
 
-async def test_the_domain_of_a_skill_goes_before_that_of_the_brief(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("inputs", "domain"), [({}, "watches"), ({"domain": "clocks"}, "clocks")])
+async def test_the_domain_is_the_one_that_was_asked_for_or_else_the_skills(
+    tmp_path: Path, inputs: Mapping[str, Json], domain: str
+) -> None:
     agent = as_agent(appraisal(), Setting(domain="watches", agent_mode=True))
-    async with led(tmp_path, agent, domain="clocks") as one:
-        assert (await one.state()).work["LEARNING_INJECTION"].content["domain"] == "watches"
+    async with led(tmp_path, agent, **inputs) as one:
+        assert (await one.state()).work["LEARNING_INJECTION"].content["domain"] == domain
 
 
 @pytest.mark.parametrize(
@@ -265,8 +272,11 @@ async def test_questions_that_the_person_finds_wrong_are_dropped(tmp_path: Path)
 
 async def test_a_discovery_that_finds_nothing_is_told_what_to_do(tmp_path: Path) -> None:
     async with led(tmp_path) as one:
-        assert (await one.submit(share=[], ask=[])).phase == "JOHARI_DISCOVERY"
-        assert "acknowledge what the work rests on" in (await one.missing())[0]
+        for nothing in ([], [" "]):
+            assert (await one.submit(share=nothing, ask=[])).phase == "JOHARI_DISCOVERY"
+            assert "acknowledge what the work rests on" in (await one.missing())[0]
+        await one.submit(ask=[{**ASKED, "question": " "}])
+        assert await one.missing() == ["q1 asks nothing: word the question, or drop q1"]
 
 
 async def test_a_person_is_not_asked_the_same_twice(tmp_path: Path) -> None:
@@ -281,7 +291,7 @@ async def test_a_person_is_not_asked_the_same_twice(tmp_path: Path) -> None:
         state = await one.submit(ask=[{**ASKED, "id": "other"}])
         assert state.status == "active"
         assert await one.missing() == [
-            "other was answered by the person before (.JOHARI_DISCOVERY): read the answer, and drop other"
+            "other was answered by the person before (JOHARI_DISCOVERY): read the answer, and drop other"
         ]
 
 
@@ -369,6 +379,44 @@ async def test_who_looks_back_is_told_the_document_that_was_just_left(tmp_path: 
         told = (await one.told()).partition("## Subject")[2].partition("\n## ")[0]
         assert "Set up the hive on the south side" in told
         assert "LOOK: done as recorded" in told
+
+
+# --- wherever the way leads -------------------------------------------------------------------------------------------
+
+
+def _document(state: JourneyState) -> str:
+    prefix = state.phase.removesuffix("CLOSING")
+    who = looking_back() if prefix else appraisal()
+    task = str(state.work[f"{prefix}LEARNING_INJECTION"].content["task"])
+    return filled(skeleton(expected(who, [task]), [f"Task: {task}"], "bees"))
+
+
+def _good(state: JourneyState) -> list[tuple[Mapping[str, Json], tuple[str, ...]]]:
+    works: Mapping[str, Mapping[str, Json]] = {
+        "JOHARI_DISCOVERY": {**KNOWN, "drop": ["q1"]},
+        "LOOK": SIGNS,
+        "JUDGE": WORTH,
+    }
+    phase = state.phase.rpartition(".")[2]
+    return [(works[phase] if phase in works else {"document": _document(state)}, ())]
+
+
+def _works(state: JourneyState) -> list[tuple[Mapping[str, Json], tuple[str, ...]]]:
+    """Return works that may be submitted there: a good one, and those that ask, go back, or are not enough."""
+    others: Mapping[str, Mapping[str, Json]] = {
+        "JOHARI_DISCOVERY": {"ask": [{**ASKED, "question": f"Whose is it, at {state.phase}, visit {state.visit}?"}]},
+        "LOOK": {"signs": [{"id": "s1", "text": "rust"}]},
+        "JUDGE": {"doubt": "s2"},
+        "CLOSING": {"document": "Done."},
+    }
+    return [*_good(state), (others[state.phase.rpartition(".")[2]], ())]
+
+
+@settings(max_examples=12, deadline=None)
+@given(choices=st.lists(st.integers(0, 20), max_size=25))
+async def test_from_wherever_it_was_led_an_agent_comes_to_its_end(choices: list[int]) -> None:
+    reasons = await walk(both(), choices, _works, _good)
+    assert {"document_sound", "memory.document_sound"} <= set(reasons), "nobody passes by a memory document"
 
 
 # --- what is told around the steps ------------------------------------------------------------------------------------
