@@ -329,21 +329,22 @@ OTHER: Mapping[str, Sequence[Mapping[str, Any]]] = {
 
 
 def good(state: JourneyState) -> Sequence[tuple[Mapping[str, Any], tuple[str, ...]]]:
-    """Return work that leads on from wherever a walk led."""
+    """Return work that leads on from wherever a walk led; where a person sent it on before time, it goes back and comes again."""
     work = dict(WORKS[state.phase])
     if state.phase == "COLLECT":
         work["drop"] = ["t9", "p9"]
-    if state.phase == "RECONCILE":
-        others = [p["id"] for p in state.work["COLLECT"].content["positions"] if p["id"] == "p9"]
+    elif ids_of(state, "COLLECT", "topics") != {"t1", "t2"}:
+        work = dict({"RECONCILE": UNHEARD, "INTEGRATE": TOPIC, "DECIDE": UNHEARD}.get(state.phase, work))
+    elif state.phase == "RECONCILE":
+        others = ids_of(state, "COLLECT", "positions") - {"p1", "p2", "p3"}
         work["topics"] = [{**CONFLICT, "gives_up": ["p1", *others]}, ALONE]
-    if state.phase == "DECIDE" and not settles_both(state):
-        # A person sent it here before the topics were settled: it goes back and comes again.
+    elif state.phase == "DECIDE" and ids_of(state, "RECONCILE", "topics") != {"t1", "t2"}:
         work = dict(UNHEARD)
     return [(work, ())]
 
 
-def settles_both(state: JourneyState) -> bool:
-    return {"t1", "t2"} <= {topic["id"] for topic in state.work["RECONCILE"].content["topics"]}
+def ids_of(state: JourneyState, phase: str, name: str) -> set[str]:
+    return {item["id"] for item in state.work[phase].content.get(name, [])}
 
 
 def any_work(state: JourneyState) -> Sequence[tuple[Mapping[str, Any], tuple[str, ...]]]:
