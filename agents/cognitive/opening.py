@@ -65,12 +65,11 @@ JOHARI_FORM = SchemaForm(
 
 def phases(cognitive: Cognitive, setting: Setting) -> Sequence[Phase]:
     """Return the phases that come before the agent's own. In agent mode nothing is routed."""
-    routing = Phase(ROUTING, purpose="how the server would look for it", work_schema=ROUTING, automatic=True)
+    routing = Phase(ROUTING, purpose="how the server would look for it", automatic=True)
     learning = Phase(
         LEARNING_INJECTION,
         purpose="what was learned before",
         exit="Learnings that fit the budget, focus areas and research terms are on record.",
-        work_schema=LEARNING_INJECTION,
         automatic=True,
     )
     johari = Phase(
