@@ -156,8 +156,14 @@ async def test_each_pass_of_an_agent_has_a_conversation_of_its_own(tmp_path: Pat
         assert (await one.state()).conversation == first, "also on the way back"
         await one.submit()
         await one.submit(**WORTH)
-        await one.submit(document=await closed(one))
+        document = await closed(one)
+        await one.submit(document=document)
         assert (await one.state()).conversation.startswith("memory_iter2_")
+        await one.decide("revisit", changes={"phase": "JUDGE"})
+        await one.submit(**WORTH)
+        with pytest.raises(BadWork, match="document"):
+            await one.submit()
+        assert await closed(one) == document, "who comes back to the end is shown what to write"
 
 
 def test_what_it_is_for_and_what_it_may_take_are_facts_of_it() -> None:
@@ -314,6 +320,18 @@ async def test_the_four_quadrants_are_told_each_under_its_name(tmp_path: Path) -
             < told.index("It was a gift.")
             < told.index("Its maker.")
         )
+
+
+async def test_who_comes_to_it_again_is_told_all_there_is_to_do(tmp_path: Path) -> None:
+    async with led(tmp_path) as one:
+        await one.submit(ask=[ASKED], share=["Rust spreads."])
+        await one.decide("answer", changes={"q1": "Mine."})
+        await one.decide("revisit", "there is more to ask", changes={"phase": "JOHARI_DISCOVERY"})
+        told = await one.told()
+        assert "there is more to ask" in told
+        assert all(f"`{name}`" in told for name in ("share", "ask", "acknowledge", "explore", "drop"))
+        assert "Rust spreads." in told.partition("## Johari Context")[2]
+        assert (await one.submit()).phase == "LOOK", "what was answered is not asked again"
 
 
 # --- the memory document ----------------------------------------------------------------------------------------------
