@@ -37,16 +37,31 @@ from agents.events import (
 )
 from agents.graph import ALWAYS, Phase, PhaseGraph
 from agents.metrics import PhaseRow, costliest, lasting, slowest, table, waits
-from agents.prompting import question
+from agents.prompting import TO_ANSWER, question
 from agents.state import JourneyState
 from agents.store import JourneyLine
 from knowledge.trust.ports import Proposal
-from mcp_server.review.graph_drawing import Drawing, Move, Travelled, drawing
+from mcp_server.review.graph_drawing import Move, Travelled
+from mcp_server.review.graph_folding import Pictures, pictures
 from mcp_server.review.inert import inert_line, spelled_out
+from mcp_server.review.response_views import (
+    AnswerView,
+    ConversationView,
+    DocumentView,
+    FeedbackView,
+    QuestionView,
+    WorkView,
+    answer_views,
+    conversation_views,
+    document_views,
+    feedback_views,
+    question_views,
+    response_facts,
+    work_view,
+)
 from mcp_server.review.texts import Field, Moment, Text, fields_of, folded, moment
 from mcp_server.review.views import LineView
 from mcp_server.review.views import line_of as proposal_line
-from mcp_server.review.work_views import WorkHtml, work_html
 
 STEPS_SHOWN, CALLS_SHOWN = 40, 60
 TITLE_CHARS = 120
@@ -122,30 +137,27 @@ class Seen:
     whole: bool = False
     before: int | None = None
     """Steps from this version on are not shown."""
+    newest: int = 0
+    """The version at which the journey stands, where an earlier one is shown; 0 where it is the newest itself."""
+
+    @property
+    def until(self) -> datetime:
+        """Return when what is shown was so: now, or when the version that is shown was recorded."""
+        return self.log[-1].at if self.newest and self.log else self.now
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a person is asked. `kind` is blocking or optional."""
+    """What a person is asked. `kind` is blocking or optional. `questions` are there where they are to answer in words."""
 
     phase: Markup
     target: Markup
     kind: str
     own_hand: bool
     question: Text
+    questions: Sequence[QuestionView]
     since: Moment
     work: WorkView | None
-
-
-@dataclass(frozen=True, slots=True)
-class WorkView:
-    """What was recorded in a phase, the newest of it."""
-
-    phase: Markup
-    visit: int
-    version: int
-    content: WorkHtml
-    now: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +204,7 @@ class RowView:
     time: str
     waited: str
     each: str
+    automatic: bool
     slowest: bool
     costliest: bool
 
@@ -219,7 +232,13 @@ class JourneyView:
     asked: Asked | None
     missing: Sequence[Text]
     back: Markup
-    drawing: Drawing
+    pictures: Pictures
+    conversation: Markup
+    answers: Sequence[AnswerView]
+    feedback: Sequence[FeedbackView]
+    conversations: Sequence[ConversationView]
+    documents: Sequence[DocumentView]
+    newest: int
     works: Sequence[WorkView]
     steps: Sequence[StepView]
     older: int
@@ -238,7 +257,7 @@ class JourneyView:
     @property
     def can_be_led(self) -> bool:
         """Return whether a person's word can be recorded: its agent is there to say what follows."""
-        return self.status != "cancelled" and not self.trouble
+        return self.status != "cancelled" and not self.trouble and not self.newest
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +273,7 @@ def journey_view(seen: Seen) -> JourneyView:
     """Return everything that the page shows of the journey."""
     state, now = seen.state, seen.now
     works = _works(seen)
-    brief = folded(state.brief)
+    brief, documents = folded(state.brief), document_views(seen.agent, state, whole=seen.whole)
     steps, older = _steps(seen)
     calls = list(_calls(seen))
     return JourneyView(
@@ -277,7 +296,13 @@ def journey_view(seen: Seen) -> JourneyView:
         asked=_asked(seen),
         missing=[folded(f.text) for f in state.feedback if (f.version, f.phase) == (state.version, state.phase)],
         back=_why_back(state),
-        drawing=drawing(_graph(seen), travelled(state, seen.log)),
+        pictures=pictures(_graph(seen), travelled(state, seen.log)),
+        conversation=inert_line(state.conversation[:200]),
+        answers=answer_views(state),
+        feedback=feedback_views(state),
+        conversations=conversation_views(state, seen.log),
+        documents=documents,
+        newest=seen.newest,
         works=works,
         steps=steps,
         older=older,
@@ -286,7 +311,12 @@ def journey_view(seen: Seen) -> JourneyView:
         rows=_rows(seen),
         proposals=[proposal_line(proposal, now) for proposal in seen.proposals],
         earlier=[spelled_out(name) for name in state.phase_visits if _can_return(seen, name)],
-        folded=not seen.whole and (bool(brief.left_out) or any(work.content.folded for work in works)),
+        folded=not seen.whole
+        and (
+            bool(brief.left_out)
+            or any(work.content.folded for work in works)
+            or any(one.text.left_out for one in documents)
+        ),
     )
 
 
@@ -329,21 +359,17 @@ def _asked(seen: Seen) -> Asked | None:
         target=inert_line(asked.target),
         kind=asked.kind,
         own_hand=asked.own_hand,
-        question=folded(question(seen.agent, state) if seen.agent else usual),
+        question=folded(TO_ANSWER if asked.asks else question(seen.agent, state) if seen.agent else usual),
+        questions=question_views(state),
         since=moment(asked.since, seen.now),
-        work=next((_work(seen, name) for name in state.work if name == asked.phase), None),
+        work=work_view(state, asked.phase, whole=seen.whole) if asked.phase in state.work else None,
     )
 
 
 def _works(seen: Seen) -> list[WorkView]:
     """Return what was recorded, newest first."""
-    return [_work(seen, name) for name in sorted(seen.state.work, key=lambda name: -seen.state.work[name].seq)]
-
-
-def _work(seen: Seen, phase: str) -> WorkView:
-    work = seen.state.work[phase]
-    content = work_html(work.content, whole=seen.whole)
-    return WorkView(inert_line(phase), work.visit, work.version, content, phase == seen.state.phase)
+    names = sorted(seen.state.work, key=lambda name: -seen.state.work[name].seq)
+    return [work_view(seen.state, name, whole=seen.whole) for name in names]
 
 
 def _why_back(state: JourneyState) -> Markup:
@@ -389,16 +415,15 @@ def said_of(event: Event) -> Said | None:
             return Said("step", _told("It was forked from {0} at version {1}.", of, str(at_version)))
         case WorkRecorded():
             return _recorded(event)
-        case PhaseChanged(source, target, reason, is_backward, detail):
-            way = "It went back from {0} to {1}: {2}." if is_backward else "It went on from {0} to {1}: {2}."
-            why = "any work leads on" if reason == ALWAYS else reason
-            return Said("back" if is_backward else "move", _told(way, source, target, why), _text(detail))
-        case CheckpointReached(phase, kind=kind):
-            return Said("person", _told(ASKED.get(kind, ASKED["blocking"]), phase))
-        case Decided(decision, channel, phase, note, changes):
-            how = CHANNELS.get(channel, channel)
-            sentence = _told("A person said {0} about {1}, {2}.", decision, phase, how)
-            return Said("person", sentence, _text(note), fields_of(_object(changes)))
+        case PhaseChanged():
+            return _moved(event)
+        case CheckpointReached(phase, kind=kind, asks=asks):
+            return Said(
+                "person",
+                _told("A person is asked questions of {0}." if asks else ASKED.get(kind, ASKED["blocking"]), phase),
+            )
+        case Decided():
+            return _decided(event)
         case FeedbackAdded(kind, phase, text):
             return Said("missing", _told("Not enough in {0} ({1}):", phase, kind.replace("_", " ")), _text(text))
         case Completed():
@@ -424,22 +449,26 @@ def _noted(event: Event) -> Said | None:
             return None
 
 
+def _moved(event: PhaseChanged) -> Said:
+    way = "It went back from {0} to {1}: {2}." if event.is_backward else "It went on from {0} to {1}: {2}."
+    why = "nothing else was to be done first" if event.reason == ALWAYS else event.reason
+    facts = {"conversation": event.conversation} if event.conversation else {}
+    facts |= {"conversations": "all begin anew"} if event.anew else {}
+    kind = "back" if event.is_backward else "move"
+    return Said(kind, _told(way, event.source, event.target, why), _text(event.detail), fields_of(facts))
+
+
+def _decided(event: Decided) -> Said:
+    how = CHANNELS.get(event.channel, event.channel)
+    sentence = _told("A person said {0} about {1}, {2}.", event.decision, event.phase, how)
+    answers = {one.get("question", "")[:500]: one.get("answer", "") for one in event.answers.values()}
+    return Said("person", sentence, _text(event.note), fields_of({**_object(event.changes), **answers}))
+
+
 def _recorded(event: WorkRecorded) -> Said:
-    usage = event.usage
-    facts: dict[str, Any] = {}
-    if usage.tokens_in or usage.tokens_out:
-        how = ", counted by the server" if usage.counted else ""
-        model = f", {usage.model}" if usage.model else ""
-        facts["tokens"] = f"{usage.tokens_in:,} in, {usage.tokens_out:,} out{how}{model}"
-    if event.signals:
-        facts["signals"] = ", ".join(event.signals)
-    if event.confidence is not None:
-        facts["confidence"] = event.confidence
-    if event.reasoning:
-        facts["reasoning"] = event.reasoning
-    return Said(
-        "work", _told("Work on {0} was recorded, visit {1}.", event.phase, str(event.visit)), None, fields_of(facts)
-    )
+    facts = response_facts(event.usage, event.signals, event.confidence, event.reasoning, event.conversation)
+    way = "The server itself did {0}, visit {1}." if event.automatic else "Work on {0} was recorded, visit {1}."
+    return Said("work", _told(way, event.phase, str(event.visit)), None, fields_of(facts))
 
 
 def _told(sentence: str, *parts: str) -> Markup:
@@ -505,8 +534,9 @@ def proposals_in(log: Iterable[Logged]) -> list[str]:
 
 def _rows(seen: Seen) -> list[RowView]:
     order = [phase.name for phase in seen.agent.graph.phases] if seen.agent else []
-    rows = table(seen.state, seen.now, order=order, waited=waits(seen.log, seen.now))
+    rows = table(seen.state, seen.until, order=order, waited=waits(seen.log, seen.until))
     slow, dear = slowest(rows), costliest(rows)
+    by_itself = {phase.name for phase in seen.agent.graph.phases if phase.automatic} if seen.agent else set[str]()
     return [
         RowView(
             phase=inert_line(row.phase),
@@ -514,6 +544,7 @@ def _rows(seen: Seen) -> list[RowView]:
             time=lasting(row.seconds),
             waited=lasting(row.waited_s) if row.waited_s else "",
             each=lasting(row.seconds_per_visit),
+            automatic=row.phase in by_itself,
             slowest=len(rows) > 1 and row == slow,
             costliest=len(rows) > 1 and row == dear,
         )

@@ -24,6 +24,7 @@ from mcp_server.review.house import Acting, Form, House, see
 from mcp_server.review.inert import inert_line, spelled_out
 from mcp_server.review.journey_views import Seen, address_of, journey_line, journey_view, proposals_in
 from mcp_server.review.live import BEAT, BEGINNING, Live
+from mcp_server.review.response_views import answers_in
 from mcp_server.review.sessions import Session
 from mcp_server.tools.journeys import LONGEST_NOTE, event_line
 
@@ -127,10 +128,13 @@ async def _seen(house: House, request: Request) -> Seen:
         NoSuchJourney: there is none.
     """
     journey, runner = str(request.path_params["id"]), house.services.journeys
-    state = await runner.store.journey(journey)
-    agent, trouble = await _agent(house, state)
+    newest = state = await runner.store.journey(journey)
     log = await _log(runner.store, journey)
-    before = request.query_params.get("before", "")
+    version = _number(request, "at")
+    if version is not None and version != newest.version:
+        state = await runner.store.journey(journey, version=version)
+        log = [logged for logged in log if logged.version <= version]
+    agent, trouble = await _agent(house, state)
     return Seen(
         journey=journey,
         state=state,
@@ -140,8 +144,15 @@ async def _seen(house: House, request: Request) -> Seen:
         proposals=await _proposals(house, journey, log),
         now=house.services.now(),
         whole=request.query_params.get("whole") == "1",
-        before=int(before) if before.isdecimal() and len(before) < 19 else None,
+        before=_number(request, "before"),
+        newest=newest.version if state is not newest else 0,
     )
+
+
+def _number(request: Request, name: str) -> int | None:
+    """Return the number that the address gives; None if it gives none."""
+    text = request.query_params.get(name, "")
+    return int(text) if text.isdecimal() and len(text) < 19 else None
 
 
 async def _agent(house: House, state: JourneyState) -> tuple[Agent | None, str]:
@@ -187,7 +198,9 @@ def deciding(decision: Decision) -> Acting:
     async def decide(house: House, request: Request, session: Session, form: Form) -> Response:
         journey = str(request.path_params["id"])
         try:
-            version, opinion = _version(form), opinion_of(decision, form)
+            version = _version(form)
+            answers = await _answers(house, journey, version, form) if decision == "answer" else {}
+            opinion = opinion_of(decision, form, answers)
             if decision == "revisit":
                 opinion = await _by_name(house, journey, opinion)
             await house.services.journeys.decide(journey, version, opinion, by=session.user)
@@ -200,6 +213,11 @@ def deciding(decision: Decision) -> Acting:
         return see(address_of(journey))
 
     return decide
+
+
+async def _answers(house: House, journey: str, version: int, form: Form) -> Mapping[str, str]:
+    """Return the answers to the questions that were asked where the form was shown."""
+    return answers_in(await house.services.journeys.store.journey(journey, version=version), form)
 
 
 async def _by_name(house: House, journey: str, opinion: Opinion) -> Opinion:
@@ -225,8 +243,8 @@ def _said(error: KnowledgeError, form: Form, decision: str) -> Notice:
     return Notice("Nothing was done", [str(error)[: AgentError.MOST_CHARS]], form, decision)
 
 
-def opinion_of(decision: Decision, form: Form) -> Opinion:
-    """Return what a person said with a form.
+def opinion_of(decision: Decision, form: Form, answers: Mapping[str, str]) -> Opinion:
+    """Return what a person said with a form; `answers` are those to the questions in it.
 
     Raises:
         UnclearWord: nothing that could be recorded; says what is to be typed.
@@ -234,9 +252,9 @@ def opinion_of(decision: Decision, form: Form) -> Opinion:
     note = form.get("note", "").replace("\r\n", "\n").strip()
     if len(note) > LONGEST_NOTE:
         raise UnclearWord(f"what you wrote has {len(note):,} characters; at most {LONGEST_NOTE:,} are taken")
-    if not note and decision in NOTE_FOR:
+    if not note and not answers and decision in NOTE_FOR:
         raise UnclearWord(NOTE_FOR[decision])
-    changes: Mapping[str, Any] = {}
+    changes: Mapping[str, Any] = answers
     if decision == "modify":
         changes = changes_in(form.get("changes", ""))
         if not changes and not note:

@@ -24,6 +24,7 @@ from mcp_server.base import utc_now
 from tests.browser.chromium import Person, executable, somebody
 from tests.browser.payloads import LONG, MARKUP, PAYLOADS
 from tests.browser.test_review_page import contrast
+from tests.inquiry import ASK, chained
 from tests.review_pages import Place, shown
 from tests.small_agents import Only, noting
 
@@ -202,6 +203,31 @@ async def test_an_event_source_hears_the_events_of_a_journey_by_their_names(tmp_
         await other.page.get_by_role("button", name="Approve").click()
         names = ("journey.started", "phase.checkpoint", "journey.decided", "phase.changed")
         assert await asyncio.wait_for(task, 20) == [[name, True] for name in names]
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["with JavaScript", "without"])
+async def test_a_person_answers_what_a_chain_asks_on_a_telephone_in_the_dark(tmp_path: Path, *, scripts: bool) -> None:
+    chain = chained(*(name for part in ("clarify", "research", "generate") for name in (part, f"{part}.memory")))
+    options = {"viewport": {"width": 360, "height": 740}, "color_scheme": "dark", "java_script_enabled": scripts}
+    async with looking(tmp_path, chain, **options) as (place, person):
+        journey = await started(place, "Who may enter?", "chain")
+        await submitted(place, journey, ASK, "it has to be asked")
+        await person.go(f"/journeys/{journey}")
+        if scripts:
+            assert (await person.page.evaluate(LOOKS))["width"] <= 0
+            assert await contrast(person) >= 4.5
+            assert await overlapping(person) == []
+            await person.picture("360-dark-journey-asks")
+        await person.page.get_by_label("How many hives are there?").fill("Two.")
+        await person.page.get_by_role("button", name="Answer").click()
+        await expect(person.page.get_by_role("alert")).to_contain_text("not answered yet: note")
+        await expect(person.page.get_by_label("How many hives are there?")).to_have_value("Two.")
+        await person.page.get_by_label("Who may enter the roof?").fill("Ada.")
+        await person.page.get_by_role("button", name="Answer").click()
+        await expect(person.page.get_by_role("heading", name="What people answered")).to_be_visible()
+        assert (await state(place, journey)).phase == "clarify.WRITE"
+        await person.page.get_by_role("link", name="Version 2").click()
+        await expect(person.page.get_by_text("This is version 2, as it was then.")).to_be_visible()
 
 
 async def test_without_javascript_all_of_it_works(tmp_path: Path) -> None:

@@ -226,6 +226,7 @@ PURE = [
     "mcp_server/review/journey_views.py",
     "mcp_server/review/texts.py",
     "mcp_server/review/views.py",
+    "mcp_server/review/response_views.py",
     "mcp_server/review/work_views.py",
     "knowledge/lean_schema.py",
     "knowledge/misfits.py",
