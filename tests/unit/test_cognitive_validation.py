@@ -52,7 +52,7 @@ def test_it_is_read_without_a_mistake_and_has_the_numbers_of_the_table() -> None
 
 @pytest.mark.parametrize(("script", "verdict"), [(acts, "pass"), (failing, "fail")])
 async def test_the_script_leads_it_step_by_step_to_its_verdict(tmp_path: Path, script: Any, verdict: str) -> None:
-    inputs = {"criteria": ["Polite", "Names no person."], "constraints": ["Not longer than a page."]}
+    inputs: dict[str, Any] = {"criteria": ["Polite", "Names no person."], "constraints": ["Not longer than a page."]}
     async with leading(VALIDATION, tmp_path, **inputs) as led:
         assert await follow(led, script, **inputs) == list(WORKS)
         assert (await led.state()).work["CONCLUDE"].content["verdict"] == verdict
@@ -248,7 +248,10 @@ async def test_evidence_is_of_the_artefact_and_not_of_what_was_asked_for() -> No
 
 async def test_no_step_takes_in_more_than_its_budget(tmp_path: Path) -> None:
     """Whatever is given: the table, 2,500 tokens."""
-    inputs = {"criteria": [f"{n}: names no person. " * 9 for n in range(4)], "artifact": "A page about bees. " * 700}
+    inputs: dict[str, Any] = {
+        "criteria": [f"{n}: names no person. " * 9 for n in range(4)],
+        "artifact": "A page about bees. " * 700,
+    }
     most = await dearest("validation", acts, tmp_path, **inputs)
     assert 2_000 < most <= 2_500
 
