@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from agents.agent import Agent, ModelAdvice
 from agents.catalogue import texts_of
+from agents.context import Budget
 from agents.events import Json, Note
 from agents.findings import named, new_sources, short
 from agents.graph import ALWAYS, Phase, PhaseGraph, Transition
@@ -36,6 +37,8 @@ from agents.work import ModelForm, ids
 
 LIST_TOKENS, DONE_TOKENS = 230, 300
 """What a list may cost in a prompt: with the longest brief and all that was done, it fits its budget."""
+PROMPT_TOKENS = 2_150
+"""Of a prompt with the schema of its work: what else an answer tells has room beside it in 2,500."""
 LINE = 260
 """Characters of a line that names many things."""
 
@@ -349,6 +352,7 @@ AGENT = Agent(
     told=told,
     inputs=INPUTS,
     provides={VALIDATING: validated},
+    budgets=dict.fromkeys((PLANNING, IMPLEMENTING, JUDGING), Budget(tokens_in=PROMPT_TOKENS)),
     models={
         "planner": ModelAdvice("largest", "a plan decides what everything after it costs", "opus"),
         "implementer": ModelAdvice("balanced", "most of the work is done here, step by step", "sonnet"),

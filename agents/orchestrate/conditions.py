@@ -264,6 +264,8 @@ def _judgements_lacking(u: Undertaking) -> Iterator[str]:
         f"{issue['id']} ({short(issue['about'], 60)})" for issue in issues if issue["about"] not in (*there, *steps)
     ]:
         yield f"these issues are about no requirement and no step: {named(unknown)}"
+    if open_ := [id_ for id_ in u.undone if id_ in steps and id_ not in [issue["about"] for issue in issues]]:
+        yield f"these steps are not done: {named(open_)}; name an issue about each, which says what that means"
     if used := [id_ for id_ in ids(issues) if id_ in u.answers_to_judge]:
         yield f"these ids are those of issues that were answered: {named(used)}; give what is still wrong a new id"
     if again := twice([*ids(issues), *there, *steps]):

@@ -10,6 +10,8 @@ from agents.orchestrate.record import Item
 MET_POINTS: Mapping[str, float] = {"yes": 1.0, "partly": 0.5, "no": 0.0}
 ISSUE_POINTS: Mapping[str, tuple[int, int]] = {"minor": (1, 5), "major": (5, 20), "blocking": (10, 100)}
 """What an issue takes off the score, at least and at most."""
+BARRED_POINTS = 20
+"""So much below what passes the judge may stay at least, where something keeps a score from passing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ def score_range(
     barred = _barred(judged, issues, undone)
     if barred:
         most = min(most, pass_score - 1)
+        least = min(least, most - BARRED_POINTS)
     top = max(0, round(most))
     return Range(max(0, min(round(least), top)), top, _reckoned(judged, issues, earned), barred)
 
