@@ -97,7 +97,8 @@ def _prompt(agent: Agent, state: JourneyState, share: float, room: int) -> str:
         return f"{agent.title}: {phase.name}. {BY_ITSELF}"
     head = f"{agent.title}: {phase.name} ({phase.purpose})" if phase.purpose else f"{agent.title}: {phase.name}"
     body, missing = _text(agent, state, share), _missing(state, share)
-    heard = feedback_told(_found(agent, state), phase.feedback, int(FEEDBACK_TOKENS * share))
+    found = _found(agent, state) if phase.feedback else ()
+    heard = feedback_told(found, phase.feedback, int(FEEDBACK_TOKENS * share))
     missing = _parts(f"Feedback so far:\n{heard}" if heard else "", missing)
     if sections := _sections(agent, state, body):
         around = [Section("", head, bare=True), *sections, Section("", _parts(_word(state, share), missing), bare=True)]

@@ -192,20 +192,26 @@ def _told(part: Slotted) -> dict[str, Json]:
 
 
 def _recorded(work: Work) -> dict[str, Json]:
-    """Return the fields of a work; what says nothing is left out, as there are many works in a state."""
-    told = {**_told(work), "signals": list(work.signals), "usage": _told(work.usage)}
-    return {name: value for name, value in told.items() if name in _ALWAYS_TOLD or value != _UNSAID[name]}
-
-
-_ALWAYS_TOLD = ("seq", "version", "visit", "content")
-_UNSAID: Mapping[str, Json] = {
-    "confidence": None,
-    "reasoning": "",
-    "signals": [],
-    "usage": _told(FREE),
-    "conversation": "",
-    "automatic": False,
-}
+    """Return the fields of a work; what says nothing is left out, as there are many works in a state that is kept."""
+    told: dict[str, Json] = {
+        "seq": work.seq,
+        "version": work.version,
+        "visit": work.visit,
+        "content": work.content,
+    }
+    if work.confidence is not None:
+        told["confidence"] = work.confidence
+    if work.reasoning:
+        told["reasoning"] = work.reasoning
+    if work.signals:
+        told["signals"] = list(work.signals)
+    if work.usage != FREE:
+        told["usage"] = _told(work.usage)
+    if work.conversation:
+        told["conversation"] = work.conversation
+    if work.automatic:
+        told["automatic"] = True
+    return told
 
 
 def restore_state(form: Mapping[str, Json]) -> JourneyState:
