@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import zip_longest
 from typing import TypeVar
 
 from agents.agent import Agent, Condition, Facts, Finding, Look, ModelAdvice, Provide
@@ -294,14 +295,16 @@ def _sections(parts: Sequence[Part], state: JourneyState, body: str) -> Sequence
 
 
 def _done(parts: Sequence[Part], state: JourneyState) -> Sequence[str]:
-    """Return what the present part did, and before it which parts are through; at the end what each did."""
+    """Return what the present part did, and before it which parts are through; at the end what each did, the last first."""
     present = _part_at(parts, state.phase)
     if present:
         before = [part for part in parts[: parts.index(present)] if _visited(part, state)]
         through = [f"{part.name} ({part.agent.title}) is through" for part in before]
         return [*present.agent.done(state_for(present, state)), *through]
-    visited = [part for part in parts if _visited(part, state)]
-    return [f"{part.name}: {line}" for part in visited for line in part.agent.done(state_for(part, state))]
+    visited = [part for part in reversed(parts) if _visited(part, state)]
+    told = [[f"{part.name}: {line}" for line in part.agent.done(state_for(part, state))] for part in visited]
+    # One line of each before the second of any: there may be room for no more.
+    return [line for lines in zip_longest(*told) for line in lines if line is not None]
 
 
 def _visited(part: Part, state: JourneyState) -> bool:

@@ -11,7 +11,7 @@ from knowledge.language import detect
 
 _LITTLE = (
     "against among between during within without through until toward towards upon via per every much many make makes made "
-    "need needs want wants please use uses using used does did let lets first next new way ways one two "
+    "need needs want wants please use uses using used does did done do doing get gets got let lets first next new way ways one two "
     "gegen zwischen ohne bis durch jede jeder jedes soll sollen muss bitte brauchen machen macht neue neuen "
     "contre entre sans chaque faire fait doit doivent nouveau nouvelle cada hacer debe deben nuevo nueva"
 )

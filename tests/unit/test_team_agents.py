@@ -486,7 +486,7 @@ async def test_a_knowledge_base_that_is_away_has_no_agents_for_that_time(tmp_pat
 async def test_the_handbook_s_own_agents_can_be_used_by_the_program_as_it_is() -> None:
     """Issue 6, item 12: two worked examples in `kb/`."""
     there = team_catalogue(Vault.open(HANDBOOK))
-    assert [found.name for found in await there.team()] == ["decide", "incident-review"]
+    assert [found.name for found in await there.team()] == ["decide", "incident-review", "incident-to-runbook"]
     assert await there.problems() == ()
 
 

@@ -1,0 +1,139 @@
+"""The skill of the handbook and the one of its guide, led by the real runner in a real database."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.agent import Facts
+from agents.catalogue import built_in
+from agents.cognitive.closing import expected
+from agents.cognitive.library import FOLLOWING, cognitive
+from agents.cognitive.memory_document import skeleton
+from agents.skills.building import built
+from agents.skills.definition import read_skill
+from agents.skills.library import following, worker, workers
+from agents.state import JourneyState
+from knowledge.vault import Vault
+from mcp_server.team_files import team_catalogue
+from tests.agents_at_work import Led, Pages, cost, leading
+from tests.cognitive_host import Cast, acts
+from tests.cognitive_scripts import Act, Scene, validation
+from tests.cognitive_scripts.shared import filled
+from tests.cognitive_steps import perform
+from tests.team_agents import HANDBOOK, OWN_TOOLS
+from tests.unit.test_team_examples import AGREED, COLLECTED, EXPLAINED
+
+CAST = Cast({"write.memory.": "memory", "write.": "generation", "check.memory.": "memory", "check.": "validation"})
+
+
+async def follow(led: Led, until: str) -> JourneyState:
+    """Do what the scripts say up to a phase; the first check finds that the runbook fails."""
+    for _ in range(60):
+        state = await led.state()
+        if state.phase == until:
+            return state
+        assert cost(await led.position()) <= 2_500
+        told = {"phase": state.phase, "journey_id": led.journey, "prompt": await led.told(), "visit": state.visit}
+        made = list(acts(CAST, told, {}))
+        if state.phase.startswith("check.") and "memory" not in state.phase and state.visit == 1:
+            made = _failing(state, led.journey, made)
+        led.look.called_before, led.look.called = [*led.look.called_before, *led.look.called], []
+        after = await perform(led, made)
+        assert (after.phase, after.visit) != (state.phase, state.visit), await led.missing()
+    raise AssertionError(f"{until} was never reached")
+
+
+def _failing(state: JourneyState, journey: str, made: list[Act]) -> list[Act]:
+    phase = state.phase.removeprefix("check.")
+    shared = phase in ("JOHARI_DISCOVERY", "CLOSING")
+    return made if shared else validation.failing(phase, Scene(journey, "", state.visit))
+
+
+async def test_the_handbook_s_skill_sends_a_runbook_back_until_it_would_have_helped(tmp_path: Path) -> None:
+    """A team's agent, then two of ours: each is given what the one before left, and the way back is shown to be needed."""
+    skill = await team_catalogue(Vault.open(HANDBOOK)).agent("incident-to-runbook")
+    async with leading(skill, tmp_path, brief="A swarm left the hive.", system="hive 2") as led:
+        await led.submit(**COLLECTED)
+        await led.submit(**EXPLAINED)
+        await led.submit(**AGREED)
+        state = await led.decide("approve")
+        assert state.phase == "write.JOHARI_DISCOVERY"
+        assert state.work["review.CLOSING"].automatic
+        assert "review.memory.LEARNING_INJECTION" not in state.phase_visits, "the skill opted out"
+        told = await led.told()
+        assert "Write a runbook for hive 2" in told
+        assert "what somebody sees first who is woken at night" in told
+        assert "The swarm left" in told, "what the review found is at hand"
+
+        state = await follow(led, "check.memory.CLOSING")
+        assert state.work["check.CONCLUDE"].content["verdict"] == "fail"
+        told = await led.told()
+        state = await perform(
+            led, acts(CAST, {"phase": state.phase, "journey_id": led.journey, "prompt": told, "visit": 1}, {})
+        )
+        assert state.phase == "write.PRODUCE"
+        assert state.backward_trigger == "check.runbook_fails"
+        assert state.backward_trigger_detail == "Name the mites."
+        told = await led.told()
+        assert "Detail: Name the mites." in told
+        assert "PRODUCE" in told
+
+        state = await follow(led, "COMPLETE")
+        assert state.status == "complete"
+        assert state.phase_visits["check.CONCLUDE"] == 2
+        assert state.phase_visits["write.memory.CLOSING"] == 2, "the memory agent runs after each completion"
+        assert state.work["check.CONCLUDE"].content["verdict"] == "pass"
+        told = await led.told()
+        assert "Tell the person where the runbook is" in told
+        documents = skill.documents(state)
+        assert {"review", "write", "write.memory", "check", "check.memory"} <= set(documents)
+        assert documents["memory"] == documents["check.memory"], "the newest of several"
+        assert documents["incident-review"] == documents["review"]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "closed_with", "met"),
+    [
+        ("fail", "**MEMORY_COMPLETE**", True),
+        ("pass", "**MEMORY_COMPLETE**", False),
+        ("pass_with_conditions", "**MEMORY_COMPLETE**", False),
+        ("fail", "", False),
+    ],
+)
+async def test_deliver_goes_back_when_a_validation_failed_and_the_memory_agent_has_looked_at_it(
+    verdict: str, closed_with: str, *, met: bool
+) -> None:
+    deliver = built_in("deliver")
+    (way,) = [t for t in deliver.graph.transitions if t.source == "validate.memory.CLOSING" and t.is_backward]
+    assert way.target == "generate.PRODUCE"
+    whole = filled(skeleton(expected(cognitive(FOLLOWING), ["j-1"]), ["Task: j-1"], "validation"))
+    document = {"document": whole.replace("**MEMORY_COMPLETE**", closed_with)}
+    to_do = [{"id": "d1", "criterion": "k1", "what": "Name the mites."}]
+    works: dict[str, dict[str, Any]] = {"validate.CONCLUDE": {"verdict": verdict, "to_do": to_do}, way.source: document}
+    facts = Facts(way.source, 1, "", {}, document, document, works, journey="j-1")
+    found = await deliver.conditions[way.condition](facts, Pages())
+    assert found.met is met
+    assert found.detail == ("Name the mites." if met else "")
+
+
+def test_the_guide_s_first_skill_can_be_used_as_it_stands() -> None:
+    page = (HANDBOOK / "guides" / "own-skills.md").read_text(encoding="utf-8")
+    text = page.partition("```yaml\n")[2].partition("```")[0]
+    found = read_skill("_skills/how-to.yaml", text.encode(), workers())
+    assert found.problems == ()
+    assert found.skill is not None
+    made = built(found.skill, {name: worker(name) for name in found.skill.agents}, following(), OWN_TOOLS)
+    assert made.problems == ()
+
+
+def test_every_key_of_a_skill_is_told_in_the_guide() -> None:
+    page = (HANDBOOK / "guides" / "own-skills.md").read_text(encoding="utf-8")
+    keys: tuple[str, ...] = ("title", "summary", "domain", "inputs", "phases", "ways", "without_memory", "closing")
+    keys += ("id", "agent", "context", "focus", "terms", "instructions", "output", "next")
+    keys += ("from", "to", "name", "when", "is_backward", "priority")
+    cells = {line.partition("|")[2].partition("|")[0] for line in page.splitlines() if line.startswith("|")}
+    told = {word.strip(" `") for cell in cells for word in cell.split(",")}
+    assert set(keys) <= told
