@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
+from typing import TypeVar
 
 from agents.errors import BadLog
 from agents.events import (
@@ -32,6 +33,7 @@ from agents.state import (
 )
 from knowledge.tokens import count_tokens
 
+T = TypeVar("T")
 FOLDING = 3
 """Grows when the same events come to another state, so that states kept beside logs are made anew."""
 FEEDBACK_TOKENS = 1_000
@@ -221,11 +223,17 @@ def _asked(state: JourneyState, at: datetime, event: CheckpointReached) -> Journ
     return replace(state, checkpoint=asked, status="waiting" if waits else state.status)
 
 
+def _in_order(known: Mapping[str, T]) -> dict[str, T]:
+    """Return what is known in the order in which it also comes back from the record, so that all are told the same."""
+    return dict(sorted(known.items()))
+
+
 def _decided(state: JourneyState, logged: Logged, event: Decided) -> JourneyState:
     word = Word(event.decision, event.channel, logged.by, event.phase, event.note, event.changes, logged.at)
     if event.answers:
         before = state.answers.get(event.phase, {})
-        state = replace(state, answers={**state.answers, event.phase: {**before, **event.answers}})
+        told = _in_order({**before, **event.answers})
+        state = replace(state, answers=_in_order({**state.answers, event.phase: told}))
     if event.decision == "answer":
         # The answers to questions are told by themselves, for as long as the journey lasts.
         return state if event.answers and not event.note else replace(state, word=word)
