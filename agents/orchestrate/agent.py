@@ -358,4 +358,9 @@ AGENT = Agent(
         "implementer": ModelAdvice("balanced", "most of the work is done here, step by step", "sonnet"),
         "judge": ModelAdvice("largest", "a judge has to see what others did not", "opus"),
     },
+    profile={
+        "function": "ORCHESTRATION",
+        "steps": [PLANNING, VALIDATING, IMPLEMENTING, JUDGING],
+        "budget": {"tokens": TOKENS, "iterations": ITERATIONS, "seconds": SECONDS},
+    },
 )

@@ -9,6 +9,8 @@ from agents.agent import Spent
 from agents.events import Json
 
 TOKENS, ITERATIONS, SECONDS = 500_000, 6, 86_400
+MINUTE = 60
+"""Below it parts of seconds are told, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,8 @@ def used_up(spent: Spent, limits: Limits, *, failed: bool) -> list[str]:
     if spent.tokens >= limits.tokens:
         told.append(f"{spent.tokens:,} of {limits.tokens:,} tokens")
     if spent.seconds >= limits.seconds:
-        told.append(f"{spent.seconds:,.0f} of {limits.seconds:,.0f} seconds")
+        digits = 0 if limits.seconds >= MINUTE else 2
+        told.append(f"{spent.seconds:,.{digits}f} of {limits.seconds:,.{digits}f} seconds")
     if failed and spent.iteration >= limits.iterations:
         told.append(f"{spent.iteration} of {limits.iterations} iterations")
     return told

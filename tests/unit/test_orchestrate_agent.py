@@ -445,11 +445,11 @@ def test_the_range_of_a_score_holds_what_the_judge_found(
     [
         (Spent(99, 9.9, 2), False, []),
         (Spent(100, 0.0, 1), False, ["100 of 100 tokens"]),
-        (Spent(0, 10.0, 1), False, ["10 of 10 seconds"]),
+        (Spent(0, 10.0, 1), False, ["10.00 of 10.00 seconds"]),
         (Spent(0, 0.0, 3), False, []),
         (Spent(0, 0.0, 3), True, ["3 of 3 iterations"]),
         (Spent(0, 0.0, 2), True, []),
-        (Spent(500, 99.0, 4), True, ["500 of 100 tokens", "99 of 10 seconds", "4 of 3 iterations"]),
+        (Spent(500, 99.0, 4), True, ["500 of 100 tokens", "99.00 of 10.00 seconds", "4 of 3 iterations"]),
     ],
 )
 def test_a_budget_is_used_up_when_its_last_part_is_spent(*, spent: Spent, failed: bool, gone: list[str]) -> None:
@@ -655,7 +655,7 @@ async def test_who_gives_up_waits_for_a_person_who_may_see_a_way(tmp_path: Path)
     ("budget", "works", "visited", "gone"),
     [
         ({"tokens": 1}, [PLAN], [BUDGET_EXHAUSTED], " of 1 tokens"),
-        ({"seconds": 1}, [PLAN], [BUDGET_EXHAUSTED], " of 1 seconds"),
+        ({"seconds": 1}, [PLAN], [BUDGET_EXHAUSTED], " of 1.00 seconds"),
         ({"iterations": 1}, [BROKEN], [VALIDATING, BUDGET_EXHAUSTED], "1 of 1 iterations"),
         ({"iterations": 2}, [BROKEN, {}], [VALIDATING, PLANNING, VALIDATING, BUDGET_EXHAUSTED], "2 of 2 iterations"),
         ({"iterations": 1}, [PLAN, DONE, SOFT], [VALIDATING, IMPLEMENTING, JUDGING, BUDGET_EXHAUSTED], "1 of 1 iter"),
