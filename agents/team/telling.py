@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from agents.events import Json, Note, QuestionAdded, SourceFound, canonical
 from agents.state import JourneyState
+from agents.team.field_path import says_something
 from agents.work import citations_in, listed
 
 LINE_CHARS = 220
@@ -80,8 +81,9 @@ def _item(value: Json) -> str:
     cited = next((citation for loc, citation in citations_in(value) if not loc), None)
     if cited is not None:
         return f'{cited.path} "{cited.quote}"'
-    says = [_item(value[name]) for name in SAYING if name in value]
-    rest = sorted(set(value) - {"id", *SAYING}, key=lambda name: (isinstance(value[name], list | Mapping), name))
+    says = [_item(value[name]) for name in SAYING if says_something(value.get(name))]
+    others = [name for name in value if name not in ("id", *SAYING) and says_something(value[name])]
+    rest = sorted(others, key=lambda name: (isinstance(value[name], list | Mapping), name))
     told = "; ".join([*says, *(f"{name}: {_item(value[name])}" for name in rest)])
     return f"{value['id']}: {told}" if isinstance(value.get("id"), str) else told
 
