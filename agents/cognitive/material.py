@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agents.cognitive import memory_document
-from agents.cognitive.cognitive import JOHARI_DISCOVERY, LEARNING_INJECTION, Cognitive
+from agents.cognitive.cognitive import CLOSING, JOHARI_DISCOVERY, LEARNING_INJECTION, Cognitive
 from agents.cognitive.setting import Predecessor, Setting
 from agents.cognitive.sources import QUADRANTS, Source
 from agents.events import Json
@@ -27,6 +27,15 @@ class Loaded:
 
     predecessor: Predecessor
     document: str
+
+
+def loaded(setting: Setting, state: JourneyState) -> Sequence[Loaded]:
+    """Return the memory documents that are there of the setting's predecessors, as its pattern says, the newest first."""
+    there = [(one, work) for one in setting.predecessors if (work := state.work.get(one.closing)) is not None]
+    newest = sorted(there, key=lambda found: -found[1].seq)
+    documents = [(one, _content(work).get("document")) for one, work in newest]
+    found = [Loaded(one, document) for one, document in documents if isinstance(document, str)]
+    return found[:1] if setting.pattern == "last" else found
 
 
 @dataclass(frozen=True)
@@ -64,10 +73,8 @@ class Material:
                 return next((memory_document.digest(one.document) for one in self.loaded()), "")
             case "input":
                 return told(self.state.inputs.get(source.name))
-            case "step":
-                return _field(self.state.work.get(source.name), source.part)
-            case "earlier":
-                return _field(self._earlier(source.name), source.part)
+            case "step" | "earlier" | "work":
+                return self._recorded(source)
             case "memory":
                 return self._remembered(source)
             case "johari":
@@ -79,24 +86,24 @@ class Material:
         return render(template, {"brief": self.state.brief, **inputs}).strip()
 
     def loaded(self) -> Sequence[Loaded]:
-        """Return the memory documents that are there of the setting's predecessors, as its pattern says, the newest first."""
-        found = [(work.seq, one, document) for one, work, document in self._documents()]
-        newest = sorted(found, key=lambda one: -one[0])
-        wanted = newest[:1] if self.setting.pattern == "last" else newest
-        return [Loaded(predecessor, document) for _, predecessor, document in wanted]
-
-    def _documents(self) -> Iterator[tuple[Predecessor, Work, str]]:
-        for predecessor in self.setting.predecessors:
-            work = self.state.work.get(predecessor.closing)
-            document = _content(work).get("document")
-            if work is not None and isinstance(document, str):
-                yield predecessor, work, document
+        """Return the memory documents that this agent is given, the newest first."""
+        return loaded(self.setting, self.state)
 
     def _remembered(self, source: Source) -> str:
         of_agent = [one.document for one in self.loaded() if one.predecessor.agent == source.name]
         if not of_agent:
             return ""
         return memory_document.section(of_agent[0], source.part) if source.part else memory_document.digest(of_agent[0])
+
+    def _recorded(self, source: Source) -> str:
+        if source.kind == "earlier":
+            return _field(self._earlier(source.name), source.part)
+        if source.kind == "step":
+            return _field(self.state.work.get(source.name), source.part)
+        step, _, name = source.part.partition(".")
+        of_agent = [one.predecessor.closing for one in self.loaded() if one.predecessor.agent == source.name]
+        prefixes = [closing.removesuffix(CLOSING) for closing in of_agent]
+        return next((_field(self.state.work.get(f"{prefix}{step}"), name) for prefix in prefixes), "")
 
     def _earlier(self, step: str) -> Work | None:
         """Return the newest work of that step of another pass of this agent: one with another prefix, or before this one began."""

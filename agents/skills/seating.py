@@ -6,15 +6,15 @@ form of memory documents, what is on record: nobody is asked for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
 from agents.agent import Agent, Facts, Look
 from agents.cognitive.cognitive import CLOSING, DONE
-from agents.cognitive.memory_document import LABELS, RULE, TITLES, Expected, section
+from agents.cognitive.material import loaded
+from agents.cognitive.memory_document import LABELS, RULE, TITLES, Expected, digest
 from agents.cognitive.setting import Setting
-from agents.cognitive.sources import DOWNSTREAM_DIRECTIVES, STEP_OVERVIEW
 from agents.composing import Part, composed
 from agents.events import Json
 from agents.graph import ALWAYS, Phase, PhaseGraph, Transition
@@ -78,25 +78,10 @@ def _values(
 
 
 def _before(setting: Setting, state: JourneyState) -> str:
-    """Return what the agents before left for this one: what each says to do next, or else what came of it."""
-    told = []
-    for phase, document in loaded(setting, state):
-        text = section(document, DOWNSTREAM_DIRECTIVES) or section(document, STEP_OVERVIEW)
-        told.append(f"From {phase}:\n{text}")
-    return cut("\n".join(told), BEFORE_TOKENS) if told else ""
-
-
-def loaded(setting: Setting, state: JourneyState) -> Sequence[tuple[str, str]]:
-    """Return the phases of the skill that left a document for this one, and the documents: the newest first."""
-    there = [
-        (work.seq, one.phase, str(work.content[DOCUMENT]))
-        for one in setting.predecessors
-        if (work := state.work.get(one.closing)) is not None
-        and isinstance(work.content, dict)
-        and work.content.get(DOCUMENT)
-    ]
-    newest = sorted(there, reverse=True)[: 1 if setting.pattern == "last" else None]
-    return [(phase, document) for _, phase, document in newest]
+    """Return what the agents before left for this one, the newest first."""
+    found = loaded(setting, state)
+    room = BEFORE_TOKENS // max(len(found), 1)
+    return "\n".join(f"From {one.predecessor.phase}:\n{cut(digest(one.document), room)}" for one in found)
 
 
 # --- what it leaves behind --------------------------------------------------------------------------------------------
