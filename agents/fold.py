@@ -223,7 +223,7 @@ def _asked(state: JourneyState, at: datetime, event: CheckpointReached) -> Journ
     return replace(state, checkpoint=asked, status="waiting" if waits else state.status)
 
 
-def _in_order(known: Mapping[str, T]) -> dict[str, T]:
+def in_order(known: Mapping[str, T]) -> dict[str, T]:
     """Return what is known in the order in which it also comes back from the record, so that all are told the same."""
     return dict(sorted(known.items()))
 
@@ -232,8 +232,9 @@ def _decided(state: JourneyState, logged: Logged, event: Decided) -> JourneyStat
     word = Word(event.decision, event.channel, logged.by, event.phase, event.note, event.changes, logged.at)
     if event.answers:
         before = state.answers.get(event.phase, {})
-        told = _in_order({**before, **event.answers})
-        state = replace(state, answers=_in_order({**state.answers, event.phase: told}))
+        told = in_order({**before, **event.answers})
+        answers = in_order({**state.answers, event.phase: told})
+        state = replace(state, answers=answers, answered_at=(*state.answered_at, logged.seq))
     if event.decision == "answer":
         # The answers to questions are told by themselves, for as long as the journey lasts.
         return state if event.answers and not event.note else replace(state, word=word)

@@ -144,6 +144,8 @@ class JourneyState:
     """The conversation that each speaker goes on in, by the speaker."""
     answers: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)
     """What a person answered: by phase and id of the question, its words (`question`) and the person's (`answer`)."""
+    answered_at: tuple[int, ...] = ()
+    """The events that brought these answers."""
 
     @property
     def visit(self) -> int:
@@ -177,6 +179,7 @@ def get_state(state: JourneyState) -> dict[str, Json]:
         "checkpoint": state.checkpoint and _told(state.checkpoint),
         "word": state.word and _told(state.word),
         "feedback": [_told(feedback) for feedback in state.feedback],
+        "answered_at": list(state.answered_at),
     }
 
 
@@ -244,6 +247,7 @@ def _restored(form: dict[str, Any]) -> JourneyState:
             "checkpoint": checkpoint and Checkpoint(**{**checkpoint, "since": _time(checkpoint["since"])}),
             "word": word and Word(**{**word, "at": _time(word["at"])}),
             "feedback": tuple(Feedback(**told) for told in form["feedback"]),
+            "answered_at": tuple(form.get("answered_at", ())),
         }
     )
 
@@ -264,11 +268,11 @@ def _record(told: dict[str, Any]) -> TransitionRecord:
 
 
 def bare(state: JourneyState) -> JourneyState:
-    """Return the state without what its events hold word for word: brief, inputs, and of works all but where they are."""
+    """Return the state without what its events hold word for word: brief, inputs, answers, and of works all but where they are."""
     without = {phase: Work(work.seq, work.version, work.visit, None) for phase, work in state.work.items()}
-    return replace(state, brief="", inputs={}, work=without)
+    return replace(state, brief="", inputs={}, answers={}, work=without)
 
 
 def held(state: JourneyState) -> tuple[int, ...]:
     """Return the events, by `seq`, that hold what `bare` left out; the first is the one that started the journey."""
-    return (1, *sorted(work.seq for work in state.work.values()))
+    return (1, *sorted({*state.answered_at, *(work.seq for work in state.work.values())}))

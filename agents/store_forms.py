@@ -9,8 +9,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from agents.errors import BadLog, NoSuchJourney, UnknownEvent
-from agents.events import Event, Logged, Note, Started, WorkRecorded, canonical, event_of, event_text
-from agents.fold import fold, recorded
+from agents.events import Decided, Event, Logged, Note, Started, WorkRecorded, canonical, event_of, event_text
+from agents.fold import fold, in_order, recorded
 from agents.state import JourneyState, Work, bare, get_state, restore_state
 from agents.store import MOST_KEY_CHARS, TITLE_CHARS
 from knowledge.ledger.acts import storable
@@ -110,7 +110,18 @@ def filled(state: JourneyState, events: Mapping[int, Event]) -> JourneyState:
     if not isinstance(begun, Started):
         raise UnknownEvent(begun.TYPE, "a journey begins with `journey.started`")
     work = {phase: _recorded(work, events[work.seq]) for phase, work in state.work.items()}
-    return replace(state, brief=begun.brief, inputs=begun.inputs, work=work)
+    answers = _answered([events[seq] for seq in state.answered_at])
+    return replace(state, brief=begun.brief, inputs=begun.inputs, work=work, answers=answers)
+
+
+def _answered(events: Sequence[Event]) -> dict[str, dict[str, Mapping[str, str]]]:
+    """Return what a person answered by these events: of the same question the newest."""
+    found: dict[str, dict[str, Mapping[str, str]]] = {}
+    for event in events:
+        if not isinstance(event, Decided):
+            raise UnknownEvent(event.TYPE, "the state says that it has answers")
+        found.setdefault(event.phase, {}).update(event.answers)
+    return in_order({phase: in_order(answers) for phase, answers in found.items()})
 
 
 def _recorded(work: Work, event: Event) -> Work:

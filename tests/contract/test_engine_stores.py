@@ -22,7 +22,7 @@ from agents.fold import FOLDING, fold
 from agents.journey_file import exported, imported
 from agents.running import Opinion, Position, Runner, Submission
 from agents.state import JourneyState, get_state, restore_state
-from agents.store_forms import state_of
+from agents.store_forms import state_of, state_text
 from knowledge.storage.memory import MemoryStateStore
 from knowledge.storage.ports import StateStore
 from mcp_server.journeys import journeys_in
@@ -35,7 +35,7 @@ from tests.small_agents import Only
 SHARED = ("sqlite", "postgres")
 SENDERS = 6
 ANSWERS = {"q1": "two", "q2": f"only {ODD}"}
-NEW_FIELDS = ("answers", "conversations", "returns")
+NEW_FIELDS = ("answers", "answered_at", "conversations", "returns")
 """Fields of a state that it did not have before there were questions and speakers."""
 NEW_OF_WORK = ("confidence", "reasoning", "signals", "usage", "conversation", "automatic")
 ACTS: Sequence[Submission | Opinion] = (
@@ -254,6 +254,25 @@ async def test_a_state_that_a_store_remembers_shares_no_answers_with_whoever_was
     after = await place.act(journey, 3, Submission({"text": "a hive"}))
     assert after.state.answers["PLAN"]["q1"]["answer"] == "two"
     assert after.state == await place.runners[1].store.journey(journey)
+
+
+async def test_what_a_person_answered_is_not_written_again_with_each_step(place: Place) -> None:
+    """Issue 6: bytes stored per step do not grow with the length of the journey."""
+    journey = await place.start()
+    version = 1
+    for number in range(4):
+        ask = [{"id": f"q{number}", "question": "How many?"}]
+        await place.act(journey, version, Submission({"steps": ["one"], "ask": ask}))
+        await place.act(
+            journey, version + 1, Opinion("answer", "page", changes={f"q{number}": f"{number} " + "x" * 9_000})
+        )
+        sent = Opinion("revisit", "page", "again", {"phase": "PLAN"})
+        version = (await place.act(journey, version + 2, sent, of=1)).state.version
+    state = await place.runners[1].store.journey(journey)
+    assert [answer["answer"][0] for answer in state.answers["PLAN"].values()] == ["0", "1", "2", "3"]
+    assert state == await place.runners[0].store.journey(journey) == fold(await place.runners[0].store.events(journey))
+    assert len(state_text(state)) < 6_000
+    assert "x" * 100 not in state_text(state)
 
 
 # --- from before ------------------------------------------------------------------------------------------------------
