@@ -305,6 +305,8 @@ class _Block:
                 return "" if self._reading.broken_inputs else f"names no input{meant(source.name, known)}"
             case "memory" if source.part and source.part not in HEADINGS:
                 return f"names no section of a memory document{meant(source.part, HEADINGS)}"
+            case "work" if not all(source.part.partition(".")):
+                return "lacks the step or the field: write work:AGENT.STEP.field"
             case "step" | "earlier":
                 return self._wrong_field(source)
             case _:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["brief", "task", "answers", "previous", "input", "step", "earlier", "memory", "johari"]
+Kind = Literal["brief", "task", "answers", "previous", "input", "step", "earlier", "work", "memory", "johari"]
 ALONE: tuple[Kind, ...] = ("brief", "task", "answers", "previous")
-NAMED: tuple[Kind, ...] = ("input", "step", "earlier", "memory", "johari")
+NAMED: tuple[Kind, ...] = ("input", "step", "earlier", "work", "memory", "johari")
 QUADRANTS = ("open", "hidden", "blind", "unknown")
 CONTEXT_LOADED, STEP_OVERVIEW = "Context Loaded", "Step Overview"
 JOHARI_SUMMARY, DOWNSTREAM_DIRECTIVES = "Johari Summary", "Downstream Directives"
@@ -18,6 +18,7 @@ WAYS = (
     "input:NAME",
     "step:STEP.field",
     "earlier:STEP.field",
+    "work:AGENT.STEP.field",
     "memory:AGENT",
     "memory:AGENT#Heading",
     *(f"johari:{quadrant}" for quadrant in QUADRANTS),
@@ -31,7 +32,8 @@ class Source:
 
     `brief`: what was asked for. `task`: what a skill asks of this phase. `answers`: what the person answered. `previous`: the
     memory document of the agent that was just completed. `input`: an input of the journey. `step`: a field (`part`) of the
-    agent's own step. `earlier`: the same of its newest pass before in this journey. `memory`: the newest memory document of an
+    agent's own step. `earlier`: the same of its newest pass before in this journey. `work`: what an agent whose memory document
+    is loaded recorded itself in a field of a step (`part`), such as what it made. `memory`: the newest memory document of an
     agent among those that are loaded, or its section `part`. `johari`: what was found for one of the four quadrants.
     """
 
@@ -51,6 +53,6 @@ def source_of(text: str) -> Source | None:
         return Source(kind) if kind in ALONE else None
     if kind not in NAMED or not rest:
         return None
-    mark = "#" if kind == "memory" else "." if kind in ("step", "earlier") else ""
+    mark = "#" if kind == "memory" else "." if kind in ("step", "earlier", "work") else ""
     name, _, part = rest.partition(mark) if mark else (rest, "", "")
     return Source(kind, name.strip(), part.strip()) if name.strip() else None

@@ -51,6 +51,7 @@ def test_every_cognitive_agent_takes_the_shared_inputs_beside_its_own() -> None:
     [
         *("brief", "task", "answers", "previous", "input:domain", "step:WEIGH.trade_offs", "earlier:ASSESS.goal"),
         *("memory:analysis", "memory:research-cognitive#Downstream Directives", "johari:unknown"),
+        "work:generation.PRODUCE.made.text",
     ],
 )
 def test_a_source_is_told_as_it_is_written(text: str) -> None:
@@ -80,6 +81,7 @@ MISTAKES: Sequence[tuple[str, str, str, str]] = (
     ("step:LOOK.signs", "step:LOOC.signs", "step:LOOC.signs", "did you mean 'LOOK'"),
     ("step:LOOK.signs", "step:LOOK", "step:LOOK", "write step:LOOK.field"),
     ("earlier:JUDGE.worth", "earlier:JUDGE.price", "earlier:JUDGE.price", "names no field of JUDGE"),
+    ("earlier:JUDGE.worth", "work:analysis.DECOMPOSE", "work:analysis.DECOMPOSE", "write work:AGENT.STEP.field"),
     ("what wears out, what others paid", "what wears out", "focus:", "from 3 to 5 are needed"),
     ("market, demand]", "market]", "terms:", "'terms' has 6 different entries, from 7 to 10"),
     ("takes: [analysis]", "take: [analysis]", "take: [analysis]", "unknown key 'take'; did you mean 'takes'"),

@@ -111,7 +111,13 @@ async def test_an_artefact_that_failed_must_change_and_is_reviewed_anew(tmp_path
         assert await led.missing() == ["made is not in this submit"]
         assert (await led.submit(made=[STORES])).phase == "REVIEW"
         assert (await led.submit()).phase == "REVIEW", "what was reviewed before was another artefact"
-        assert (await led.submit(reviews=FAILED[1:])).phase == "PRODUCE", "one that failed is enough to go back"
+        still = {**FAILED[1], "why": "still no weight"}
+        assert (await led.submit(reviews=[still])).phase == "PRODUCE", "one that failed is enough to go back"
+        told = (await led.told()).partition("Feedback so far:")[2]
+        assert [line for line in told.splitlines() if "weight" in line] == [
+            "- soft failure in REVIEW: no weight is named",
+            "- soft failure in REVIEW: still no weight",
+        ]
         await led.submit(made=[STORES])
         assert (await led.submit(reviews=MET)).phase == "DELIVER"
 

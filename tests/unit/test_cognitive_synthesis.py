@@ -112,6 +112,7 @@ async def test_a_design_that_broke_a_constraint_must_change_and_is_checked_anew(
     async with leading(SYNTHESIS, tmp_path) as led:
         await settled(led, "CONSTRAIN")
         await led.submit(**BROKEN)
+        assert "the bowl is deep" in (await led.told()).partition("Feedback so far:")[2]
         assert (await led.submit()).phase == "INTEGRATE"
         assert await led.missing() == ["bring what is new in design or parts"]
         assert (await led.submit(parts=[{**PARTS[1], "text": "A shallow bowl."}])).phase == "CONSTRAIN"

@@ -13,12 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.agent import Called, Facts
+from agents.cognitive.agent import as_agent
 from agents.cognitive.library import cognitive, described
+from agents.cognitive.setting import Predecessor, Setting
+from agents.composing import Part, composed
+from agents.graph import Phase
 from agents.state import JourneyState
 from tests.agents_at_work import ALTERED, VARROA, Led, Pages, change, leading, walk
-from tests.cognitive_scripts import Scene
+from tests.cognitive_scripts import Scene, generation, shared
 from tests.cognitive_scripts.validation import CRITERIA, EVIDENCE, acts, failing, verdicts
-from tests.cognitive_steps import dearest, follow, judge, own
+from tests.cognitive_steps import dearest, follow, judge, own, perform
 from tests.team_agents import OWN_TOOLS
 
 VALIDATION = own("validation")
@@ -244,6 +248,27 @@ async def test_evidence_is_of_the_artefact_and_not_of_what_was_asked_for() -> No
     assert not await shown(words="the page about losses")
     assert not await shown(tool="kb_read")
     assert await shown(shows="absent"), "that something is not there can be looked for, not quoted"
+
+
+async def test_after_generation_it_is_shown_the_artefact_itself(tmp_path: Path) -> None:
+    """Its conversation is another than the maker's: what is not told is not seen."""
+    maker = as_agent(cognitive("generation"), Setting(skill="check", phase="make", agent_mode=True))
+    before_it = (Predecessor("generation", "make", "make.CLOSING"),)
+    checker = as_agent(
+        cognitive("validation"), Setting("check", phase="check", predecessors=before_it, agent_mode=True)
+    )
+    parts = [Part("make.", maker), Part("check.", checker)]
+    chain = composed("check", "Check", "Makes and checks.", parts, Phase("COMPLETE"))
+    async with leading(chain, tmp_path) as led:
+        while (state := await led.state()).phase != "check.CRITERIA":
+            _, _, phase = state.phase.partition(".")
+            scene = Scene(led.journey, await led.told(), state.visit)
+            await perform(
+                led, shared.acts("", phase, scene) if phase in shared.PHASES else generation.acts(phase, scene)
+            )
+        told_now = await led.told()
+        assert "## Artifact\n- In December the hives are treated with oxalic acid.\n- Each colony has 15" in told_now
+        assert state.conversations["validation"] != state.conversations["generation"]
 
 
 async def test_no_step_takes_in_more_than_its_budget(tmp_path: Path) -> None:
