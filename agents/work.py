@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, TypeGuard, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -117,7 +117,7 @@ def joined(before: Json, given: Mapping[str, Json], asks: frozenset[str]) -> dic
     dropped = given.get(DROP)
     gone = {id_ for id_ in dropped if isinstance(id_, str)} if isinstance(dropped, list) else set()
     for name, value in whole.items():
-        if gone and _by_id(value):
+        if gone and by_id(value):
             whole[name] = [item for item in value if item["id"] not in gone]
     for name, value in given.items():
         if name == DROP:
@@ -125,7 +125,7 @@ def joined(before: Json, given: Mapping[str, Json], asks: frozenset[str]) -> dic
                 whole[name] = value  # wrong, and to be found so
             continue
         there = whole.get(name)
-        whole[name] = _joined(there, value) if there and _by_id(there) and _by_id(value) else value
+        whole[name] = _joined(there, value) if there and by_id(there) and by_id(value) else value
     return whole
 
 
@@ -139,7 +139,7 @@ def doubled(given: Mapping[str, Json]) -> list[str]:
     return told
 
 
-def _by_id(value: Json) -> bool:
+def by_id(value: Json) -> TypeGuard[list[dict[str, Json]]]:
     """Return whether this is a list of objects, each with an id of its own."""
     if not isinstance(value, list) or not all(isinstance(v, dict) and isinstance(v.get("id"), str) for v in value):
         return False

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from mcp_server.cli import journey_answering, journey_leading
+from mcp_server.cli import journey_answering, journey_leading, journey_rerunning
 from mcp_server.cli.options import add_common, said, whole
 from mcp_server.cli.terminal import output, say
 from mcp_server.settings import Settings
@@ -34,7 +34,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add what only this verb takes."""
     actions = parser.add_subparsers(
         dest="action",
-        metavar="list|show|start|submit|status|resume|answer|decide|memory|events|graph|report|fork|export|import|stats",
+        metavar="list|show|start|submit|status|resume|answer|decide|memory|events|graph|report|fork|rerun|export|import|stats",
     )
     parser.set_defaults(state=None, agent=None, limit=20)
     listing = actions.add_parser(
@@ -53,11 +53,24 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     forking = actions.add_parser("fork", help="go another way from an earlier version, under a new id")
     exporting = actions.add_parser("export", help="write it to a file that can be imported elsewhere")
     answering = actions.add_parser("answer", help="answer, one by one, the questions that it asks a person")
+    repeating = actions.add_parser("rerun", help="do again in a fork what came after a version, step by step")
     leading = journey_leading.arguments(actions)
-    for action in (showing, happening, drawing, reporting, deciding, answering, forking, exporting, *leading):
+    for action in (
+        showing,
+        happening,
+        drawing,
+        reporting,
+        deciding,
+        answering,
+        forking,
+        repeating,
+        exporting,
+        *leading,
+    ):
         action.add_argument("id", metavar="ID", type=said, help="its id, as `journeys list` has it")
     _decide_arguments(deciding)
     journey_answering.arguments(answering)
+    journey_rerunning.arguments(repeating)
     journey_leading.more_arguments(actions.choices["memory"])
     forking.add_argument("--at", metavar="N", type=whole(1, HIGHEST), help="the version (default: where it stands)")
     forking.add_argument("--note", metavar="TEXT", default="", help="what is to be different this time")
@@ -97,6 +110,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         "report": _report,
         "decide": journey_deciding.decide,
         "fork": journey_deciding.fork,
+        "rerun": journey_rerunning.rerun,
         "export": journey_filing.export,
         "import": journey_filing.take_over,
         "stats": journey_stats.stats,
