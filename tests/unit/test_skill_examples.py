@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,38 +19,45 @@ from agents.skills.library import following, worker, workers
 from agents.state import JourneyState
 from knowledge.vault import Vault
 from mcp_server.team_files import team_catalogue
-from tests.agents_at_work import Led, Pages, cost, leading
-from tests.cognitive_host import Cast, acts
-from tests.cognitive_scripts import Act, Scene, validation
-from tests.cognitive_scripts.shared import filled
+from tests.agents_at_work import ANSWER_TOKENS, Led, Pages, cost, leading
+from tests.cognitive_scripts import Scene, Script, generation, memory, shared, validation
 from tests.cognitive_steps import perform
 from tests.team_agents import HANDBOOK, OWN_TOOLS
 from tests.unit.test_team_examples import AGREED, COLLECTED, EXPLAINED
 
-CAST = Cast({"write.memory.": "memory", "write.": "generation", "check.memory.": "memory", "check.": "validation"})
+SCRIPTS: Mapping[str, tuple[str, Script]] = {
+    "write.memory": ("memory", memory.acts),
+    "write": ("generation", generation.acts),
+    "check.memory": ("memory", memory.acts),
+    "check": ("validation", validation.acts),
+}
+"""Who plays in each part of the handbook's skill, and what they do there."""
+
+
+async def played(led: Led) -> JourneyState:
+    """Do in the present phase what its script says; the first check finds that the runbook fails."""
+    state = await led.state()
+    part, _, phase = state.phase.rpartition(".")
+    agent, script = SCRIPTS[part]
+    scene = Scene(led.journey, await led.told(), state.visit)
+    if phase in shared.PHASES:
+        acts = shared.acts(agent, phase, scene)
+    else:
+        acts = (validation.failing if part == "check" and state.visit == 1 else script)(phase, scene)
+    led.look.called_before, led.look.called = [*led.look.called_before, *led.look.called], []
+    after = await perform(led, acts)
+    assert (after.phase, after.visit) != (state.phase, state.visit), await led.missing()
+    return after
 
 
 async def follow(led: Led, until: str) -> JourneyState:
-    """Do what the scripts say up to a phase; the first check finds that the runbook fails."""
+    """Play up to a phase."""
     for _ in range(60):
-        state = await led.state()
-        if state.phase == until:
+        if (state := await led.state()).phase == until:
             return state
-        assert cost(await led.position()) <= 2_500
-        told = {"phase": state.phase, "journey_id": led.journey, "prompt": await led.told(), "visit": state.visit}
-        made = list(acts(CAST, told, {}))
-        if state.phase.startswith("check.") and "memory" not in state.phase and state.visit == 1:
-            made = _failing(state, led.journey, made)
-        led.look.called_before, led.look.called = [*led.look.called_before, *led.look.called], []
-        after = await perform(led, made)
-        assert (after.phase, after.visit) != (state.phase, state.visit), await led.missing()
+        assert cost(await led.position()) <= ANSWER_TOKENS
+        await played(led)
     raise AssertionError(f"{until} was never reached")
-
-
-def _failing(state: JourneyState, journey: str, made: list[Act]) -> list[Act]:
-    phase = state.phase.removeprefix("check.")
-    shared = phase in ("JOHARI_DISCOVERY", "CLOSING")
-    return made if shared else validation.failing(phase, Scene(journey, "", state.visit))
 
 
 async def test_the_handbook_s_skill_sends_a_runbook_back_until_it_would_have_helped(tmp_path: Path) -> None:
@@ -70,10 +78,7 @@ async def test_the_handbook_s_skill_sends_a_runbook_back_until_it_would_have_hel
 
         state = await follow(led, "check.memory.CLOSING")
         assert state.work["check.CONCLUDE"].content["verdict"] == "fail"
-        told = await led.told()
-        state = await perform(
-            led, acts(CAST, {"phase": state.phase, "journey_id": led.journey, "prompt": told, "visit": 1}, {})
-        )
+        state = await played(led)
         assert state.phase == "write.PRODUCE"
         assert state.backward_trigger == "check.runbook_fails"
         assert state.backward_trigger_detail == "Name the mites."
@@ -109,7 +114,7 @@ async def test_deliver_goes_back_when_a_validation_failed_and_the_memory_agent_h
     deliver = built_in("deliver")
     (way,) = [t for t in deliver.graph.transitions if t.source == "validate.memory.CLOSING" and t.is_backward]
     assert way.target == "generate.PRODUCE"
-    whole = filled(skeleton(expected(cognitive(FOLLOWING), ["j-1"]), ["Task: j-1"], "validation"))
+    whole = shared.filled(skeleton(expected(cognitive(FOLLOWING), ["j-1"]), ["Task: j-1"], "validation"))
     document = {"document": whole.replace("**MEMORY_COMPLETE**", closed_with)}
     to_do = [{"id": "d1", "criterion": "k1", "what": "Name the mites."}]
     works: dict[str, dict[str, Any]] = {"validate.CONCLUDE": {"verdict": verdict, "to_do": to_do}, way.source: document}
