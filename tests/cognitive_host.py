@@ -12,10 +12,12 @@ from typing import Any, Protocol
 
 from knowledge.tokens import count_tokens
 from tests.cognitive_scripts import Act, Scene, Script, shared
+from tests.writers import Refused
 
 AROUND_TOKENS = 400
 """What an answer tells beside the prompt and the schema."""
-REPORTED = {"tokens_in": 700, "tokens_out": 90, "model": "scripted"}
+TOKENS_IN, TOKENS_OUT, MODEL = 700, 90, "scripted"
+"""What the host reports of each submit."""
 
 
 class Host(Protocol):
@@ -51,6 +53,16 @@ class Cast:
         return Cast({**own, **{f"{prefix}memory.": "memory" for prefix in own}})
 
 
+@dataclass(frozen=True)
+class Played:
+    """A journey that is played: the agent or skill, what it is asked, and who plays in it."""
+
+    agent: str
+    cast: Cast
+    brief: str
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+
+
 @dataclass
 class Course:
     """What a scripted journey met on its way."""
@@ -79,14 +91,7 @@ def acts(cast: Cast, told: Mapping[str, Any], inputs: Mapping[str, Any]) -> Sequ
     return script_of(agent)(phase, scene)
 
 
-async def lead(
-    connecting: Connecting,
-    cast: Cast,
-    agent: str,
-    brief: str,
-    inputs: Mapping[str, Any],
-    lose: Callable[[Host], None] | None = None,
-) -> Course:
+async def lead(connecting: Connecting, played: Played, lose: Callable[[Host], None] | None = None) -> Course:
     """Lead a journey to its end. With `lose` every act has a host and a server of its own, which is lost when it has answered.
 
     Whoever comes next is told by `journey_status` what the one before was told, and goes on from there.
@@ -96,7 +101,9 @@ async def lead(
     while True:
         async with connecting() as host:
             if course is None:
-                begun = await host.call("journey_start", agent=agent, brief=brief, inputs=dict(inputs))
+                begun = await host.call(
+                    "journey_start", agent=played.agent, brief=played.brief, inputs=dict(played.inputs)
+                )
                 course = Course(begun["journey_id"], last=begun)
                 lost = lose is not None
             else:
@@ -111,7 +118,7 @@ async def lead(
                     assert here not in course.visits, (here, told["prompt"])
                     course.visits.append(here)
                     course.phases.append(told["phase"])
-                    todo = list(acts(cast, told, inputs))
+                    todo = list(acts(played.cast, told, played.inputs))
                 course.last = await _make(host, course, todo.pop(0), told)
                 lost = lose is not None
             if lose is not None:
@@ -134,6 +141,8 @@ async def _make(host: Host, course: Course, act: Act, told: Mapping[str, Any]) -
     here = {"journey_id": course.journey}
     if act.kind == "call":
         rest = {name: value for name, value in act.content.items() if name != "tool"}
+        if act.content["tool"] == "kb_merge":
+            rest |= await _base(host, rest["path"])
         await host.call(act.content["tool"], **here, **rest)
         return {}
     if act.kind == "answer":
@@ -149,10 +158,23 @@ async def _make(host: Host, course: Course, act: Act, told: Mapping[str, Any]) -
         **here,
         version=told["version"],
         work=dict(act.content),
-        usage={**REPORTED, "conversation": told["conversation"]},
+        usage={
+            "tokens_in": TOKENS_IN,
+            "tokens_out": TOKENS_OUT,
+            "model": MODEL,
+            "conversation": told["conversation"],
+        },
         confidence=0.8,
         reasoning=f"as the script of {told['phase']} says",
     )
+
+
+async def _base(host: Host, path: str) -> dict[str, str]:
+    """Return the revision to merge into: that of the page as it is read now, nothing if there is none."""
+    try:
+        return {"base_revision": (await host.call("kb_read", path=path))["revision"]}
+    except Refused:
+        return {}
 
 
 def costs(told: Mapping[str, Any]) -> int:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from mcp_types import TextResourceContents
@@ -16,7 +14,7 @@ from agents.cognitive.cognitive import CLOSING
 from agents.events import WorkRecorded
 from tests import journey_hosts
 from tests.agents_at_work import PAGES
-from tests.cognitive_host import REPORTED, Cast, Course, Host, lead
+from tests.cognitive_host import MODEL, TOKENS_IN, TOKENS_OUT, Cast, Course, Host, Played, lead
 from tests.journey_hosts import SdkHost, Site
 from tests.knowledge_bases import write
 from tests.writers import let_in
@@ -56,19 +54,19 @@ async def anew(site: Site) -> AsyncIterator[SdkHost]:
         pass
 
 
-def cast_of(agent: str) -> Cast:
-    return Cast.skill(CHAIN) if agent == "deliver" else Cast.alone(agent)
+def played(agent: str) -> Played:
+    return Played(agent, Cast.skill(CHAIN) if agent == "deliver" else Cast.alone(agent), BRIEF)
 
 
 async def led(site: Site, agent: str, *, losing: bool) -> Course:
     if losing:
-        return await lead(lambda: anew(site), cast_of(agent), agent, BRIEF, {}, lost)
+        return await lead(lambda: anew(site), played(agent), lost)
     async with anew(site) as host:
 
         def same() -> AbstractAsyncContextManager[Host]:
             return _kept(host)
 
-        return await lead(same, cast_of(agent), agent, BRIEF, {})
+        return await lead(same, played(agent))
 
 
 @asynccontextmanager
@@ -89,10 +87,10 @@ async def look_back(site: Site, agent: str, course: Course) -> None:
     for phase, submits in course.submits.items():
         took = state.metrics[phase]
         assert took.submits == submits
-        assert (took.tokens_in, took.tokens_out) == (submits * REPORTED["tokens_in"], submits * REPORTED["tokens_out"])
+        assert (took.tokens_in, took.tokens_out) == (submits * TOKENS_IN, submits * TOKENS_OUT)
         assert took.counted == 0
         assert state.work[phase].confidence == 0.8
-        assert state.work[phase].usage.model == "scripted"
+        assert state.work[phase].usage.model == MODEL
     works = [logged.event for logged in log if isinstance(logged.event, WorkRecorded)]
     assert all(bool(work.conversation) is not work.automatic for work in works)
     documents = definition.documents(state)
