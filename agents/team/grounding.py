@@ -99,7 +99,9 @@ class _Texts:
 
 
 def _texts_of(grounds: Sequence[Ground], facts: Facts) -> _Texts:
-    texts = tuple(text for ground in grounds for text in ground.texts(facts) if says_something(text))
+    # A memory document is a document of the journey and work of another agent: it is read once.
+    found = (text for ground in grounds for text in ground.texts(facts) if says_something(text))
+    texts = tuple(dict.fromkeys(found))
     return _Texts(texts, BETWEEN.join(texts), frozenset(same(text) for text in texts))
 
 
