@@ -361,6 +361,6 @@ AGENT = Agent(
     profile={
         "function": "ORCHESTRATION",
         "steps": [PLANNING, VALIDATING, IMPLEMENTING, JUDGING],
-        "budget": {"tokens": TOKENS, "iterations": ITERATIONS, "seconds": SECONDS},
+        "limits": f"{TOKENS:,} tokens, {ITERATIONS} iterations, {SECONDS:,} seconds, unless the inputs say otherwise",
     },
 )

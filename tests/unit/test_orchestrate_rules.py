@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +23,7 @@ from agents.orchestrate.validating import OWN_FILE, own_rules, validated
 from knowledge.errors import NoSuchPath
 from tests.agents_at_work import Pages
 
+KB = Path(__file__).parents[2] / "kb"
 Json = Any
 Work = Mapping[str, Json]
 
@@ -477,6 +480,31 @@ def test_whatever_a_journey_brings_as_rules_is_read_or_named(rules: Json) -> Non
     assert (len(found.rules) > len(own_rules())) != bool(found.mistakes)
     assert all(mistake.startswith(f"{OF_JOURNEY}[0]: ") for mistake in found.mistakes)
     told(PLAN, found.rules)
+
+
+def test_the_reference_page_has_every_kind_of_rule_and_every_rule_of_ours() -> None:
+    page = (KB / "reference" / "plan-rules.md").read_text(encoding="utf-8")
+    kinds = page.partition("## Kinds")[2].partition("\n## ")[0]
+    rows = {line.split("`")[1]: line for line in kinds.splitlines() if line.startswith("| `")}
+    assert list(rows) == list(KINDS)
+    for name, kind in KINDS.items():
+        assert all(f"`{word}`" in rows[name] for word in (*kind.arguments, *kind.tells)), name
+        assert all(f"`{word}`" in rows[name] for argument in kind.arguments.values() for word in argument.among)
+    listed = [line for line in page.splitlines() if line.startswith("| `")]
+    for rule in own_rules():
+        assert f"| `{rule.id}` | `{rule.kind}` | {rule.severity} |" in listed
+
+
+def test_the_examples_of_the_handbook_can_be_used() -> None:
+    guide = (KB / "guides" / "orchestrate.md").read_text(encoding="utf-8")
+    shown = re.search(r"```yaml\n(.*?)```", guide, re.DOTALL)
+    assert shown is not None
+    for text in (shown.group(1), (KB / TEAM_FILE).read_text(encoding="utf-8")):
+        found = rule_set(own_rules(), text, None)
+        assert found.mistakes == ()
+        assert {"backup-first", "owner"} <= {rule.id for rule in found.rules}
+    moving = {**PLAN, "steps": [*PLAN["steps"], step("s4", "Upgrade the scale", covers=["r1"])]}
+    assert [text.partition(":")[0] for text in told(moving, found.rules)] == ["backup-first"]
 
 
 # --- the work of the validator ----------------------------------------------------------------------------------------
