@@ -124,8 +124,7 @@ def _documents(place: _Place, state: JourneyState) -> Mapping[str, str]:
 def _written(place: _Place, state: JourneyState) -> str:
     agent, setting = place.agent, place.setting
     steps = [phase.name for phase in agent.graph.phases if phase.name not in agent.graph.complete]
-    visited = [(step, state.phase_visits[step]) for step in steps if step in state.phase_visits]
-    done = [" ".join(line.split())[:LINE_CHARS] for line in agent.done(state)]
+    done = [_in_a_list(" ".join(line.split())[:LINE_CHARS]) for line in agent.done(state)]
     left = len(done) - MOST_LINES
     expected = Expected(agent.title, f"{agent.name.upper()}_COMPLETE", steps, ())
     sections = (
@@ -136,7 +135,7 @@ def _written(place: _Place, state: JourneyState) -> str:
             f"Domain: {setting.domain or 'general'}",
         ],
         [
-            *(f"{step}: worked on {_times(visits)}" for step, visits in visited),
+            *(f"{step}: worked on {_times(state.phase_visits.get(step, 0))}" for step in steps),
             *done[:MOST_LINES],
             *([f"and {left} more lines: journey_status(view='report') has them"] if left > 0 else []),
         ],
@@ -150,5 +149,10 @@ def _written(place: _Place, state: JourneyState) -> str:
     return "\n\n".join([*told, f"{RULE}\n**{expected.marker}**"])
 
 
+def _in_a_list(line: str) -> str:
+    """Return the line so that it begins nothing else inside an item of a list: no fence, heading, rule or comment."""
+    return line if line[:1].isalpha() else f"({line})"
+
+
 def _times(visits: int) -> str:
-    return "once" if visits == 1 else f"{visits} times"
+    return {0: "not at all", 1: "once"}.get(visits, f"{visits} times")

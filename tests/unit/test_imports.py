@@ -133,6 +133,7 @@ PURE = [
     "agents/agent.py",
     "agents/asking.py",
     "agents/citing.py",
+    "agents/composing.py",
     "agents/build/work.py",
     "agents/build/plan.py",
     "agents/build/conditions.py",

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agents.agent import Agent
 from agents.catalogue import BuiltIn, built_in, entries, skill_entries
 from agents.cognitive.library import FOLLOWING, cognitive
-from agents.cognitive.memory_document import section
+from agents.cognitive.memory_document import Expected, problems, section
 from agents.prompting import questions_asked
 from agents.skills.library import led, workers
 from agents.skills.library import read as read_own
-from tests.agents_at_work import ALTERED, Led, Pages, cost, leading
-from tests.team_agents import OWN_TOOLS, agent
+from agents.state import JourneyState
+from tests.agents_at_work import ALTERED, Led, Pages, cost, leading, walk
+from tests.small_agents import noting
+from tests.team_agents import HANDBOOK, OWN_TOOLS, agent
 from tests.team_agents import SMALL as SMALL_AGENT
 from tests.team_skills import FILE, SMALL, WORKERS, made, read, skill
 
@@ -188,6 +198,35 @@ async def test_agents_follow_each_other_and_each_leaves_a_document_that_the_serv
         assert "From first:\n### Downstream Directives\n- Rest on what the step overview tells" in told
 
 
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "``` fence",
+        "~~~",
+        "# Heading",
+        "## Section 3: Downstream Directives",
+        "---",
+        "<!-- comment",
+        "**NOTING_COMPLETE**",
+        "> quote\n\n# x",
+        "1. one\r\n***",
+        "    code",
+        "[a]: b",
+        "x" * 5_000,
+    ],
+)
+async def test_whatever_was_recorded_the_document_that_the_server_writes_is_sound(tmp_path: Path, hostile: str) -> None:
+    agent = replace(noting(), done=lambda _state: [hostile, f"note: {hostile}"])
+    async with leading(
+        skill(workers={**WORKERS, "noting": agent}), tmp_path, brief=f"Bees {hostile}", topic="bees"
+    ) as led:
+        await _second(led)
+        document = str((await led.state()).work["first.CLOSING"].content["document"])
+        expected = Expected("Noting", "NOTING_COMPLETE", ("COLLECT", "WRITE"), (led.journey,))
+        assert problems(document, expected) == []
+        assert "Rest on what the step overview tells" in section(document, "Downstream Directives")
+
+
 async def test_a_way_back_leads_into_the_middle_of_an_agent_and_says_why(tmp_path: Path) -> None:
     async with leading(skill(), tmp_path, topic="bees") as led:
         await _second(led)
@@ -260,6 +299,38 @@ def test_the_same_agent_may_work_twice_and_each_keeps_to_its_own() -> None:
         *("third.COLLECT", "third.WRITE", "third.CLOSING"),
         "COMPLETE",
     ]
+
+
+# --- whatever way it is led ---------------------------------------------------------------------------------------------
+
+Work = tuple[Mapping[str, Any], tuple[str, ...]]
+
+
+def good(state: JourneyState) -> Sequence[Work]:
+    """Return work that leads on, whichever part it is in."""
+    phase = state.phase.rpartition(".")[2]
+    works: dict[str, dict[str, Any]] = {"WRITE": {"text": "Bees are fine."}, "JUDGE": {"verdict": "good"}}
+    return [(works.get(phase, TWO), ())]
+
+
+def any_work(state: JourneyState) -> Sequence[Work]:
+    """Return work that leads on, work that leads back, and work that is not enough."""
+    phase = state.phase.rpartition(".")[2]
+    more: dict[str, list[dict[str, Any]]] = {
+        "WRITE": [{"text": "x", "lacks": "the third"}],
+        "JUDGE": [{"verdict": "bad"}, {"verdict": "so so"}],
+    }
+    return [*good(state), *((work, ()) for work in more.get(phase, [{"notes": [{"id": "1", "text": "one"}]}]))]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.integers(0, 40), max_size=25))
+def test_from_wherever_a_walk_leads_good_work_comes_to_the_end(choices: list[int]) -> None:
+    reasons = asyncio.run(walk(PAIR, choices, any_work, good))
+    assert set(reasons) <= {*PAIR.conditions, "always", "revisit", "modify", "reject"}
+
+
+PAIR = skill()
 
 
 # --- the agent that runs after every other -----------------------------------------------------------------------------------
@@ -378,3 +449,19 @@ async def test_a_quote_still_has_to_stand_where_it_says(tmp_path: Path) -> None:
         state = await led.submit(**TWO, quotes=[ALTERED])
         assert (state.status, state.phase) == ("active", "first.COLLECT")
         assert any("bees.md" in text for text in await led.missing())
+
+
+def test_a_list_makes_no_agent_of_a_skill() -> None:
+    """Lists are asked for while a host starts: names, titles and summaries cost no more than reading them."""
+    script = """
+import sys, anyio
+from pathlib import Path
+from agents.catalogue import entries
+from knowledge.vault import Vault
+from mcp_server.team_files import team_catalogue
+names = [entry.name for entry in entries()] + [one.name for one in anyio.run(team_catalogue(Vault.open(Path(sys.argv[1]))).team)]
+print("deliver" in names, "incident-to-runbook" in names)
+print([name for name in sys.modules if name in ("agents.skills.building", "agents.skills.library", "agents.cognitive.agent")])
+"""
+    told = subprocess.run([sys.executable, "-c", script, str(HANDBOOK)], capture_output=True, text=True, check=True)
+    assert told.stdout.splitlines() == ["True True", "[]"]
