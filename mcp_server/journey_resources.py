@@ -157,7 +157,8 @@ def phase_definition(agent: Agent, phase: Phase, listed: Sequence[str]) -> dict[
 
     form = agent.forms.get(phase.name)
     ends = phase.name in agent.graph.complete
-    again = "" if ends else RETURNING + agent.texts.get(phase.prompt_again, "").strip() + ONLY
+    # Nobody is told anything where the server itself does the work.
+    again = "" if ends or phase.automatic else RETURNING + agent.texts.get(phase.prompt_again, "").strip() + ONLY
     return {
         "agent": agent.name,
         **_phase(agent, phase),

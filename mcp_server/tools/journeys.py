@@ -30,7 +30,7 @@ Version = Annotated[int, Field(ge=1, description="The one you saw last.")]
 class StartArguments(Arguments):
     """Arguments of journey_start."""
 
-    agent: Annotated[str, Field(description="E.g. research, understand, build, curate.")]
+    agent: Annotated[str, Field(description="Agent or skill, e.g. research, build, orchestrate, analysis, deliver.")]
     brief: Annotated[str, Field(description="What the work is about.")]
     inputs: Annotated[
         dict[str, Any], Field(description="What the agent takes; {fork_of, at_version} goes another way from there.")

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+from agents.catalogue import built_in, entries
 from agents.graph import ALWAYS, Phase, PhaseGraph, Transition
 from mcp_server.review.graph_drawing import NARROW, WIDE, Drawing, Move, Travelled
 from mcp_server.review.graph_folding import MOST_PHASES, parts_of, pictures
@@ -39,6 +40,16 @@ def test_a_skill_of_six_agents_each_followed_by_memory_is_thirteen_boxes_that_fi
         ("clarify", "clarify.memory", "passed"),
         ("clarify.memory", "research", "passed"),
     ]
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in entries()])
+def test_every_agent_and_skill_of_this_program_fits_its_pictures(name: str) -> None:
+    graph = built_in(name).graph
+    drawn = pictures(graph, Travelled(graph.initial, "active", {graph.initial: 1}))
+    for one in filter(None, (drawn.whole, drawn.inside)):
+        assert float(str(read(one.wide).get("width"))) <= WIDE
+        assert float(str(read(one.narrow).get("width"))) <= 2 * NARROW, "scrolled in its frame, by one more screen"
+        assert len(classed(one, "node")) <= 20
 
 
 def test_the_present_part_is_shown_phase_by_phase_with_the_parts_it_leads_to() -> None:
