@@ -29,7 +29,7 @@ def answers(journey: str, state: JourneyState, changes: Mapping[str, Json], note
             else "nothing is asked here, so their words belong in the note"
         )
         what.append(f"there is no question {', '.join(repr(id_[:60]) for id_ in unknown)}; {known}")
-    if wrong := [id_ for id_, said in changes.items() if not isinstance(said, str) or not said.strip()]:
+    if wrong := [id_ for id_ in asked if id_ in changes and not _says_something(changes[id_])]:
         what.append(
             f"the answer to {', '.join(wrong)[:200]} is no text: give the person's words, `they do not know` is an answer too"
         )
@@ -43,6 +43,10 @@ def answers(journey: str, state: JourneyState, changes: Mapping[str, Json], note
     if left:  # one answer for several questions is told once
         said |= {left[0]: note, **dict.fromkeys(left[1:], f"(see the answer to {left[0]})")}
     return {id_: {"question": asked[id_], "answer": said[id_]} for id_ in asked}
+
+
+def _says_something(said: Json) -> bool:
+    return isinstance(said, str) and bool(said.strip())
 
 
 def elsewhere(agent: Agent, state: JourneyState, given: Mapping[str, Json]) -> list[str]:
