@@ -141,9 +141,10 @@ def test_what_a_file_says_cannot_move_the_cursor(ann: Person) -> None:
         assert "\x1b[2J" not in told.stdout
 
 
-def test_the_handbook_s_agents_are_checked_without_touching_anything(tmp_path: Path) -> None:
+def test_the_handbook_s_agents_and_skills_are_checked_without_touching_anything(tmp_path: Path) -> None:
     ann = Person(tmp_path)
     told = ann.run("agents", "check", "--kb", str(HANDBOOK))
     assert told.returncode == 0
-    assert told.stdout == "2 checked, nothing wrong: _agents/decide.yaml, _agents/incident-review.yaml\n"
+    files = "_agents/decide.yaml, _agents/incident-review.yaml, _skills/incident-to-runbook.yaml"
+    assert told.stdout == f"3 checked, nothing wrong: {files}\n"
     assert list(tmp_path.iterdir()) == [], "neither state nor index"
