@@ -38,7 +38,6 @@ MOST_TITLE, MOST_LINE, MOST_BRIEF = 100, 500, 8_000
 MOST_MOVES, MOST_WORDS, MOST_WRONG = 60, 30, 30
 MOST_WORK = 40_000
 """Characters of the work of one phase."""
-MOST_DOCUMENT = 8_000
 WRONG = {
     "validation": "What was missing (validation failures):",
     "soft_failure": "What was to be refined (soft failures):",
@@ -61,7 +60,7 @@ def whole(journey: str, agent: Agent | None, state: JourneyState, log: Sequence[
     """
     order = [phase.name for phase in agent.graph.phases] if agent else []
     rows = table(state, now, order=order, waited=waits(log, now))
-    behind, spoken = _documents(agent, state), _conversations(log)
+    behind, spoken = _documents(journey, agent, state), _conversations(log)
     sections = (
         ("What it is about", _about(journey, state)),
         ("Where it stands", _standing(journey, agent, state)),
@@ -258,13 +257,14 @@ def _conversations(log: Sequence[Logged]) -> list[str]:
     return _bounded(told, MOST_MOVES) if len(found) > 1 else []
 
 
-def _documents(agent: Agent | None, state: JourneyState) -> list[str]:
-    """Return the memory documents, each as a quotation."""
+def _documents(journey: str, agent: Agent | None, state: JourneyState) -> list[str]:
+    """Return where each memory document is read; its words stand in the work that holds it."""
     told = []
     for one in each(agent, state) if agent else ():
-        others = f" (also {', '.join(one.others)})" if one.others else ""
-        told += ["", f"### Memory of {one_line(one.name, MOST_TITLE)}{others}", "", *quoted(one.text, MOST_DOCUMENT)]
-    return told[1:]
+        others = f", also {', '.join(one.others)}" if one.others else ""
+        named = f"{one_line(one.name, MOST_TITLE)}{one_line(others, MOST_TITLE)}"
+        told.append(f"{named}: `memory://{journey}/{one_line(one.name, MOST_TITLE)}`, {len(one.text):,} characters")
+    return _bounded(told, MOST_MOVES) if told else []
 
 
 def _work(state: JourneyState) -> list[str]:

@@ -103,7 +103,9 @@ async def test_conversations_answers_documents_and_what_the_server_did_are_told(
     assert lines[1] == f"- `{told[1].id}`: WRITE (2 submits, 660 tokens)"
     assert "version 1: the server itself did LOOK" in section(text, "The way it took")[1]
     assert "answers: Who may enter the roof? - Ada.; How many hives are there? - Two." in text
-    assert section(text, "What was left behind")[:2] == ["### Memory of inquiry", "> # Inquiry Agent Output: bees"]
+    size = len(DOCUMENT + "Bees.\n")
+    left = section(text, "What was left behind")
+    assert left == [f"- inquiry: `memory://{led.journey}/inquiry`, {size} characters"]
     assert "### LOOK (visit 1, version 1, by the server itself)" in text
     assert "(700 tokens in, 70 out by m; confidence 0.7; because: it is so)" in text
 
@@ -121,8 +123,8 @@ async def test_where_most_time_and_most_tokens_went_is_told_of_parts_and_of_phas
     assert "Most tokens went into second.JUDGE: 3,001; 1 visit, 3,001 on average." in text
     parts = [line for line in told if line.startswith(("| first |", "| second |"))]
     assert [part.split(" | ")[5:7] for part in parts] == [["60", "3"], ["6,000", "3"]]
-    assert section(text, "What was left behind")[0] == "### Memory of first"
-    assert "### Memory of second (also inquiry)" in text
+    left = [line.partition(":")[0] for line in section(text, "What was left behind")]
+    assert left == ["- first", "- second, also inquiry"]
 
 
 def test_the_sums_of_parts_are_those_of_their_phases() -> None:
