@@ -264,7 +264,7 @@ def _judgements_lacking(u: Undertaking) -> Iterator[str]:
         f"{issue['id']} ({short(issue['about'], 60)})" for issue in issues if issue["about"] not in (*there, *steps)
     ]:
         yield f"these issues are about no requirement and no step: {named(unknown)}"
-    if open_ := [id_ for id_ in u.undone if id_ in steps and id_ not in [issue["about"] for issue in issues]]:
+    if open_ := [id_ for id_ in u.left_undone if id_ not in [issue["about"] for issue in issues]]:
         yield f"these steps are not done: {named(open_)}; name an issue about each, which says what that means"
     if used := [id_ for id_ in ids(issues) if id_ in u.answers_to_judge]:
         yield f"these ids are those of issues that were answered: {named(used)}; give what is still wrong a new id"
@@ -304,7 +304,7 @@ def _all_only_said(u: Undertaking, steps: Sequence[str]) -> bool:
 
 def _score_wrong(u: Undertaking) -> Iterator[str]:
     judged = listed(u.verdict, "judged")
-    allowed = score_range(judged, u.issues, list(u.undone), len(u.requirements), u.pass_score)
+    allowed = score_range(judged, u.issues, u.left_undone, len(u.requirements), u.pass_score)
     score = _score(u)
     if allowed.least <= score <= allowed.most:
         return

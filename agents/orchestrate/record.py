@@ -84,6 +84,11 @@ class Undertaking:
         """Return what could not be done, by the id of its step."""
         return {item["id"]: item for item in listed(self.works.get(IMPLEMENTING, {}), "undone")}
 
+    @property
+    def left_undone(self) -> Sequence[str]:
+        """Return the steps of the plan that could not be done."""
+        return [step["id"] for step in self.steps if step["id"] in self.undone]
+
     @cached_property
     def to_do(self) -> Sequence[Item]:
         """Return the steps of which nothing is on record."""
