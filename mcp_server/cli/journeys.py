@@ -183,7 +183,7 @@ async def _list(args: argparse.Namespace, settings: Settings) -> int:
             style = "bold" if one.status == "waiting" else None
             console.print(line, style=style, markup=False, emoji=False, soft_wrap=True)
         if any(one.status == "waiting" for one in found):
-            say("what waits for a person: knowledge-forge journeys show ID, then decide ID approve|modify|reject")
+            say("what waits for a person: knowledge-forge journeys show ID; it says how to decide, or to answer")
     return 0 if found else NOTHING
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,17 +12,15 @@ from markupsafe import Markup
 from agents.agent import Agent
 from agents.conversations import conversations
 from agents.documents import each
-from agents.events import Logged, Usage
+from agents.events import Logged, Usage, canonical
 from agents.feedback import KINDS
-from agents.questions import open_questions
+from agents.questions import Question, open_questions
 from agents.state import JourneyState
 from mcp_server.review.inert import inert_line
 from mcp_server.review.texts import Field, Text, fields_of, folded, joined
 from mcp_server.review.work_views import WorkHtml, work_html
 
 CONVERSATIONS_SHOWN, PHASES_NAMED = 60, 12
-ANSWER = "answer_"
-"""Names the fields of a form of questions: the ids that a model gave them could be anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +107,22 @@ def response_facts(
 def question_views(state: JourneyState) -> Sequence[QuestionView]:
     """Return the questions that a person is to answer now, in order; none where they are asked for a yes."""
     return [
-        QuestionView(f"{ANSWER}{n}", folded(one.question), folded(one.why) if one.why else None)
-        for n, one in enumerate(open_questions(state), 1)
+        QuestionView(field_of(one), folded(one.question), folded(one.why) if one.why else None)
+        for one in open_questions(state)
     ]
+
+
+def field_of(one: Question) -> str:
+    """Return the name of the field for the answer to that question, and to no other.
+
+    The page follows the journey while somebody types: what was typed must not become the answer to what is asked instead.
+    """
+    return f"answer-{hashlib.sha256(canonical([one.id, one.question]).encode()).hexdigest()[:12]}"
 
 
 def answers_in(state: JourneyState, form: Mapping[str, str]) -> dict[str, str]:
     """Return what a form of the questions asked in this state was filled in with, by question."""
-    filled = {one.id: form.get(f"{ANSWER}{n}", "") for n, one in enumerate(open_questions(state), 1)}
+    filled = {one.id: form.get(field_of(one), "") for one in open_questions(state)}
     return {id_: text.replace("\r\n", "\n").strip() for id_, text in filled.items() if text.strip()}
 
 

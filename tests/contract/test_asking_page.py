@@ -10,7 +10,9 @@ import pytest
 
 from agents.agent import Agent
 from agents.events import Usage
+from agents.questions import Question
 from agents.running import Opinion, Submission
+from mcp_server.review.response_views import field_of
 from tests.browser.payloads import PAYLOADS
 from tests.contract.test_journeys_page import HOST, at, runner, said, state, text_of
 from tests.inquiry import ASK, DOCUMENT, chained, inquiry
@@ -20,6 +22,7 @@ from tests.small_agents import Only
 SIX = tuple(name for part in ("clarify", "research", "analyse", "synthesize") for name in (part, f"{part}.memory"))
 
 
+HIVES, ROOF = (field_of(Question(one["id"], one["question"])) for one in ASK["ask"])
 BOTH = Opinion("answer", "page", "", {"q1": "Two.", "note": "Ada."})
 
 
@@ -48,12 +51,12 @@ async def test_each_question_has_a_field_and_what_is_typed_there_is_the_answer(p
     journey = await led(place, ASK)
     visitor = await at(place, journey)
     found = forms(visitor.html)
-    assert set(found[f"/journeys/{journey}/answer"]) == {"csrf", "version", "answer_1", "answer_2", "note"}
+    assert set(found[f"/journeys/{journey}/answer"]) == {"csrf", "version", HIVES, ROOF, "note"}
     assert f"/journeys/{journey}/approve" not in found
     shown = text_of(visitor.html)
     assert "How many hives are there? the plan is made per hive" in shown
     assert "Who may enter the roof? somebody has to do it" in shown
-    await visitor.send(f"/journeys/{journey}/answer", answer_1="Two.", answer_2="Ada,\r\non Fridays.", note="soon")
+    await visitor.send(f"/journeys/{journey}/answer", note="soon", **{HIVES: "Two.", ROOF: "Ada,\r\non Fridays."})
     assert visitor.status == 200
     kept_now = await state(place, journey)
     assert (kept_now.phase, kept_now.status) == ("WRITE", "active")
@@ -70,8 +73,8 @@ async def test_each_question_has_a_field_and_what_is_typed_there_is_the_answer(p
     ("typed", "says"),
     [
         ({}, "say something"),
-        ({"answer_1": " "}, "say something"),
-        ({"answer_1": "Two."}, "not answered yet: note: Who may enter the roof?"),
+        ({HIVES: " "}, "say something"),
+        ({HIVES: "Two."}, "not answered yet: note: Who may enter the roof?"),
     ],
 )
 async def test_an_open_question_keeps_it_waiting_and_nothing_that_was_typed_is_lost(
@@ -82,16 +85,23 @@ async def test_an_open_question_keeps_it_waiting_and_nothing_that_was_typed_is_l
     await visitor.send(f"/journeys/{journey}/answer", **typed)
     assert visitor.status in (409, 422)
     assert says in text_of(visitor.html)
-    assert forms(visitor.html)[f"/journeys/{journey}/answer"]["answer_1"] == typed.get("answer_1", "")
+    assert forms(visitor.html)[f"/journeys/{journey}/answer"][HIVES] == typed.get(HIVES, "")
     assert (await state(place, journey)).answers == {}
     assert (await state(place, journey)).status == "waiting"
+
+
+def test_no_two_questions_have_one_field() -> None:
+    """The page follows the journey while somebody types."""
+    others = [Question("q1", "How many?"), Question("q1", "How old?"), Question("q2", "How many?")]
+    assert len({field_of(one) for one in others}) == 3
+    assert field_of(Question("q1", "How many?", "so")) == field_of(others[0])
 
 
 async def test_an_answer_to_questions_that_are_not_asked_any_more_counts_for_nothing(place: Place) -> None:
     journey = await led(place, ASK)
     visitor, other = await at(place, journey), await at(place, journey)
     await other.send(f"/journeys/{journey}/answer", note="none of it is known")
-    await visitor.send(f"/journeys/{journey}/answer", answer_1="Two.", answer_2="Ada.")
+    await visitor.send(f"/journeys/{journey}/answer", **{HIVES: "Two.", ROOF: "Ada."})
     assert visitor.status == 409
     assert "It moved meanwhile" in visitor.html
     assert (await state(place, journey)).answers["ASK"]["q1"]["answer"] != "Two."
@@ -165,7 +175,8 @@ async def test_hostile_questions_answers_and_documents_are_shown_inert(place: Pl
         ask = {"ask": [{"id": bad[:60] or "x", "question": bad or "x", "why": bad}]}
         journey = await led(place, ask)
         visitor = await at(place, journey)
-        await visitor.send(f"/journeys/{journey}/answer", answer_1=bad.strip() or "x")
+        field = field_of(Question(str(ask["ask"][0]["id"]), str(ask["ask"][0]["question"])))
+        await visitor.send(f"/journeys/{journey}/answer", **{field: bad.strip() or "x"})
         assert visitor.status == 200
         await led(place, {"document": f"{bad} and more than ten"}, {"score": 1, "issues": [bad]}, journey=journey)
         for address in (f"/journeys/{journey}", f"/journeys/{journey}?at=2&whole=1"):
