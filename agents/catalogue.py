@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from typing import Protocol, cast
 
 from agents.agent import Agent
@@ -74,6 +74,12 @@ COGNITIVE = "agents.cognitive"
 """The package whose folders are agents."""
 SKILLS = "agents.skills"
 """The package whose YAML files are skills: agents that are made of others."""
+
+
+_INPUTS = re.compile(r"^inputs:.*\n(?:(?:[ #].*)?\n)*", re.MULTILINE)
+"""The block of a file that says what its agent takes: up to the next key that is not indented."""
+_WORKING = re.compile(r"\bagent: ([a-z][a-z0-9-]*)")
+"""Who works in a skill."""
 
 
 class Listing(Protocol):
@@ -143,33 +149,34 @@ def entries() -> Sequence[Entry]:
 
 @cache
 def cognitive_entries() -> tuple[Entry, ...]:
-    """Return the agents that are folders of data, by name. All of them take the same inputs; what else one takes it says itself."""
-    inputs = _shared_inputs()
+    """Return the agents that are folders of data, by name. All of them take the same inputs, and some take more."""
+    shared = _shared_inputs()
     folders = sorted(files(COGNITIVE).iterdir(), key=lambda entry: entry.name)
     found = ((folder.name, folder / "agent.yaml") for folder in folders if folder.is_dir())
-    return tuple(entry_of(name, file, f"{COGNITIVE}.library", inputs) for name, file in found if file.is_file())
+    texts = ((name, file.read_text(encoding="utf-8")) for name, file in found if file.is_file())
+    return tuple(
+        Entry(name, *heading_of(text), f"{COGNITIVE}.library", {**shared, **inputs_in(text)}) for name, text in texts
+    )
 
 
 @cache
 def skill_entries() -> tuple[Entry, ...]:
-    """Return the agents that are made of others, by name. They take what cognitive agents take; what else they say themselves."""
-    inputs = _shared_inputs()
-    found = sorted(
-        (file for file in files(SKILLS).iterdir() if file.name.endswith(".yaml")), key=lambda file: file.name
-    )
-    return tuple(entry_of(file.name.removesuffix(".yaml"), file, f"{SKILLS}.library", inputs) for file in found)
+    """Return the agents that are made of others, by name. They take what those take, and what their own files say."""
+    taken = {entry.name: entry.inputs for entry in (*BUILT_IN, *cognitive_entries())}
+    found = []
+    for file in sorted(files(SKILLS).iterdir(), key=lambda file: file.name):
+        if file.name.endswith(".yaml"):
+            text = file.read_text(encoding="utf-8")
+            inputs = {name: told for agent in _WORKING.findall(text) for name, told in taken.get(agent, {}).items()}
+            name = file.name.removesuffix(".yaml")
+            found.append(Entry(name, *heading_of(text), f"{SKILLS}.library", {**inputs, **inputs_in(text)}))
+    return tuple(found)
 
 
 def _shared_inputs() -> Mapping[str, str]:
     from agents.cognitive.cognitive import INPUTS
 
     return {name: str(form["description"]) for name, form in INPUTS.items()}
-
-
-def entry_of(name: str, file: Traversable, module: str, inputs: Mapping[str, str]) -> Entry:
-    """Return the agent that is described in a file, with no more of it read than its first two lines."""
-    with file.open(encoding="utf-8") as lines:
-        return Entry(name, *heading_of(lines.readline() + lines.readline()), module, inputs)
 
 
 @cache
@@ -184,6 +191,20 @@ def heading_of(text: str) -> tuple[str, str]:
     """Return title and summary of an agent that is described in a file: what its first two lines say, without reading the rest."""
     lines = [*text.split("\n", 2), "", ""]
     return _said(lines[0], "title"), _said(lines[1], "summary")
+
+
+def inputs_in(text: str) -> Mapping[str, str]:
+    """Return what an agent that is described in a file takes beside its brief, and what each is, without reading the rest."""
+    block = _INPUTS.search(text)
+    if block is None:
+        return {}
+    from agents.team.marked import Unreadable, read_marked
+
+    try:
+        inputs = read_marked(block.group().encode()).plain()["inputs"]
+        return {name: str(form.get("description", "")) for name, form in inputs["properties"].items()}
+    except (Unreadable, LookupError, AttributeError, TypeError):
+        return {}  # who starts it is told what is wrong with it
 
 
 def _said(line: str, key: str) -> str:

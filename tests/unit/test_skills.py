@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.agent import Agent
-from agents.catalogue import BuiltIn, built_in, entries, skill_entries
+from agents.catalogue import BuiltIn, Entry, built_in, entries, inputs_in, skill_entries
 from agents.cognitive.library import FOLLOWING, cognitive
 from agents.cognitive.memory_document import Expected, problems, section
 from agents.prompting import questions_asked
@@ -398,6 +398,31 @@ def test_our_skills_are_sound_and_listed_by_their_first_two_lines(name: str) -> 
     assert entry.summary
     assert found.agent.name == name
     assert set(read_own(name).skill.agents) <= set(workers())  # type: ignore[union-attr]  # it is sound
+
+
+@pytest.mark.parametrize("entry", entries(), ids=lambda entry: entry.name)
+def test_lists_say_all_that_an_agent_takes_without_loading_it(entry: Entry) -> None:
+    found = built_in(entry.name).inputs.get("properties", {})
+    assert {name: str(form.get("description", "")) for name, form in found.items()} == entry.inputs
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("title: x\n", {}),
+        ("inputs: {properties: {a: {description: A.}}}\ntitle: x\n", {"a": "A."}),
+        (
+            "a: 1\ninputs:\n  properties:\n    b: {type: string}\n\n# why\n    c:\n      description: 'C: c'\nz: 1\n",
+            {"b": "", "c": "C: c"},
+        ),
+        ("inputs: [broken\n", {}),
+        ("inputs: 7\n", {}),
+        ("inputs: {properties: [a]}\n", {}),
+        ("text: |\n  inputs:\n    properties: {d: {}}\n", {}),
+    ],
+)
+def test_the_inputs_of_a_file_are_read_without_the_rest(text: str, told: dict[str, str]) -> None:
+    assert inputs_in(text) == told
 
 
 async def test_a_skill_is_an_agent_like_any_other() -> None:
