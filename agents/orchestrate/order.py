@@ -41,7 +41,7 @@ def circles(needs: Needs) -> Iterator[Sequence[str]]:
         if step is not None and step in path:
             names = list(path)[path[step] :]
             yield [*names, step]
-        over |= path.keys()
+        over.update(path)
 
 
 def longest(needs: Needs, lasting: Mapping[str, float]) -> tuple[float, Sequence[str]]:

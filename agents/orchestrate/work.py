@@ -82,11 +82,11 @@ class Plan(PhaseWork):
     ASKS: ClassVar[frozenset[str]] = frozenset({"cannot", "draft"})
 
     goal: Annotated[str, Field(max_length=2_000)] = ""
-    requirements: Items[Requirement] = Field(default_factory=list)
-    left_out: Items[LeftOut] = Field(default_factory=list)
+    requirements: Annotated[Items[Requirement], Field(max_length=200)] = Field(default_factory=list)
+    left_out: Annotated[Items[LeftOut], Field(max_length=200)] = Field(default_factory=list)
     limit: Limit | None = None
-    steps: Items[PlannedStep] = Field(default_factory=list)
-    answers: Items[Response] = Field(default_factory=list)
+    steps: Annotated[Items[PlannedStep], Field(max_length=500)] = Field(default_factory=list)
+    answers: Annotated[Items[Response], Field(max_length=400)] = Field(default_factory=list)
     cannot: Annotated[Cannot | None, Field(description="Ends the work, if the person agrees.")] = None
     draft: Annotated[bool, Field(description="More is to come: do not validate yet.")] = False
 
@@ -130,9 +130,9 @@ class StepResponse(Part):
 class Implementation(PhaseWork):
     """What was done, step by step."""
 
-    done: Items[DoneStep] = Field(default_factory=list)
-    undone: Items[UndoneStep] = Field(default_factory=list)
-    answers: Items[StepResponse] = Field(default_factory=list)
+    done: Annotated[Items[DoneStep], Field(max_length=500)] = Field(default_factory=list)
+    undone: Annotated[Items[UndoneStep], Field(max_length=500)] = Field(default_factory=list)
+    answers: Annotated[Items[StepResponse], Field(max_length=400)] = Field(default_factory=list)
 
 
 class Judgement(Part):
@@ -160,7 +160,7 @@ class Verdict(PhaseWork):
 
     ASKS: ClassVar[frozenset[str]] = frozenset({"judged", "issues", "score", "reasons"})
 
-    judged: Items[Judgement] = Field(default_factory=list)
-    issues: Items[Issue] = Field(default_factory=list)
+    judged: Annotated[Items[Judgement], Field(max_length=200)] = Field(default_factory=list)
+    issues: Annotated[Items[Issue], Field(max_length=200)] = Field(default_factory=list)
     score: Annotated[int | None, Field(ge=0, le=100)] = None
     reasons: Annotated[str, Field(max_length=4_000)] = ""

@@ -190,6 +190,20 @@ def test_thousands_of_steps_are_ordered_in_no_time() -> None:
     assert time.process_time() - began < 3
 
 
+def test_as_many_requirements_and_steps_as_a_plan_may_have_are_validated_in_no_time() -> None:
+    brief = "\n".join(f"- The hive number {n} must be weighed and have honey" for n in range(400))
+    rules = [requirement(f"r{n}", f"hive {n}", f"hive number {n} must be weighed") for n in range(200)]
+    left = [{"id": f"l{n}", "words": f"hive number {n} must be weighed", "why": "sold"} for n in range(200, 400)]
+    names = [rule["id"] for rule in rules]
+    steps = [
+        step(f"s{n}", f"weigh hive {n} of all", covers=names, depends_on=[f"s{m}" for m in range(n)])
+        for n in range(500)
+    ]
+    began = time.process_time()
+    assert told({**without("limit"), "requirements": rules, "left_out": left, "steps": steps}, brief=brief) == []
+    assert time.process_time() - began < 3
+
+
 # --- our rules --------------------------------------------------------------------------------------------------------
 
 
