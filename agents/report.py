@@ -5,7 +5,7 @@ What people and models wrote is told inside of lines and quotations, so that not
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -24,10 +24,10 @@ from agents.events import (
     WorkRecorded,
     canonical,
 )
-from agents.graph import ALWAYS, grouped
+from agents.graph import ALWAYS
 from agents.metrics import table, waits
 from agents.prompting import REASONS, question
-from agents.report_spent import spent, times
+from agents.report_spent import parts_of, spent, times
 from agents.state import JourneyState, Work
 from agents.work_words import one_line, quoted, work_lines
 
@@ -66,7 +66,7 @@ def whole(journey: str, agent: Agent | None, state: JourneyState, log: Sequence[
         ("Where it stands", _standing(journey, agent, state)),
         ("The way it took", _way(agent, log)),
         ("What a person decided", _decided(log)),
-        ("What was slow and what was costly", [*spent(rows, _parts(agent)), *_shared(state)]),
+        ("What was slow and what was costly", [*spent(rows, parts_of(agent)), *_shared(state)]),
         ("What went wrong", _wrong(log)),
         *([("Which conversations it went on in", spoken)] if spoken else []),
         *([("What was left behind", behind)] if behind else []),
@@ -135,15 +135,6 @@ def _going_on(journey: str, state: JourneyState) -> list[str]:
     if state.over:
         return []
     return ["", f"To go on, call `journey_status` with `journey_id` `{journey}`: it says what to do now."]
-
-
-def _parts(agent: Agent | None) -> Mapping[str, str]:
-    """Return the part of each phase, where the agent is made of several."""
-    groups = grouped(agent.graph) if agent else {}
-    if agent is None or len(groups) < 2:
-        return {}
-    named = [(phase.name, part or agent.name) for part, phases in groups.items() for phase in phases]
-    return {phase: part for phase, part in named if phase not in agent.graph.complete}
 
 
 def _way(agent: Agent | None, log: Sequence[Logged]) -> list[str]:

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from agents.agent import Agent
+from agents.graph import grouped
 from agents.metrics import PhaseRow, by_part, costliest, lasting, slowest
 
 
 def times(number: int, what: str) -> str:
     """Return how many there are of something."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def parts_of(agent: Agent | None) -> Mapping[str, str]:
+    """Return the part of each phase, where the agent is made of several."""
+    groups = grouped(agent.graph) if agent else {}
+    if agent is None or len(groups) < 2:
+        return {}
+    named = [(phase.name, part or agent.name) for part, phases in groups.items() for phase in phases]
+    return {phase: part for phase, part in named if phase not in agent.graph.complete}
 
 
 def spent(rows: Sequence[PhaseRow], parts: Mapping[str, str] | None = None) -> list[str]:

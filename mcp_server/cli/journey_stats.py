@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mcp_server.settings import Settings
 
 if TYPE_CHECKING:
+    from agents.agent import Agent
     from agents.events import Logged
     from agents.metrics import PhaseRow
     from agents.running import Runner
@@ -40,10 +41,11 @@ async def stats(args: argparse.Namespace, settings: Settings) -> int:
 
 async def _averages(runner: Runner, agent: str, lines: Sequence[JourneyLine]) -> Averages:
     from agents.fold import fold
-    from agents.metrics import averages
+    from agents.metrics import averages, by_part
+    from agents.report_spent import parts_of
     from mcp_server.cli.journey_view import STATES, Averages
 
-    counts = Counter(one.status for one in lines)
+    counts, leading = Counter(one.status for one in lines), await _agent(runner, agent)
     rows, forks = [], 0
     for one in lines:
         log = await runner.store.events(one.id)
@@ -52,8 +54,11 @@ async def _averages(runner: Runner, agent: str, lines: Sequence[JourneyLine]) ->
             forks += 1
         else:
             rows.append(_rows(log, state))
-    phases = averages(rows, order=await _order(runner, agent))
-    return Averages(agent, {status: counts[status] for status in STATES}, forks, phases)
+    order = [phase.name for phase in leading.graph.phases] if leading else []
+    of = parts_of(leading)
+    parts = averages([by_part(one, of) for one in rows], order=list(dict.fromkeys(of.values()))) if of else ()
+    states = {status: counts[status] for status in STATES}
+    return Averages(agent, states, forks, averages(rows, order=order), parts)
 
 
 def _rows(log: Sequence[Logged], state: JourneyState) -> Sequence[PhaseRow]:
@@ -63,11 +68,11 @@ def _rows(log: Sequence[Logged], state: JourneyState) -> Sequence[PhaseRow]:
     return table(state, state.moved_at, waited=waits(log, state.moved_at))
 
 
-async def _order(runner: Runner, agent: str) -> Sequence[str]:
-    """Return the agent's phases in their order; none if it is not there any more."""
+async def _agent(runner: Runner, agent: str) -> Agent | None:
+    """Return the agent; None if it is not there any more."""
     from agents.errors import NoSuchAgent
 
     try:
-        return [phase.name for phase in (await runner.catalogue.agent(agent)).graph.phases]
+        return await runner.catalogue.agent(agent)
     except NoSuchAgent:
-        return ()
+        return None

@@ -277,6 +277,8 @@ class Averages:
     counts: Mapping[Status, int]
     forks: int
     phases: Sequence[PhaseAverage]
+    parts: Sequence[PhaseAverage] = ()
+    """Of an agent that is made of several: each part, its phases together."""
 
 
 def average_fields(found: Averages) -> dict[str, Any]:
@@ -302,6 +304,17 @@ def average_fields(found: Averages) -> dict[str, Any]:
             for one in found.phases
         ],
         "bottleneck": slow.phase if slow else None,
+        "parts": [
+            {
+                "part": one.phase,
+                "journeys": one.journeys,
+                "submits": one.submits,
+                "seconds_per_journey": round(one.seconds_per_journey, 3),
+                "waited_s": round(one.waited_s, 3),
+                "tokens_per_journey": round(one.tokens_per_journey, 1),
+            }
+            for one in found.parts
+        ],
     }
 
 
@@ -312,7 +325,26 @@ def averaged(found: Averages) -> list[str]:
     if found.forks:
         told.append(f"{times(found.forks, 'fork')} left out below: a fork begins with the time of another journey")
     slow = bottleneck(found.phases)
-    return [*told, *_table(found.phases), *([visible(_slow_words(slow))] if slow else [])]
+    told += [*_table(found.phases), *([visible(_slow_words(slow))] if slow else [])]
+    slow = bottleneck(found.parts)
+    return [*told, *_part_table(found.parts), *([visible(_slow_words(slow, "the part "))] if slow else [])]
+
+
+def _part_table(parts: Sequence[PhaseAverage]) -> list[str]:
+    if not parts:
+        return []
+    rows = [
+        (
+            one.phase,
+            str(one.journeys),
+            str(one.submits),
+            lasting(one.seconds_per_journey),
+            lasting(one.waited_s / one.journeys),
+            f"{one.tokens_per_journey:,.0f}",
+        )
+        for one in parts
+    ]
+    return ["", *columns([("part", "journeys", "submits", "a journey", "waiting", "tokens"), *rows])]
 
 
 def _table(phases: Sequence[PhaseAverage]) -> list[str]:
@@ -336,7 +368,7 @@ def _table(phases: Sequence[PhaseAverage]) -> list[str]:
     return columns([head, *rows])
 
 
-def _slow_words(slow: PhaseAverage) -> str:
-    took = f"Most time goes into {slow.phase}: {lasting(slow.seconds_per_journey)} a journey"
+def _slow_words(slow: PhaseAverage, what: str = "") -> str:
+    took = f"Most time goes into {what}{slow.phase}: {lasting(slow.seconds_per_journey)} a journey"
     waited = slow.waited_s / slow.journeys
     return f"{took}, {lasting(waited)} of it waiting for a person" if waited else took

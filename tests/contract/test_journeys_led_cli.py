@@ -253,6 +253,28 @@ def test_a_memory_document_is_shown_and_of_several_their_names(ann: Person) -> N
     assert ann.here("journeys", "memory", chain, "--merge", "a.md").returncode == WRONGLY_ASKED
 
 
+def test_of_a_chain_the_averages_of_its_parts_are_told_and_which_takes_most(ann: Person) -> None:
+    chain = begun(ann, agent="chain")
+    works: list[dict[str, Any]] = [{"known": ["all"]}, {"document": DOCUMENT}, {"score": 90}, {"known": ["all"]}]
+    for number, work in enumerate(works):
+        submitted(ann, chain, work, "--tokens-in", str(1_000 * (number + 1)))
+    found = told_list(ann, "stats", "--agent", "chain")
+    assert [(part["part"], part["submits"], part["tokens_per_journey"]) for part in found[0]["parts"]] == [
+        ("first", 3, 6_000.0),
+        ("second", 1, 4_000.0),
+    ]
+    shown = ann.here("journeys", "stats", "--agent", "chain").stdout.splitlines()
+    assert shown[-4].split() == ["part", "journeys", "submits", "a", "journey", "waiting", "tokens"]
+    assert shown[-1].startswith("Most time goes into the part ")
+    begun(ann)
+    assert told_list(ann, "stats", "--agent", "inquiry")[0]["parts"] == []
+
+
+def told_list(ann: Person, *words: str) -> list[dict[str, Any]]:
+    answer: list[dict[str, Any]] = json.loads(ann.here("journeys", *words, "--json").stdout)
+    return answer
+
+
 def test_a_memory_document_is_merged_into_a_page_by_the_rules_of_the_gate(ann: Person) -> None:
     """Issue 7, item 4: memory documents may be merged into the knowledge base by smart merge."""
     journey = begun(ann)
