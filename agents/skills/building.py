@@ -59,6 +59,8 @@ class _Builder:
 
     def built(self) -> Built:
         skill = self._skill
+        for phase in skill.phases:
+            self._free_to_close(phase)
         parts = [part for phase in skill.phases for part in self._parts(phase)]
         links = [link for way in skill.ways if (link := self._link(way, parts)) is not None]
         self._inputs_of_one_kind(parts)
@@ -95,6 +97,13 @@ class _Builder:
         yield Part(_prefix(phase), self._worker(phase), f"{_prefix(phase)}{after.name}." if after else onward)
         if after:
             yield Part(f"{_prefix(phase)}{after.name}.", as_agent(after, self._setting_after(phase, after)), onward)
+
+    def _free_to_close(self, phase: SkillPhase) -> None:
+        """Note an agent that has a phase of the name under which all leave their documents."""
+        worker = self._workers[phase.agent]
+        if isinstance(worker, Agent) and CLOSING in {one.name for one in worker.graph.phases}:
+            text = f"phase {phase.id!r} uses the agent {phase.agent!r}, which has a phase {CLOSING} of its own: give that another name"
+            self._problems.add(phase.line, text)
 
     def _after(self, phase: SkillPhase) -> Cognitive | None:
         """Return the agent that runs after every other, if it runs after this one: never after itself."""

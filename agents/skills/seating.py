@@ -6,6 +6,7 @@ form of memory documents, what is on record: nobody is asked for it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,11 +21,14 @@ from agents.events import Json
 from agents.graph import ALWAYS, Phase, PhaseGraph, Transition
 from agents.prompting import cut
 from agents.state import JourneyState
+from agents.team.form import SchemaForm
 
-DOCUMENT = "document"
+DOCUMENT, ENDED_IN = "document", "ended_in"
 BEFORE = "skill.before"
 TASK = "(this journey)"
 """Stands for the task's id in a document that is not recorded yet."""
+_ENDED = re.compile(r"^- Ended in: (\w+)$", re.MULTILINE)
+LONGEST = 60_000
 MOST_LINES, LINE_CHARS, ABOUT_TOKENS, BEFORE_TOKENS = 40, 300, 40, 350
 
 
@@ -102,15 +106,24 @@ def _closing(agent: Agent, setting: Setting) -> Agent:
         title=agent.title,
         summary="",
         graph=graph,
-        forms={},
+        forms={CLOSING: _form(agent)},
         conditions={},
         texts={},
         provides={CLOSING: partial(_provided, setting.phase)},
     )
 
 
+def _form(agent: Agent) -> SchemaForm:
+    ends: dict[str, Json] = {"type": "string", "enum": list(agent.graph.complete)}
+    document: dict[str, Json] = {"type": "string", "maxLength": LONGEST}
+    return SchemaForm({"type": "object", "properties": {DOCUMENT: document, ENDED_IN: ends}, "required": [DOCUMENT]})
+
+
 async def _provided(phase: str, facts: Facts, _look: Look) -> Mapping[str, Json]:
-    return {DOCUMENT: facts.documents[phase].replace(TASK, facts.journey)}
+    document = facts.documents[phase].replace(TASK, facts.journey, 1)
+    # What is recorded stands behind the first section, which the server alone writes.
+    ended = _ENDED.search(document)
+    return {DOCUMENT: document, **({ENDED_IN: ended.group(1)} if ended else {})}
 
 
 def _documents(place: _Place, state: JourneyState) -> Mapping[str, str]:
@@ -127,13 +140,13 @@ def _written(place: _Place, state: JourneyState) -> str:
     done = [_in_a_list(" ".join(line.split())[:LINE_CHARS]) for line in agent.done(state)]
     left = len(done) - MOST_LINES
     expected = Expected(agent.title, f"{agent.name.upper()}_COMPLETE", steps, ())
+    loaded_lines = [
+        f"Task: {TASK}",
+        f"Skill: {setting.skill}, phase: {setting.phase}, domain: {setting.domain or 'general'}",
+    ]
+    end = _end(agent, state)
     sections = (
-        [
-            f"Task: {TASK}",
-            f"Skill: {setting.skill}",
-            f"Phase: {setting.phase}",
-            f"Domain: {setting.domain or 'general'}",
-        ],
+        [*loaded_lines, *([f"Ended in: {end}"] if end else [])],
         [
             *(f"{step}: worked on {_times(state.phase_visits.get(step, 0))}" for step in steps),
             *done[:MOST_LINES],
@@ -147,6 +160,16 @@ def _written(place: _Place, state: JourneyState) -> str:
     for title, lines in zip(TITLES, sections, strict=True):
         told += [f"## {title}", "\n".join(f"- {line}" for line in lines)]
     return "\n\n".join([*told, f"{RULE}\n**{expected.marker}**"])
+
+
+def _end(agent: Agent, state: JourneyState) -> str:
+    """Return the phase in which the agent would be complete if it were alone, "" if that is not known."""
+    if not state.transition_history:
+        return ""
+    moved = state.transition_history[-1]
+    ends = [way for way in agent.graph.transitions if way.source == moved.source and way.target in agent.graph.complete]
+    # In the whole a condition has the prefix of its part.
+    return next((way.target for way in ends if f".{moved.reason}".endswith(f".{way.condition}")), "")
 
 
 def _in_a_list(line: str) -> str:

@@ -16,14 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.agent import Agent
-from agents.catalogue import BuiltIn, Entry, built_in, entries, inputs_in, skill_entries
+from agents.catalogue import BUILT_IN, BuiltIn, Entry, built_in, entries, inputs_in, skill_entries
 from agents.cognitive.library import FOLLOWING, cognitive
 from agents.cognitive.memory_document import Expected, problems, section
 from agents.prompting import questions_asked
 from agents.skills.library import led, workers
 from agents.skills.library import read as read_own
 from agents.state import JourneyState
-from tests.agents_at_work import ALTERED, Led, Pages, cost, leading, walk
+from tests.agents_at_work import ALTERED, ANSWER_TOKENS, Led, Pages, cost, leading, walk
 from tests.small_agents import noting
 from tests.team_agents import HANDBOOK, OWN_TOOLS, agent
 from tests.team_agents import SMALL as SMALL_AGENT
@@ -289,6 +289,83 @@ async def test_a_skill_does_not_let_anybody_pass_by_a_checkpoint_of_its_agents(t
         assert (state.status, state.phase) == ("waiting", "second.JUDGE")
         assert state.checkpoint is not None
         assert state.checkpoint.own_hand
+
+
+TWO_ENDS = """\
+title: Try
+summary: It works, or it does not.
+initial: TRY
+complete: [WORKED, FAILED]
+phases:
+  - name: TRY
+    prompt: Try it.
+    work:
+      properties: {worked: {type: boolean}}
+  - name: WORKED
+  - name: FAILED
+transitions:
+  - {from: TRY, to: WORKED, condition: it_worked}
+  - {from: TRY, to: FAILED, condition: it_failed}
+conditions:
+  it_worked: {equals: {field: worked, value: true}}
+  it_failed: {equals: {field: worked, value: false}}
+"""
+TRYING = """\
+title: Trying
+summary: Tries until it works.
+without_memory: all
+phases:
+  - {id: once, agent: try}
+ways:
+  - from: once
+    to: once
+    name: once_more
+    is_backward: true
+    when: {equals: {field: CLOSING.ended_in, value: FAILED}}
+"""
+
+
+async def test_a_way_may_look_at_the_end_in_which_an_agent_ended(tmp_path: Path) -> None:
+    agents = {"try": agent(TWO_ENDS)}
+    async with leading(skill(TRYING, agents), tmp_path) as led:
+        state = await led.submit(worked=False)
+        assert (state.phase, state.backward_trigger) == ("once.TRY", "once.once_more")
+        assert state.work["once.CLOSING"].content["ended_in"] == "FAILED"
+        state = await led.submit(worked=True)
+        assert state.status == "complete"
+        assert "- Ended in: WORKED" in str(state.work["once.CLOSING"].content["document"])
+    wrong = made(
+        TRYING.replace("value: FAILED", "value: LOST").replace("field: CLOSING.ended_in", "field: CLOSING.ended"),
+        agents,
+    )
+    assert "the work of CLOSING has no 'ended' there; did you mean 'ended_in'?" in str(wrong.problems[0])
+
+
+def test_an_agent_with_a_phase_of_the_name_that_every_place_has_is_refused() -> None:
+    closing = agent(TWO_ENDS.replace("TRY", "CLOSING"))
+    (problem,) = made(TRYING, {"try": closing}).problems
+    assert str(problem).startswith(f"{FILE}:5: phase 'once' uses the agent 'try', which has a phase CLOSING of its own")
+
+
+FIRST = {"id": "first", "agent": "noting"}
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in BUILT_IN])
+async def test_whoever_begins_in_a_skill_is_told_no_more_than_fits(tmp_path: Path, name: str) -> None:
+    """Instructions as long as a skill may give them, and a long document from the agent before."""
+    long = "word " * 119
+    focus, terms = [f"{n} {long[:110]}" for n in range(5)], [f"{n} {long[:50]}" for n in range(10)]
+    said = {"id": "second", "agent": name, "instructions": long, "output": long, "focus": focus, "terms": terms}
+    text = json.dumps({"title": "Long", "summary": "Long.", "without_memory": "all", "phases": [FIRST, said]})
+    talking = replace(noting(), done=lambda _state: [f"{n} {long}" for n in range(99)])
+    async with leading(skill(text, {"noting": talking, name: built_in(name)}), tmp_path, brief=long * 9) as led:
+        await _second(led)
+        state = await led.state()
+        assert state.phase.startswith("second.")
+        told = await led.told()
+        assert "This is phase second of the skill Long." in told
+        assert "From first:" in told
+        assert cost(await led.position()) <= ANSWER_TOKENS
 
 
 def test_the_same_agent_may_work_twice_and_each_keeps_to_its_own() -> None:
