@@ -12,7 +12,8 @@ from agents.cognitive.library import cognitive
 from agents.state import JourneyState
 from agents.work import joined
 from tests.agents_at_work import AROUND_TOKENS, Led, Pages, cost, leading
-from tests.cognitive_scripts import Act, Scene, Script
+from tests.cognitive_host import Cast, script_of
+from tests.cognitive_scripts import Act, Scene, Script, shared
 
 Work = Mapping[str, Any]
 
@@ -80,6 +81,15 @@ async def follow(led: Led, script: Script, **inputs: Any) -> list[str]:
         after = await perform(led, script(state.phase, scene))
         assert (after.phase, after.visit) != (state.phase, state.visit), await led.missing()
     return went
+
+
+async def play(led: Led, cast: Cast, **inputs: Any) -> JourneyState:
+    """Do what whoever plays there does in the present phase, shared or their own, and return where that leads."""
+    state = await led.state()
+    agent, phase = cast.of(state.phase)
+    scene = Scene(led.journey, await led.told(), state.visit, inputs=inputs)
+    shares = phase in shared.PHASES
+    return await perform(led, shared.acts(agent, phase, scene) if shares else script_of(agent)(phase, scene))
 
 
 def before(works: Mapping[str, Work], phase: str) -> dict[str, Work]:

@@ -25,6 +25,8 @@ WORKS: Mapping[str, Mapping[str, Json]] = {
     },
     "NEXT": {"next": "Ask the neighbours.", "who": "the person", "serves": ["g1", "r1", "o1"]},
 }
+LEAST, LONGEST = 15, 200
+"""Of what is copied, in letters and in characters."""
 LEARNING = "# What was learned\n\n## Ask who, then how many\n\nAsk who looks after the bees before asking how many.\n"
 
 
@@ -32,11 +34,10 @@ def statement(prompt: str) -> str:
     """Return a line of what the agent before left, or of the brief, as the prompt tells it."""
     sections = dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", prompt, re.MULTILINE | re.DOTALL))
     told = sections.get("Agent output summary") or sections.get("Brief") or ""
-    lines = [line.strip().removeprefix("- ") for line in told.splitlines()]
-    return next(
-        (line[:200] for line in lines if sum(map(str.isalnum, line)) > 15 and "[...]" not in line and line[0] != "#"),
-        "",
-    )
+    lines = [line.strip().removeprefix("- ").partition(" [...]")[0] for line in told.splitlines()]
+    saying = (line for line in lines if not line.startswith("#") and sum(map(str.isalnum, line)) > LEAST)
+    first = next(saying, "")
+    return first if len(first) <= LONGEST else first[:LONGEST].rpartition(" ")[0]
 
 
 def page(scene: Scene) -> str:

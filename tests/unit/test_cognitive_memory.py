@@ -19,11 +19,10 @@ from agents.state import JourneyState
 from knowledge.tokens import count_tokens
 from tests.agents_at_work import Led, Pages, change, leading, walk
 from tests.cognitive_host import Cast
-from tests.cognitive_host import acts as cast_acts
 from tests.cognitive_scripts import Scene
 from tests.cognitive_scripts.memory import WORKS as LATER
 from tests.cognitive_scripts.memory import acts
-from tests.cognitive_steps import before, judge, own, perform
+from tests.cognitive_steps import before, judge, own, play
 from tests.team_agents import OWN_TOOLS
 
 MEMORY = own("memory")
@@ -254,8 +253,7 @@ async def test_it_looks_back_on_what_each_agent_really_left(tmp_path: Path, name
             told = await led.told()
             budget = agent.budgets[state.phase].tokens_in
             assert count_tokens(told) + count_tokens(canonical(dict(agent.forms[state.phase].schema))) <= budget
-            here = {"phase": state.phase, "journey_id": led.journey, "prompt": told, "visit": state.visit}
-            await perform(led, cast_acts(cast, here, inputs))
+            await play(led, cast, **inputs)
         assert went[-8:] == [f"memory.{step}" for step in ("JOHARI_DISCOVERY", *WORKS, "CLOSING")]
         says = state.work["memory.OUTPUT"].content["says"]
         assert says[0]["words"] in agent.documents(state)[name], "it copied from the document, not from the brief"
