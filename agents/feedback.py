@@ -49,7 +49,8 @@ def told(feedback: Sequence[Feedback], kinds: Collection[FeedbackKind], tokens: 
 
 
 def _cut(line: str, tokens: int) -> str:
-    return line if count_tokens(line) <= tokens else line[: max(LEAST_CHARS, tokens * 4 - len(CUT))].rstrip() + CUT
+    room = max(LEAST_CHARS, tokens * 4 - len(CUT))
+    return line if len(line) <= room else line[:room].rstrip() + CUT
 
 
 def _left_out(number: int) -> list[str]:

@@ -189,6 +189,20 @@ async def test_each_part_asks_and_is_answered_for_itself_though_ids_and_words_ar
     assert [state.answers[f"{part}.PLAN"]["q1"]["answer"] for part in ("first", "second")] == ["two", "five"]
 
 
+async def test_what_judges_a_part_sees_the_part_s_own_answers() -> None:
+    seen: list[Facts] = []
+    agent = making()
+    led = await begun(chain(Part("", agent), Part("again.", watching(seen, "made", agent))))
+    for answer in ("two", "five"):
+        await led.submit(**ASK)
+        await led.decide("answer", answer)
+        await led.submit(text="a hive")
+        await led.submit(score=90)
+    (facts,) = seen
+    assert facts.answers["PLAN"]["q1"]["answer"] == "five"
+    assert facts.answers[".PLAN"]["q1"]["answer"] == "two"
+
+
 async def _visited_second() -> JourneyState:
     """Return where a journey of two `making` stands whose second was judged once."""
     led = await begun(chain(Part("", making()), Part("again.", making())))

@@ -74,6 +74,13 @@ def test_very_many_that_are_trimmed_are_named_in_part_and_counted() -> None:
     assert " more" in told.splitlines()[-1]
 
 
+def test_what_says_what_was_trimmed_takes_no_more_of_the_room_than_it_needs() -> None:
+    sections = [Section(f"A part with quite a long title, number {n}", of(400), n + 1) for n in range(9)]
+    for tokens in range(700, 2_000, 37):
+        told = fitted(sections, tokens)
+        assert tokens - LEAST_TOKENS - 30 <= count_tokens(told) <= tokens
+
+
 def test_a_part_without_a_title_is_named_nevertheless() -> None:
     assert "left out: a part." in fitted([Section("", of(100), 1, bare=True), Section("", "head", bare=True)], 80)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.agent import Agent, Facts, Look
+from agents.agent import Agent, Facts, Finding, Look
 from agents.errors import BadGraph, BadWork, NotToDecide
 from agents.events import CheckpointReached, Completed, FeedbackAdded, Json, PhaseChanged, WorkRecorded
 from agents.fold import fold
@@ -73,6 +73,19 @@ async def test_the_server_s_work_says_what_it_found_wrong_and_sends_back_within_
     assert not stayed(state)
     again = await led.submit(**PLAN)
     assert (again.phase, again.work["TALLY"].content["times"]) == ("MAKE", 1)
+
+
+async def test_who_left_a_phase_and_came_back_to_it_in_one_step_is_told_all_of_it() -> None:
+    """Feedback that the phase itself brought, at this version, is no word on the visit that begins now."""
+
+    async def planned(_facts: Facts, _look: Look) -> Finding:
+        return Finding(met=True, feedback=("the plan is thin",), kind="soft_failure")
+
+    led = await begun(replace(making(), conditions={**making().conditions, "planned": planned}))
+    state = await led.submit(**GAP)
+    assert (state.phase, state.visit) == ("PLAN", 2)
+    assert [(one.phase, one.version) for one in state.feedback] == [("PLAN", 2), ("CHECK", 2)]
+    assert not stayed(state)
 
 
 async def test_the_server_s_work_of_an_earlier_visit_is_there_when_it_works_again() -> None:

@@ -121,6 +121,10 @@ def test_the_newest_is_told_even_if_it_alone_is_too_long_and_then_cut() -> None:
     assert count_tokens(text) <= 100
 
 
+def test_the_newest_is_whole_where_it_is_short_however_little_room_there_is() -> None:
+    assert told(some("validation", words=3), CHECKS, 0) == "- validation failure in JUDGE: 1 honey honey honey"
+
+
 def test_feedback_of_several_lines_is_one_line_of_the_list() -> None:
     text = told([Feedback("validation", "CHECK", "one\n- two\n\n# three", 1)], CHECKS, 100)
     assert text == "- validation failure in CHECK: one - two # three"
