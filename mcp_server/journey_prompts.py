@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from agents.agent import Agent
     from agents.catalogue import Entry, Listing
+    from agents.graph import PhaseGraph
     from agents.running import Position
 
 logger = logging.getLogger("knowledge_forge.journeys")
@@ -187,7 +188,9 @@ class JourneyPrompts:
         arguments = {"agent": name, BRIEF: brief, **({"inputs": inputs} if inputs else {})}
         required = [n for n in agent.inputs.get("required", ()) if n not in inputs]
         known = meanings(agent.inputs)
-        return beginning(first, agent.title, agent.summary, arguments, {n: known.get(n, "") for n in required})
+        missing = {n: known.get(n, "") for n in required}
+        done = done_by_itself(agent.graph)
+        return beginning(first, agent.title, agent.summary, arguments, missing, by_itself=done)
 
 
 async def note_reading(services: Services, journey: str) -> None:
@@ -214,6 +217,20 @@ def as_input(text: str, form: Mapping[str, Any]) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
+
+
+def done_by_itself(graph: PhaseGraph) -> list[str]:
+    """Return the phases that the server does when a journey begins, as far as no condition decides about it."""
+    from agents.graph import ALWAYS, ways_out
+
+    found, phase = list[str](), graph.phase(graph.initial)
+    while phase.automatic and phase.name not in found:
+        found.append(phase.name)
+        ways = ways_out(graph, phase.name)
+        if len(ways) != 1 or ways[0].condition != ALWAYS:
+            break
+        phase = graph.phase(ways[0].target)
+    return found
 
 
 def foreseen(agent: Agent, brief: str, inputs: Mapping[str, Any], now: datetime) -> Position:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,15 +16,39 @@ KEPT = (
 )
 
 
+ANSWERED = (
+    "It answers with journey_id and version, and with what to do first: words, tools and the schema of the work. From then on the "
+    "work lies on the server: any host goes on with it by its journey_id."
+)
+
+
 def beginning(
-    first: Journey, title: str, summary: str, arguments: Mapping[str, Any], missing: Mapping[str, str]
+    first: Journey,
+    title: str,
+    summary: str,
+    arguments: Mapping[str, Any],
+    missing: Mapping[str, str],
+    *,
+    by_itself: Sequence[str] = (),
 ) -> str:
-    """Return how a journey is begun, and what its first phase will ask. `missing`: inputs nobody gave yet, and what they are."""
+    """Return how a journey is begun, and what its first phase will ask.
+
+    `missing`: inputs nobody gave yet, and what they are. `by_itself`: phases that the server does first, whose outcome what is
+    asked then depends on, so that it cannot be told before.
+    """
     ask = [f"- {name}: {meaning}" if meaning else f"- {name}" for name, meaning in missing.items()]
-    parts = [
+    head = [
         f"Begin a journey with {title}. {summary}",
         "Ask the person first, and put the answers into `inputs`:\n" + "\n".join(ask) if ask else "",
         "Call journey_start with\n" + fenced(arguments),
+    ]
+    if by_itself:
+        done = (
+            f"The server itself does the first {'phases' if len(by_itself) > 1 else 'phase'}: {', '.join(by_itself)}."
+        )
+        return "\n\n".join(part for part in (*head, ANSWERED, done) if part)
+    parts = [
+        *head,
         KEPT,
         f"The journey begins in {first.phase}:\n\n{first.prompt}",
         _tools(first, "the journey_id"),

@@ -40,6 +40,7 @@ async def rerun(args: argparse.Namespace, settings: Settings) -> int:
     from mcp_server.gate.enrolment import os_user
 
     async with desk(settings) as at:
+        await at.call("journey_status", journey_id=args.id)  # who may not look at it may not repeat it
         runner = at.app.services.journeys
         here = await runner.position(args.id)
         await runner.store.journey(args.id, version=args.version)
@@ -51,6 +52,8 @@ async def rerun(args: argparse.Namespace, settings: Settings) -> int:
             say(f"nothing was done: {refused}")
             return NOT_DONE
         fork = await _place(at, args)
+        taints = at.app.services.taints
+        await taints.note(at.who.id, fork, tuple(await taints.of_journey(args.id)))
         channel: Channel = "terminal" if keyboard.is_terminal() else "relayed"
         done: list[Again] = []
         async for one in again(runner, fork, acts, by=at.who.id, person=os_user(), channel=channel):

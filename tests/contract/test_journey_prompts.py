@@ -29,6 +29,7 @@ from mcp_server.gate.enrolment import Principal, os_user
 from mcp_server.journey_prompts import meanings
 from mcp_server.settings import Settings
 from tests.agents_at_work import ANSWER_TOKENS, AROUND_TOKENS
+from tests.inquiry import chained, inquiry
 from tests.knowledge_bases import write
 from tests.small_agents import Only, noting
 from tests.writers import Writer, let_in
@@ -147,6 +148,16 @@ def test_the_prompt_of_an_agent_of_this_program_takes_all_that_the_agent_takes(e
     agent = built_in(entry.name)
     assert meanings(agent.inputs) == entry.inputs
     assert (entry.title, entry.summary) == (agent.title, agent.summary)
+
+
+async def test_what_the_server_does_first_by_itself_is_no_task_for_the_host(settings: Settings) -> None:
+    """What is asked then depends on what the server finds: journey_start says it."""
+    async with hosting(settings, inquiry(), chained("first", "second")) as host:
+        for agent, first in (("inquiry", "LOOK"), ("chain", "first.LOOK")):
+            text = await prompted(host, agent, brief="bees")
+            assert text.endswith(f"The server itself does the first phase: {first}.")
+            assert blocks(text) == [{"agent": agent, "brief": "bees"}]
+            assert "Submit" not in text
 
 
 async def test_an_agent_takes_no_name_from_a_prompt_that_was_there(settings: Settings) -> None:
