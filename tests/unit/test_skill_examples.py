@@ -20,43 +20,55 @@ from agents.state import JourneyState
 from knowledge.vault import Vault
 from mcp_server.team_files import team_catalogue
 from tests.agents_at_work import ANSWER_TOKENS, Led, Pages, cost, leading
-from tests.cognitive_scripts import Scene, Script, generation, memory, shared, validation
+from tests.cognitive_scripts import (
+    Act,
+    Scene,
+    Script,
+    analysis,
+    clarification,
+    generation,
+    memory,
+    research_cognitive,
+    shared,
+    synthesis,
+    validation,
+)
 from tests.cognitive_steps import perform
 from tests.team_agents import HANDBOOK, OWN_TOOLS
 from tests.unit.test_team_examples import AGREED, COLLECTED, EXPLAINED
 
-SCRIPTS: Mapping[str, tuple[str, Script]] = {
-    "write.memory": ("memory", memory.acts),
-    "write": ("generation", generation.acts),
-    "check.memory": ("memory", memory.acts),
-    "check": ("validation", validation.acts),
-}
-"""Who plays in each part of the handbook's skill, and what they do there."""
+Scripts = Mapping[str, tuple[str, Script]]
+"""The agent of each phase of a skill, and what is done there. The memory agent comes after each."""
 
 
-async def played(led: Led) -> JourneyState:
-    """Do in the present phase what its script says; the first check finds that the runbook fails."""
+def failing_once(phase: str, scene: Scene) -> list[Act]:
+    """Return what is done in a check that fails the first time."""
+    return (validation.failing if scene.visit == 1 else validation.acts)(phase, scene)
+
+
+FAILING: Scripts = {"write": ("generation", generation.acts), "check": ("validation", failing_once)}
+
+
+async def played(led: Led, scripts: Scripts) -> JourneyState:
+    """Do in the present phase what its script says."""
     state = await led.state()
     part, _, phase = state.phase.rpartition(".")
-    agent, script = SCRIPTS[part]
+    agent, script = (FOLLOWING, memory.acts) if part.endswith(f".{FOLLOWING}") else scripts[part]
     scene = Scene(led.journey, await led.told(), state.visit)
-    if phase in shared.PHASES:
-        acts = shared.acts(agent, phase, scene)
-    else:
-        acts = (validation.failing if part == "check" and state.visit == 1 else script)(phase, scene)
+    acts = shared.acts(agent, phase, scene) if phase in shared.PHASES else script(phase, scene)
     led.look.called_before, led.look.called = [*led.look.called_before, *led.look.called], []
     after = await perform(led, acts)
     assert (after.phase, after.visit) != (state.phase, state.visit), await led.missing()
     return after
 
 
-async def follow(led: Led, until: str) -> JourneyState:
+async def follow(led: Led, scripts: Scripts, until: str = "COMPLETE") -> JourneyState:
     """Play up to a phase."""
-    for _ in range(60):
+    for _ in range(80):
         if (state := await led.state()).phase == until:
             return state
         assert cost(await led.position()) <= ANSWER_TOKENS
-        await played(led)
+        await played(led, scripts)
     raise AssertionError(f"{until} was never reached")
 
 
@@ -76,9 +88,9 @@ async def test_the_handbook_s_skill_sends_a_runbook_back_until_it_would_have_hel
         assert "what somebody sees first who is woken at night" in told
         assert "The swarm left" in told, "what the review found is at hand"
 
-        state = await follow(led, "check.memory.CLOSING")
+        state = await follow(led, FAILING, "check.memory.CLOSING")
         assert state.work["check.CONCLUDE"].content["verdict"] == "fail"
-        state = await played(led)
+        state = await played(led, FAILING)
         assert state.phase == "write.PRODUCE"
         assert state.backward_trigger == "check.runbook_fails"
         assert state.backward_trigger_detail == "Name the mites."
@@ -86,7 +98,7 @@ async def test_the_handbook_s_skill_sends_a_runbook_back_until_it_would_have_hel
         assert "Detail: Name the mites." in told
         assert "PRODUCE" in told
 
-        state = await follow(led, "COMPLETE")
+        state = await follow(led, FAILING)
         assert state.status == "complete"
         assert state.phase_visits["check.CONCLUDE"] == 2
         assert state.phase_visits["write.memory.CLOSING"] == 2, "the memory agent runs after each completion"
@@ -97,6 +109,43 @@ async def test_the_handbook_s_skill_sends_a_runbook_back_until_it_would_have_hel
         assert {"review", "write", "write.memory", "check", "check.memory"} <= set(documents)
         assert documents["memory"] == documents["check.memory"], "the newest of several"
         assert documents["incident-review"] == documents["review"]
+
+
+@pytest.mark.parametrize(
+    ("check", "parts"),
+    [
+        (validation.acts, ["clarify", "clarify.memory", "check", "check.memory"]),
+        (validation.failing, ["clarify", "clarify.memory", "check", "check.memory", "explain", "explain.memory"]),
+    ],
+    ids=["pass", "fail"],
+)
+async def test_assess_looks_for_causes_only_where_something_is_not_met(
+    tmp_path: Path, check: Script, parts: list[str]
+) -> None:
+    scripts: Scripts = {
+        "clarify": ("clarification", clarification.acts),
+        "check": ("validation", check),
+        "explain": ("analysis", analysis.acts),
+    }
+    brief = "Is this enough to keep bees on the roof?"
+    async with leading(built_in("assess"), tmp_path, brief=brief, artifact="A page about mites.") as led:
+        state = await follow(led, scripts)
+        assert state.status == "complete"
+        assert {phase.rpartition(".")[0] for phase in state.phase_visits} == {*parts, ""}
+        assert "Tell the person the verdict" in await led.told()
+
+
+async def test_decide_well_goes_from_a_question_to_a_decision(tmp_path: Path) -> None:
+    scripts: Scripts = {
+        "clarify": ("clarification", clarification.acts),
+        "research": ("research-cognitive", research_cognitive.acts),
+        "analyse": ("analysis", analysis.acts),
+        "decide": ("synthesis", synthesis.acts),
+    }
+    async with leading(built_in("decide-well"), tmp_path, brief="Shall we keep bees on the roof?") as led:
+        state = await follow(led, scripts)
+        assert state.status == "complete"
+        assert set(scripts) <= set((await led.position()).agent.documents(state))
 
 
 @pytest.mark.parametrize(
