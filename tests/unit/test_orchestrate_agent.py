@@ -685,6 +685,21 @@ async def test_a_budget_that_is_used_up_ends_the_work_unless_it_passes(
             assert "It ended before it was good enough" in told
 
 
+async def test_what_ended_for_its_budget_may_be_sent_back_to_be_refined_and_judged_once_more(tmp_path: Path) -> None:
+    async with leading(AGENT, tmp_path, brief=BRIEF, budget={"tokens": 1_500}) as led:
+        await led.submit(**PLAN)
+        await led.submit(**DONE)
+        assert (await led.submit(**SOFT)).phase == BUDGET_EXHAUSTED
+        assert "issue i1 (major, about r2): nobody knows when" in await led.told()
+        await led.decide("revisit", "it is worth it", channel="relayed", changes={"phase": IMPLEMENTING})
+        assert (await led.submit()).phase == BUDGET_EXHAUSTED, "what is not whole ends again: the budget stays used up"
+        await led.decide("revisit", "it is worth it", channel="relayed", changes={"phase": IMPLEMENTING})
+        answer = {"id": "i1", "step": "s2", "how": "the date is there"}
+        assert (await led.submit(answers=[answer])).phase == JUDGING
+        state = await led.submit(**GOOD)
+    assert (state.phase, state.status) == (SUCCEEDED, "complete")
+
+
 async def test_a_team_s_rules_hold_and_its_broken_file_is_told_of(tmp_path: Path) -> None:
     rule = "{id: owner, kind: required, of: steps, fields: [details.owner], message: 'who does {{ about }}?'}"
     texts = {**PAGES, TEAM_FILE: f"rules:\n  - {rule}\n  - {{id: x, kind: usefull, message: m}}\n"}
