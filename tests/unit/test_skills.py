@@ -20,6 +20,7 @@ from agents.catalogue import BUILT_IN, BuiltIn, Entry, built_in, entries, inputs
 from agents.cognitive.library import FOLLOWING, cognitive
 from agents.cognitive.memory_document import Expected, problems, section
 from agents.prompting import questions_asked
+from agents.skills.building import built
 from agents.skills.library import led, workers
 from agents.skills.library import read as read_own
 from agents.state import JourneyState
@@ -81,6 +82,46 @@ def test_no_bytes_make_the_reader_raise(raw: bytes) -> None:
     found = read(raw)
     assert found.skill is None
     assert found.problems
+
+
+WORDS = (
+    "first",
+    "second",
+    "end",
+    "all",
+    "noting",
+    "7",
+    "true",
+    "[]",
+    "{}",
+    "null",
+    "JUDGE.verdict",
+    "x: y",
+    "- a",
+    "''",
+)
+SLIPS = st.tuples(st.sampled_from(["gone", "twice", "other", "moved"]), st.integers(0, 60), st.integers(0, 60))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(SLIPS, min_size=1, max_size=4))
+def test_however_a_file_is_mangled_there_is_a_skill_or_a_reason(slips: list[tuple[str, int, int]]) -> None:
+    lines = SMALL.splitlines()
+    for kind, where, what in slips:
+        at = where % len(lines)
+        if kind == "gone" and len(lines) > 1:
+            del lines[at]
+        elif kind == "twice":
+            lines.insert(at, lines[what % len(lines)])
+        elif kind == "other":
+            lines[at] = lines[at].partition(": ")[0] + ": " + WORDS[what % len(WORDS)]
+        else:
+            lines[at] = " " * (what % 7) + lines[at].strip()
+    found = read("\n".join(lines) + "\n")
+    assert (found.skill is None) is bool(found.problems)
+    if found.skill is not None:
+        result = built(found.skill, WORKERS, None, OWN_TOOLS)
+        assert (result.agent is None) is bool(result.problems)
 
 
 def test_what_is_left_out_has_its_usual_meaning() -> None:
