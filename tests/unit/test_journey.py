@@ -439,6 +439,33 @@ def test_another_form_is_no_state(change: dict[str, object], reason: str) -> Non
         ('{"type":"agent.thinking"}', "text"),
         ('{"type":"agent.thinking","text":"a","mood":"b"}', "mood"),
         ('{"type":"agent.thinking","text":7}', "its text is of another kind"),
+        (
+            '{"type":"journey.decided","decision":"shout","channel":"page","phase":"A"}',
+            "its decision is of another kind",
+        ),
+        (
+            '{"type":"journey.decided","decision":"cancel","channel":"air","phase":"A"}',
+            "its channel is of another kind",
+        ),
+        ('{"type":"feedback.added","kind":"gossip","phase":"A","text":"b"}', "its kind is of another kind"),
+        (
+            '{"type":"phase.checkpoint","phase":"A","target":"B","condition":"c","kind":"rude"}',
+            "its kind is of another kind",
+        ),
+        (
+            '{"type":"journey.started","agent":"a","brief":"b","phase":"A","principal":"p","inputs":[]}',
+            "its inputs is of",
+        ),
+        (
+            '{"type":"work.recorded","phase":"A","visit":1,"work":1,"usage":{"tokens_in":"9"}}',
+            r"its usage\.tokens_in is of",
+        ),
+        ('{"type":"work.recorded","phase":"A","visit":1,"work":1,"usage":9}', "cannot be read"),
+        ('{"type":"work.recorded","phase":"A","visit":1,"work":1,"signals":[1]}', "its signals is of another kind"),
+        (
+            '{"type":"work.recorded","phase":"A","visit":1,"work":1,"confidence":"9"}',
+            "its confidence is of another kind",
+        ),
     ],
 )
 def test_what_is_no_event_of_ours_is_said_to_be_none(text: str, reason: str) -> None:
