@@ -106,12 +106,17 @@ def _values(cognitive: Cognitive, setting: Setting, state: JourneyState) -> Mapp
     routed = state.work.get(ROUTING)
     looked_up = not setting.agent_mode and routed is not None and routed.content.get("route") == opening.NAVIGATION
     return {
-        **cognitive.own.values(state),
+        **cognitive.own.values(_own_state(cognitive, state)),
         "task": material.task,
         "name": cognitive.name,
         "lookup": LOOKED_UP if looked_up else "",
         "tokens": f"{cognitive.budget.tokens_out - ENVELOPE_TOKENS:,}",
     }
+
+
+def _own_state(cognitive: Cognitive, state: JourneyState) -> JourneyState:
+    """Return the state with the works of the agent's own steps alone: its words are about no others, of which a skill has many."""
+    return replace(state, work={phase: work for phase, work in state.work.items() if phase in cognitive.own.forms})
 
 
 def _values_at(phases: Mapping[str, Values], otherwise: Values, state: JourneyState) -> Mapping[str, str]:

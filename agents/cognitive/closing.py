@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 
 from agents.agent import Condition, Facts, Finding, Look
 from agents.cognitive.cognitive import (
@@ -21,6 +21,8 @@ from agents.team.form import SchemaForm
 
 DOCUMENT = "document"
 ABOUT_CHARS, REQUEST_CHARS = 80, 240
+SOUND_KEPT = 64
+"""Documents of which it is remembered whether they are sound."""
 CLOSING_FORM = SchemaForm(
     {
         "type": "object",
@@ -74,12 +76,18 @@ def sound_document(cognitive: Cognitive, state: JourneyState) -> str:
     content = work.content if work is not None and isinstance(work.content, Mapping) else {}
     document = str(content.get(DOCUMENT, ""))
     # Whose task it names was looked at when it was let pass.
-    return "" if not document or problems(document, expected(cognitive, [""])) else document
+    return document if document and _sound(document, expected(cognitive, ("",))) else ""
+
+
+@lru_cache(maxsize=SOUND_KEPT)
+def _sound(document: str, asked: Expected) -> bool:
+    """Return whether nothing is wrong with the document: in a skill each step looks at those of all agents before."""
+    return not problems(document, asked)
 
 
 def expected(cognitive: Cognitive, tasks: Sequence[str]) -> Expected:
     """Return what a document of the agent must name."""
-    return Expected(cognitive.title, cognitive.marker, cognitive.own_steps, tasks)
+    return Expected(cognitive.title, cognitive.marker, tuple(cognitive.own_steps), tuple(tasks))
 
 
 def filled_skeleton(material: Material) -> str:
