@@ -76,11 +76,11 @@ def sound_document(cognitive: Cognitive, state: JourneyState) -> str:
     content = work.content if work is not None and isinstance(work.content, Mapping) else {}
     document = str(content.get(DOCUMENT, ""))
     # Whose task it names was looked at when it was let pass.
-    return document if document and _sound(document, expected(cognitive, ("",))) else ""
+    return document if document and _closes(document, expected(cognitive, ("",))) else ""
 
 
 @lru_cache(maxsize=SOUND_KEPT)
-def _sound(document: str, asked: Expected) -> bool:
+def _closes(document: str, asked: Expected) -> bool:
     """Return whether nothing is wrong with the document: in a skill each step looks at those of all agents before."""
     return not problems(document, asked)
 
