@@ -89,7 +89,6 @@ def _texts(values: Sequence[Json]) -> Iterator[str]:
 class _Texts:
     """Texts in which words are looked for."""
 
-    texts: tuple[str, ...]
     joined: str
     whole: frozenset[str]
 
@@ -100,9 +99,8 @@ class _Texts:
 
 def _texts_of(grounds: Sequence[Ground], facts: Facts) -> _Texts:
     # A memory document is a document of the journey and work of another agent: it is read once.
-    found = (text for ground in grounds for text in ground.texts(facts) if says_something(text))
-    texts = tuple(dict.fromkeys(found))
-    return _Texts(texts, BETWEEN.join(texts), frozenset(same(text) for text in texts))
+    texts = dict.fromkeys(text for ground in grounds for text in ground.texts(facts) if says_something(text))
+    return _Texts(BETWEEN.join(texts), frozenset(same(text) for text in texts))
 
 
 def _words(item: Json, name: str) -> list[str]:
@@ -191,7 +189,7 @@ class TakesUp:
         words = [text for _, item in self.field.items(facts) for text in _words(item, self.words)]
         missing = []
         for ground in self.of:
-            given = [_Texts((text,), text, frozenset([same(text)])) for text in ground.texts(facts)]
+            given = [_Texts(text, frozenset([same(text)])) for text in ground.texts(facts)]
             left = [str(number) for number, text in enumerate(given, 1) if not any(text.have(said) for said in words)]
             if left:
                 missing.append(f"no item of {self.field} takes up number {', '.join(left)} of {ground}: copy its words")
