@@ -47,7 +47,9 @@ async def answer(args: argparse.Namespace, settings: Settings) -> int:
             given |= await _typed(here.agent.title, [one for one in asked if one.id not in given])
         if not given and not args.note.strip():
             waiting = ", ".join(visible(one.id) for one in asked)
-            say(f"nothing was answered, and these wait: {waiting}; answer in a terminal, or with --answer ID=TEXT for each")
+            say(
+                f"nothing was answered, and these wait: {waiting}; answer in a terminal, or with --answer ID=TEXT for each"
+            )
             return NOT_DONE
         opinion = Opinion("answer", channel, args.note, given)
         now = await runner.decide(args.id, here.state.version, opinion, by=os_user())

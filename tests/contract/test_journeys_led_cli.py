@@ -140,7 +140,7 @@ def test_at_a_terminal_each_open_question_is_asked_and_the_answers_count_as_said
 @pytest.mark.parametrize(
     ("keys", "words", "code", "says"),
     [
-        ("\n\n", (), COULD_NOT, "nothing was answered; 2 questions wait: q1, note"),
+        ("\n\n", (), COULD_NOT, "nothing was answered, and these wait: q1, note"),
         ("Two.\n\n", (), COULD_NOT, "not answered yet: note: Who may enter the roof?"),
         ("", ("--note", "We know neither."), DONE, "recorded"),
         ("Ada.\n", ("--answer", "q1=Two."), DONE, "recorded"),
