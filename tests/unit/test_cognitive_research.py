@@ -223,10 +223,14 @@ def good(state: JourneyState) -> Sequence[tuple[Mapping[str, Any], tuple[str, ..
     search = {"question": "q3", "aim": "find", "where": "notes"}
     queries = ["oxalic acid", "winter losses statistics", "hive shop catalogue"]
     planned = [{**search, "id": f"s{n}", "query": query} for n, query in enumerate(queries, 7)]
+    # A person may have sent the work on although a search was dropped: then its evidence comes from another.
+    kept = state.work["PLAN"].content.get("searches", []) if "PLAN" in state.work else []
+    there = [one["id"] for one in kept] or ["s1"]
+    evidence = [{**one, "search": one["search"] if one["search"] in there else there[0]} for one in GATHER["evidence"]]
     found: dict[str, Mapping[str, Any]] = {
         "QUESTIONS": {"questions": [*QUESTIONS["questions"], THIRD]},
         "PLAN": {"searches": [*PLAN["searches"], *planned]},
-        "GATHER": {**GATHER, "nothing": [NOTHING, {**NOTHING, "id": "n2", "question": "q3"}]},
+        "GATHER": {**GATHER, "evidence": evidence, "nothing": [NOTHING, {**NOTHING, "id": "n2", "question": "q3"}]},
         "WEIGH": WEIGH,
         "FIND": {
             **FIND,
