@@ -211,6 +211,10 @@ def _nothing_done(_state: JourneyState) -> Sequence[str]:
     return ()
 
 
+def _nothing_refused(_inputs: Mapping[str, Json]) -> Sequence[str]:
+    return ()
+
+
 def _no_sections(_state: JourneyState, _body: str) -> Sequence[Section]:
     return ()
 
@@ -239,7 +243,8 @@ class Agent:
     more to tell than fits: they are trimmed by their priority. `documents` are what the work left behind, by name, as Markdown.
     `models` says for speakers, or for the whole agent under "", which class of model suits, and why. `profile` has facts for
     whoever chooses an agent, as JSON: `function`, `steps`, `budget` (`input`, `output`), `priority` (sections, first kept longest),
-    and of one that is made of several `parts`: of each its `part`, `agent`, and its own profile.
+    and of one that is made of several `parts`: of each its `part`, `agent`, and its own profile. `refuses` returns why inputs that
+    have the right form can lead nowhere, one sentence for each, before anything is begun with them.
     """
 
     name: str
@@ -261,6 +266,7 @@ class Agent:
     documents: Callable[[JourneyState], Mapping[str, str]] = _nothing_more
     models: Mapping[str, ModelAdvice] = field(default_factory=dict)
     profile: Mapping[str, Json] = field(default_factory=dict)
+    refuses: Callable[[Mapping[str, Json]], Sequence[str]] = _nothing_refused
 
     @property
     def known_conditions(self) -> frozenset[str]:

@@ -104,6 +104,7 @@ def composed(
         sections=partial(_sections, tuple(parts)),
         documents=partial(_documents, tuple(parts)),
         models=_models(parts),
+        refuses=partial(_refused, tuple(parts)),
         profile={"parts": [{"part": part.name, "agent": part.agent.name, **part.agent.profile} for part in parts]},
     )
 
@@ -344,6 +345,11 @@ def _inputs(parts: Sequence[Part]) -> Mapping[str, Json]:
     if not properties:
         return {}
     return {"type": "object", "properties": properties, **({"required": required} if required else {})}
+
+
+def _refused(parts: Sequence[Part], inputs: Mapping[str, Json]) -> Sequence[str]:
+    told = [text for part in parts for text in part.agent.refuses(inputs)]
+    return list(dict.fromkeys(told))
 
 
 def _models(parts: Sequence[Part]) -> Mapping[str, ModelAdvice]:

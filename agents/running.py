@@ -580,7 +580,7 @@ def _start_problems(agent: Agent, brief: str, inputs: Mapping[str, Json]) -> lis
         from agents.team.form import SchemaForm  # what checks schemas is loaded where there is one
 
         problems += [f"input {told}" for told in SchemaForm(agent.inputs).problems(dict(inputs))]
-    return problems
+    return problems or [f"input {told}" for told in agent.refuses(inputs)]
 
 
 def _whole(value: Json) -> bool:

@@ -10,6 +10,7 @@ from agents.context import Budget
 from agents.events import Json, Note
 from agents.findings import named, new_sources, short
 from agents.graph import ALWAYS, Phase, PhaseGraph, Transition
+from agents.orchestrate.beginning import refused
 from agents.orchestrate.budget import ITERATIONS, SECONDS, TOKENS, limits_of
 from agents.orchestrate.conditions import CONDITIONS, only_said
 from agents.orchestrate.record import (
@@ -182,9 +183,9 @@ INPUTS: Mapping[str, Json] = {
             "type": "object",
             "description": f"The most that may be spent: tokens ({TOKENS}), iterations ({ITERATIONS}), seconds ({SECONDS}).",
             "properties": {
-                "tokens": {"type": "integer", "minimum": 1},
-                "iterations": {"type": "integer", "minimum": 1},
-                "seconds": {"type": "number", "exclusiveMinimum": 0},
+                "tokens": {"type": "integer", "minimum": 1, "maximum": 10**12},
+                "iterations": {"type": "integer", "minimum": 1, "maximum": 10**6},
+                "seconds": {"type": "number", "exclusiveMinimum": 0, "maximum": 10**9},
             },
             "additionalProperties": False,
         },
@@ -279,7 +280,7 @@ def _budget(state: JourneyState) -> str:
 def _ended(state: JourneyState, u: Undertaking) -> str:
     """Return why the work came to its end."""
     if state.phase == FAILED and u.same_failures >= SAME_FAILURES:
-        return f"the plan broke the same rules {u.same_failures} times in a row: {short(named(ids(u.errors)), LINE)}"
+        return f"the plan broke the same rules {u.same_failures} times in a row: {short(named(u.broken), LINE)}"
     if state.phase == FAILED and (cannot := u.plan.get("cannot")):
         return f"{cannot['requirement']} cannot be met, and a person agreed: {short(cannot['why'], LINE)}"
     if state.phase == BUDGET_EXHAUSTED:
@@ -351,6 +352,7 @@ AGENT = Agent(
     done=done,
     told=told,
     inputs=INPUTS,
+    refuses=refused,
     provides={VALIDATING: validated},
     budgets=dict.fromkeys((PLANNING, IMPLEMENTING, JUDGING), Budget(tokens_in=PROMPT_TOKENS)),
     models={

@@ -299,14 +299,20 @@ def limit_taken(u: Undertaking, _a: Arguments) -> Iterator[Found]:
 def stands_in_brief(u: Undertaking, a: Arguments) -> Iterator[Found]:
     """The words of each item are copied from the brief. Requirements that came with it need none."""
     for item in () if a["of"] == "requirements" and u.given_requirements else _items(u, a["of"]):
-        if not stands_in(_text(item, a["field"]), u.brief):
+        if not _copied(_text(item, a["field"]), u.brief):
             yield Found(item["id"], {"field": a["field"]})
+
+
+def _copied(text: str, brief: str) -> bool:
+    """Return whether the words stand in the brief: enough of them, or a whole sentence or item, however short that is."""
+    return stands_in(text, brief) or bool(text and folded(text) in map(folded, _sentences(brief)))
 
 
 def brief_covered(u: Undertaking, a: Arguments) -> Iterator[Found]:
     """Each statement of the brief that asks for something is taken up by a requirement, or left out with a reason.
 
-    Asking are items of lists, and sentences that say one of the words. Requirements that came with the brief are all there are.
+    Asking are items of lists, and sentences that say one of the words. Words take up the one statement that they stand in, or that
+    stands in them: what several have in common takes up none. Requirements that came with the brief are all there are.
     """
     if u.given_requirements:
         return
@@ -314,25 +320,39 @@ def brief_covered(u: Undertaking, a: Arguments) -> Iterator[Found]:
     taken += [str(u.plan["limit"]["words"])] if isinstance(u.plan.get("limit"), Mapping) else []
     # That they stand in the brief word for word is for another rule to say.
     parts = {f" {folded(one)} " for one in taken if one}
-    for number, statement in enumerate(statements(u.brief, a["words"]), 1):
-        whole = f" {folded(statement)} "
-        if not any(part in whole or whole in part for part in parts):
+    asking = [(statement, f" {folded(statement)} ") for statement in statements(u.brief, a["words"])]
+    wholes = dict.fromkeys(whole for _, whole in asking)
+    touched = [part for part in parts if part in wholes]
+    touching = ([whole for whole in wholes if part in whole or whole in part] for part in parts if part not in wholes)
+    taken_up = {*touched, *(found[0] for found in touching if len(found) == 1)}
+    for number, (statement, whole) in enumerate(asking, 1):
+        if whole not in taken_up:
             yield Found(f"{WHOLE}.{number}", {"words": short(statement, 100)})
 
 
 def statements(brief: str, asking: Sequence[str]) -> Iterator[str]:
     """Yield what a brief asks for: items of lists, and sentences that say one of these words."""
+    for sentence, is_item in _parts(brief):
+        if is_item or any(_says(sentence, word) for word in asking):
+            yield sentence
+
+
+def _sentences(brief: str) -> Iterator[str]:
+    return (sentence for sentence, _ in _parts(brief))
+
+
+def _parts(brief: str) -> Iterator[tuple[str, bool]]:
+    """Yield the sentences of a brief and the items of its lists, each with whether it is an item."""
     prose = list[str]()
     for line in [*brief.splitlines(), ""]:
         item = _ITEM.fullmatch(line)
         if line.strip() and not item:
             prose.append(line.strip())
             continue
-        sentences = _SENTENCE_END.split(" ".join(prose))
-        yield from (one for one in sentences if any(_says(one, word) for word in asking))
+        yield from ((one, False) for one in _SENTENCE_END.split(" ".join(prose)) if one)
         prose.clear()
         if item:
-            yield item["text"].strip()
+            yield item["text"].strip(), True
 
 
 _OF = Argument("word", needed=True, among=(*LISTS, WHOLE))

@@ -88,12 +88,13 @@ async def plan_invalid(facts: Facts, _look: Look) -> Finding:
 
 def _detail(u: Undertaking) -> str:
     again = f", the same as before: {u.same_failures} times in a row" if u.same_failures > 1 else ""
-    return f"the plan breaks {len(u.errors)} {'rule' if len(u.errors) == 1 else 'rules'}{again}"
+    count = len(u.broken)
+    return f"the plan breaks {count} {'rule' if count == 1 else 'rules'}{again}"
 
 
 def _validation(u: Undertaking) -> tuple[str, ...]:
     """Return what a validation tells those who come later. What is wrong now is in the work of the validator, whole."""
-    told = [f"{_detail(u)}: {named(ids(u.errors))}"] if u.errors else []
+    told = [f"{_detail(u)}: {named(u.broken)}"] if u.errors else []
     if u.warnings:
         told.append(f"warnings: {short('; '.join(item['text'] for item in u.warnings), TOLD)}")
     if u.rule_mistakes:

@@ -15,7 +15,8 @@ _UNITS = {
     **dict.fromkeys(("w", "week", "weeks"), _WEEK),
 }
 _NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-_NUMBER = rf"\d{{1,9}}(?:[.,]\d{{1,3}})?|an?|{'|'.join(_NUMBERS)}"
+# `1,000 h` is a thousand hours to one and a single one to another: it is none.
+_NUMBER = rf"(?<!\d[.,])(?:\d{{1,9}}(?:\.\d{{1,3}}|,\d{{1,2}})?)|an?|{'|'.join(_NUMBERS)}"
 _ONE = re.compile(rf"\b({_NUMBER})[\s-]*({'|'.join(sorted(_UNITS, key=len, reverse=True))})\b", re.IGNORECASE)
 _BETWEEN = re.compile(r"[\s,]*(?:and\s+)?")
 _LIMIT = re.compile(

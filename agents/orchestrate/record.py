@@ -100,6 +100,11 @@ class Undertaking:
         return listed(self.works.get(VALIDATING, {}), "errors")
 
     @property
+    def broken(self) -> Sequence[str]:
+        """Return which rules are broken, each once for what it is about: of one item it may have more to say than one thing."""
+        return list(dict.fromkeys(ids(self.errors)))
+
+    @property
     def warnings(self) -> Sequence[Item]:
         """Return what the newest validation found that may stay."""
         return listed(self.works.get(VALIDATING, {}), "warnings")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from agents.events import Json, canonical
+from agents.events import Json
 from agents.orchestrate.checks import KINDS, Argument, Kind
 from agents.orchestrate.durations import UNITS, seconds_of
 from agents.orchestrate.record import Undertaking
 from agents.prompting import placeholders, render
 from agents.team.block import Block
-from agents.team.marked import Marked, Unreadable, read_marked
+from agents.team.marked import Marked, Unreadable, marked, read_marked
 from agents.team.problems import Problem, Problems, meant, short
 
 TEAM_FILE = "_agents/rules/orchestrate.yaml"
@@ -77,25 +77,36 @@ def rule_set(own: Sequence[Rule], team: str | None, of_journey: Json) -> RuleSet
     taken = frozenset(rules)
     for number, item in enumerate(of_journey if isinstance(of_journey, list) else ()):
         place = f"{OF_JOURNEY}[{number}]"
-        found, problems = rules_in(canonical({"rules": [item]}).encode(), place, taken)
+        found, problems = rules_of(item, place, taken)
         mistakes += [f"{place}: {problem.text}" for problem in problems]
         rules |= {rule.id: rule for rule in found}
         taken = taken.union(rule.id for rule in found)
     return RuleSet(tuple(rules.values()), tuple(mistakes))
 
 
-def rules_in(raw: bytes, file: str, taken: Collection[str] = ()) -> tuple[tuple[Rule, ...], Sequence[Problem]]:
-    """Return the rules of a file that can be used, and what is wrong with all others, each with its line.
+def rules_of(item: Json, place: str, taken: Collection[str] = ()) -> tuple[tuple[Rule, ...], Sequence[Problem]]:
+    """Return the rule that a journey brings, if it can be used, and what is wrong with it.
 
-    `taken` are ids that its rules may not have.
+    `taken` are ids that it may not have.
     """
+    return _read(lambda: marked({"rules": [item]}), place, taken)
+
+
+def rules_in(raw: bytes, file: str) -> tuple[tuple[Rule, ...], Sequence[Problem]]:
+    """Return the rules of a file that can be used, and what is wrong with all others, each with its line."""
+    return _read(lambda: read_marked(raw), file, ())
+
+
+def _read(
+    reading: Callable[[], Marked], file: str, taken: Collection[str]
+) -> tuple[tuple[Rule, ...], Sequence[Problem]]:
     problems = Problems(file)
     try:
-        marked = read_marked(raw)
+        whole = reading()
     except Unreadable as error:
         problems.add(error.line, error.reason)
         return (), problems.told()
-    top = Block(marked, "the file", problems)
+    top = Block(whole, "the file", problems)
     listed = top.take("rules", needed=True)
     top.done()
     if listed is not None and not isinstance(listed.value, list):

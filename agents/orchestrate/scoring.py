@@ -32,7 +32,8 @@ def score_range(
     Requirements earn alike: whole if met, half if partly. Each issue takes points off, by its severity. Where a requirement is
     not met, an issue is blocking, or a step is undone, the score stays below what passes.
     """
-    earned = 100 * sum(MET_POINTS[one["met"]] for one in judged) / of
+    # A team may do without requirements: then nothing earns less than all.
+    earned = 100 * sum(MET_POINTS[one["met"]] for one in judged) / of if of else 100.0
     least, most = earned, earned
     for issue in issues:
         fewest, highest = ISSUE_POINTS[issue["severity"]]
@@ -54,7 +55,7 @@ def _barred(judged: Sequence[Item], issues: Sequence[Item], undone: Sequence[str
 
 def _reckoned(judged: Sequence[Item], issues: Sequence[Item], earned: float) -> str:
     counts = [(word, sum(one["met"] == word for one in judged)) for word in MET_POINTS]
-    told = f"{', '.join(f'{count} {word}' for word, count in counts if count)} earn {earned:.0f}"
+    told = f"{', '.join(f'{count} {word}' for word, count in counts if count) or 'no requirements'} earn {earned:.0f}"
     off = [(word, sum(issue["severity"] == word for issue in issues)) for word in ISSUE_POINTS]
     if any(count for _, count in off):
         parts = [

@@ -88,6 +88,22 @@ class Marked:
         return line
 
 
+def marked(value: Json, depth: int = 0) -> Marked:
+    """Return a plain value as if it had been read from a file of one line.
+
+    Raises:
+        Unreadable: it is nested too deep.
+    """
+    if depth > DEEPEST:
+        raise Unreadable(1, f"it is nested deeper than {DEEPEST}")
+    if isinstance(value, Mapping):
+        inside = {str(key): marked(one, depth + 1) for key, one in value.items()}
+        return Marked(inside, 1, 1, dict.fromkeys(inside, 1))
+    if isinstance(value, list | tuple):
+        return Marked([marked(one, depth + 1) for one in value], 1, 1)
+    return Marked(value, 1, 1)
+
+
 def read_marked(raw: bytes) -> Marked:
     """Return the one document of a YAML (or JSON) file.
 

@@ -161,6 +161,7 @@ PURE = [
     "agents/orchestrate/durations.py",
     "agents/orchestrate/order.py",
     "agents/orchestrate/scoring.py",
+    "agents/orchestrate/beginning.py",
     "agents/orchestrate/budget.py",
     "agents/orchestrate/checks.py",
     "agents/orchestrate/rules.py",

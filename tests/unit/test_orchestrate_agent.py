@@ -543,6 +543,14 @@ async def test_an_invalid_plan_comes_back_to_the_same_planner_with_what_it_break
     assert thoughts == ["returning to PLANNING, plan_invalid: the plan breaks 1 rule"]
 
 
+async def test_what_breaks_one_rule_in_several_ways_is_counted_and_named_once(tmp_path: Path) -> None:
+    async with leading(AGENT, tmp_path, brief=BRIEF) as led:
+        state = await led.submit(goal="g", requirements=REQUIREMENTS, steps=[{"id": "s1", "covers": ["r1", "r2"]}])
+        assert [one.text for one in state.feedback] == ["the plan breaks 1 rule: step-fields:s1"]
+        told = await led.told()
+    assert all(f"step s1 lacks {name}" in told for name in ("step", "done_when", "duration"))
+
+
 async def test_the_same_failures_three_times_in_a_row_are_the_end(tmp_path: Path) -> None:
     async with leading(AGENT, tmp_path, brief=BRIEF) as led:
         await led.submit(**BROKEN)
@@ -717,6 +725,18 @@ async def test_a_team_s_rules_hold_and_its_broken_file_is_told_of(tmp_path: Path
         assert any("could not be read" in f.text for f in state.feedback if f.version == state.version)
 
 
+async def test_a_team_that_does_without_requirements_has_its_work_judged_all_the_same(tmp_path: Path) -> None:
+    look = Pages()
+    off = [f"  - {{id: {id_}, kind: useful, severity: 'off'}}\n" for id_ in ("some-requirement", "useful")]
+    look.texts[TEAM_FILE] = "rules:\n" + "".join(off)
+    async with leading(AGENT, tmp_path, look=look, brief="Weigh the hive.") as led:
+        assert (await led.submit(goal="We know.", steps=[step("s1", "Weigh it")])).phase == IMPLEMENTING
+        await led.submit(done=[{"id": "s1", "result": "35 kilograms", "shown_by": [WINTER]}])
+        await led.submit(judged=[], issues=[issue("i1", "s1")], score=100, reasons="So it is.")
+        assert "no requirements earn 100, issues take off" in (await led.missing())[0]
+        assert (await led.submit(judged=[], issues=[], score=100, reasons="So it is.")).phase == SUCCEEDED
+
+
 async def test_a_journey_s_own_rules_and_scores_hold(tmp_path: Path) -> None:
     rules = [{"id": "few", "kind": "count", "of": "steps", "most": 1, "message": "{{ count }} steps, {{ wanted }}"}]
     async with leading(AGENT, tmp_path, brief=BRIEF, rules=rules, pass_score=60, soft_score=30) as led:
@@ -740,6 +760,14 @@ async def test_a_journey_s_own_rules_and_scores_hold(tmp_path: Path) -> None:
         ({"requirements": [{"id": "r1"}]}, "text"),
         ({"limit": 3}, "limit"),
         ({"rules": {}}, "rules"),
+        ({"budget": {"seconds": 10**400}}, "budget.seconds"),
+        ({"requirements": [{"id": "r1", "text": "a"}, {"id": "r1", "text": "b"}]}, "two have the id r1"),
+        ({"requirements": [{"id": "r1", "text": " "}]}, r"requirements\[0\]: text must say something"),
+        ({"limit": "soon"}, "limit: 'soon' is no duration: write a number"),
+        (
+            {"rules": [{"id": "x", "kind": "usefull", "message": "m"}]},
+            r"rules\[0\]: there is no kind of rule 'usefull'",
+        ),
         ({"deadline": "soon"}, "deadline"),
     ],
 )

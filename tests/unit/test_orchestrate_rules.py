@@ -116,7 +116,21 @@ def test_a_duration_is_a_number_and_a_unit(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "90", "soon", "2 fortnights", "2 h or so", "about 2 h", "2 hx", "-2 h", "h 2", "1e3 h"]
+    "text",
+    [
+        "",
+        "90",
+        "soon",
+        "2 fortnights",
+        "2 h or so",
+        "about 2 h",
+        "2 hx",
+        "-2 h",
+        "h 2",
+        "1e3 h",
+        "1,000 h",
+        "1,500.5 h",
+    ],
 )
 def test_what_is_no_duration_is_none(text: str) -> None:
     assert seconds_of(text) is None
@@ -319,6 +333,60 @@ def test_requirements_and_limit_of_the_inputs_are_all_there_are() -> None:
     )
     more = told(plan, inputs={"requirements": [*given_, {"id": "r3", "text": "Wasps"}]})
     assert [text.partition(":")[0] for text in more] == ["requirement-covered"]
+
+
+@pytest.mark.parametrize(
+    ("words", "open_"),
+    [
+        (["The hive must have"], [1, 2, 3]),
+        (["The hive must have honey", "The hive must have"], [2, 3]),
+        (["The hive must have honey. The hive must have no mites"], [1, 2, 3]),
+        (["have honey", "have no mites", "have a queen"], []),
+        (["The hive must have honey.", "The hive must have no mites.", "The hive must have a queen."], []),
+    ],
+)
+def test_words_that_stand_everywhere_take_up_nothing(words: list[str], open_: list[int]) -> None:
+    """The guide: each sentence that asks for something becomes a requirement, and none is lost."""
+    brief = "The hive must have honey. The hive must have no mites. The hive must have a queen."
+    taken = [{"id": f"r{n}", "text": "t", "words": one} for n, one in enumerate(words)]
+    found = KINDS["brief_covered"].check(
+        Undertaking(brief, {}, {PLANNING: {"requirements": taken}}), {"words": ["must"]}
+    )
+    assert [one.about for one in found] == [f"plan.{n}" for n in open_]
+
+
+@given(st.lists(st.text("ab .!\n-", min_size=1, max_size=30), min_size=1, max_size=6).map("\n".join))
+def test_whoever_copies_each_statement_has_taken_up_all_of_them(brief: str) -> None:
+    copied = list(statements(brief, ["a"]))
+    taken = [{"id": f"r{n}", "text": "t", "words": one} for n, one in enumerate(copied)]
+    u = Undertaking(brief, {}, {PLANNING: {"requirements": taken}})
+    assert not [*KINDS["brief_covered"].check(u, {"words": ["a"]})]
+    assert not [*KINDS["stands_in_brief"].check(u, {"of": "requirements", "field": "words"})]
+
+
+def test_a_short_item_or_brief_is_copied_whole() -> None:
+    for brief, words, stands in (
+        ("Do it.", "Do it", True),
+        ("- Tea\n- Coffee", "tea", True),
+        ("Make tea.", "tea", False),
+    ):
+        u = Undertaking(brief, {}, {PLANNING: {"requirements": [{"id": "r1", "words": words}]}})
+        found = [*KINDS["stands_in_brief"].check(u, {"of": "requirements", "field": "words"})]
+        assert (not found) == stands, brief
+
+
+def test_a_rule_of_a_journey_may_have_letters_of_any_language() -> None:
+    rule = {
+        "id": "bees",
+        "kind": "words",
+        "of": "steps",
+        "field": "step",
+        "any_of": ["\U0001f41d", "\x7f\x85"],
+        "message": "\U0001f41d",
+    }
+    found = rule_set(own_rules(), None, [rule])
+    assert found.mistakes == ()
+    assert "bees: \U0001f41d" in told(PLAN, found.rules)
 
 
 def test_a_brief_asks_in_lists_and_in_sentences_with_words_that_ask() -> None:
