@@ -18,6 +18,8 @@ from knowledge.storage.ports import Stamp
 from knowledge.vault import Vault
 
 CONFIGURING_FOLDERS = frozenset({"_agents", "_skills"})
+TEACHING_FOLDER = "_learnings"
+"""What stands below it is told to agents before they begin (`agents/learning.py`)."""
 CONFIGURING_KEYS = ("router", "merge", "untrusted", "append")
 """Keys of an `_index.md` by which it configures the server for everything below."""
 MOST_REMEMBERED = 500
@@ -171,6 +173,11 @@ def front_matter_of(text: str) -> Mapping[str, object]:
 def may_configure(path: str) -> bool:
     """Return whether a page at `path` may configure the server, whatever it says."""
     return _in_configuring_folder(path) or _is_index(path)
+
+
+def teaches(path: str) -> bool:
+    """Return whether what stands on a page at `path` is told to agents before they begin."""
+    return path.casefold().partition("/")[0] == TEACHING_FOLDER
 
 
 def configures(path: str, before: str | None, after: str | None) -> bool:

@@ -242,13 +242,16 @@ class Gate:
             await self._services.taints.note(call.principal.id, call.journey, origins)
 
     async def _taint(self, spec: AnySpec, call: Call, plan: Any) -> str:
-        """Return why an act that leaves the machine needs a level more; "" if it does not."""
-        if not spec.open_world or spec.shows is None:
+        """Return why an act that leaves the machine, or that agents are taught by, needs a level more; "" if it does not."""
+        teaches = spec.teaches is not None and spec.teaches(plan)
+        leaves = spec.open_world and spec.shows is not None
+        if not (leaves or teaches):
             return ""
         found = await self._services.taints.of(call.principal.id, call.journey)
-        destination = spec.shows(plan).destination
+        destination = spec.shows(plan).destination if leaves and spec.shows is not None else ""
         foreign = [origin for origin in found if origin != destination]
         if not foreign:
             return ""
         where = ", ".join(sorted(foreign)[:3])
-        return f"one level more, because text from {where} was read before, which nobody vouches for"
+        told = ", and agents are told what stands there" if teaches else ""
+        return f"one level more, because text from {where} was read before, which nobody vouches for{told}"

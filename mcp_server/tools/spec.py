@@ -82,7 +82,8 @@ class ToolSpec(Generic[A, P, R]):
     `proposal`, and where they have a `revision` that is of the page at `path`.
     `joins` plans several calls of one caller, oldest first, as one. `unsettled` plans what an answer left for a person to
     decide. `taints` returns where the text comes from that nobody vouches for: that in an answer, or that in the pages which a
-    plan is about, because a difference and a conflict quote them.
+    plan is about, because a difference and a conflict quote them. `teaches` returns whether a plan writes what agents are told
+    before they begin: text that nobody vouches for holds that up as it does what leaves the machine.
     """
 
     name: str
@@ -101,6 +102,7 @@ class ToolSpec(Generic[A, P, R]):
     joins: Callable[[Services, Call, Sequence[A]], Awaitable[P | None]] | None = None
     unsettled: Callable[[Services, Call, A, R], Awaitable[tuple[P, tuple[str, ...]] | None]] | None = None
     taints: Callable[[Services, Any], Awaitable[Sequence[str]]] | None = None
+    teaches: Callable[[P], bool] | None = None
     read_only: bool = False
     destructive: bool = False
     idempotent: bool = False

@@ -99,6 +99,22 @@ async def planned_from(services: Services, plan: WritePlan[Any]) -> tuple[str, .
     return await quoted_from(services, [plan.request.path])
 
 
+async def merged_from(services: Services, plan: WritePlan[Merged]) -> tuple[str, ...]:
+    """Return where text comes from that nobody vouches for: that of the page, and that which is merged, as the caller says."""
+    calls = [*plan.request.earlier, plan.request]
+    fetched = {origin_of(one.path, one.source) for one in calls if source_kind(one.source) in FETCHED_KINDS}
+    return tuple(dict.fromkeys([*await planned_from(services, plan), *sorted(fetched)]))
+
+
+def teaches(plan: WritePlan[Any]) -> bool:
+    """Return whether the plan writes a page that agents are told of before they begin."""
+    from knowledge.writing.pages import teaches as told_to_agents
+
+    named = [plan.request.path, getattr(plan.request, "to", None) or ""]
+    changed = plan.rehearsed.work.contents if plan.rehearsed else {}
+    return any(told_to_agents(path) for path in (*named, *changed))
+
+
 class MergeArguments(Arguments):
     """Arguments of kb_merge."""
 
@@ -233,7 +249,8 @@ KB_MERGE = ToolSpec[MergeArguments, WritePlan[Merged], Merged](
     rehearsed=shown,
     plan_needs=needed,
     shows=shows,
-    taints=planned_from,
+    taints=merged_from,
+    teaches=teaches,
     joins=join_merges,
     unsettled=unsettled_claims,
     idempotent=True,
@@ -271,6 +288,7 @@ KB_MOVE = ToolSpec[MoveArguments, WritePlan[Changed], Changed](
     plan_needs=needed,
     shows=shows,
     taints=planned_from,
+    teaches=teaches,
 )
 
 
@@ -340,6 +358,7 @@ KB_REVERT = ToolSpec[RevertArguments, WritePlan[Changed], Changed](
     plan_needs=needed,
     shows=shows,
     taints=planned_from,
+    teaches=teaches,
     idempotent=True,
 )
 
