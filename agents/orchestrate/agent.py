@@ -34,7 +34,7 @@ from agents.orchestrate.validating import validated
 from agents.orchestrate.work import Implementation, Plan, Verdict
 from agents.prompting import lines
 from agents.state import JourneyState
-from agents.work import ModelForm, ids
+from agents.work import ModelForm
 
 LIST_TOKENS, DONE_TOKENS = 230, 300
 """What a list may cost in a prompt: with the longest brief and all that was done, it fits its budget."""
