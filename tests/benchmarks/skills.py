@@ -1,0 +1,136 @@
+"""What a step of a skill of six agents costs, early and late: `python -m tests.benchmarks.skills [--write-doc]`.
+
+`deliver` is led to its end by the scripts of its agents, in the process, on SQLite. A submit is `Runner.submit` with all that
+belongs to it (form, conditions, automatic phases, record); the prompt is what answers it. Each step is set beside a submit of a
+small agent with one phase, taken in turn on the same disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+
+from agents.agent import Called
+from agents.catalogue import built_in
+from agents.events import Json, canonical
+from agents.prompting import prompt
+from agents.running import Submission
+from agents.state import bare, get_state
+from tests.agents_at_work import Led, leading
+from tests.benchmarks.handbook import write_section
+from tests.cognitive_host import Cast, acts
+from tests.journeys import ADA
+from tests.small_agents import noting
+
+CHAIN = {
+    "clarify": "clarification",
+    "research": "research-cognitive",
+    "analyse": "analysis",
+    "synthesise": "synthesis",
+    "generate": "generation",
+    "validate": "validation",
+}
+CAST = Cast.skill(CHAIN)
+
+
+@dataclass(frozen=True)
+class Taken:
+    """One step: milliseconds of the submit, of telling what is next, and of the small agent's submit beside it; bytes of state."""
+
+    submit_ms: float
+    told_ms: float
+    beside_ms: float
+    state_bytes: int
+
+
+async def led_to_the_end(folder: Path) -> list[Taken]:
+    """Return what each step of the skill took, in order."""
+    taken = []
+    async with (
+        leading(built_in("deliver"), folder / "deliver") as led,
+        leading(noting(), folder / "noting") as small,
+    ):
+        while (state := await led.state()).status != "complete":
+            led.look.called_before, led.look.called = [*led.look.called_before, *led.look.called], []
+            told = {"phase": state.phase, "journey_id": led.journey, "prompt": await led.told(), "visit": state.visit}
+            for act in acts(CAST, told, {}):
+                if act.kind == "call":
+                    led.look.called.append(Called(act.content["tool"], state.phase, {"status": "done", **act.content}))
+                elif act.kind == "answer":
+                    await led.decide("answer", channel="relayed", changes=act.content)
+                else:
+                    taken.append(await _step(led, small, act.content))
+    return taken
+
+
+async def _step(led: Led, small: Led, work: Mapping[str, Json]) -> Taken:
+    here = await led.state()
+    began = time.perf_counter()
+    after = await led.runner.submit(led.journey, here.version, Submission(work), by=ADA)
+    submitted = time.perf_counter()
+    prompt(after.agent, after.state)
+    told = time.perf_counter()
+    beside = await _beside(small)
+    size = len(canonical(get_state(bare(after.state))))
+    return Taken((submitted - began) * 1e3, (told - submitted) * 1e3, beside, size)
+
+
+async def _beside(small: Led) -> float:
+    """Return the milliseconds of one submit of an agent with one phase, which is not enough to leave it."""
+    here = await small.state()
+    began = time.perf_counter()
+    await small.runner.submit(small.journey, here.version, Submission({"notes": []}), by=ADA)
+    return (time.perf_counter() - began) * 1e3
+
+
+def rows(taken: list[Taken]) -> list[str]:
+    """Return the table: the first, middle and last twenty steps."""
+    middle = len(taken) // 2 - 10
+    shown = [("first 20", taken[:20]), ("middle 20", taken[middle : middle + 20]), ("last 20", taken[-20:])]
+    lines = [
+        "| steps | submit, ms | prompt, ms | small agent's submit, ms | times | state row, bytes |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
+    for name, part in shown:
+        submit, told = median(one.submit_ms for one in part), median(one.told_ms for one in part)
+        beside, size = median(one.beside_ms for one in part), median(one.state_bytes for one in part)
+        lines.append(
+            f"| {name} of {len(taken)} | {submit:.1f} | {told:.1f} | {beside:.1f} | {submit / beside:.1f} | {size:,.0f} |"
+        )
+    return lines
+
+
+def main() -> None:
+    """Measure, print, and write the section of the handbook if that is asked."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--write-doc", action="store_true")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("deliver", "noting"):
+            (Path(folder) / name).mkdir()
+        table = rows(asyncio.run(led_to_the_end(Path(folder))))
+    print("\n".join(table))
+    if args.write_doc:
+        said = [
+            "## Steps of a skill",
+            "",
+            "What a step of `deliver` costs, six agents with the memory agent after each",
+            f"(`python -m tests.benchmarks.skills --write-doc`; {datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, load "
+            f"{os.getloadavg()[0]:.1f}).",
+            "*Submit* is the whole path in the process on SQLite, automatic phases included; *prompt* is what answers it;",
+            "*times* compares with a submit of an agent with one phase, taken in turn on the same disk.",
+            "",
+        ]
+        write_section("skills", [*said, *table])
+
+
+if __name__ == "__main__":
+    main()
