@@ -119,12 +119,12 @@ def main() -> None:
         table = rows(asyncio.run(led_to_the_end(Path(folder))))
     print("\n".join(table))
     if args.write_doc:
+        when = f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
         said = [
             "## Steps of a skill",
             "",
             "What a step of `deliver` costs, six agents with the memory agent after each",
-            f"(`python -m tests.benchmarks.skills --write-doc`; {datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, load "
-            f"{os.getloadavg()[0]:.1f}).",
+            f"(`python -m tests.benchmarks.skills --write-doc`; {when}).",
             "*Submit* is the whole path in the process on SQLite, automatic phases included; *prompt* is what answers it;",
             "*times* compares with a submit of an agent with one phase, taken in turn on the same disk.",
             "",
