@@ -17,6 +17,11 @@ _PART = re.compile(r"[\w-]+(\.[\w-]+)*")
 CheckpointKind = Literal["none", "informational", "optional", "blocking"]
 FeedbackKind = Literal["validation", "soft_failure", "hard_failure"]
 FEEDBACK_KINDS: tuple[FeedbackKind, ...] = get_args(FeedbackKind)
+CHECKPOINT_KINDS: tuple[CheckpointKind, ...] = get_args(CheckpointKind)
+ANSWERS = "a person answers"
+ASKED: Mapping[CheckpointKind, str] = {"blocking": "a person decides", "optional": "a person may say"}
+"""What a person is asked for at a checkpoint, in a word or two beside a name; at others they are asked nothing."""
+UNASKED = "nobody is asked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +96,20 @@ def ways_out(graph: PhaseGraph, phase: str) -> Sequence[Transition]:
     """Return the transitions out of a phase in the order in which they are tried: backward, then by priority, then as written."""
     out = [t for t in graph.transitions if t.source == phase]
     return sorted(out, key=lambda t: (not t.is_backward, -t.priority))
+
+
+def checkpoint_on(graph: PhaseGraph, way: Transition) -> CheckpointKind:
+    """Return what a person is asked before that way is gone. Nobody is asked before work is done again."""
+    if way.is_backward:
+        return "none"
+    return way.checkpoint or graph.phase(way.source).checkpoint
+
+
+def own_mark(way: Transition) -> str:
+    """Return in a few words what a way itself says of asking a person; "" where it is as its phase says."""
+    if way.asks:
+        return ANSWERS
+    return ASKED.get(way.checkpoint, UNASKED) if way.checkpoint and not way.is_backward else ""
 
 
 def advance(graph: PhaseGraph, phase: str, met: Collection[str]) -> Transition | None:
@@ -235,7 +254,8 @@ def grouped(graph: PhaseGraph) -> Mapping[str, Sequence[Phase]]:
 def mermaid(graph: PhaseGraph, current: str | None = None, visits: Mapping[str, int] | None = None) -> str:
     """Return the graph as a Mermaid flowchart: phases with their visits, the current one marked, ways back dotted.
 
-    The parts of a larger graph are frames with their phases in them.
+    Ways say on which condition they are gone, and what a person is asked before. The parts of a larger graph are frames with
+    their phases in them.
     """
     counts = visits or {}
     number = {phase.name: f"p{n}" for n, phase in enumerate(graph.phases)}
@@ -246,11 +266,16 @@ def mermaid(graph: PhaseGraph, current: str | None = None, visits: Mapping[str, 
         lines += framed if part else nodes
     for t in graph.transitions:
         arrow = "-.->" if t.is_backward else "-->"
-        label = "" if t.condition == ALWAYS else f'|"{_quoted(t.condition)}"|'
+        said = [*([] if t.condition == ALWAYS else [t.condition]), *filter(None, [_asked(graph, t)])]
+        label = f'|"{_quoted(", ".join(said))}"|' if said else ""
         lines.append(f"    {number[t.source]} {arrow}{label} {number[t.target]}")
     if current in number:
         lines += ["    classDef current stroke-width:4px", f"    class {number[current]} current"]
     return "\n".join(lines) + "\n"
+
+
+def _asked(graph: PhaseGraph, way: Transition) -> str:
+    return ANSWERS if way.asks else ASKED.get(checkpoint_on(graph, way), "")
 
 
 def _node(graph: PhaseGraph, phase: Phase, part: str, visits: int) -> str:

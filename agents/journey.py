@@ -21,7 +21,7 @@ from agents.events import (
     WorkRecorded,
     canonical,
 )
-from agents.graph import PhaseGraph, Transition, advance, earlier, ways_out
+from agents.graph import PhaseGraph, Transition, advance, checkpoint_on, earlier, ways_out
 from agents.state import Checkpoint, JourneyState
 
 REJECTED = "human_rejected"
@@ -70,13 +70,12 @@ def submitted(
 
 
 def _taking(graph: PhaseGraph, state: JourneyState, taken: Transition, work: Json, detail: str) -> tuple[Step, ...]:
-    phase = graph.phase(taken.source)
     if _asks(state, taken, work):
         return (_questions(graph, taken),)
-    kind = taken.checkpoint or phase.checkpoint
-    if taken.is_backward or kind == "none":
+    kind = checkpoint_on(graph, taken)
+    if kind == "none":
         return _moved(graph, taken, detail)
-    asked = CheckpointReached(taken.source, taken.target, taken.condition, kind, phase.own_hand)
+    asked = CheckpointReached(taken.source, taken.target, taken.condition, kind, graph.phase(taken.source).own_hand)
     if kind == "blocking":
         return (asked,)
     if kind == "informational":

@@ -203,6 +203,7 @@ def _ways(agent: Agent) -> list[dict[str, Any]]:
             "priority": t.priority,
             "asks": t.asks,
             "anew": t.anew,
+            "checkpoint": t.checkpoint or None,
         }
         for phase in agent.graph.phases
         for t in ways_out(agent.graph, phase.name)

@@ -8,12 +8,12 @@ from typing import cast
 
 from agents.events import Json, canonical
 from agents.feedback import KINDS
-from agents.graph import CheckpointKind, FeedbackKind, Phase
+from agents.graph import CHECKPOINT_KINDS, CheckpointKind, FeedbackKind, Phase
 from agents.team.block import Block
 from agents.team.form import SchemaForm
 from agents.team.marked import Marked, Unreadable, read_marked
 from agents.team.problems import meant, short
-from agents.team.reading import Reading, Text, beside, listed
+from agents.team.reading import Needing, Reading, Text, beside, listed
 from agents.team.schema import ASKS, read_schema
 from agents.work import DROP
 from knowledge.front_matter import read_front_matter
@@ -24,7 +24,7 @@ MOST_PHASES = 20
 MOST_PROMPT_CHARS = 6_000
 MOST_SCHEMA_CHARS = 6_000
 _NOTHING = Marked(None, 0)
-CHECKPOINTS = ("none", "informational", "optional", "blocking")
+DECIDING: tuple[CheckpointKind, ...] = ("optional", "blocking")
 _PROMPT_FILE = re.compile(r"[\w./ -]+\.md")
 _SCHEMA_FILE = re.compile(r"[\w./ -]+\.json")
 
@@ -87,15 +87,17 @@ def _phase(marked: Marked, name: str, complete: Collection[str], reading: Readin
 def _checkpoint(block: Block, name: str, reading: Reading) -> tuple[CheckpointKind, bool]:
     kind = block.text("checkpoint", most=40) or "none"
     own_hand, question = block.flag("verified"), block.text("question", most=600)
-    if kind not in CHECKPOINTS:
-        text = f"phase {name!r} has the unknown checkpoint {short(kind)}{meant(kind, CHECKPOINTS)}"
+    if kind not in CHECKPOINT_KINDS:
+        text = f"phase {name!r} has the unknown checkpoint {short(kind)}{meant(kind, CHECKPOINT_KINDS)}"
         reading.problems.add(block.line("checkpoint"), text)
-    if own_hand and kind not in ("blocking", "optional"):
+    # A way out of the phase may ask where the phase does not: whether any does is known when they are read.
+    if own_hand and kind not in DECIDING:
         text = f"phase {name!r} is verified, but nobody decides there: make its checkpoint blocking or optional"
-        reading.problems.add(block.line("verified"), text)
+        reading.needing.append(Needing(name, DECIDING, block.line("verified"), text, asks=True))
     if question and kind == "none":
         text = f"phase {name!r} has a question that nobody is asked: give it a checkpoint"
-        reading.problems.add(block.line("question"), text)
+        told: tuple[CheckpointKind, ...] = ("informational", *DECIDING)
+        reading.needing.append(Needing(name, told, block.line("question"), text))
     if question:
         reading.questions[name] = question
     return cast("CheckpointKind", kind), own_hand

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agents.events import Json
-from agents.graph import Phase, Transition
+from agents.graph import CheckpointKind, Phase, Transition
 from agents.team.block import Block
 from agents.team.conditions import ReadCondition
 from agents.team.files import FOLDER
@@ -35,6 +35,17 @@ class Way:
     condition_line: int
 
 
+@dataclass(frozen=True, slots=True)
+class Needing:
+    """What a phase says that is of use only where a person is asked in one of these ways, when it leads on."""
+
+    phase: str
+    kinds: tuple[CheckpointKind, ...]
+    line: int
+    text: str
+    asks: bool = False
+
+
 @dataclass
 class Reading:
     """What is known of the agent while its file is read. Files beside it are looked for in `folder`."""
@@ -51,6 +62,7 @@ class Reading:
     forms: dict[str, SchemaForm] = field(default_factory=dict)
     broken_forms: set[str] = field(default_factory=set)
     questions: dict[str, str] = field(default_factory=dict)
+    needing: list[Needing] = field(default_factory=list)
     ways: list[Way] = field(default_factory=list)
     conditions: dict[str, ReadCondition] = field(default_factory=dict)
     condition_lines: dict[str, int] = field(default_factory=dict)

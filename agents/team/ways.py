@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from typing import Literal, cast
 
-from agents.graph import ALWAYS, Transition
+from agents.graph import ALWAYS, CHECKPOINT_KINDS, CheckpointKind, Transition
 from agents.journey import REJECTED
 from agents.team.block import Block
 from agents.team.conditions import read_condition
@@ -36,6 +37,7 @@ def read_transitions(top: Block, reading: Reading) -> None:
         backward = block.flag("is_backward")
         priority = block.number("priority", least=-100, most=100, usual=0)
         asks, anew = block.text("asks", most=60), block.flag("anew")
+        kind = _checkpoint(block, source, target, reading, backward=backward)
         block.done()
         for key, end in (("from", source), ("to", target)):
             if end and reading.phases and end not in reading.names:
@@ -47,8 +49,32 @@ def read_transitions(top: Block, reading: Reading) -> None:
         if asks:
             _asking(asks, block, source, reading)
         _once(source, target, condition, item.line, reading)
-        way = Transition(source, target, condition, backward, priority, asks, anew)
+        way = Transition(source, target, condition, backward, priority, asks, anew, kind)
         reading.ways.append(Way(way, item.line, block.line("condition")))
+    _unneeded(reading)
+
+
+def _checkpoint(
+    block: Block, source: str, target: str, reading: Reading, *, backward: bool
+) -> CheckpointKind | Literal[""]:
+    kind = block.text("checkpoint", most=40)
+    if kind and kind not in CHECKPOINT_KINDS:
+        text = f"the transition {source} -> {target} has the unknown checkpoint {short(kind)}{meant(kind, CHECKPOINT_KINDS)}"
+        reading.problems.add(block.line("checkpoint"), text)
+    elif kind and backward:
+        text = (
+            f"the transition {source} -> {target} leads back, and nobody is asked before that: leave its checkpoint out"
+        )
+        reading.problems.add(block.line("checkpoint"), text)
+    return cast("CheckpointKind", kind)
+
+
+def _unneeded(reading: Reading) -> None:
+    """Note what a phase says for a person whom neither it nor a way out of it asks."""
+    for need in reading.needing:
+        ways = [way.transition for way in reading.ways if way.transition.source == need.phase]
+        if not any(way.checkpoint in need.kinds or (need.asks and way.asks) for way in ways):
+            reading.problems.add(need.line, need.text)
 
 
 def _asking(asks: str, block: Block, source: str, reading: Reading) -> None:

@@ -71,9 +71,7 @@ def _phase(agent: Agent, phase: Mapping[str, Any]) -> Iterator[str]:
     yield f"{name}{begins}{ends}" + (f": {phase['purpose']}" if phase["purpose"] else "")
     if phase["automatic"]:
         yield "  automatic: the server itself does it"
-    if phase["checkpoint"] != "none":
-        hand = ", with their own hand" if phase["verified"] else ""
-        yield f"  checkpoint: {phase['checkpoint']}{hand}: {agent.questions.get(name, '')}"
+    yield from _asked(phase)
     if phase["speaker"]:
         yield f"  conversation: that of {phase['speaker']}{', a new one each time' if phase['fresh'] else ''}"
     if phase["budget"]:
@@ -90,7 +88,16 @@ def _phase(agent: Agent, phase: Mapping[str, Any]) -> Iterator[str]:
             yield from (f"    {line}" for line in str(text).splitlines())
 
 
+def _asked(phase: Mapping[str, Any]) -> Iterator[str]:
+    hand = ", with their own hand" if phase["verified"] else ""
+    if phase["checkpoint"] != "none":
+        yield f"  checkpoint: {phase['checkpoint']}{hand}: {phase['question']}"
+    elif phase["question"] or hand:  # on some of its ways alone
+        yield f"  a person is asked{hand}: {phase['question']}"
+
+
 def _way(way: Mapping[str, Any]) -> str:
     asks = f", after a person answered what is asked in `{way['asks']}`" if way["asks"] else ""
+    kind = f", checkpoint: {way['checkpoint']}" if way["checkpoint"] else ""
     anew = ", where all conversations begin anew" if way["anew"] else ""
-    return f"  {'back to' if way['is_backward'] else 'goes to'} {way['to']} on {way['condition']}{asks}{anew}"
+    return f"  {'back to' if way['is_backward'] else 'goes to'} {way['to']} on {way['condition']}{asks}{kind}{anew}"

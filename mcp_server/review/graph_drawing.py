@@ -16,7 +16,7 @@ from typing import Literal
 
 from markupsafe import Markup
 
-from agents.graph import ALWAYS, Phase, PhaseGraph, Transition
+from agents.graph import ALWAYS, ANSWERS, ASKED, Phase, PhaseGraph, Transition, own_mark
 from mcp_server.review.graph_layout import Arrow, Box, Direction, Point, Route, Sheet, Size, laid_out
 from mcp_server.review.inert import TIMES, inert_line, spelled_out
 
@@ -32,8 +32,7 @@ LEAST_WIDTH, PADDING = 84.0, 14.0
 NUMBER = Size(20.0, 20.0)
 BEND, TIP_LONG, TIP_WIDE, BADGE = 12.0, 9.0, 4.5, 10.0
 HERE: Mapping[str, str] = {"active": "here", "waiting": "waits", "complete": "done", "cancelled": "ended"}
-ASKS: Mapping[str, str] = {"blocking": "a person decides", "optional": "a person may say"}
-ANSWERS, BY_ITSELF = "a person answers", "by itself"
+BY_ITSELF = "by itself"
 _BREAK = re.compile(r"[^_\-\s./:]*[_\-\s./:]*")
 _BLANKS = re.compile(r"[ \t\n\r]+")
 _WIDE = ("W", "F")
@@ -190,7 +189,9 @@ def _widest(lines: Sequence[str], px: float) -> float:
 
 
 def _said(way: Transition) -> str:
-    return "any work" if way.condition == ALWAYS else way.condition
+    told = "any work" if way.condition == ALWAYS else way.condition
+    mark = own_mark(way)
+    return f"{told} ({mark})" if mark else told
 
 
 def _label_size(way: Transition, labels: Labels) -> Size:
@@ -211,9 +212,9 @@ def _note(scene: _Scene, phase: Phase) -> str:
         return "not there any more"
     if phase.automatic:
         return BY_ITSELF
-    if phase.checkpoint not in ASKS and any(way.asks for way in scene.ways if way.source == phase.name):
+    if phase.checkpoint not in ASKED and any(way.asks for way in scene.ways if way.source == phase.name):
         return ANSWERS
-    return scene.notes.get(phase.name, "") or ASKS.get(phase.checkpoint, "")
+    return scene.notes.get(phase.name, "") or ASKED.get(phase.checkpoint, "")
 
 
 # --- SVG --------------------------------------------------------------------------------------------------------------

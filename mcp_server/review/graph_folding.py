@@ -144,7 +144,13 @@ def _inside(graph: PhaseGraph, seen: Travelled, here: Part, parts: Sequence[Part
     phases = [Phase(named(p.name), p.title, p.purpose, checkpoint=p.checkpoint, automatic=p.automatic) for p in inner]
     ways = [
         Transition(
-            named(way.source), named(way.target), _bare(here, way.condition), way.is_backward, way.priority, way.asks
+            named(way.source),
+            named(way.target),
+            _bare(here, way.condition),
+            way.is_backward,
+            way.priority,
+            way.asks,
+            checkpoint=way.checkpoint,
         )
         for way in touching
     ]

@@ -47,6 +47,31 @@ def test_of_a_phase_it_says_who_works_and_what_a_way_needs() -> None:
         assert line in told, line
 
 
+def test_of_a_way_it_says_what_a_person_is_asked_before_it_is_gone() -> None:
+    """A phase may ask a person on one of its ways alone: lists, pictures and the resource say so."""
+    plain = inquiry()
+    ways = tuple(
+        replace(way, checkpoint="blocking") if (way.source, way.target) == ("JUDGE", "DONE") else way
+        for way in plain.graph.transitions
+    )
+    asking = replace(
+        plain, graph=replace(plain.graph, transitions=ways), questions={"JUDGE": "Is this what you wanted?"}
+    )
+    told = lines_of(asking)
+    assert "  goes to DONE on passed, checkpoint: blocking" in told
+    assert "  a person is asked: Is this what you wanted?" in told
+    assert '    p3 -->|"passed, a person decides"| p4' in told
+    assert {way["condition"]: way["checkpoint"] for way in definition(asking)["transitions"]} == {
+        "always": None,
+        "open_questions": None,
+        "all_known": None,
+        "written": None,
+        "soft": None,
+        "hard": None,
+        "passed": "blocking",
+    }
+
+
 def test_each_part_of_a_larger_agent_is_a_line() -> None:
     told = lines_of(chained("first", "second"))
     assert told[4:6] == [

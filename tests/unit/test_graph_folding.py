@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -127,3 +128,18 @@ def test_a_journey_in_a_phase_that_is_gone_is_drawn_all_the_same(phase: str) -> 
 def test_what_the_server_does_and_what_a_person_answers_is_told_below_the_name() -> None:
     drawn = pictures(inquiry().graph, Travelled("ASK", "waiting", {"ASK": 1}))
     assert texts(drawn.whole.wide, "note") == ["by itself", "a person answers"]
+
+
+def test_what_a_person_is_asked_on_one_way_alone_stands_at_that_way_also_inside_a_part() -> None:
+    ways = tuple(
+        replace(way, checkpoint="blocking")
+        if (way.source, way.condition) == ("clarify.WRITE", "clarify.written")
+        else way
+        for way in SKILL.transitions
+    )
+    drawn = pictures(replace(SKILL, transitions=ways), Travelled("clarify.WRITE", "active", {"clarify.WRITE": 1}))
+    assert drawn.inside is not None
+    conditions = [way[2] for way in said(drawn.inside)]
+    assert "written (a person decides)" in conditions
+    assert "open_questions (a person answers)" in conditions
+    assert any("written (a person decides)" in title for title in classed(drawn.inside, "way"))

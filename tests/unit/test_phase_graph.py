@@ -131,8 +131,8 @@ def test_the_picture_shows_phases_ways_visits_and_where_the_work_is_and_nothing_
         '    p1["ANSWER (1)"]',
         '    p2["RISE_ABOVE"]',
         '    p3(["COMPLETE"])',
-        '    p0 -->|"tree_ready"| p1',
-        '    p1 -->|"all_answered"| p2',
+        '    p0 -->|"tree_ready, a person decides"| p1',
+        '    p1 -->|"all_answered, a person may say"| p2',
         '    p1 -.->|"new_category"| p0',
         "    p2 --> p3",
         '    p2 -.->|"new_category"| p0',
@@ -163,6 +163,28 @@ def test_the_parts_of_a_larger_graph_are_frames_with_their_phases_in_them() -> N
         "    p0 --> p1",
     ]
     assert lines[-1] == "    class p5 current"
+
+
+def test_the_picture_says_of_each_way_what_a_person_is_asked_before_it_is_gone() -> None:
+    """A way may ask where its phase does not, ask otherwise than its phase, or not at all; and nobody is asked before a way back."""
+    phases = (Phase("A", checkpoint="optional"), Phase("B"), Phase("C", checkpoint="blocking"), Phase("END"))
+    ways = (
+        Transition("A", "B", "noted"),
+        Transition("A", "END", "given_up", checkpoint="blocking"),
+        Transition("B", "C", asks="questions"),
+        Transition("B", "END", checkpoint="optional"),
+        Transition("C", "END", "told", checkpoint="informational"),
+        Transition("C", "A", "poor", is_backward=True),
+    )
+    lines = mermaid(PhaseGraph("asking", phases, ways, "A", ("END",))).splitlines()
+    assert lines[5:] == [
+        '    p0 -->|"noted, a person may say"| p1',
+        '    p0 -->|"given_up, a person decides"| p3',
+        '    p1 -->|"a person answers"| p2',
+        '    p1 -->|"a person may say"| p3',
+        '    p2 -->|"told"| p3',
+        '    p2 -.->|"poor"| p0',
+    ]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.errors import NoSuchAgent
+from agents.errors import NeedsOwnHand, NoSuchAgent
 from agents.prompting import prompt
 from agents.team.catalogue import MOST_AGENTS, TeamCatalogue
 from agents.team.form import SchemaForm
@@ -570,6 +570,37 @@ conditions:
     feedback: {field: why, kind: hard_failure}
     equals: {field: verdict, value: wrong}
 """
+
+
+GIVING_UP = (
+    ASKING.replace("  - name: TELL\n", "  - name: TELL\n    question: May it be given up?\n    verified: true\n")
+    .replace("complete: DONE", "complete: [DONE, GIVEN_UP]")
+    .replace("  - name: DONE\n", "  - name: DONE\n  - name: GIVEN_UP\n")
+    .replace(
+        "condition: told}\n",
+        "condition: told}\n  - {from: TELL, to: GIVEN_UP, condition: nothing, checkpoint: blocking}\n",
+    )
+    .replace("conditions:\n", "conditions:\n  nothing: {equals: {field: text, value: ''}}\n")
+)
+
+
+async def test_a_person_is_asked_on_one_way_out_of_a_phase_of_a_team_s_agent_and_not_on_the_other(
+    tmp_path: Path,
+) -> None:
+    async with leading(agent(GIVING_UP), tmp_path) as led:
+        assert (await led.submit(questions=[])).phase == "TELL"
+        state = await led.submit(text="")
+        assert (state.status, state.phase) == ("waiting", "TELL")
+        assert state.checkpoint is not None
+        assert (state.checkpoint.kind, state.checkpoint.target) == ("blocking", "GIVEN_UP")
+        assert state.checkpoint.own_hand, "the phase is verified"
+        assert "May it be given up?" in await led.told()
+        with pytest.raises(NeedsOwnHand):
+            await led.decide("approve", channel="relayed")
+        assert (await led.decide("approve")).phase == "GIVEN_UP"
+    async with leading(agent(GIVING_UP), tmp_path / "other") as led:
+        await led.submit(questions=[])
+        assert (await led.submit(text="There are nine.")).phase == "JUDGE"
 
 
 async def test_a_team_s_agent_asks_a_person_and_goes_on_in_conversations(tmp_path: Path) -> None:
