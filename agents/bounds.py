@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from agents.events import Decision, Json, Usage, canonical
 
@@ -17,6 +17,8 @@ MOST_ANSWER_CHARS = 100_000
 BACK_TO = "phase"
 """Names the phase in the changes of a `revisit`."""
 NO_JSON = "it is no plain JSON"
+DEEPEST = 60
+"""Of lists and objects in each other. No work needs more, and whatever walks through one has room for it."""
 
 
 def submit_excess(signals: Sequence[str], usage: Usage, conversation: str) -> list[str]:
@@ -46,8 +48,25 @@ def changes_excess(decision: Decision, changes: Mapping[str, Json]) -> list[str]
 
 def json_excess(value: Mapping[str, Json], most: int) -> list[str]:
     """Return why the value is not taken: it is no JSON, or too long."""
+    if _too_deep(value):
+        return [f"it is nested deeper than {DEEPEST}"]
     try:
         size = len(canonical(dict(value)))
     except (ValueError, RecursionError):
         return [NO_JSON]
     return [f"it has {size} characters, at most {most} are taken"] if size > most else []
+
+
+def _too_deep(value: Json) -> bool:
+    """Return whether more lists and objects lie in each other than are taken."""
+    level: list[Json] = [value]
+    for _ in range(DEEPEST + 1):
+        level = [inside for outer in level for inside in _insides(outer)]
+    return bool(level)
+
+
+def _insides(value: Json) -> Iterable[Json]:
+    """Return what lies in a list or an object; nothing of what is neither."""
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, list | tuple) else ()

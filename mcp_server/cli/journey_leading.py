@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from knowledge.errors import KnowledgeError
 from mcp_server.cli.given import STANDARD, object_of, text_of
-from mcp_server.cli.options import WronglyAsked, said, seconds, whole
+from mcp_server.cli.options import WronglyAsked, said, share, whole
 from mcp_server.cli.terminal import say
 from mcp_server.cli.visible import visible
 from mcp_server.settings import Settings
@@ -65,7 +65,7 @@ def _submit_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tokens-out", metavar="N", type=whole(0, MOST_TOKENS), default=0, help="likewise")
     parser.add_argument("--model", metavar="NAME", default="", help="which model did it")
     parser.add_argument("--conversation", metavar="ID", default="", help="in which conversation")
-    parser.add_argument("--confidence", metavar="X", type=seconds, help="0 to 1")
+    parser.add_argument("--confidence", metavar="X", type=share, help="0 to 1")
     parser.add_argument("--reasoning", metavar="TEXT", help="why it is so")
 
 

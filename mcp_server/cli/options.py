@@ -63,6 +63,17 @@ def seconds(text: str) -> float:
     return number
 
 
+def share(text: str) -> float:
+    """Return a number from 0 to 1."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1")
+    return number
+
+
 def said(text: str) -> str:
     """Return `text`, which says something."""
     if not text.strip():

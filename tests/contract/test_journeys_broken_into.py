@@ -198,19 +198,37 @@ async def test_only_a_modification_brings_changes_and_those_have_an_end(tmp_path
         assert (await host.call("journey_status", journey_id=journey))["version"] == 2
 
 
-@pytest.mark.parametrize("odd", [float("nan"), float("inf"), 10**5_000, "deep"], ids=["nan", "inf", "long", "deep"])
-async def test_what_is_no_plain_json_is_refused_by_name_and_recorded_nowhere(tmp_path: Path, odd: object) -> None:
+def nested(depth: int) -> Any:
+    """Return a list in so many lists."""
+    value: Any = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("odd", "why"),
+    [
+        (float("nan"), "no plain JSON"),
+        (float("inf"), "no plain JSON"),
+        (10**5_000, "no plain JSON"),
+        (nested(70), "nested deeper than 60"),
+        (nested(900), "nested deeper than 60"),
+        (nested(100_000), "nested deeper than 60"),
+    ],
+    ids=["nan", "inf", "long", "deep", "deeper than any stack", "deepest"],
+)
+async def test_what_is_no_plain_json_is_refused_by_name_and_recorded_nowhere(
+    tmp_path: Path, odd: object, why: str
+) -> None:
     async with hosting(tmp_path) as host:
         journeys, journey = host.app.services.journeys, await host.start()
-        nested: object = "x"
-        for _ in range(100_000 if odd == "deep" else 1):
-            nested = [nested]
-        value: Any = nested if odd == "deep" else odd
-        with pytest.raises(BadWork, match="no plain JSON"):
+        value: Any = odd
+        with pytest.raises(BadWork, match=why):
             await journeys.submit(journey, 1, Submission({"notes": value}), by="ann")
-        with pytest.raises(NotToDecide, match="no plain JSON"):
+        with pytest.raises(NotToDecide, match=why):
             await journeys.decide(journey, 1, Opinion("modify", "page", "", {"notes": value}), by="ann")
-        with pytest.raises(BadStart, match="no plain JSON"):
+        with pytest.raises(BadStart, match=why):
             await journeys.start("noting", "bees", {"notes": value}, by="ann")
         assert (await journeys.position(journey)).state.version == 1
 

@@ -205,14 +205,15 @@ def test_work_that_is_no_json_object_is_refused_before_anything_is_opened(ann: P
 def test_work_that_does_not_fit_or_comes_too_late_is_refused_with_the_reason_of_the_tool(ann: Person) -> None:
     journey = begun(ann)
     file = ann.folder / "work.json"
-    for work, more, says in (
-        ({"asks": []}, (), "asks"),
-        ({"known": ["x"]}, ("--version", "7"), "is at version 1, not 7"),
-        ({"known": ["x"]}, ("--confidence", "3"), "confidence"),
+    for work, more, says, code in (
+        ({"asks": []}, (), "asks", COULD_NOT),
+        ({"known": ["x"]}, ("--version", "7"), "is at version 1, not 7", COULD_NOT),
+        ({"known": ["x"]}, ("--confidence", "3"), "'3' is not a number from 0 to 1", WRONGLY_ASKED),
+        ({"known": ["x"]}, ("--confidence", "nan"), "'nan' is not a number from 0 to 1", WRONGLY_ASKED),
     ):
         file.write_text(json.dumps(work), encoding="utf-8")
         done = ann.here("journeys", "submit", journey, "--work", str(file), *more)
-        assert (done.returncode, done.stdout) == (COULD_NOT, "")
+        assert (done.returncode, done.stdout) == (code, "")
         assert says in done.stderr
     assert told(ann, "status", journey)["version"] == 1
 
