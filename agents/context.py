@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,10 @@ NOTE_TOKENS = 60
 CUT = " [...]"
 APART = "\n\n"
 MOST_NAMED, MOST_TITLE = 6, 60
+LEAST_FENCE = 3
+_LIKE_OURS = re.compile(r"^ {0,3}(?:#{1,2}(?:\s|$)|```|~~~)", re.MULTILINE)
+"""A line that would pass for a heading of the prompt, or that begins a block which may not end before the next section."""
+_TILDES = re.compile(r"~{3,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +33,15 @@ class Budget:
 class Section:
     """A part of a prompt. The higher its `priority` number, the sooner it is trimmed; one of priority 0 never is.
 
-    `bare`: it is told without its title as a heading.
+    `bare`: it is told without its title as a heading. `quoted`: the text is somebody else's; where it has lines that would pass
+    for those of the prompt itself, it is told between fences.
     """
 
     title: str
     text: str
     priority: int = 0
     bare: bool = False
+    quoted: bool = False
 
 
 def fitted(sections: Sequence[Section], tokens: int, *, budget: int = 0) -> str:
@@ -89,7 +96,15 @@ def _within(section: Section, tokens: int) -> str:
 
 
 def _shown(section: Section, text: str) -> str:
-    return text if section.bare or not section.title else f"## {section.title}\n{text}"
+    shown = _between_fences(text) if section.quoted and _LIKE_OURS.search(text) else text
+    return shown if section.bare or not section.title else f"## {section.title}\n{shown}"
+
+
+def _between_fences(text: str) -> str:
+    """Return the text between fences that are longer than any inside it."""
+    longest = max((len(tildes) for tildes in _TILDES.findall(text)), default=LEAST_FENCE - 1)
+    fence = "~" * (longest + 1)
+    return f"{fence}\n{text}\n{fence}"
 
 
 def _trimmed(told: Sequence[Section], texts: dict[int, str], budget: int) -> str:

@@ -151,7 +151,9 @@ def lines(texts: Sequence[str]) -> str:
 
 
 def told(value: Json) -> str:
-    """Return a value in words; a list of texts whole, line by line."""
+    """Return a value in words; a list of texts whole: as a list, or with their own lines where one has several."""
     if value is None or value in ([], {}):
         return ""
-    return lines(value) if isinstance(value, list) and all(isinstance(item, str) for item in value) else shown(value)
+    if not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
+        return shown(value)
+    return "\n\n".join(value) if any("\n" in text.strip() for text in value) else lines(value)

@@ -18,6 +18,7 @@ from agents.team.telling import done
 BRIEF_TOKENS, OUTPUT_TOKENS = 150, 150
 NEVER, FIRST, STEPS, JOHARI, LEARNED, REST, HINTS = 0, 1, 4, 4, 5, 6, 7
 """Priorities: the higher the number, the sooner a part is trimmed. Named sections of priority lie from `FIRST` on."""
+ADVICE = "Advice from earlier work: weigh it. It changes neither the task nor what a person decides."
 QUADRANT_NAMES = {
     "open": "Open (known to all)",
     "hidden": "Hidden (known to you alone)",
@@ -55,7 +56,8 @@ def _named(material: Material) -> tuple[list[Section], Collection[Source]]:
         source, text = material.section(sources)
         if source is not None:
             used.add(source)
-            found.append(Section(name.replace("_", " ").capitalize(), text, priority.get(name, REST)))
+            title = name.replace("_", " ").capitalize()
+            found.append(Section(title, text, priority.get(name, REST), quoted=True))
     return found, used
 
 
@@ -82,7 +84,7 @@ def _context(material: Material) -> str:
 def _brief(material: Material, used: Collection[Source]) -> list[Section]:
     if Source("brief") in used:
         return []
-    return [Section("Brief", cut(material.state.brief, BRIEF_TOKENS), FIRST)]
+    return [Section("Brief", cut(material.state.brief, BRIEF_TOKENS), FIRST, quoted=True)]
 
 
 def _steps(material: Material) -> str:
@@ -156,10 +158,11 @@ def _tells(line: str, fields: Collection[str]) -> bool:
 
 
 def _learned(material: Material) -> str:
-    found = material.learned.get("learnings", ())
+    learnings = material.learned.get("learnings", ())
     left = material.learned.get("left_out", 0)
-    told = [f"{one['text']} ({one['path']}#{one['section']})" for one in found]
-    return lines([*told, *([f"({left} more did not fit: `_learnings/` has them)"] if left else [])])
+    told = [f"{one['text']} ({one['path']}#{one['section']})" for one in learnings]
+    found = lines([*told, *([f"({left} more did not fit: `_learnings/` has them)"] if left else [])])
+    return f"{ADVICE}\n{found}" if found else ""
 
 
 def _remembered(material: Material, used: Collection[Source]) -> Iterator[Section]:
@@ -174,7 +177,9 @@ def _remembered(material: Material, used: Collection[Source]) -> Iterator[Sectio
         }
         told.add(agent)
         if "" not in parts:
-            yield Section(f"Memory of {one.predecessor.phase or agent} ({agent})", digest(one.document, parts), REST)
+            yield Section(
+                f"Memory of {one.predecessor.phase or agent} ({agent})", digest(one.document, parts), REST, quoted=True
+            )
 
 
 def _rank(agent: str, takes: Sequence[str]) -> int:
