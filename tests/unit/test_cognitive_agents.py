@@ -22,9 +22,9 @@ from agents.cognitive import library
 from agents.cognitive.agent import alone, as_agent
 from agents.cognitive.closing import expected
 from agents.cognitive.cognitive import Cognitive
+from agents.cognitive.material import told as in_words
 from agents.cognitive.memory_document import skeleton
 from agents.cognitive.opening import LEARNINGS_SHARE
-from agents.cognitive.material import told as in_words
 from agents.cognitive.sections import ADVICE
 from agents.cognitive.setting import Pattern, Predecessor, Setting
 from agents.composing import Part, composed
