@@ -391,7 +391,7 @@ async def test_to_resume_costs_at_most_what_the_issue_allows(
 def test_their_diagrams_show_each_way() -> None:
     for agent in (DECIDE, REVIEW):
         drawn = mermaid(agent.graph)
-        assert all(f'"{t.condition}"' in drawn for t in agent.graph.transitions)
+        assert all(f'|"{t.condition}' in drawn for t in agent.graph.transitions)
 
 
 GOOD: Mapping[str, Mapping[str, Any]] = {
