@@ -112,10 +112,21 @@ class TeamCatalogue:
         await self._fresh()
         return self._skills.problems(self.definitions)
 
+    async def rules(self) -> Mapping[str, Sequence[Problem]]:
+        """Return the file of the team's rules for plans, if there is one, with what is wrong with it."""
+        from agents.orchestrate.rules import TEAM_FILE, rules_in  # what reads rules is loaded where they are asked for
+
+        raw = (await self._fresh()).contents.get(TEAM_FILE)
+        return {} if raw is None else {TEAM_FILE: rules_in(raw, TEAM_FILE)[1]}
+
     async def problems(self) -> Sequence[Problem]:
         """Return everything that is wrong with the team's agents and skills, by file and line."""
         known = await self._fresh()
         return (*known.problems, *(problem for found in (await self.skills()).values() for problem in found))
+
+    async def all_problems(self) -> Sequence[Problem]:
+        """Return everything that is wrong with the team's agents, skills, and rules for plans."""
+        return (*await self.problems(), *(problem for found in (await self.rules()).values() for problem in found))
 
     async def _fresh(self) -> _Known:
         async with self._looking:

@@ -21,7 +21,7 @@ LIST, SHOW, CHECK = "list", "show", "check"
 
 
 class NoSuchFile(KnowledgeError):
-    """There is no file of an agent or a skill of that name to check; `known` are the ones there are."""
+    """There is no file of an agent, a skill or rules of that name to check; `known` are the ones there are."""
 
     def __init__(self, asked: str, known: Sequence[str]) -> None:
         self.asked, self.known = asked, tuple(known)
@@ -35,7 +35,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     listing = actions.add_parser(LIST, help="every agent and skill, and where it comes from")
     showing = actions.add_parser(SHOW, help="phases, ways, prompts and diagram of one")
     checking = actions.add_parser(
-        CHECK, help="say everything that is wrong with the agents and skills of this knowledge base"
+        CHECK, help="say everything that is wrong with the agents, skills and rules for plans of this knowledge base"
     )
     showing.add_argument("name", metavar="NAME", type=said, help="an agent's name")
     checking.add_argument(
@@ -87,15 +87,15 @@ async def _by_file(catalogue: TeamCatalogue, problems: Sequence[Problem]) -> Map
     found |= await catalogue.skills()
     of_agents = {problem for wrong in found.values() for problem in wrong}
     for problem in problems:
-        if problem not in of_agents:  # a file that could not be read, or is one too many
+        if problem not in of_agents:  # of a file that could not be read, is one too many, or has rules
             found[problem.file] = [*found.get(problem.file, ()), problem]
     return dict(sorted(found.items()))
 
 
 async def _check(args: argparse.Namespace, settings: Settings) -> int:
     catalogue = _catalogue(settings)
-    problems = await catalogue.problems()
-    by_file = await _by_file(catalogue, problems)
+    problems = await catalogue.all_problems()
+    by_file = dict(sorted({**await catalogue.rules(), **await _by_file(catalogue, problems)}.items()))
     files = list(by_file)
     if args.file is not None:
         files = [_chosen(args.file, files)]

@@ -222,11 +222,11 @@ def _counted(found: Sequence[object]) -> str:
 
 
 async def _agents(base: KnowledgeBase) -> Finding | None:
-    """Say whether the team's own agents and skills can be used; nothing where there are none."""
+    """Say whether the team's own agents, skills and rules for plans can be used; nothing where there are none."""
     from mcp_server.team_files import team_catalogue
 
     catalogue = team_catalogue(base.vault)
-    problems = await catalogue.problems()  # first, for it also finds what lists alone do not look into
+    problems = await catalogue.all_problems()  # first, for it also finds what lists alone do not look into
     team = await catalogue.team()
     if problems:
         found = f"{len(problems)} things are wrong with the team's own: {_few([str(one) for one in problems])}"

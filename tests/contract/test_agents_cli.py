@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from agents.catalogue import entries
+from agents.orchestrate.rules import TEAM_FILE
 from tests.knowledge_bases import write as write_pages
 from tests.persons import Person
 from tests.team_agents import FILE, HANDBOOK, SMALL, write
@@ -73,6 +74,27 @@ def test_one_file_can_be_checked_alone(ann: Person, asked: str) -> None:
     assert told.returncode == 1
     assert {line.partition(":")[0] for line in told.stdout.splitlines()} == {"_agents/broken.yaml"}
     assert ann.here("agents", "check", "review").returncode == 0
+
+
+RULES = "rules:\n  - {id: backup-first, kind: befor, first: [backup], then: [migrate], message: later}\n"
+
+
+def test_what_is_wrong_with_a_team_s_rules_for_plans_is_named_before_a_plan_is_held_to_them(ann: Person) -> None:
+    """Issue 7, item 1: rules of a team are YAML; whoever writes them sees a mistake at once, with its line."""
+    write(ann.kb, RULES, TEAM_FILE)
+    told = ann.here("agents", "check")
+    assert told.returncode == 1
+    assert told.stdout.startswith(f"{TEAM_FILE}:2: there is no kind of rule 'befor'; did you mean 'before'?")
+    found = {line["what"]: line for line in json.loads(ann.here("doctor", "--json").stdout)}["agents"]
+    assert found["health"] == "bad"
+    assert f"{TEAM_FILE}:2: there is no kind of rule 'befor'" in found["found"]
+    alone = ann.here("agents", "check", TEAM_FILE, "--json")
+    assert json.loads(alone.stdout)["problems"][0]["line"] == 2
+    assert ann.here("agents", "check", "review").returncode == 0, "the agent is not to blame"
+    listed = ann.here("agents", "list", "--json")
+    assert "left out" not in listed.stderr
+    write(ann.kb, RULES.replace("befor,", "before,"), TEAM_FILE)
+    assert json.loads(ann.here("agents", "check", "--json").stdout) == {"checked": [FILE, TEAM_FILE], "problems": []}
 
 
 def test_a_mistake_in_a_prompt_belongs_to_the_agent_that_uses_it(ann: Person) -> None:
@@ -145,6 +167,6 @@ def test_the_handbook_s_agents_and_skills_are_checked_without_touching_anything(
     ann = Person(tmp_path)
     told = ann.run("agents", "check", "--kb", str(HANDBOOK))
     assert told.returncode == 0
-    files = "_agents/decide.yaml, _agents/incident-review.yaml, _skills/incident-to-runbook.yaml"
-    assert told.stdout == f"3 checked, nothing wrong: {files}\n"
+    files = f"_agents/decide.yaml, _agents/incident-review.yaml, {TEAM_FILE}, _skills/incident-to-runbook.yaml"
+    assert told.stdout == f"4 checked, nothing wrong: {files}\n"
     assert list(tmp_path.iterdir()) == [], "neither state nor index"
