@@ -22,3 +22,19 @@ def unanswered(questions: Sequence[Mapping[str, Json]], answers: Mapping[str, Ma
 def open_in(work: Json, field: str, answers: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     """Return the words of the questions in that list of a work which are still to be answered, by id, in order."""
     return unanswered(listed(work, field), answers) if isinstance(work, Mapping) else {}
+
+
+def unaskable(work: Json, field: str) -> list[str]:
+    """Return why a person could not answer what that list of a work asks, one sentence for each question."""
+    found = work.get(field) if isinstance(work, Mapping) else None
+    told, ids = list[str](), list[str]()
+    for number, item in enumerate(found if isinstance(found, list) else ()):
+        id_, text = (item.get("id"), item.get("question")) if isinstance(item, Mapping) else (None, None)
+        if not isinstance(id_, str) or not id_.strip():
+            told.append(f"{field}[{number}] has no `id`, by which it could be answered")
+        elif id_ in ids:
+            told.append(f"{field} has two questions {id_[:60]}; each needs an id of its own")
+        elif not isinstance(text, str) or not text.strip():
+            told.append(f"{field}[{id_[:60]}] asks nothing: a person is shown its `question`")
+        ids.append(str(id_))
+    return told

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from agents.agent import Agent, Facts, Look, Spent
+from agents.asking import unaskable
 from agents.bounds import BACK_TO, MOST_BRIEF_CHARS, MOST_WORK_CHARS, changes_excess, json_excess, submit_excess
 from agents.catalogue import Catalogue
 from agents.errors import (
@@ -44,7 +45,7 @@ from agents.events import (
 )
 from agents.fold import fold
 from agents.forking import fork
-from agents.graph import ALWAYS, Phase, PhaseGraph, ways_out
+from agents.graph import ALWAYS, Phase, PhaseGraph, advance, ways_out
 from agents.journey import decided, modified, started, step_key, submitted
 from agents.misfits import answers, elsewhere, over_budget
 from agents.prompting import OUTGROWN, prompt
@@ -245,6 +246,7 @@ class Runner:
         if not (usage.tokens_in or usage.tokens_out):
             usage = _counted(here, submission, usage.model)
         judged = await self._judged(here, work, submission.work, submission.signals, usage)
+        _require_askable(here, work, judged)
         recorded = WorkRecorded(
             here.state.phase,
             here.state.visit,
@@ -308,7 +310,9 @@ class Runner:
         problems = (form.problems(work) if form else ()) or (doubled(work) if isinstance(work, dict) else ())
         if problems:
             raise BadWork(here.journey, asked.phase, problems)
-        return await self._judged(there, work, work, ())
+        judged = await self._judged(there, work, work, ())
+        _require_askable(there, work, judged)
+        return judged
 
     async def _asked(self, journey: str, key: str, *, unled: bool = False) -> tuple[Position, bool]:
         """Return where the act with that key led, if it is on record, and else where the journey stands; and which of both.
@@ -504,6 +508,17 @@ def _asked_last(steps: Sequence[Step], state: JourneyState) -> Sequence[Step]:
     if not asked or state.checkpoint is not None or state.over:
         return steps
     return [*(step for step in steps if step not in asked), *asked]
+
+
+def _require_askable(here: Position, work: Json, judged: _Judged) -> None:
+    """Return if a person can answer what the work asks them, where the way leads past questions.
+
+    Raises:
+        BadWork: they cannot.
+    """
+    taken = advance(here.agent.graph, here.state.phase, judged.met)
+    if taken is not None and taken.asks and (told := unaskable(work, taken.asks)):
+        raise BadWork(here.journey, here.state.phase, told[:MOST_PROBLEMS])
 
 
 def _automatic(graph: PhaseGraph, phase: str) -> bool:

@@ -131,7 +131,7 @@ def schema_of(asks: Sequence[questions.Question]) -> dict[str, Any]:
     note = (
         _field(f"Questions {len(shown) + 1} to {len(asks)}", "They are listed above")
         if more
-        else _field("Note", "Anything else that matters")
+        else _field("Note", "What else matters; it also answers what is left empty")
     )
     return {
         "type": "object",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from agents.agent import Facts, Finding, Look
 from agents.asking import open_in, unanswered
-from agents.errors import NeedsOwnHand, NotToDecide, StaleJourney, UnknownEvent, WaitsForPerson
+from agents.errors import BadWork, NeedsOwnHand, NotToDecide, StaleJourney, UnknownEvent, WaitsForPerson
 from agents.events import Channel, CheckpointReached, Decided, canonical, event_of, event_text
 from agents.fold import fold
 from agents.graph import Transition
@@ -118,6 +119,45 @@ async def test_ids_of_any_characters_name_questions_and_come_back_as_they_are() 
     }
     log = await led.runner.store.events(led.journey)
     assert fold(log) == state == restore_state(get_state(state))
+
+
+class AnyWork:
+    """A form that takes everything, as a team may write one."""
+
+    schema: Mapping[str, Any] = {"type": "object"}
+    asks: frozenset[str] = frozenset()
+
+    def problems(self, _work: Any) -> Sequence[str]:
+        return ()
+
+
+@pytest.mark.parametrize(
+    ("ask", "why"),
+    [
+        ([{"question": "How many?"}], r"ask\[0\] has no `id`"),
+        (
+            [{"id": "q1", "question": "A?"}, {"question": "B?"}, {"question": "C?"}],
+            r"ask\[1\] has no `id`.*ask\[2\] has no",
+        ),
+        ([{"id": " ", "question": "A?"}], r"ask\[0\] has no `id`"),
+        ([{"id": 1, "question": "A?"}, {"id": "1", "question": "B?"}], r"ask\[0\] has no `id`"),
+        ([{"id": "q1", "question": "A?"}, {"id": "q1", "question": "B?"}], "two .* id"),
+        ([{"id": "q1", "question": "A?"}, {"id": "q2"}], r"ask\[q2\] asks nothing"),
+        ([{"id": "q1", "question": "A?"}, {"id": "q2", "question": " "}], r"ask\[q2\] asks nothing"),
+        ([{"id": "q1", "question": "A?"}, "How many?"], r"ask\[1\] has no `id`"),
+    ],
+)
+async def test_what_a_person_could_not_answer_is_not_asked(ask: list[Any], why: str) -> None:
+    """Of two questions with one id, or with none, a person would see one."""
+    agent = making()
+    led = await begun(replace(agent, forms={**agent.forms, "PLAN": AnyWork()}))
+    with pytest.raises(BadWork, match=why):
+        await led.submit(**{**PLAN, "ask": ask})
+    await led.submit(**ASK)
+    before = await led.state()
+    with pytest.raises(BadWork, match=why):
+        await led.decide("modify", changes={"ask": ask})
+    assert await led.state() == before
 
 
 async def test_a_question_is_no_template_and_its_answer_none_either() -> None:
