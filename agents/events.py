@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from agents.errors import UnknownEvent
 from agents.graph import FeedbackKind
-from knowledge.ledger.moments import utc_text
+from knowledge.ledger.moments import aware, utc_text
 
 Json = Any
 """A value as JSON has them."""
@@ -343,9 +343,9 @@ def logged_of(form: Mapping[str, Json]) -> Logged:
 
     Raises:
         UnknownEvent: the event in it is none of ours.
-        KeyError, TypeError, ValueError: it is no such form.
+        KeyError, TypeError, ValueError, OverflowError: it is no such form.
     """
-    at = datetime.fromisoformat(form["at"])
+    at = aware(datetime.fromisoformat(form["at"])).astimezone(UTC)
     event = event_of(canonical(form["event"]))
     return Logged(int(form["seq"]), int(form["version"]), at, str(form["by"]), event, str(form.get("key", "")))
 

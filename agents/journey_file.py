@@ -59,7 +59,7 @@ def imported(text: str) -> tuple[str, list[Logged]]:
 def _object(number: int, line: str) -> dict[str, Any]:
     try:
         found = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadJourneyFile(number, "it is no JSON") from error
     if not isinstance(found, dict):
         raise BadJourneyFile(number, "it is no JSON object")
@@ -71,5 +71,5 @@ def _logged(number: int, form: dict[str, Any]) -> Logged:
         return logged_of(form)
     except UnknownEvent as error:
         raise BadJourneyFile(number, str(error)) from error
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise BadJourneyFile(number, "it is no event in its place") from error

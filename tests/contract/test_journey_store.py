@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from agents.events import (
     Completed,
     FeedbackAdded,
     Forked,
+    Json,
     Logged,
     PhaseChanged,
     Step,
@@ -31,6 +33,7 @@ from agents.events import (
     ToolStart,
     ToolSuccess,
     WorkRecorded,
+    canonical,
 )
 from agents.fold import FOLDING, fold
 from agents.forking import fork
@@ -492,6 +495,44 @@ def test_an_edited_cut_or_stretched_file_is_not_imported() -> None:
             imported(text)
         assert caught.value.line == number, reason
     assert imported("".join(lines)) == ("j-1", walk.log)
+
+
+def chained(lines: Sequence[str], **changes: Json) -> str:
+    """Return the file with fields of its first event changed, by somebody who knows how digests are made."""
+    forms = [json.loads(line) for line in lines]
+    chain = sha256(canonical(forms[0]).encode()).hexdigest()
+    told = [canonical(forms[0])]
+    for number, form in enumerate(forms[1:]):
+        whole = {**form, **(changes if number == 0 else {})}
+        del whole["chain"]
+        chain = sha256(f"{chain}{canonical(whole)}".encode()).hexdigest()
+        told.append(canonical({**whole, "chain": chain}))
+    return "\n".join(told) + "\n"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"at": "2026-03-01T00:00:00"},
+        {"at": "0001-01-01T00:00:00+14:00"},
+        {"at": "9999-12-31T23:59:59-14:00"},
+        {"at": 5},
+        {"seq": None},
+        {"version": [1]},
+        {"event": []},
+    ],
+)
+def test_a_file_that_somebody_made_up_is_refused_by_its_line(changes: dict[str, Json]) -> None:
+    """Who can write a file can write a whole other one: its digests show no more than that nobody changed it by accident."""
+    walk = Walk()
+    walk.submit("tree_ready", content="original")
+    lines = list(exported("j-1", walk.log))
+    assert imported(chained(lines)) == ("j-1", walk.log)
+    with pytest.raises(BadJourneyFile) as caught:
+        imported(chained(lines, **changes))
+    assert caught.value.line == 2
+    with pytest.raises(BadJourneyFile, match="no JSON"):
+        imported(lines[0] + '{"a":' * 100_000 + "1" + "}" * 100_000 + "\n")
 
 
 # --- what is kept beside the log --------------------------------------------------------------------------------------
