@@ -102,6 +102,10 @@ class Look(Protocol):
         """
         ...
 
+    async def learners(self) -> Collection[str]:
+        """Return the names of the agents that are told what was learned before."""
+        ...
+
     async def terms(self, text: str, most: int) -> Sequence[str]:
         """Return words worth searching for, of this text and of what the knowledge base has near it, best first."""
         ...

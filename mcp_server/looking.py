@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from anyio.lowlevel import checkpoint
 
 from agents.agent import Called, Citation, Fate, Learning, Place, ProposalState, ScentLevel
+from agents.catalogue import cognitive_entries
 from agents.citing import misplaced
 from agents.errors import NoSuchJourney
 from agents.events import ToolSuccess
@@ -126,6 +127,10 @@ class KnowledgeLook:
         circles = self._services.circles
         pages = [await circles.vouched(path) for path in learning_pages(agent, domain)]
         return [learning for page in pages if page for learning in learnings_on(page)][:MOST_LEARNINGS]
+
+    async def learners(self) -> Collection[str]:
+        """Return the names of the agents that are told what was learned before."""
+        return [entry.name for entry in cognitive_entries()]
 
     async def terms(self, text: str, most: int) -> Sequence[str]:
         """Return words of the text, then headings, titles and tags of what the knowledge base has near it."""

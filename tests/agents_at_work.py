@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agents.agent import Agent, Called, Citation, Facts, Fate, Finding, Learning, Place, ScentLevel
+from agents.catalogue import cognitive_entries
 from agents.citing import misplaced
 from agents.events import Channel, Decision, Event, Json, PhaseChanged, canonical
 from agents.fold import fold
@@ -182,6 +183,10 @@ class Pages:
 
     async def terms(self, text: str, most: int) -> Sequence[str]:
         return keywords(text, most)
+
+    async def learners(self) -> Collection[str]:
+        """Return the agents of this program that are told what was learned."""
+        return [entry.name for entry in cognitive_entries()]
 
     async def configured(self, path: str) -> str | None:
         return self.texts.get(path) if path.startswith(("_agents/", "_skills/")) else None

@@ -70,7 +70,7 @@ class Material:
             case "answers":
                 return lines(self.answers())
             case "previous":
-                return next((memory_document.digest(one.document) for one in self.loaded()), "")
+                return next((_left_by(one) for one in self.loaded()), "")
             case "input":
                 return told(self.state.inputs.get(source.name))
             case "step" | "earlier" | "work":
@@ -134,6 +134,10 @@ class Material:
     def quadrants(self) -> Mapping[str, Sequence[str]]:
         """Return the quadrants that have something, in their order."""
         return {name: found for name in QUADRANTS if (found := self.quadrant(name))}
+
+
+def _left_by(one: Loaded) -> str:
+    return f"Left by {one.predecessor.agent}:\n{memory_document.digest(one.document)}"
 
 
 def _content(work: Work | None) -> Mapping[str, Json]:

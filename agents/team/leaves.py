@@ -25,6 +25,7 @@ from agents.team.predicates import (
 from agents.team.predicates_heard import Answered
 from agents.team.predicates_looking import (
     Below,
+    LearningPage,
     PagesExist,
     ProposalDone,
     ProposalRejected,
@@ -52,6 +53,7 @@ Leaf = (
     | TakesUp
     | PagesExist
     | Below
+    | LearningPage
     | SearchInsufficient
     | ToolCalled
     | ProposalDone
@@ -77,6 +79,7 @@ LEAVES: tuple[type[Leaf], ...] = (
     TakesUp,
     PagesExist,
     Below,
+    LearningPage,
     SearchInsufficient,
     ToolCalled,
     ProposalDone,

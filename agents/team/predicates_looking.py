@@ -8,6 +8,7 @@ from typing import ClassVar, NewType
 
 from agents.agent import MET, Called, Facts, Finding, Look
 from agents.events import Json
+from agents.learning import ALL, FOLDER, learning_page
 from agents.team.field_path import FieldPath, same
 from agents.team.predicates import DETAIL_CHARS, NAMES_TOLD, unmet
 from agents.work import citations_in
@@ -121,6 +122,41 @@ class Below:
     def said(self) -> str:
         """Return what it holds."""
         return f"{self.field} lies below {self.folder}/"
+
+
+@dataclass(frozen=True, slots=True)
+class LearningPage:
+    """Every path here is of a page that agents are told of before they begin, by agent and domain, whether it is there or not."""
+
+    NAME: ClassVar[str] = "learning_page"
+    BARE: ClassVar[str] = "field"
+    field: FieldPath
+
+    async def judge(self, facts: Facts, look: Look) -> Finding:
+        """Return which paths no agent asks for, and what it would ask for instead."""
+        learners = sorted({ALL, *await look.learners()})
+        items = self.field.items(facts)
+        if not items:
+            return unmet(f"{self.field} is empty: name the page, {FOLDER}/AGENT/DOMAIN.md")
+        found = [(self.field.place(facts, loc), str(path), _unasked(str(path), learners)) for loc, path in items]
+        missing = [f"{where} is {path[:200]!r}: {why}" for where, path, why in found if why]
+        return unmet(*missing) if missing else MET
+
+    def said(self) -> str:
+        """Return what it holds."""
+        return f"{self.field} names pages of learnings that agents are told of"
+
+
+def _unasked(path: str, learners: Sequence[str]) -> str:
+    """Return why no agent asks for that page, "" if one does."""
+    folder, _, rest = path.partition("/")
+    agent, _, domain = rest.partition("/")
+    if folder != FOLDER or not domain or "/" in domain or not domain.endswith(".md"):
+        return f"agents are told what stands at {FOLDER}/AGENT/DOMAIN.md, and nowhere else"
+    if agent not in learners:
+        return f"no agent {agent[:60]!r} asks for learnings; AGENT is one of {', '.join(learners)}"
+    asked = learning_page(agent, domain.removesuffix(".md"))
+    return "" if asked == path else f"agents ask for {asked}: keep it there"
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ def statement(prompt: str) -> str:
     sections = dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", prompt, re.MULTILINE | re.DOTALL))
     told = sections.get("Agent output summary") or sections.get("Brief") or ""
     lines = [line.strip().removeprefix("- ").partition(" [...]")[0] for line in told.splitlines()]
-    saying = (line for line in lines if not line.startswith("#") and sum(map(str.isalnum, line)) > LEAST)
+    saying = (line for line in lines if not line.startswith(("#", "Left by")) and sum(map(str.isalnum, line)) > LEAST)
     first = next(saying, "")
     return first if len(first) <= LONGEST else first[:LONGEST].rpartition(" ")[0]
 

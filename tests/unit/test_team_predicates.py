@@ -266,6 +266,25 @@ TRIED = {
             ({}, "page is empty: name a path below _learnings/"),
         ],
     ),
+    "learning_page": Tried(
+        "learning_page: page",
+        [
+            {"page": "_learnings/analysis/bee-keeping.md"},
+            {"page": "_learnings/all/general.md"},
+            {"page": "_learnings/analysis/bienen-und-königinnen.md"},
+        ],
+        [
+            ({}, "page is empty: name the page, _learnings/AGENT/DOMAIN.md"),
+            ({"page": "_learnings/bees.md"}, "agents are told what stands at _learnings/AGENT/DOMAIN.md, and nowhere else"),
+            ({"page": "_learnings/all/bees/winter.md"}, "and nowhere else"),
+            ({"page": "_learnings/all/bees"}, "and nowhere else"),
+            ({"page": "notes/all/bees.md"}, "and nowhere else"),
+            ({"page": "_learnings/all/../../notes.md"}, "and nowhere else"),
+            ({"page": "_learnings/clarify/bees.md"}, "no agent 'clarify' asks for learnings; AGENT is one of all, analysis"),
+            ({"page": "_learnings/all/Bee keeping.md"}, "agents ask for _learnings/all/bee-keeping.md: keep it there"),
+            ({"page": "_learnings/all/_index.md"}, "agents ask for _learnings/all/index.md: keep it there"),
+        ],
+    ),
     "search_insufficient, each": Tried(
         "search_insufficient: {field: queries, each: true}",
         [{"queries": ["swarm cause"]}, {"queries": ["swarm cause", "wasps"]}],
