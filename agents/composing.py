@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import zip_longest
+from itertools import count, zip_longest
 from typing import TypeVar
 
 from agents.agent import Agent, Condition, Facts, Finding, Look, ModelAdvice, Provide
@@ -77,7 +77,8 @@ def composed(
 
     `texts` are those that `end` names. Inputs of all parts are inputs of it.
     """
-    transitions = [way for number, part in enumerate(parts) for way in _ways(number, part, parts, end, links)]
+    joints = _joints(parts, links)
+    transitions = [way for number, part in enumerate(parts) for way in _ways(number, part, parts, end, joints)]
     graph = PhaseGraph(
         name,
         (*(phase for part in parts for phase in _phases(part)), end),
@@ -91,7 +92,7 @@ def composed(
         summary=summary,
         graph=graph,
         forms=_named(parts, lambda part: part.agent.forms),
-        conditions={**_named(parts, _conditions), **_linked(parts, links)},
+        conditions={**_named(parts, _conditions), **_linked(parts, joints)},
         texts={**_named(parts, lambda part: part.agent.texts), **(texts or {})},
         questions=_named(parts, lambda part: part.agent.questions),
         values=partial(_values, tuple(parts)),
@@ -131,7 +132,7 @@ def _phases(part: Part) -> Iterator[Phase]:
         )
 
 
-def _ways(number: int, part: Part, parts: Sequence[Part], end: Phase, links: Sequence[Link]) -> Iterator[Transition]:
+def _ways(number: int, part: Part, parts: Sequence[Part], end: Phase, joints: Sequence[_Joint]) -> Iterator[Transition]:
     standing_next = _first(parts[number + 1]) if number + 1 < len(parts) else end.name
     following = _target(part.following, parts) if part.following else standing_next
     for way in part.agent.graph.transitions:
@@ -139,15 +140,17 @@ def _ways(number: int, part: Part, parts: Sequence[Part], end: Phase, links: Seq
         if way.target not in part.agent.graph.complete:
             yield replace(way, source=source, target=part.prefix + way.target, condition=condition)
             continue
-        for link in _leaving(part, links):
-            target, joint = _target(link.target, parts), _joint(part, way, link)
+        for joint in joints:
+            if (joint.part.prefix, joint.end) != (part.prefix, way):
+                continue
+            link, target = joint.link, _target(joint.link.target, parts)
             # What a person is asked before the end they are asked before any way on, and not before a way back.
             asked = Transition(source, target) if link.is_backward else way
             yield replace(
                 asked,
                 source=source,
                 target=target,
-                condition=joint,
+                condition=joint.name,
                 is_backward=link.is_backward,
                 priority=link.priority,
             )
@@ -159,18 +162,41 @@ def _target(asked: str, parts: Sequence[Part]) -> str:
     return next((_first(part) for part in parts if part.prefix == asked), asked)
 
 
-def _leaving(part: Part, links: Sequence[Link]) -> list[Link]:
-    return [link for link in links if link.source == part.prefix]
-
-
 def _name(part: Part, condition: str) -> str:
     return condition if condition in (ALWAYS, REJECTED) else part.prefix + condition
 
 
-def _joint(part: Part, way: Transition, link: Link) -> str:
-    """Return the name of the condition on which a link is gone where the part would end by that way."""
-    ends = [one.condition for one in _endings(part)]
-    return link.looked_at + (link.name if len(ends) == 1 else f"{way.condition}.{link.name}")
+@dataclass(frozen=True, slots=True)
+class _Joint:
+    """A link where a part would come to its end by the way `end`. `name` is that of the condition on which it is gone."""
+
+    part: Part
+    end: Transition
+    link: Link
+    name: str
+
+
+def _joints(parts: Sequence[Part], links: Sequence[Link]) -> Sequence[_Joint]:
+    """Return all of them, each with a name that no other condition of the whole has: it would be judged in its place."""
+    taken = {ALWAYS, REJECTED, *(part.prefix + name for part in parts for name in part.agent.conditions)}
+    found: list[_Joint] = []
+    for part in parts:
+        for end in _endings(part):
+            for link in (one for one in links if one.source == part.prefix):
+                name = next(name for name in _joint_names(part, end, link) if name not in taken)
+                taken.add(name)
+                found.append(_Joint(part, end, link, name))
+    return found
+
+
+def _joint_names(part: Part, end: Transition, link: Link) -> Iterator[str]:
+    """Yield how the condition may be called: in short, then with where the link leaves, at last with a number."""
+    short = link.name if len(_endings(part)) == 1 else f"{end.condition}.{link.name}"
+    yield link.looked_at + short
+    yield f"{link.looked_at}{part.name}.{short}"
+    full = f"{link.looked_at}{part.name}.{end.source}.{end.condition}.{link.name}"
+    yield full
+    yield from (f"{full}.{number}" for number in count(2))
 
 
 def _endings(part: Part) -> list[Transition]:
@@ -242,15 +268,14 @@ async def _judge(part: Part, condition: Condition, facts: Facts, look: Look) -> 
     return await condition(seen_by(part, facts), look)
 
 
-def _linked(parts: Sequence[Part], links: Sequence[Link]) -> dict[str, Condition]:
-    found: dict[str, Condition] = {}
+def _linked(parts: Sequence[Part], joints: Sequence[_Joint]) -> dict[str, Condition]:
     by_prefix = {part.prefix: part for part in parts}
-    for part in parts:
-        for link in _leaving(part, links):
-            right = partial(_judge, by_prefix[link.looked_at], link.condition)
-            for way in _endings(part):
-                found[_joint(part, way, link)] = partial(_from_end, part, way, right)
-    return found
+    return {
+        joint.name: partial(
+            _from_end, joint.part, joint.end, partial(_judge, by_prefix[joint.link.looked_at], joint.link.condition)
+        )
+        for joint in joints
+    }
 
 
 async def _from_end(part: Part, end: Transition, link: Condition, facts: Facts, look: Look) -> Finding:

@@ -361,6 +361,60 @@ async def test_a_link_may_look_at_another_part_than_the_one_it_leaves() -> None:
     assert (await led.submit(text="nothing to add")).status == "complete"
 
 
+async def test_links_of_one_name_that_leave_different_parts_are_judged_each_by_its_own_condition() -> None:
+    """Both look at the first part: one condition for both would send the work where nobody meant it to go."""
+
+    async def never(_facts: Facts, _look: Look) -> Finding:
+        return Finding(met=False)
+
+    part = noting("none")
+    links = [
+        Link("memory.", "COMPLETE", "enough", _enough, looks=""),
+        Link("last.", "", "enough", never, is_backward=True, looks=""),
+    ]
+    agent = chain(Part("", part), Part("memory.", part), Part("last.", part), links=links)
+    names = [way.condition for way in agent.graph.transitions if way.condition.endswith("enough")]
+    assert names == ["enough", "last.enough"]
+    led = await begun(agent)
+    await led.submit(notes=TWO)
+    await led.submit(text="this is enough")
+    assert (await through(led)).status == "complete"
+
+
+async def test_a_link_with_the_name_of_a_part_s_own_condition_does_not_take_its_place() -> None:
+    name = next(way.condition for way in noting("none").graph.transitions if way.source == "COLLECT")
+    led = await begun(twice(links=[replace(BACK, name=name)]))
+    await through(led)
+    assert (await led.submit(notes=TWO)).phase == "second.WRITE", "the part's own condition is judged"
+    state = await led.submit(text="a thin one")
+    assert (state.phase, state.backward_trigger) == ("first.COLLECT", f"second.second.{name}")
+
+
+async def test_a_link_is_gone_from_each_of_two_phases_that_end_a_part_on_one_condition() -> None:
+    base = noting("none")
+    short = Transition("COLLECT", "DONE", "over", priority=5)
+
+    async def over(facts: Facts, _look: Look) -> Finding:
+        return Finding("over" in facts.signals)
+
+    ways = tuple(way for way in base.graph.transitions if way.source != "WRITE" or way.is_backward)
+    part = replace(
+        base,
+        conditions={**base.conditions, "over": over},
+        graph=replace(base.graph, transitions=(*ways, short, Transition("WRITE", "DONE", "over"))),
+    )
+
+    async def always(_facts: Facts, _look: Look) -> Finding:
+        return Finding(met=True)
+
+    agent = twice(part, links=[Link("first.", "COMPLETE", "out", always)])
+    led = await begun(agent)
+    assert (await led.submit("over", notes=TWO)).status == "complete"
+    led = await begun(agent)
+    await led.submit(notes=TWO)
+    assert (await led.submit("over", text="a report")).status == "complete"
+
+
 async def test_a_part_may_be_followed_by_another_than_the_next() -> None:
     part = noting("none")
     led = await begun(chain(Part("a.", part, "c."), Part("b.", part, "COMPLETE"), Part("c.", part, "b.")))
