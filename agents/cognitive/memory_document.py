@@ -21,7 +21,8 @@ MOST_PROBLEMS = 12
 REMEMBERED = 32
 """So many documents are kept cut into sections: a prompt looks at each of them several times."""
 _LABEL = re.compile(r"(?<![\w])(un)?known[ -]+(un)?knowns(?!\w)", re.IGNORECASE)
-_WORD = re.compile(r"\w")
+_WORD = re.compile(r"[^\W_]")
+_FENCE = re.compile(r"(```|~~~)")
 _TELLING = frozenset({"heading", "paragraph", "list", "table", "quote", "fence", "code", "html"})
 _LINE_END = re.compile(r"\r\n?|\n")
 
@@ -55,6 +56,8 @@ class _Section:
 def problems(document: str, expected: Expected) -> Sequence[str]:
     """Return what is wrong with a document, each as a sentence that says what to do; nothing if it is sound."""
     lines, found = _lines(document), _sections(document)
+    if _FENCE.match(lines[0]):
+        return ["the document stands inside a code block: submit the Markdown itself, without the fence around it"]
     told = [
         *_beginning(lines, found, expected),
         *_outline(found),
@@ -191,9 +194,9 @@ def _told_in(found: Sequence[_Section], expected: Expected) -> Iterator[str]:
     loaded, overview, summary, _ = (of.get(title.casefold(), "") for title in TITLES)
     if loaded and not any(task in loaded for task in expected.tasks):
         yield f"`## {TITLES[0]}` does not name the task: write its id there, {expected.tasks[0]}"
-    absent = [step for step in expected.steps if not _named(step, overview)]
+    absent = _untold(expected.steps, overview)
     if overview and absent:
-        yield f"`## {TITLES[1]}` does not tell of {', '.join(absent)}: say for each step, by its name, what came of it"
+        yield f"`## {TITLES[1]}` does not tell of {', '.join(absent)}: say for each step, after its name, what came of it"
     under = _under_labels(summary)
     for label in LABELS if summary else ():
         if label not in under:
@@ -202,19 +205,32 @@ def _told_in(found: Sequence[_Section], expected: Expected) -> Iterator[str]:
             yield f"`{label}` in `## {TITLES[2]}` says nothing: name them, or write `none`"
 
 
-def _named(step: str, text: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(step).replace('_', '[_ -]')}(?!\w)", text, re.IGNORECASE) is not None
+def _untold(steps: Sequence[str], text: str) -> Sequence[str]:
+    """Return the steps of which nothing is said anywhere after their name."""
+    names = "|".join(re.escape(step).replace("_", "[_ -]") for step in sorted(steps, key=len, reverse=True))
+    named = re.compile(rf"(?<!\w)(?:{names})(?!\w)", re.IGNORECASE)
+    told = {_step(mark.group()) for mark, after in _followed(named, text) if _WORD.search(after)}
+    return [step for step in steps if _step(step) not in told]
+
+
+def _step(name: str) -> str:
+    return re.sub("[ -]", "_", name).casefold()
 
 
 def _under_labels(text: str) -> Mapping[str, str]:
     """Return what follows each label, up to the next one."""
-    marks = list(_LABEL.finditer(text))
-    ends = [*(mark.start() for mark in marks), len(text)][1:]
     found: dict[str, str] = {}
-    for mark, end in zip(marks, ends, strict=True):
+    for mark, after in _followed(_LABEL, text):
         label = f"{'Unknown' if mark.group(1) else 'Known'} {'unknowns' if mark.group(2) else 'knowns'}"
-        found[label] = f"{found.get(label, '')}{text[mark.end() : end]}"
+        found[label] = f"{found.get(label, '')}{after}"
     return found
+
+
+def _followed(marked: re.Pattern[str], text: str) -> Iterator[tuple[re.Match[str], str]]:
+    """Yield each mark in a text, and what stands between it and the next one."""
+    marks = list(marked.finditer(text))
+    ends = [*(mark.start() for mark in marks), len(text)][1:]
+    return ((mark, text[mark.end() : end]) for mark, end in zip(marks, ends, strict=True))
 
 
 def _ending(lines: Sequence[str], expected: Expected) -> Iterator[str]:

@@ -92,6 +92,22 @@ BROKEN = [
     ("- Task: analysis-0001\n", "", "does not name the task: write its id there, analysis-0001"),
     ("### DECOMPOSE", "### First", "does not tell of DECOMPOSE: say for each step"),
     ("- Weigh options:", "- Weighoptions:", "does not tell of WEIGH_OPTIONS"),
+    (
+        "### DECOMPOSE\n\nThree parts: law, place, time.\n\n- Weigh",
+        "DECOMPOSE, weigh",
+        "does not tell of DECOMPOSE: say for",
+    ),
+    (
+        "the south roof is warmer and 10 metres higher.\n\n```markdown\n## Section 9: no heading, as it stands in code\n```",
+        "\u200b",
+        "does not tell of WEIGH_OPTIONS: say for each step, after its name",
+    ),
+    ("- **Unknown unknowns**: none", "- **Unknown unknowns**: ___", "`Unknown unknowns` in `## Section 2"),
+    (
+        "# Analysis Agent Output: Bees",
+        "~~~markdown\n# Analysis Agent Output: Bees",
+        "submit the Markdown itself, without the fence",
+    ),
     ("- **Known unknowns**: whether the neighbours agree.\n", "", "has no `Known unknowns`: add a line with them"),
     ("**Known unknowns**: whether the neighbours agree.", "**Known unknowns**:", "`Known unknowns` in `## Section 2"),
     ("1. Ask the neighbours first.\n", "", "`## Section 3: Downstream Directives` says nothing: fill it in"),
