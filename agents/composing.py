@@ -129,7 +129,16 @@ def _phases(part: Part) -> Iterator[Phase]:
             name=part.prefix + phase.name,
             prompt=phase.prompt and part.prefix + phase.prompt,
             prompt_again=phase.prompt_again and part.prefix + phase.prompt_again,
+            speaker=phase.speaker and _whose(part, phase.speaker),
         )
+
+
+def _whose(part: Part, speaker: str) -> str:
+    """Return how a speaker of the part is called in the whole; "" is the part itself, and so is who is called as its agent.
+
+    An agent that is two parts speaks in each for itself.
+    """
+    return part.name if speaker in ("", part.agent.name) else part.prefix + speaker
 
 
 def _ways(number: int, part: Part, parts: Sequence[Part], end: Phase, joints: Sequence[_Joint]) -> Iterator[Transition]:
@@ -378,8 +387,4 @@ def _refused(parts: Sequence[Part], inputs: Mapping[str, Json]) -> Sequence[str]
 
 
 def _models(parts: Sequence[Part]) -> Mapping[str, ModelAdvice]:
-    return {
-        f"{part.prefix}{speaker}" if speaker else part.name: advice
-        for part in parts
-        for speaker, advice in part.agent.models.items()
-    }
+    return {_whose(part, speaker): advice for part in parts for speaker, advice in part.agent.models.items()}

@@ -34,7 +34,8 @@ MOST_LINES, LINE_CHARS, ABOUT_TOKENS, BEFORE_TOKENS = 40, 300, 40, 350
 
 def seated(agent: Agent, setting: Setting) -> Agent:
     """Return the agent in that place of a skill. It is called as before, and asks for what it asked before."""
-    inner = replace(agent, texts=_texts(agent, setting), values=partial(_values, agent.values, setting))
+    values = partial(_values, agent.values, setting)
+    inner = replace(agent, graph=_speaking(agent), texts=_texts(agent, setting), values=values)
     end = Phase(DONE)
     whole = composed(agent.name, agent.title, agent.summary, [Part("", inner), Part("", _closing(agent, setting))], end)
     return replace(
@@ -45,6 +46,14 @@ def seated(agent: Agent, setting: Setting) -> Agent:
         profile=agent.profile,
         origin=agent.origin,
     )
+
+
+def _speaking(agent: Agent) -> PhaseGraph:
+    """Return its graph, in which each phase has a speaker: else it would go on in the conversation of the agent before."""
+    graph = agent.graph
+    silent = [phase.name for phase in graph.phases if phase.automatic or phase.name in graph.complete]
+    phases = [p if p.speaker or p.name in silent else replace(p, speaker=agent.name) for p in graph.phases]
+    return replace(graph, phases=tuple(phases))
 
 
 # --- what it is told --------------------------------------------------------------------------------------------------

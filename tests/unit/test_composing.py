@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -445,18 +446,35 @@ def test_what_the_parts_have_the_whole_has_by_their_names() -> None:
     assert chain(Part("", noting())).inputs == {}
 
 
-async def test_who_speaks_in_several_parts_goes_on_in_one_conversation_until_all_begin_anew() -> None:
+async def test_an_agent_that_is_two_parts_speaks_in_each_for_itself_until_all_begin_anew() -> None:
+    """Each part goes on as if it were alone, also for who works in it: a planner is not told in the context of another's plan."""
     led = await begun(twice(making()))
     first = (await led.state()).conversation
-    assert first.startswith("planner_iter1_")
+    assert re.fullmatch(r"first\.planner_iter1_\w+", first)
     for work in (PLAN, {"text": "a hive"}, {"score": 90}):
         await led.submit(**work)
-    assert (await led.state()).conversation == first
+    second = (await led.state()).conversation
+    assert re.fullmatch(r"second\.planner_iter1_\w+", second)
+    back = await led.decide("revisit", changes={"phase": "first.PLAN"})
+    assert back.conversation == first, "whoever is sent back goes on where that part left off"
+    for work in (PLAN, {"text": "a hive"}, {"score": 90}):
+        await led.submit(**work)
+    assert (await led.state()).conversation == second
     for work in (PLAN, {"text": "a hive"}, {"score": 10, "why": "wrong"}):
         await led.submit(**work)
     state = await led.state()
-    assert (state.phase, state.visit) == ("second.PLAN", 2)
-    assert state.conversation.startswith("planner_iter2_")
+    assert (state.phase, state.visit) == ("second.PLAN", 3)
+    assert state.conversation.startswith("second.planner_iter3_")
+
+
+async def test_an_agent_that_speaks_as_itself_is_called_as_its_part_as_its_model_is() -> None:
+    base = making()
+    phases = tuple(
+        replace(p, speaker=p.speaker and ("making" if p.speaker == "planner" else p.speaker)) for p in base.graph.phases
+    )
+    agent = chain(Part("", base), Part("again.", replace(base, graph=replace(base.graph, phases=phases))))
+    speakers = {phase.name: phase.speaker for phase in agent.graph.phases}
+    assert (speakers["PLAN"], speakers["again.PLAN"], speakers["again.JUDGE"]) == ("planner", "again", "again.judge")
 
 
 async def test_a_composed_agent_is_a_part_like_any_other() -> None:

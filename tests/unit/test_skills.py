@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -417,6 +418,36 @@ def test_the_same_agent_may_work_twice_and_each_keeps_to_its_own() -> None:
         *("third.COLLECT", "third.WRITE", "third.CLOSING"),
         "COMPLETE",
     ]
+
+
+ID = re.compile(r"(.+)_iter(\d+)_(\w+)")
+
+
+async def test_the_same_agent_goes_on_in_another_conversation_in_each_of_its_places(tmp_path: Path) -> None:
+    """Nobody goes on in the context of the agent before, nor in that of its own other place."""
+    async with leading(skill(), tmp_path, topic="bees") as led:
+        spoken = [(await led.state()).conversation]
+        while (state := await led.state()).status != "complete":
+            if state.status == "waiting":
+                await led.decide("approve")
+            else:
+                ((work, _),) = good(state)
+                await led.submit(**({"verdict": "so so"} if state.phase == "second.JUDGE" else work))
+            spoken.append((await led.state()).conversation)
+        told = [found for one in dict.fromkeys(spoken) if (found := ID.fullmatch(one))]
+        assert [found.group(1) for found in told] == ["first", "second", "third"]
+        assert len({found.group(3) for found in told}) == 3
+        back = await led.decide("revisit", changes={"phase": "first.WRITE"})
+        assert back.conversation == spoken[0], "and back where it was when it is sent back"
+
+
+def test_each_pass_of_the_memory_agent_in_a_skill_has_a_speaker_of_its_own() -> None:
+    graph = built_in("deliver").graph
+    silent = {phase.name for phase in graph.phases if not phase.speaker}
+    assert silent == {phase.name for phase in graph.phases if phase.automatic} | set(graph.complete)
+    for phase in graph.phases:
+        assert phase.speaker in ("", phase.name.rpartition(".")[0])
+    assert all(phase.fresh for phase in graph.phases if phase.name.endswith("JOHARI_DISCOVERY"))
 
 
 # --- whatever way it is led ---------------------------------------------------------------------------------------------
