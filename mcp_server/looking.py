@@ -152,13 +152,20 @@ class KnowledgeLook:
         return labels
 
     async def configured(self, path: str) -> str | None:
-        """Return the text of a file below `_agents/` or `_skills/`; None if there is none."""
+        """Return the text of a file below `_agents/` or `_skills/`; None if there is none.
+
+        Raises:
+            KnowledgeError, OSError: it is there and cannot be read, as a link that leads out of the knowledge base.
+        """
         try:
             clean = clean_path(path)
-            if clean != path or not clean.startswith(tuple(f"{folder}/" for folder in FOLDERS)):
-                return None
+        except InvalidPath:
+            return None
+        if clean != path or not clean.startswith(tuple(f"{folder}/" for folder in FOLDERS)):
+            return None
+        try:
             raw = await self._files.read(clean)
-        except (InvalidPath, NoSuchPath):
+        except NoSuchPath:
             return None
         return raw.decode("utf-8-sig", errors="replace")
 

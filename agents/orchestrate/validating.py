@@ -11,7 +11,7 @@ from agents.events import Json
 from agents.orchestrate.checks import digest
 from agents.orchestrate.record import of_facts
 from agents.orchestrate.rules import TEAM_FILE, Failure, Rule, RuleSet, failures, rule_set, rules_in, severe
-from knowledge.errors import KnowledgeError
+from knowledge.errors import InvalidPath, KnowledgeError
 
 OWN_FILE = "rules.yaml"
 MOST_FAILURES = 60
@@ -54,9 +54,10 @@ async def _rules(facts: Facts, look: Look) -> RuleSet:
     of_journey = facts.inputs.get("rules")
     try:
         return rule_set(own_rules(), await look.configured(TEAM_FILE), of_journey)
-    except (KnowledgeError, OSError):
+    except (KnowledgeError, OSError) as error:
+        why = f": {error}" if isinstance(error, InvalidPath) else ""
         without = rule_set(own_rules(), None, of_journey)
-        return RuleSet(without.rules, (f"{TEAM_FILE}: the file cannot be read now", *without.mistakes))
+        return RuleSet(without.rules, (f"{TEAM_FILE}: the file cannot be read now{why}", *without.mistakes))
 
 
 def _listed(found: Sequence[Failure]) -> list[dict[str, Json]]:

@@ -11,6 +11,7 @@ import pytest
 
 from agents.learning import learning_page, learning_pages, learnings_on, slug
 from knowledge.document import parse
+from knowledge.errors import InvalidPath
 from knowledge.find.keywords import keywords, near_terms
 from mcp_server.app import open_app
 from mcp_server.looking import KnowledgeLook
@@ -254,4 +255,5 @@ async def test_a_teams_file_is_read_as_it_is_now(tmp_path: Path) -> None:
         (tmp_path / "kb" / "_agents" / "rules" / "plan.yaml").write_bytes(b"rules: \xff\n")
         assert await look.configured("_agents/rules/plan.yaml") == "rules: \ufffd\n"
         (tmp_path / "kb" / "_agents" / "out.yaml").symlink_to("/etc/hostname")
-        assert await look.configured("_agents/out.yaml") is None
+        with pytest.raises(InvalidPath, match="a link that leaves the knowledge base"):
+            await look.configured("_agents/out.yaml")

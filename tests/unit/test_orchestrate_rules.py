@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from agents.orchestrate.order import circles, doable, longest, serving
 from agents.orchestrate.record import IMPLEMENTING, PLANNING, VALIDATING, Undertaking
 from agents.orchestrate.rules import OF_JOURNEY, TEAM_FILE, Rule, failures, rule_set, rules_in
 from agents.orchestrate.validating import OWN_FILE, own_rules, validated
-from knowledge.errors import NoSuchPath
+from knowledge.errors import InvalidPath, KnowledgeError, NoSuchPath
 from tests.agents_at_work import Pages
 
 KB = Path(__file__).parents[2] / "kb"
@@ -616,14 +617,22 @@ async def test_a_team_s_broken_file_is_told_and_stops_nothing() -> None:
     assert found["rules"] == len(own_rules())
 
 
+@dataclass
 class Locked(Pages):
     """Pages whose files cannot be read now."""
 
+    error: KnowledgeError = field(default_factory=lambda: NoSuchPath(TEAM_FILE, "it is locked"))
+
     async def configured(self, path: str) -> str | None:
-        raise NoSuchPath(path, "it is locked")
+        del path
+        raise self.error
 
 
 async def test_a_team_s_file_that_cannot_be_read_now_is_told_and_stops_nothing() -> None:
+    leaving = await validated(
+        facts(PLAN), Locked(error=InvalidPath(TEAM_FILE, "it is a link that leaves the knowledge base"))
+    )
+    assert leaving["rules_not_read"][0].endswith("it is a link that leaves the knowledge base")
     found = await validated(facts(PLAN, rules=[{"id": "x"}]), Locked())
     assert found["errors"] == []
     assert found["rules_not_read"][0] == f"{TEAM_FILE}: the file cannot be read now"
