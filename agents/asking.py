@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from agents.events import Json
+from agents.saying import blank
 
 
 def listed(work: Mapping[str, Json], name: str) -> Sequence[Mapping[str, Json]]:
@@ -30,11 +31,11 @@ def unaskable(work: Json, field: str) -> list[str]:
     told, ids = list[str](), list[str]()
     for number, item in enumerate(found if isinstance(found, list) else ()):
         id_, text = (item.get("id"), item.get("question")) if isinstance(item, Mapping) else (None, None)
-        if not isinstance(id_, str) or not id_.strip():
+        if not isinstance(id_, str) or blank(id_):
             told.append(f"{field}[{number}] has no `id`, by which it could be answered")
         elif id_ in ids:
             told.append(f"{field} has two questions {id_[:60]}; each needs an id of its own")
-        elif not isinstance(text, str) or not text.strip():
+        elif not isinstance(text, str) or blank(text):
             told.append(f"{field}[{id_[:60]}] asks nothing: a person is shown its `question`")
         ids.append(str(id_))
     return told

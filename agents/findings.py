@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel
 
 from agents.agent import MET, Finding, Look
 from agents.events import Json, SourceFound
+from agents.saying import blank
 from agents.work import citations_in, ids, listed, place, twice
 from knowledge.document import shortened
 
@@ -32,7 +33,7 @@ def _each_once(items: list[T]) -> list[T]:
 
 
 def _says_something(text: str) -> str:
-    if not text.strip():
+    if blank(text):
         raise ValueError("must say something")
     return text
 

@@ -10,6 +10,7 @@ from agents.context import Budget
 from agents.errors import NotToDecide
 from agents.events import Json
 from agents.prompting import questions_asked
+from agents.saying import blank
 from agents.state import JourneyState
 from knowledge.tokens import count_tokens
 
@@ -34,7 +35,7 @@ def answers(journey: str, state: JourneyState, changes: Mapping[str, Json], note
             f"the answer to {', '.join(wrong)[:200]} is no text: give the person's words, `they do not know` is an answer too"
         )
     left = [id_ for id_ in asked if id_ not in changes]
-    if left and not note.strip() and not what:
+    if left and blank(note) and not what:
         open_ = "; ".join(f"{id_}: {asked[id_]}" for id_ in left)
         what.append(f"not answered yet: {open_[:1_500]}; ask the person, `they do not know` is an answer too")
     if what:
@@ -46,7 +47,7 @@ def answers(journey: str, state: JourneyState, changes: Mapping[str, Json], note
 
 
 def _says_something(said: Json) -> bool:
-    return isinstance(said, str) and bool(said.strip())
+    return isinstance(said, str) and not blank(said)
 
 
 def elsewhere(agent: Agent, state: JourneyState, given: Mapping[str, Json]) -> list[str]:

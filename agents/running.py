@@ -49,6 +49,7 @@ from agents.graph import ALWAYS, Phase, PhaseGraph, advance, ways_out
 from agents.journey import decided, modified, started, step_key, submitted
 from agents.misfits import answers, elsewhere, over_budget
 from agents.prompting import OUTGROWN, prompt
+from agents.saying import blank
 from agents.state import JourneyState
 from agents.store import Appended, JourneyStore
 from agents.store_forms import beginning, numbered, whole
@@ -582,7 +583,7 @@ def _counted(here: Position, submission: Submission, model: str) -> Usage:
 
 def _start_problems(agent: Agent, brief: str, inputs: Mapping[str, Json]) -> list[str]:
     problems = []
-    if not brief.strip():
+    if blank(brief):
         problems.append("the brief is empty; say what the work is about")
     if len(brief) > MOST_BRIEF_CHARS:
         problems.append(f"the brief has {len(brief)} characters, at most {MOST_BRIEF_CHARS} are taken")

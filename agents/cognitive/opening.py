@@ -21,6 +21,7 @@ from agents.cognitive.cognitive import (
 from agents.cognitive.setting import Setting
 from agents.events import Json, Note, QuestionAdded
 from agents.graph import Phase, Transition
+from agents.saying import blank
 from agents.team.field_path import same
 from agents.team.form import SchemaForm
 from agents.work import ids, listed, unanswered
@@ -157,18 +158,18 @@ def _texts(value: Json) -> list[str]:
 
 
 def _text(value: Json) -> str:
-    return value.strip() if isinstance(value, str) else ""
+    return value.strip() if isinstance(value, str) and not blank(value) else ""
 
 
 def _distinct(texts: Sequence[str]) -> list[str]:
-    return list({same(text): " ".join(text.split()) for text in reversed(texts) if text.strip()}.values())[::-1]
+    return list({same(text): " ".join(text.split()) for text in reversed(texts) if not blank(text)}.values())[::-1]
 
 
 async def questions_to_ask(facts: Facts, _look: Look) -> Finding:
     """Return whether there are questions that the person did not answer yet: none asked twice, and none answered elsewhere."""
     asked = _open(facts)
-    blank = [f"{id_} asks nothing: word the question, or drop {id_}" for id_, text in asked.items() if not text.strip()]
-    wrong = [*blank, *_asked_again(facts, asked)]
+    empty = [f"{id_} asks nothing: word the question, or drop {id_}" for id_, text in asked.items() if blank(text)]
+    wrong = [*empty, *_asked_again(facts, asked)]
     return Finding(bool(asked) and not wrong, tuple(wrong))
 
 
@@ -176,7 +177,7 @@ async def nothing_to_ask(facts: Facts, _look: Look) -> Finding:
     """Return whether something is known and nothing is to be asked."""
     if _open(facts):
         return Finding(met=False)
-    if facts.work.get(ASK) or any(text.strip() for name in LISTS for text in _texts(facts.work.get(name))):
+    if facts.work.get(ASK) or any(not blank(text) for name in LISTS for text in _texts(facts.work.get(name))):
         return MET
     names = ", ".join(f"`{name}`" for name in LISTS)
     return Finding(

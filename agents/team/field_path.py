@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from agents.agent import Facts
 from agents.events import Json, canonical
+from agents.saying import blank
 from agents.work import place
 
 Located = tuple[tuple[int | str, ...], Json]
@@ -110,7 +111,7 @@ def spread(here: Sequence[Located]) -> Iterator[Located]:
 def says_something(value: Json) -> bool:
     """Return whether the value is more than nothing, blanks or emptiness; false and 0 say something."""
     if isinstance(value, str):
-        return bool(value.strip())
+        return not blank(value)
     return value is not None and value not in ([], {})
 
 

@@ -185,6 +185,7 @@ PURE = [
     "agents/state.py",
     "agents/skills/building.py",
     "agents/skills/definition.py",
+    "agents/saying.py",
     "agents/skills/seating.py",
     "agents/skills/skill.py",
     "agents/store.py",
