@@ -20,7 +20,6 @@ from agents.orchestrate.record import (
     JUDGING,
     PASS_SCORE,
     PLANNING,
-    SAME_FAILURES,
     SOFT_SCORE,
     SUCCEEDED,
     VALIDATING,
@@ -279,7 +278,8 @@ def _budget(state: JourneyState) -> str:
 
 def _ended(state: JourneyState, u: Undertaking) -> str:
     """Return why the work came to its end."""
-    if state.phase == FAILED and u.same_failures >= SAME_FAILURES:
+    given_up = bool(state.transition_history) and state.transition_history[-1].source == PLANNING
+    if state.phase == FAILED and not given_up:
         return f"the plan broke the same rules {u.same_failures} times in a row: {short(named(u.broken), LINE)}"
     if state.phase == FAILED and (cannot := u.plan.get("cannot")):
         return f"{cannot['requirement']} cannot be met, and a person agreed: {short(cannot['why'], LINE)}"

@@ -71,8 +71,8 @@ async def goal_cannot_be_met(facts: Facts, look: Look) -> Finding:
         missing.append(f"cannot names no requirement: name one of {named(ids(u.requirements)) or 'those you submit'}")
     if not all_in(cannot, "shown_by") and not all_in(cannot, "tried"):
         missing.append("nothing shows that it cannot be met: quote what says so in shown_by, or say what was tried")
-    why = f"{cannot['requirement']} cannot be met: {short(cannot['why'], TOLD)}"
-    return Finding(met=True, feedback=(why,), kind="hard_failure") if not missing else found(missing)
+    # It is no failure before a person agrees, and then nobody tries again: there is nothing to tell those who come later.
+    return found(missing)
 
 
 # --- validating -------------------------------------------------------------------------------------------------------

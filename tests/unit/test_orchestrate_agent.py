@@ -188,8 +188,8 @@ CANNOT: Work = {"requirement": "r2", "why": "acid is forbidden here", "shown_by"
 @pytest.mark.parametrize("cannot", [CANNOT, {**CANNOT, "shown_by": [], "tried": ["I asked the town"]}])
 async def test_that_a_requirement_cannot_be_met_is_shown_and_named(cannot: Work) -> None:
     found = await judge("goal_cannot_be_met", PLANNING, {**PLAN, "cannot": cannot})
-    assert (found.met, found.kind) == (True, "hard_failure")
-    assert found.feedback == ("r2 cannot be met: acid is forbidden here",)
+    assert found.met
+    assert found.feedback == (), "a person may not agree"
     assert not (await judge("planned", PLANNING, {**PLAN, "cannot": cannot})).met
 
 
@@ -657,6 +657,19 @@ async def test_who_gives_up_waits_for_a_person_who_may_see_a_way(tmp_path: Path)
         assert (state.phase, state.status) == (FAILED, "complete")
         assert "It has failed: r2 cannot be met, and a person agreed: acid is forbidden here." in await led.told()
         assert [e.kind for e in await led.events() if isinstance(e, CheckpointReached)] == ["blocking"]
+
+
+async def test_who_gives_up_after_planning_got_no_further_is_told_their_own_reason(tmp_path: Path) -> None:
+    async with leading(AGENT, tmp_path, brief=BRIEF) as led:
+        for _ in range(3):
+            await led.submit(**BROKEN)
+        assert "broke the same rules 3 times in a row" in await led.told()
+        await led.decide("revisit", "try once more", changes={"phase": PLANNING})
+        assert (
+            await led.submit(cannot={"requirement": "r2", "why": "no acid", "tried": ["asked"]})
+        ).status == "waiting"
+        await led.decide("approve")
+        assert "It has failed: r2 cannot be met, and a person agreed: no acid." in await led.told()
 
 
 @pytest.mark.parametrize(
