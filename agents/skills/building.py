@@ -14,7 +14,7 @@ from agents.errors import BadGraph
 from agents.events import Json
 from agents.graph import Phase, checked
 from agents.journey import REJECTED
-from agents.prompting import PLACEHOLDER
+from agents.prompting import COMMON, PLACEHOLDER
 from agents.skills.definition import ALL, LAST
 from agents.skills.seating import seated
 from agents.skills.skill import COMPLETE, END, Skill, SkillPhase, SkillWay
@@ -220,11 +220,16 @@ class _Builder:
         known = ["brief", *(f"inputs.{name}" for name in inputs.get("properties", {}))]
         for phase in self._skill.phases:
             for key, text in (("instructions", phase.instructions), ("output", phase.output)):
-                for found in PLACEHOLDER.finditer(text):
-                    if (name := found.group(1)) not in known:
-                        line = phase.lines.get(key, phase.line) + text[: found.start()].count("\n")
-                        what = f"{key!r} of phase {phase.id!r} has the unknown placeholder {short(name)}"
-                        self._problems.add(line, what + meant(name, known))
+                self._known_in(text, known, f"{key!r} of phase {phase.id!r}", phase.lines.get(key, phase.line))
+        self._known_in(
+            self._skill.closing, [*known, *sorted(COMMON - {"brief"})], "'closing'", self._skill.closing_line
+        )
+
+    def _known_in(self, text: str, known: Sequence[str], whose: str, line: int) -> None:
+        for found in PLACEHOLDER.finditer(text):
+            if (name := found.group(1)) not in known:
+                what = f"{whose} has the unknown placeholder {short(name)}{meant(name, known)}"
+                self._problems.add(line + text[: found.start()].count("\n"), what)
 
 
 def _prefix(phase: SkillPhase) -> str:

@@ -97,7 +97,9 @@ class _Reader:
         ways = tuple(self._ways(known))
         top.done()
         self._reached(phases, ways)
-        return Skill(self._name, title, summary, problems.file, domain, inputs, phases, ways, closing)
+        said = top.marked.entries.get("closing")
+        line = said.text_line if said else 1
+        return Skill(self._name, title, summary, problems.file, domain, inputs, phases, ways, closing, line)
 
     def _without_memory(self) -> Sequence[tuple[str, int]]:
         return self._top.words("without_memory")
@@ -126,14 +128,17 @@ class _Reader:
         self._known_agent(agent, block)
         focus = self._texts(block, "focus", LEAST_FOCUS, MOST_FOCUS, 120)
         terms = self._texts(block, "terms", 1, MOST_TERMS, 60)
-        context = tuple(word for word, _ in block.words("context")) or (ALL,)
+        context = tuple(word for word, _ in block.words("context"))
+        if not context and "context" in block.marked.entries:
+            text = f"'context' of {block.what} names nothing: leave it out for {ALL}, or name the phases that count"
+            self._problems.add(block.line("context"), text)
         instructions = block.text("instructions", most=MOST_INSTRUCTIONS)
         output = block.text("output", most=MOST_OUTPUT)
         following = block.text("next", most=30)
         block.done()
         lines = {key: item.text_line for key in ("instructions", "output") if (item := block.marked.entries.get(key))}
         return SkillPhase(
-            id_, agent, block.marked.line, focus, terms, context, instructions, output, following, lines=lines
+            id_, agent, block.marked.line, focus, terms, context or (ALL,), instructions, output, following, lines=lines
         )
 
     def _known_agent(self, agent: str, block: Block) -> None:

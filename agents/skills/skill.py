@@ -56,7 +56,7 @@ class SkillWay:
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """A skill as its file says it. `closing` is what is left to tell when it is complete."""
+    """A skill as its file says it. `closing` is what is left to tell when it is complete, written from `closing_line` on."""
 
     name: str
     title: str
@@ -67,6 +67,7 @@ class Skill:
     phases: tuple[SkillPhase, ...]
     ways: tuple[SkillWay, ...]
     closing: str = ""
+    closing_line: int = 1
 
     @property
     def origin(self) -> str:

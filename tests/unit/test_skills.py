@@ -182,6 +182,16 @@ def test_what_is_left_out_has_its_usual_meaning() -> None:
         ),
         ("{{ brief }}", "{{ JUDGE.verdict }}", "17: 'instructions' of phase 'second' has the unknown placeholder"),
         ("Two notes.", "Two {{ notes }}.", "11: 'output' of phase 'first' has the unknown placeholder 'notes'"),
+        (
+            "Say that it is done.",
+            "Say {{ JUDGE.verdict }}.",
+            "34: 'closing' has the unknown placeholder 'JUDGE.verdict'; there",
+        ),
+        (
+            "Say that it is done.",
+            "|\n  {{ done }} of {{ brief }}:\n  {{ notes }}.",
+            "36: 'closing' has the unknown placeholder",
+        ),
     ],
 )
 def test_what_does_not_fit_its_agents_is_named_with_its_line(old: str, new: str, told: str) -> None:
