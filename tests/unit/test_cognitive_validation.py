@@ -268,7 +268,7 @@ async def test_after_generation_it_is_shown_the_artefact_itself(tmp_path: Path) 
             )
         told_now = await led.told()
         assert "## Artifact\n- In December the hives are treated with oxalic acid.\n- Each colony has 15" in told_now
-        assert state.conversations["validation"] != state.conversations["generation"]
+        assert state.conversations["check"] != state.conversations["make"]
 
 
 async def test_no_step_takes_in_more_than_its_budget(tmp_path: Path) -> None:
