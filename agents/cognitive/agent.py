@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from agents.agent import Agent
+from agents.agent import Agent, Condition, Facts, Finding, Look
 from agents.catalogue import texts_of
 from agents.cognitive import closing, opening
 from agents.cognitive.cognitive import CLOSING, COMPLETE, JOHARI_DISCOVERY, LEARNING_INJECTION, ROUTING, Cognitive
 from agents.cognitive.material import Material
+from agents.cognitive.memory_document import digest
 from agents.cognitive.sections import sections
 from agents.cognitive.setting import ALONE, Predecessor, Setting
 from agents.composing import Part, composed
@@ -53,7 +54,7 @@ def as_agent(cognitive: Cognitive, setting: Setting = ALONE, *, following: str =
         name=cognitive.name,
         graph=graph,
         forms=forms,
-        conditions={**own.conditions, **opening.CONDITIONS, **closing.conditions(cognitive)},
+        conditions={**_rested(own.conditions, setting), **opening.CONDITIONS, **closing.conditions(cognitive)},
         texts={**own.texts, **TEXTS},
         values=partial(_values, cognitive, setting),
         done=partial(_done, cognitive),
@@ -66,6 +67,18 @@ def as_agent(cognitive: Cognitive, setting: Setting = ALONE, *, following: str =
         models={"": cognitive.advice},
         profile=_profile(cognitive),
     )
+
+
+def _rested(conditions: Mapping[str, Condition], setting: Setting) -> Mapping[str, Condition]:
+    """Return the conditions, for which the documents of the journey are those that the agent is given, as it is told them."""
+    return {name: partial(_rested_on, condition, setting) for name, condition in conditions.items()}
+
+
+async def _rested_on(condition: Condition, setting: Setting, facts: Facts, look: Look) -> Finding:
+    found = {one.agent: facts.works.get(one.closing, {}).get(closing.DOCUMENT) for one in setting.predecessors}
+    # What the server itself wrote into a document, such as the request, is not what its agent brought.
+    documents = {name: digest(text) for name, text in found.items() if isinstance(text, str)}
+    return await condition(replace(facts, documents=documents), look)
 
 
 def alone(cognitive: Cognitive, following: Cognitive | None) -> Agent:

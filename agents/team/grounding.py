@@ -119,7 +119,8 @@ class Grounded:
     """Every item rests on words that stand where they may come from, or on quotes of pages; and all that it gives is right.
 
     `words` names the field of an item with words copied from `of`: enough of them to show something, or all that is said there.
-    `tool`, if any, names the field with a tool that was called. `if_any`: there may be no items.
+    `tool`, if any, names the field with a tool that was called. `if_any`: there may be no items. `first`: of the places in `of`
+    only the first counts that says anything.
     """
 
     NAME: ClassVar[str] = "grounded"
@@ -130,6 +131,7 @@ class Grounded:
     of: tuple[Ground, ...] = GIVEN
     tool: str = ""
     if_any: bool = False
+    first: bool = False
 
     async def judge(self, facts: Facts, look: Look) -> Finding:
         """Return which items rest on nothing, and which words and quotes stand nowhere."""
@@ -138,33 +140,40 @@ class Grounded:
         items = self.field.items(facts)
         if not items and not self.if_any:
             return Finding(met=False, missing=(f"{self.field} is empty: fill it in",))
-        given = _texts_of(self.of, facts)
+        of = self._places(facts)
+        given = _texts_of(of, facts)
         called = {call.tool for call in await look.calls(of_all_visits=True)} if self.tool else set()
         missing = [
             f"{self.field.place(facts, loc)}{wrong}"
             for loc, item in items
-            for wrong in [*self._spoken(item, given, called), *await _cited(item, look)]
+            for wrong in [*self._spoken(item, of, given, called), *await _cited(item, look)]
         ]
         return Finding(met=not missing, missing=tuple(missing))
 
-    def _spoken(self, item: Json, given: _Texts, called: set[str]) -> Iterator[str]:
+    def _places(self, facts: Facts) -> Sequence[Ground]:
+        """Return where words may come from now."""
+        saying = (ground for ground in self.of if any(says_something(text) for text in ground.texts(facts)))
+        return [next(saying, self.of[0])] if self.first else self.of
+
+    def _spoken(self, item: Json, of: Sequence[Ground], given: _Texts, called: set[str]) -> Iterator[str]:
         """Yield what is wrong with the words and the tool of an item, and that it rests on nothing."""
         words, tool = _words(item, self.words), _words(item, self.tool)
         for text in words:
             if not given.have(text):
-                yield f".{self.words} do not stand in {_named(self.of)}: copy {LEAST_CHARACTERS} letters or more, word for word"
+                yield f".{self.words} do not stand in {_named(of)}: copy {LEAST_CHARACTERS} letters or more, word for word"
         for name in tool:
             if name not in called:
                 yield f".{self.tool}: no call of {name[:60]!r} with the journey_id of this journey was answered in this phase"
         if not words and not tool and next(citations_in(item), None) is None:
             also = f", or name the {self.tool} that showed it" if self.tool else ""
             yield (
-                f" rests on nothing: give {self.words!r} copied from {_named(self.of)}, or quote a page (path, section, quote){also}"
+                f" rests on nothing: give {self.words!r} copied from {_named(of)}, or quote a page (path, section, quote){also}"
             )
 
     def said(self) -> str:
         """Return what it holds."""
-        return f"every item of {self.field} rests on words of {_named(self.of)}, or of a page"
+        first = "the first that says anything of " if self.first else ""
+        return f"every item of {self.field} rests on words of {first}{_named(self.of)}, or of a page"
 
 
 async def _cited(item: Json, look: Look) -> list[str]:

@@ -238,6 +238,9 @@ def test_no_walk_leaves_the_table_or_is_stuck(choices: list[int]) -> None:
     assert "next_known" in asyncio.run(walk(MEMORY, choices, any_work, good, look=Pages(called=[MERGED])))
 
 
+BRIEF = "We want bees on the roof of the school before May."
+
+
 # --- after the other agents -------------------------------------------------------------------------------------------
 
 
@@ -247,16 +250,26 @@ async def test_it_looks_back_on_what_each_agent_really_left(tmp_path: Path, name
     agent, cast = alone(cognitive(name), cognitive("memory")), Cast.alone(name)
     inputs: dict[str, Any] = {"domain": "bees", "constraints": ["Nobody is stung on the roof."]}
     went = []
-    async with leading(agent, tmp_path, **inputs) as led:
+    async with leading(agent, tmp_path, brief=BRIEF, **inputs) as led:
         while (state := await led.state()).status != "complete":
             went.append(state.phase)
             assert len(went) <= 30, await led.missing()
             told = await led.told()
+            if state.phase == "memory.OUTPUT":
+                assert f"## Agent output summary\nLeft by {name}:" in told, (
+                    "it says whose it is: that name is asked for"
+                )
+                for elsewhere in (BRIEF, f"Request: {BRIEF}"):  # the server wrote the request into the document, too
+                    said = {**OUTPUT, "agent": name, "says": [{"id": "s1", "words": elsewhere}]}
+                    stays = await led.submit(**said)
+                    assert stays.phase == "memory.OUTPUT"
+                    assert "says[s1].words do not stand in the memory documents" in "".join(await led.missing())
             budget = agent.budgets[state.phase].tokens_in
             assert count_tokens(told) + count_tokens(canonical(dict(agent.forms[state.phase].schema))) <= budget
             await play(led, cast, **inputs)
         assert went[-8:] == [f"memory.{step}" for step in ("JOHARI_DISCOVERY", *WORKS, "CLOSING")]
         says = state.work["memory.OUTPUT"].content["says"]
-        assert says[0]["words"] in agent.documents(state)[name], "it copied from the document, not from the brief"
+        left = agent.documents(state)[name]
+        assert says[0]["words"] in left, "it copied from the document, not from the brief"
         assert state.work["memory.PROPOSE"].content["page"] == "_learnings/all/bees.md"
         assert set(agent.documents(state)) == {name, "memory"}

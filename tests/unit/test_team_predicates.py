@@ -219,6 +219,14 @@ TRIED = {
             (causes({"event": "e1"}), "causes[c1] rests on nothing"),
         ],
     ),
+    "grounded, on the first": Tried(
+        "grounded: {field: causes, words: what, of: [documents, brief], first: true}",
+        [causes({"what": "Keep bees"})],
+        [
+            (causes({"what": "Keep wasps"}), "causes[c1].what do not stand in the brief: copy 8 letters"),
+            (causes({"event": "e1"}), "causes[c1] rests on nothing: give 'what' copied from the brief, or quote"),
+        ],
+    ),
     "no_circle": Tried(
         "no_circle: {field: causes, through: needs}",
         [
@@ -533,6 +541,21 @@ async def test_words_may_come_from_the_documents_of_the_journey() -> None:
     assert not (await condition(facts, Pages())).met
     documents = {"analysis": "# Analysis\n\nWe found that the roof  bears the hives."}
     assert (await condition(replace(facts, documents=documents), Pages())).met
+
+
+async def test_words_may_have_to_come_from_the_first_place_that_says_anything() -> None:
+    """Whoever is left a document rests on that, and on what it was asked only where nothing was left."""
+    places = "[documents, inputs, brief]"
+    condition = trying(f"grounded: {{field: causes, words: what, of: {places}, first: true}}").conditions["tried"]
+    both = causes({"what": "the roof bears the hives"})
+    facts = Facts("EXPLAIN", 1, "Say whether the roof bears the hives.", {}, both, both, {"EXPLAIN": both})
+    assert (await condition(facts, Pages())).met, "there is no document"
+    left = replace(facts, documents={"analysis": "The attic is damp in winter."})
+    (told,) = (await condition(left, Pages())).missing
+    assert told.startswith("causes[c1].what do not stand in the memory documents of this journey: copy")
+    assert (await condition(replace(facts, documents={"analysis": both["causes"][0]["what"]}), Pages())).met
+    assert not (await condition(replace(facts, inputs={"topic": "wasps in the attic"}), Pages())).met
+    assert (await condition(replace(facts, documents={"analysis": " "}), Pages())).met, "an empty one says nothing"
 
 
 async def test_a_condition_gives_feedback_of_its_kind_when_it_is_met() -> None:
