@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -19,14 +20,15 @@ from agents.graph import FEEDBACK_KINDS, Phase, PhaseGraph, Transition, checked
 from agents.metrics import costliest, slowest, table
 from agents.prompting import prompt
 from agents.report import report
-from agents.running import Submission
+from agents.running import Opinion, Runner, Submission
 from agents.state import JourneyState
 from agents.work import ModelForm
 from knowledge.tokens import count_tokens
-from tests.agents_at_work import Led, Remembering, runner_of
+from tests.agents_at_work import Led, Pages, Remembering, runner_of
 from tests.engine_agents import PLAN, Made, begun, making, sent, with_phase
 from tests.journeys import ADA
-from tests.ledgers import MINUTE
+from tests.ledgers import MINUTE, NOW
+from tests.small_agents import Only
 
 LONG = "mites " * 3_300
 """A text of about five thousand tokens."""
@@ -254,6 +256,58 @@ async def test_what_conditions_are_told_of_the_cost_is_what_was_reported_with_th
     await led.runner.submit(led.journey, 1, Submission(PLAN, usage=Usage(100, 10)), by=ADA)
     await led.runner.submit(led.journey, 2, Submission({"text": "so"}, usage=Usage(1_000, 1)), by=ADA)
     assert seen == [(1_111, 1, True, led.journey)]
+
+
+WEEKS = 3_000_000.0
+
+
+async def test_the_seconds_that_were_spent_are_those_of_visits_and_not_those_that_passed_between() -> None:
+    """A budget of seconds would else be gone for who forks an old journey, or takes up one that was complete."""
+    seen: list[float] = []
+    clock = Clock()
+
+    async def made(facts: Facts, look: Look) -> Finding:
+        seen.append(facts.spent.seconds)
+        return await making().conditions["made"](facts, look)
+
+    agent = replace(making(), conditions={**making().conditions, "made": made})
+    runner = Runner(
+        Remembering(_nobody), Only(agent), lambda _journey, _state: Pages(), now=clock.now, chance=clock.chance
+    )
+    begun_ = await runner.start("making", "bees", {}, by=ADA)
+    clock.seconds += 60
+    await sent(runner, begun_.journey, 1, **PLAN)
+    clock.seconds += 40
+    await sent(runner, begun_.journey, 2, text="a hive")
+    assert seen.pop() == 60 + 40
+    clock.seconds += 10
+    assert (await sent(runner, begun_.journey, 3, score=90)).state.status == "complete"
+
+    clock.seconds += WEEKS
+    fork = await runner.start("", "", {"fork_of": begun_.journey, "at_version": 2}, by=ADA)
+    clock.seconds += 30
+    await sent(runner, fork.journey, fork.state.version, text="a hive")
+    assert seen.pop() == 60 + 30, "neither the weeks, nor what the other journey did after the fork"
+
+    clock.seconds += WEEKS
+    back = await runner.decide(begun_.journey, 4, Opinion("revisit", "page", "", {"phase": "MAKE"}), by=ADA)
+    clock.seconds += 20
+    await sent(runner, begun_.journey, back.state.version, text="a better hive")
+    assert seen.pop() == 60 + 40 + 10 + 20, "while all was complete nothing was spent"
+
+
+class Clock:
+    """A clock that is put forward, and ids that count."""
+
+    def __init__(self) -> None:
+        self.seconds, self._made = 0.0, 0
+
+    def now(self) -> datetime:
+        return NOW + timedelta(seconds=self.seconds)
+
+    def chance(self) -> str:
+        self._made += 1
+        return f"{self._made:08x}"
 
 
 # --- too much ---------------------------------------------------------------------------------------------------------
