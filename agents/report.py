@@ -32,7 +32,8 @@ from agents.state import JourneyState, Work
 from agents.work_words import one_line, quoted, work_lines
 
 if TYPE_CHECKING:
-    from agents.running import Position
+    from agents.position import Position
+
 
 MOST_TITLE, MOST_LINE, MOST_BRIEF = 100, 500, 8_000
 MOST_MOVES, MOST_WORDS, MOST_WRONG = 60, 30, 30

@@ -5,12 +5,11 @@ Whatever is answered can be told from the record alone, so that a lost answer ca
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from agents.agent import Agent, Facts, Look, Spent
+from agents.agent import Agent
 from agents.asking import unaskable
 from agents.bounds import BACK_TO, MOST_BRIEF_CHARS, MOST_WORK_CHARS, changes_excess, json_excess, submit_excess
 from agents.catalogue import Catalogue
@@ -20,7 +19,6 @@ from agents.errors import (
     JourneyOver,
     NoSuchAgent,
     NotToDecide,
-    PhaseGone,
     StaleJourney,
     WaitsForPerson,
 )
@@ -45,45 +43,22 @@ from agents.events import (
 )
 from agents.fold import fold
 from agents.forking import fork
-from agents.graph import ALWAYS, Phase, PhaseGraph, advance, ways_out
+from agents.graph import Phase, PhaseGraph, advance
 from agents.journey import decided, modified, started, step_key, submitted
+from agents.judging import Judge, Judged, Looking
 from agents.misfits import answers, elsewhere, over_budget
-from agents.prompting import OUTGROWN, prompt
+from agents.onward import Onward, placed, speaker_of
+from agents.position import Position, as_kept
+from agents.prompting import prompt
 from agents.saying import blank
 from agents.state import JourneyState
 from agents.store import Appended, JourneyStore
-from agents.store_forms import beginning, numbered, whole
+from agents.store_forms import beginning, whole
 from agents.work import MOST_PROBLEMS, doubled, joined
 from knowledge.tokens import count_tokens
 
 FORK_OF, AT_VERSION = "fork_of", "at_version"
 PRESENT = "the present phase"
-PROVISIONAL = "-"
-"""The key of steps that are only tried out."""
-
-Looking = Callable[[str, JourneyState], Look]
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """Where a journey stands, and with whom. What to tell a host follows from these (`agents.prompting`)."""
-
-    journey: str
-    agent: Agent
-    state: JourneyState
-
-    @property
-    def phase(self) -> Phase:
-        """Return the present phase.
-
-        Raises:
-            PhaseGone: the agent does not have it any more.
-        """
-        try:
-            return self.agent.graph.phase(self.state.phase)
-        except KeyError:
-            names = [phase.name for phase in self.agent.graph.phases]
-            raise PhaseGone(self.journey, self.agent.name, self.state.phase, names) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,16 +83,6 @@ class Opinion:
     changes: Mapping[str, Json] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Judged:
-    """The first condition that is met, with its detail; or what is missing."""
-
-    met: tuple[str, ...] = ()
-    detail: str = ""
-    missing: tuple[str, ...] = ()
-    feedback: tuple[FeedbackAdded, ...] = ()
-
-
 class Runner:
     """Leads journeys of any agent. Every method is answered from the record; whoever asks again is answered the same."""
 
@@ -131,7 +96,9 @@ class Runner:
         chance: Callable[[], str],
     ) -> None:
         self.store, self.catalogue = store, catalogue
-        self._looking, self._now, self._chance = looking, now, chance
+        self._now, self._chance = now, chance
+        self._judge = Judge(looking, now)
+        self._onward = Onward(self._judge, chance)
 
     async def position(self, journey: str, *, version: int | None = None) -> Position:
         """Return where the journey stands, or stood at that version.
@@ -156,7 +123,7 @@ class Runner:
             raise BadStart(f"no {chosen.name} journey was started: {'; '.join(problems)}")
         journey = f"{chosen.name}-{self._chance()}"
         speaker = chosen.graph.phase(chosen.graph.initial).speaker or chosen.name
-        conversation = self._conversation(speaker, 1, ())
+        conversation = self._onward.conversation(speaker, 1, ())
         begun = started(chosen.graph, Started(chosen.name, brief, "", by, dict(inputs), conversation))
         if not chosen.graph.phase(begun.phase).automatic:
             await self.store.start(journey, begun, by=by, at=self._now())
@@ -164,9 +131,9 @@ class Runner:
         at = self._now()
         first = beginning(begun, by, at)
         here = Position(journey, chosen, fold([first]))
-        more = await self._onward(here, (), first.version, at=at, by=by)
-        placed = _placed(here.state, more, first.version, by, at)
-        await self.store.adopt(journey, [first, *(replace(logged, key="") for logged in placed)])
+        more = await self._onward.after(here, (), first.version, at=at, by=by)
+        following = placed(here.state, more, first.version, by, at)
+        await self.store.adopt(journey, [first, *(replace(logged, key="") for logged in following)])
         return await self.position(journey)
 
     async def _forked(self, agent: str, brief: str, inputs: Mapping[str, Json], *, by: str) -> Position:
@@ -185,8 +152,8 @@ class Runner:
         journey = f"{origin.agent.name}-{self._chance()}"
         stood = origin.state if at == origin.state.version else await self.store.journey(of, version=at)
         # Whoever goes on in the other journey's conversations would know what happens there.
-        speaker = _speaker(origin.agent.graph, stood.phase) or origin.agent.name
-        new = self._conversation(speaker, stood.iteration, stood.conversations.values())
+        speaker = speaker_of(origin.agent.graph, stood.phase) or origin.agent.name
+        new = self._onward.conversation(speaker, stood.iteration, stood.conversations.values())
         forked = await fork(self.store, of, at, journey=journey, by=by, at=self._now(), conversation=new)
         if brief.strip():
             # The brief stays what it was; what is to be different this time is the person's word on it.
@@ -246,7 +213,7 @@ class Runner:
         usage = submission.usage
         if not (usage.tokens_in or usage.tokens_out):
             usage = _counted(here, submission, usage.model)
-        judged = await self._judged(here, work, submission.work, submission.signals, usage)
+        judged = await self._judge.judged(here, work, submission.work, submission.signals, usage)
         _require_askable(here, work, judged)
         recorded = WorkRecorded(
             here.state.phase,
@@ -260,7 +227,7 @@ class Runner:
         )
         steps = submitted(here.agent.graph, journey, here.state, recorded, judged.met, detail=judged.detail)
         feedback = [FeedbackAdded("validation", here.state.phase, text) for text in judged.missing]
-        notes = here.agent.told(here.state.phase, _before(here), work)
+        notes = here.agent.told(here.state.phase, here.before, work)
         return await self._record(here, [*steps, *judged.feedback, *feedback], notes, key=key, by=by)
 
     async def decide(self, journey: str, version: int, opinion: Opinion, *, by: str) -> Position:
@@ -278,9 +245,9 @@ class Runner:
         if known:
             return here
         await self._require(here, version)
-        changes = _as_kept(dict(opinion.changes)) or None
+        changes = as_kept(dict(opinion.changes)) or None
         word = Decided(opinion.decision, opinion.channel, here.state.phase, opinion.note, changes)
-        judged, target = _Judged(), ""
+        judged, target = Judged(), ""
         if opinion.decision == "answer":
             word = replace(word, changes=None, answers=answers(here.journey, here.state, opinion.changes, opinion.note))
         elif opinion.decision == "revisit":
@@ -301,17 +268,17 @@ class Runner:
             raise NotToDecide(here.journey, "revisit", f"say where to in changes.{BACK_TO}: {ways}")
         return str(target)
 
-    async def _modified(self, here: Position, changes: Mapping[str, Json]) -> _Judged:
+    async def _modified(self, here: Position, changes: Mapping[str, Json]) -> Judged:
         asked = here.state.checkpoint
         if asked is None or asked.phase not in here.state.work:
-            return _Judged()
+            return Judged()
         work = modified(here.state.work[asked.phase].content, changes)
         there = Position(here.journey, here.agent, replace(here.state, phase=asked.phase))
         form = here.agent.forms.get(asked.phase)
         problems = (form.problems(work) if form else ()) or (doubled(work) if isinstance(work, dict) else ())
         if problems:
             raise BadWork(here.journey, asked.phase, problems)
-        judged = await self._judged(there, work, work, ())
+        judged = await self._judge.judged(there, work, work, ())
         _require_askable(there, work, judged)
         return judged
 
@@ -347,7 +314,7 @@ class Runner:
         form = here.agent.forms.get(here.phase.name)
         if form is None:
             raise BadWork(here.journey, here.state.phase, ["this phase takes no work"])
-        plain, before = _as_kept(dict(given)), _before(here)
+        plain, before = as_kept(dict(given)), here.before
         if before is not None and form.problems(before):  # an older version of the agent took it: it begins anew
             before = None
         work = joined(before, plain, form.asks)
@@ -358,71 +325,11 @@ class Runner:
             raise BadWork(here.journey, here.state.phase, excess)
         return work
 
-    def _facts(
-        self,
-        here: Position,
-        work: Mapping[str, Json],
-        given: Mapping[str, Json],
-        signals: tuple[str, ...] = (),
-        usage: Usage | None = None,
-    ) -> Facts:
-        """Return what conditions judge by; `usage` is what the present submit cost."""
-        state, cost = here.state, usage or Usage()
-        works = {phase: kept.content for phase, kept in state.work.items()}
-        works[state.phase] = work
-        tokens = sum(took.tokens_in + took.tokens_out for took in state.metrics.values())
-        # By visits, not since the start: before a fork, and while all was complete, no time was spent.
-        ends, running = here.agent.graph.complete, (self._now() - state.entered_at).total_seconds()
-        seconds = sum(took.seconds for phase, took in state.metrics.items() if phase not in ends) + max(0.0, running)
-        return Facts(
-            state.phase,
-            state.visit,
-            state.brief,
-            state.inputs,
-            given,
-            work,
-            works,
-            signals,
-            here.journey,
-            state.answers,
-            Spent(tokens + cost.tokens_in + cost.tokens_out, seconds, state.iteration),
-            _documents(here),
-        )
-
-    async def _judged(
-        self,
-        here: Position,
-        work: Mapping[str, Json],
-        given: Mapping[str, Json],
-        signals: tuple[str, ...],
-        usage: Usage | None = None,
-    ) -> _Judged:
-        """Look at the conditions of the ways out in their order, up to the first that is met."""
-        state = here.state
-        facts = self._facts(here, work, given, signals, usage)
-        look, missing = self._looking(here.journey, state), list[str]()
-        for way in ways_out(here.agent.graph, state.phase):
-            if way.condition == ALWAYS:
-                return _Judged((ALWAYS,))
-            condition = here.agent.conditions.get(way.condition)
-            if condition is None:  # only a person's rejection meets it
-                continue
-            found = await condition(facts, look)
-            if found.met:
-                told = tuple(FeedbackAdded(found.kind, state.phase, text) for text in found.feedback)
-                return _Judged((way.condition,), found.detail, feedback=told)
-            if not way.is_backward:
-                missing += [text for text in found.missing if text not in missing]
-            elif way.condition in signals:
-                why = "; ".join(found.missing) or "nothing that was submitted shows it"
-                missing.append(f"the signal {way.condition} is not confirmed: {why}")
-        return _Judged((), "", tuple(missing) or ("what was submitted leads nowhere yet",))
-
     async def _record(
         self, here: Position, steps: Sequence[Step], notes: Sequence[Event], *, key: str, by: str
     ) -> Position:
         at = self._now()
-        onward = await self._onward(here, steps, here.state.version + 1, at=at, by=by)
+        onward = await self._onward.after(here, steps, here.state.version + 1, at=at, by=by)
         spoken = [note for step in onward for note in _spoken(here, step)]
         done = await self.store.append(
             here.journey,
@@ -437,81 +344,8 @@ class Runner:
             return await self.position(here.journey, version=done.version)
         return replace(here, state=done.state)
 
-    async def _onward(
-        self, here: Position, steps: Sequence[Step], version: int, *, at: datetime, by: str
-    ) -> Sequence[Step]:
-        """Return the steps, and after them those that the server itself takes: the work of automatic phases, and where it leads.
 
-        Each move is given the conversation that it goes on in. All of it is to be `version`.
-        """
-        graph = here.agent.graph
-        if not (
-            any(phase.automatic or phase.speaker for phase in graph.phases) or any(t.anew for t in graph.transitions)
-        ):
-            return steps
-        taken, there, onward = list[Step](), here, steps
-        while True:
-            for step in onward:
-                said = self._conversing(there, step)
-                taken.append(said)
-                there = replace(there, state=fold(_placed(there.state, [said], version, by, at), there.state))
-            stays = bool(taken) and not any(isinstance(step, PhaseChanged) for step in onward)
-            if stays or there.state.status != "active" or not _automatic(graph, there.state.phase):
-                return _asked_last(taken, there.state)
-            onward = await self._by_itself(there)
-
-    async def _by_itself(self, here: Position) -> Sequence[Step]:
-        """Return what an automatic phase brings.
-
-        Raises:
-            BadWork: what the server made of it is not as the phase asks for it.
-        """
-        state, before = here.state, _before(here) or {}
-        look = self._looking(here.journey, state)
-        provide = here.agent.provides.get(state.phase)
-        work = _as_kept(dict(await provide(self._facts(here, before, {}), look))) if provide else before
-        form = here.agent.forms.get(state.phase)
-        if problems := [*(form.problems(work) if form else ()), *json_excess(work, MOST_WORK_CHARS)]:
-            raise BadWork(here.journey, state.phase, problems)
-        judged = await self._judged(here, work, work, ())
-        recorded = WorkRecorded(state.phase, state.visit, work, automatic=True)
-        steps = submitted(here.agent.graph, here.journey, state, recorded, judged.met, detail=judged.detail)
-        return [*steps, *judged.feedback]
-
-    def _conversing(self, here: Position, step: Step) -> Step:
-        """Return the step; of a move with the conversation in which its target goes on, if that changes."""
-        if not isinstance(step, PhaseChanged):
-            return step
-        graph, state = here.agent.graph, here.state
-        speaker = _speaker(graph, step.target) or (here.agent.name if step.anew else "")
-        if not speaker:
-            return step
-        known = {} if step.anew else state.conversations
-        if speaker in known and not graph.phase(step.target).fresh:
-            return replace(step, conversation=known[speaker])
-        iteration = state.iteration + step.is_backward
-        return replace(step, conversation=self._conversation(speaker, iteration, state.conversations.values()))
-
-    def _conversation(self, speaker: str, iteration: int, used: Collection[str]) -> str:
-        while (made := f"{speaker}_iter{iteration}_{self._chance()}") in used:
-            pass
-        return made
-
-
-def _placed(state: JourneyState, steps: Sequence[Step], version: int, by: str, at: datetime) -> list[Logged]:
-    """Return the steps as they follow `state`, all at one version."""
-    return [replace(one, version=version) for one in numbered(state, steps, PROVISIONAL, by, at)] if steps else []
-
-
-def _asked_last(steps: Sequence[Step], state: JourneyState) -> Sequence[Step]:
-    """Return the steps, a question that stays open while the work goes on last: the server's own work is no answer to it."""
-    asked = [step for step in steps if isinstance(step, CheckpointReached) and step.kind == "optional"]
-    if not asked or state.checkpoint is not None or state.over:
-        return steps
-    return [*(step for step in steps if step not in asked), *asked]
-
-
-def _require_askable(here: Position, work: Json, judged: _Judged) -> None:
+def _require_askable(here: Position, work: Json, judged: Judged) -> None:
     """Return if a person can answer what the work asks them, where the way leads past questions.
 
     Raises:
@@ -520,14 +354,6 @@ def _require_askable(here: Position, work: Json, judged: _Judged) -> None:
     taken = advance(here.agent.graph, here.state.phase, judged.met)
     if taken is not None and taken.asks and (told := unaskable(work, taken.asks)):
         raise BadWork(here.journey, here.state.phase, told[:MOST_PROBLEMS])
-
-
-def _automatic(graph: PhaseGraph, phase: str) -> bool:
-    return any(one.automatic for one in graph.phases if one.name == phase)
-
-
-def _speaker(graph: PhaseGraph, phase: str) -> str:
-    return next((one.speaker for one in graph.phases if one.name == phase), "")
 
 
 def _remembered(state: JourneyState) -> Agent:
@@ -545,23 +371,6 @@ def _spoken(here: Position, step: Step) -> Sequence[Event]:
         text = here.agent.questions.get(step.phase) or f"{step.phase} is done; next is {step.target}"
         return (Speaking(text),)
     return ()
-
-
-def _documents(here: Position) -> Mapping[str, str]:
-    try:
-        return here.agent.documents(here.state)
-    except OUTGROWN:
-        return {}
-
-
-def _before(here: Position) -> Json:
-    kept = here.state.work.get(here.state.phase)
-    return kept.content if kept else None
-
-
-def _as_kept(value: Json) -> Json:
-    """Return the value as it comes back from the record."""
-    return json.loads(canonical(value))
 
 
 def _content(submission: Submission) -> Json:

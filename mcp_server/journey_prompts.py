@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from agents.agent import Agent
     from agents.catalogue import Entry, Listing
     from agents.graph import PhaseGraph
-    from agents.running import Position
+    from agents.position import Position
+
 
 logger = logging.getLogger("knowledge_forge.journeys")
 
@@ -238,7 +239,7 @@ def foreseen(agent: Agent, brief: str, inputs: Mapping[str, Any], now: datetime)
     from agents.events import Logged, Started
     from agents.fold import fold
     from agents.journey import started
-    from agents.running import Position
+    from agents.position import Position
 
     begun = started(agent.graph, Started(agent.name, brief, "", "", dict(inputs)))
     return Position("", agent, fold([Logged(1, 1, now, "", begun)]))

@@ -16,8 +16,9 @@ from agents.citing import misplaced
 from agents.events import Channel, Decision, Event, Json, PhaseChanged, canonical
 from agents.fold import fold
 from agents.learning import learning_pages, learnings_on
+from agents.position import Position
 from agents.prompting import prompt
-from agents.running import Opinion, Position, Runner, Submission
+from agents.running import Opinion, Runner, Submission
 from agents.state import JourneyState, get_state, restore_state
 from agents.store_memory import MemoryJourneys, Publish
 from agents.work import joined

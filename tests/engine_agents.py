@@ -13,7 +13,8 @@ from agents.asking import open_in
 from agents.context import Budget
 from agents.events import Json
 from agents.graph import Phase, PhaseGraph, Transition
-from agents.running import Position, Runner, Submission
+from agents.position import Position
+from agents.running import Runner, Submission
 from agents.work import ModelForm, Part, PhaseWork
 from tests.agents_at_work import Led, Pages, Remembering, runner_of
 from tests.journeys import ADA

@@ -13,7 +13,8 @@ from mcp_server.cli.visible import visible
 from mcp_server.settings import Settings
 
 if TYPE_CHECKING:
-    from agents.running import Opinion, Position
+    from agents.position import Position
+    from agents.running import Opinion
 
 NOT_DONE = 1
 

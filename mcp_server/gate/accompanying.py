@@ -15,7 +15,8 @@ from mcp_server.services import Call, Services
 
 if TYPE_CHECKING:
     from agents.events import Note
-    from agents.running import Position
+    from agents.position import Position
+
 
 logger = logging.getLogger("knowledge_forge.gate")
 

@@ -17,7 +17,8 @@ from mcp_server.services import Call, Services
 
 if TYPE_CHECKING:
     from agents import questions
-    from agents.running import Opinion, Position
+    from agents.position import Position
+    from agents.running import Opinion
 
 logger = logging.getLogger("knowledge_forge.gate")
 

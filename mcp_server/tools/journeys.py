@@ -14,7 +14,8 @@ from mcp_server.tools.spec import JOURNEYS, Arguments, ToolSpec
 
 if TYPE_CHECKING:
     from agents.events import Logged
-    from agents.running import Position
+    from agents.position import Position
+
 
 MOST_TOLD = 40
 """Events of one answer, the newest; the resource has all."""

@@ -20,7 +20,8 @@ from agents.errors import StaleJourney
 from agents.events import Decided, Json, Logged, PhaseChanged, Usage, WorkRecorded, canonical, logged_form, logged_of
 from agents.fold import FOLDING, fold
 from agents.journey_file import exported, imported
-from agents.running import Opinion, Position, Runner, Submission
+from agents.position import Position
+from agents.running import Opinion, Runner, Submission
 from agents.state import JourneyState, get_state, restore_state
 from agents.store_forms import state_of, state_text
 from knowledge.storage.memory import MemoryStateStore

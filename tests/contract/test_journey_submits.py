@@ -18,7 +18,8 @@ from agents.agent import Citation
 from agents.errors import StaleJourney
 from agents.events import Thinking, WorkRecorded
 from agents.fold import fold
-from agents.running import Opinion, Position, Runner, Submission
+from agents.position import Position
+from agents.running import Opinion, Runner, Submission
 from agents.state import get_state
 from agents.store import JourneyStore
 from knowledge.storage.memory import MemoryStateStore

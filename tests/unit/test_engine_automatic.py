@@ -349,7 +349,7 @@ async def test_what_is_recorded_after_automatic_work_says_the_version_that_it_le
         look.version = state.version
         return look
 
-    led.runner._looking = looking
+    led.runner._judge.looking = looking
     await led.runner.submit(led.journey, 1, Submission(PLAN), by=ADA)
     assert seen == [2]
 

@@ -28,8 +28,8 @@ from agents.events import (
 from agents.fold import fold
 from agents.graph import PhaseGraph
 from agents.metrics import averages, bottleneck, costliest, lasting, slowest, table, waits
+from agents.position import Position
 from agents.report import report, whole
-from agents.running import Position
 from agents.state import get_state, restore_state
 from agents.work_words import work_lines
 from tests.agents_at_work import VARROA, WINTER
