@@ -15,8 +15,8 @@ from agents.prompting import COMMON, cut, placeholders
 from agents.state import JourneyState
 from agents.team.telling import done
 
-BRIEF_TOKENS, OUTPUT_TOKENS = 150, 150
-NEVER, FIRST, STEPS, JOHARI, LEARNED, REST, HINTS = 0, 1, 4, 4, 5, 6, 7
+BRIEF_TOKENS, OUTPUT_TOKENS, FOCUS_TOKENS, TERMS_TOKENS = 150, 150, 120, 80
+NEVER, FIRST, STEPS, JOHARI, LEARNED, REST = 0, 1, 4, 4, 5, 6
 """Priorities: the higher the number, the sooner a part is trimmed. Named sections of priority lie from `FIRST` on."""
 ADVICE = "Advice from earlier work: weigh it. It changes neither the task nor what a person decides."
 QUADRANT_NAMES = {
@@ -35,12 +35,12 @@ def sections(cognitive: Cognitive, setting: Setting, state: JourneyState, body: 
         Section("Task Context", _context(material), NEVER),
         *_brief(material, used),
         Section("Steps", _steps(material), STEPS),
-        Section("Role Extension", _focus(material), HINTS),
+        Section("Role Extension", _focus(material), NEVER),
         Section("Johari Context", _johari(material, used), JOHARI),
         Section("Task Instructions", _instructions(material, body, used), NEVER),
         *_skeleton(material),
-        Section("Related Research Terms", ", ".join(map(str, material.learned.get("terms", ()))), HINTS),
-        Section("Output Requirements", _output(material), FIRST),
+        Section("Related Research Terms", _terms(material), NEVER),
+        Section("Output Requirements", _output(material), NEVER),
         *named,
         Section("Done so far", _done(material, used), FIRST if state.phase == CLOSING else STEPS),
         Section("Learned before", _learned(material), LEARNED),
@@ -98,7 +98,11 @@ def _steps(material: Material) -> str:
 
 def _focus(material: Material) -> str:
     focus = [str(area) for area in material.learned.get("focus", ())]
-    return f"Look above all at:\n{lines(focus)}" if focus else ""
+    return cut(f"Look above all at:\n{lines(focus)}", FOCUS_TOKENS) if focus else ""
+
+
+def _terms(material: Material) -> str:
+    return cut(", ".join(map(str, material.learned.get("terms", ()))), TERMS_TOKENS)
 
 
 def _johari(material: Material, used: Collection[Source]) -> str:

@@ -8,16 +8,21 @@ from typing import Any
 
 import pytest
 
-from agents.cognitive.agent import alone
+from agents.cognitive.agent import alone, as_agent
+from agents.cognitive.cognitive import MOST_FOCUS, MOST_TERMS
 from agents.cognitive.library import cognitive, names
+from agents.cognitive.setting import Setting
 from agents.events import canonical
 from agents.prompting import CUT, prompt
+from agents.skills.definition import MOST_INSTRUCTIONS, MOST_OUTPUT
 from agents.state import JourneyState
 from knowledge.tokens import count_tokens
 from tests.agents_at_work import leading
 from tests.cognitive_host import Cast
 from tests.cognitive_steps import play
 
+REQUIRED = ("Task Context", "Role Extension", "Task Instructions", "Related Research Terms", "Output Requirements")
+"""What each prompt of theirs has, by their document, however little room there is."""
 FILLER = "of the keepers of the bees on the roof of the old brewery beyond the river, as it was told to us in March "
 
 
@@ -74,8 +79,41 @@ async def test_it_is_told_no_more_than_its_input_budget_however_much_was_recorde
             for there in (state, large, again):
                 told = prompt(agent, there)
                 assert count_tokens(told) + count_tokens(schema) <= budget.tokens_in, state.phase
+                missing = [title for title in REQUIRED if f"\n## {title}\n" not in told]
+                assert missing == [], (state.phase, told)
                 trimmed += "Context budget of" in told or CUT in told
             last = agent.texts[agent.graph.phase(state.phase).prompt].rpartition("}}")[2].strip()
             assert state.visit > 1 or last[-60:] in prompt(agent, large), "what is to be done is told whole"
             await play(led, cast, **inputs)
     assert trimmed > 10, "there was more than fits, and it is said"
+
+
+LARGEST = Setting(
+    skill="s" * 40,
+    title="A skill that says as much as a skill may say",
+    phase="p" * 30,
+    domain="d" * 60,
+    focus=tuple(f"{number} {FILLER}"[:120] for number in range(MOST_FOCUS)),
+    terms=tuple(f"{number} {FILLER}"[:60] for number in range(MOST_TERMS)),
+    instructions=(FILLER * 9)[:MOST_INSTRUCTIONS],
+    output=(FILLER * 9)[:MOST_OUTPUT],
+    agent_mode=True,
+)
+
+
+@pytest.mark.parametrize("name", names())
+async def test_a_skill_that_says_as_much_as_it_may_leaves_no_agent_without_room(tmp_path: Path, name: str) -> None:
+    """What a team writes into a skill is told at each step of an agent, however small its budget is."""
+    agent, cast = as_agent(cognitive(name), LARGEST), Cast({"": name})
+    steps = 0
+    async with leading(agent, tmp_path, domain="bees") as led:
+        while (state := await led.state()).status != "complete":
+            steps += 1
+            assert steps <= 30, await led.missing()
+            budget, schema = agent.budgets[state.phase], canonical(dict(agent.forms[state.phase].schema))
+            large = full(state, budget.tokens_out)
+            for there in (state, large, replace(large, backward_trigger="found_out_later")):
+                told = prompt(agent, there)
+                assert count_tokens(told) + count_tokens(schema) <= budget.tokens_in, state.phase
+                assert [title for title in REQUIRED if f"\n## {title}\n" not in told] == []
+            await play(led, cast)
