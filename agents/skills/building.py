@@ -79,7 +79,8 @@ class _Builder:
         agent = replace(agent, inputs=_joined(skill.inputs, agent.inputs))
         self._placeholders(agent.inputs)
         try:
-            checked(agent.graph, [*agent.conditions, REJECTED], self._tools)
+            # Agents are checked where they are read, and may name tools of a connector that is not there: a phase then has fewer.
+            checked(agent.graph, [*agent.conditions, REJECTED], _tools_of(agent))
         except BadGraph as error:
             for text in error.problems:
                 self._problems.add(1, text)
@@ -230,6 +231,10 @@ class _Builder:
             if (name := found.group(1)) not in known:
                 what = f"{whose} has the unknown placeholder {short(name)}{meant(name, known)}"
                 self._problems.add(line + text[: found.start()].count("\n"), what)
+
+
+def _tools_of(agent: Agent) -> set[str]:
+    return {tool for phase in agent.graph.phases for tool in phase.tools}
 
 
 def _prefix(phase: SkillPhase) -> str:

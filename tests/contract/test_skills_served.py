@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from mcp_types import TextResourceContents
 
-from agents.catalogue import skill_entries
+from agents.catalogue import BUILT_IN, cognitive_entries, skill_entries
 from tests.contract.test_team_agents_served import hosting, until_looked
 from tests.persons import Person
 from tests.team_agents import SMALL as REVIEW
@@ -46,6 +46,19 @@ async def reviewed(host: Writer, journey: str, version: int, verdict: str) -> di
     at = await host.call("journey_submit", journey_id=journey, version=version, work=TWO)
     assert at["phase"].endswith("JUDGE"), at["prompt"]
     return await host.call("journey_submit", journey_id=journey, version=at["version"], work={"verdict": verdict})
+
+
+async def test_every_agent_of_ours_works_in_a_team_s_skill(tmp_path: Path) -> None:
+    """The issue: chains and graphs of agents as data. Some name tools of connectors, which may not be there."""
+    async with hosting(tmp_path) as host:
+        ours = [entry.name for entry in (*BUILT_IN, *cognitive_entries())]
+        for name in ours:
+            text = f"title: One\nsummary: One agent.\nphases:\n  - {{id: only, agent: {name}}}\n"
+            write(host.root, text, f"_skills/with-{name}.yaml")
+        await until_looked()
+        for name in ours:
+            begun = await host.call("journey_start", agent=f"with-{name}", brief="The hive must have honey.")
+            assert begun["phase"].startswith("only.")
 
 
 async def test_a_team_s_skill_is_listed_started_and_read_as_any_agent(tmp_path: Path) -> None:
