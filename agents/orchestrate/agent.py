@@ -297,12 +297,12 @@ def done(state: JourneyState) -> Sequence[str]:
     u = of_state(state)
     head = [*_goal(u), *_scored(u)]
     if state.phase in (PLANNING, VALIDATING):
-        return [*head, *_given_up(state, u), *_planned(u), *_done(u)]
+        return [*head, *(_given_up(u) if state.status == "waiting" else ()), *_planned(u), *_done(u)]
     if state.phase == JUDGING:
         return head  # what there is to judge has its own place in the prompt
     if state.phase == IMPLEMENTING:
         return [*head, *_done(u)]
-    return [*head, *_judged(u), *_done(u)]
+    return [*head, *_given_up(u), *_broken(u), *_judged(u), *_done(u)]
 
 
 def _goal(u: Undertaking) -> Iterator[str]:
@@ -315,8 +315,13 @@ def _scored(u: Undertaking) -> Iterator[str]:
         yield f"judged last: {u.score} of 100; {u.pass_score} pass"
 
 
-def _given_up(state: JourneyState, u: Undertaking) -> Iterator[str]:
-    if state.status == "waiting" and (cannot := u.plan.get("cannot")):
+def _broken(u: Undertaking) -> Iterator[str]:
+    if u.errors:
+        yield f"the plan breaks {short(named(u.broken), LINE)}"
+
+
+def _given_up(u: Undertaking) -> Iterator[str]:
+    if cannot := u.plan.get("cannot"):
         quotes = named([f"{one['path']} > {one['section']}".strip(" >") for one in all_in(cannot, "shown_by")])
         tried = short("; ".join(all_in(cannot, "tried")), LINE)
         yield f"cannot be met: {cannot['requirement']}, {short(cannot['why'], LINE)}"

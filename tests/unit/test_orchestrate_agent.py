@@ -664,12 +664,14 @@ async def test_who_gives_up_after_planning_got_no_further_is_told_their_own_reas
         for _ in range(3):
             await led.submit(**BROKEN)
         assert "broke the same rules 3 times in a row" in await led.told()
+        assert "the plan breaks requirement-covered:r2" in AGENT.done(await led.state())
         await led.decide("revisit", "try once more", changes={"phase": PLANNING})
         assert (
             await led.submit(cannot={"requirement": "r2", "why": "no acid", "tried": ["asked"]})
         ).status == "waiting"
         await led.decide("approve")
         assert "It has failed: r2 cannot be met, and a person agreed: no acid." in await led.told()
+        assert "cannot be met: r2, no acid" in AGENT.done(await led.state()), "a memory document has it, too"
 
 
 @pytest.mark.parametrize(
