@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from knowledge.find.answers import SearchAnswer
 
 MOST_SUCCESSORS = 10
-MOST_LEARNINGS = 200
 MOST_SEARCHED = 2_000
 """Characters of a text by which the knowledge base is searched for words near it."""
 OF_WORK = ("_learnings/", *(f"{folder}/" for folder in FOLDERS))
@@ -126,7 +125,7 @@ class KnowledgeLook:
         """Return what was learned before, the nearest first."""
         circles = self._services.circles
         pages = [await circles.vouched(path) for path in learning_pages(agent, domain)]
-        return [learning for page in pages if page for learning in learnings_on(page)][:MOST_LEARNINGS]
+        return [learning for page in pages if page for learning in learnings_on(page)]
 
     async def learners(self) -> Collection[str]:
         """Return the names of the agents that are told what was learned before."""

@@ -163,6 +163,14 @@ async def test_a_page_that_is_only_called_like_a_learning_is_none(tmp_path: Path
         assert await look.learnings("analysis", "general") == []
 
 
+async def test_of_very_many_learnings_none_is_lost_before_they_are_counted(tmp_path: Path) -> None:
+    """An agent is told how many did not fit, and that number has to be right."""
+    pages = {"_learnings/all/general.md": "\n".join(f"## On {number}\n\nSo it is.\n" for number in range(1_500))}
+    async with looking(tmp_path, pages) as look:
+        assert len(await look.learnings("analysis", "general")) == 1_500
+        assert set(await look.learners()) >= {"analysis", "memory"}
+
+
 async def test_a_test_that_looks_at_its_own_pages_sees_what_a_server_would_see(tmp_path: Path) -> None:
     """The look that tests of agents use is no other than the real one."""
     own = Pages(texts=dict(PAGES))
