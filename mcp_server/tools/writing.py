@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 LONGEST_CONTENT = 4_000_000
 LONGEST_INTENT = 500
 MOST_SOURCES = 20
+JOURNEY = "journey"
+"""The kind of the source that names a journey: its documents are merged with it."""
 
 R = TypeVar("R")
 
@@ -100,10 +102,17 @@ async def planned_from(services: Services, plan: WritePlan[Any]) -> tuple[str, .
 
 
 async def merged_from(services: Services, plan: WritePlan[Merged]) -> tuple[str, ...]:
-    """Return where text comes from that nobody vouches for: that of the page, and that which is merged, as the caller says."""
-    calls = [*plan.request.earlier, plan.request]
-    fetched = {origin_of(one.path, one.source) for one in calls if source_kind(one.source) in FETCHED_KINDS}
-    return tuple(dict.fromkeys([*await planned_from(services, plan), *sorted(fetched)]))
+    """Return where text comes from that nobody vouches for: that of the page, and that which is merged, as the caller says.
+
+    What is merged from a journey may repeat whatever was read in it.
+    """
+    found = list(await planned_from(services, plan))
+    for one in (*plan.request.earlier, plan.request):
+        if (kind := source_kind(one.source)) in FETCHED_KINDS:
+            found.append(origin_of(one.path, one.source))
+        elif kind == JOURNEY:
+            found += await services.taints.of_journey(one.source.partition(":")[2])
+    return tuple(dict.fromkeys(found))
 
 
 def teaches(plan: WritePlan[Any]) -> bool:

@@ -267,3 +267,26 @@ async def test_what_is_merged_as_fetched_counts_as_read(settings: Settings) -> N
         learned = await app.gate.dispatch("kb_merge", {"path": "_learnings/all/general.md", **claim}, stranger)
         assert isinstance(learned, Answered)
         assert learned.content["status"] == "proposed"
+
+
+async def test_what_is_merged_from_a_journey_carries_what_was_read_in_it(settings: Settings) -> None:
+    """A memory document may repeat a page that its journey read; it becomes no learning by another's hand either."""
+    async with open_app(settings, indexing=False, announcing=False) as app:
+        ours = Call(Principal("bob", "host"))
+        for who in (ME, ours.principal):
+            await grant(app.base.state, who.id, 3, by="ann", now=app.services.now())
+
+        async def act(tool: str, call: Call, **arguments: Any) -> dict[str, Any]:
+            answer = await app.gate.dispatch(tool, arguments, call)
+            assert isinstance(answer, Answered), answer
+            return answer.content
+
+        read_in = (await act("journey_start", Call(ME), agent="analysis", brief="Why do bees die?"))["journey_id"]
+        clean = (await act("journey_start", ours, agent="analysis", brief="Why do bees live?"))["journey_id"]
+        await act("kb_read", Call(ME), path="inbox/mail.md", journey_id=read_in)
+        learned = {"path": "_learnings/all/general.md", "content": "# All\n\n## Be brief\n\nNobody reads page three.\n"}
+        assert (await act("kb_merge", ours, **learned, source=f"journey:{clean}"))["status"] == "done"
+        other = {**learned, "path": "_learnings/all/bees.md"}
+        waits = await act("kb_merge", ours, **other, source=f"journey:{read_in}")
+        assert waits["status"] == "proposed"
+        assert "kb:inbox/mail.md" in waits["proposal"]["why"]
