@@ -96,6 +96,21 @@ class Desk:
             raise NotDone(outcome.why)
         return outcome.content
 
+    async def require(self, tool: str) -> None:
+        """Return if this process's host may call the tool.
+
+        Raises:
+            NotDone: it may not, or there is no such tool here.
+        """
+        from mcp_server.gate.policy import Refuse
+
+        spec = self.app.gate.spec(tool)
+        if spec is None:
+            raise NotDone(f"the tool {tool} is not there (FORGE_TOOLSETS, FORGE_READ_ONLY)")
+        decision = await self.app.gate.decide(tool, spec.needs, self.who)
+        if isinstance(decision, Refuse):
+            raise NotDone(decision.why)
+
 
 @asynccontextmanager
 async def desk(settings: Settings) -> AsyncIterator[Desk]:

@@ -41,6 +41,7 @@ async def rerun(args: argparse.Namespace, settings: Settings) -> int:
 
     async with desk(settings) as at:
         await at.call("journey_status", journey_id=args.id)  # who may not look at it may not repeat it
+        await at.require("journey_submit")  # nor may who may not submit, in a fork that is there already
         runner = at.app.services.journeys
         here = await runner.position(args.id)
         await runner.store.journey(args.id, version=args.version)

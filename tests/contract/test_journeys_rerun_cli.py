@@ -90,6 +90,25 @@ def test_the_first_step_that_goes_another_way_is_the_last(ann: Person, monkeypat
     assert told_so["steps"][-1]["now"] == {"state": "active", "phase": "JUDGE", "moves": []}
 
 
+class Reader(Person):
+    """Somebody whose settings say that nothing is to be changed."""
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {**super().env, "FORGE_READ_ONLY": "1"}
+
+
+def test_where_nothing_may_be_submitted_nothing_is_done_again(ann: Person) -> None:
+    journey = through(ann)
+    fork = told(ann, "rerun", journey, "--from", "1", "--steps", "1")["journey_id"]
+    before = told(ann, "status", fork, code=WAITS)
+    for words in (("--from", "2"), ("--from", "2", "--into", fork)):
+        done = Reader(ann.folder).here("journeys", "rerun", journey, *words, "--yes")
+        assert (done.returncode, done.stdout) == (COULD_NOT, "")
+        assert "journey_submit is not there (FORGE_TOOLSETS, FORGE_READ_ONLY)" in done.stderr
+    assert told(ann, "status", fork, code=WAITS) == before
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
