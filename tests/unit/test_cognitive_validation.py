@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from agents.cognitive.library import cognitive, described
 from agents.cognitive.setting import Predecessor, Setting
 from agents.composing import Part, composed
 from agents.graph import Phase
+from agents.prompting import prompt
 from agents.state import JourneyState
 from tests.agents_at_work import ALTERED, VARROA, Led, Pages, change, leading, walk
 from tests.cognitive_scripts import Scene, generation, shared
@@ -269,6 +271,14 @@ async def test_after_generation_it_is_shown_the_artefact_itself(tmp_path: Path) 
         told_now = await led.told()
         assert "## Artifact\n- In December the hives are treated with oxalic acid.\n- Each colony has 15" in told_now
         assert state.conversations["check"] != state.conversations["make"]
+        assert "## Pages made" not in told_now
+        # Part of it may be a page, which is shown by what stands there.
+        made = state.work["make.PRODUCE"]
+        page = {"id": "m9", "as": "page", "says": VARROA}
+        both = replace(made, content={"made": [*made.content["made"], page]})
+        told_then = prompt(chain, replace(state, work={**state.work, "make.PRODUCE": both}))
+        assert "## Artifact\n- In December the hives" in told_then
+        assert f'## Pages made\n{VARROA["path"]} "{VARROA["quote"]}"' in told_then
 
 
 async def test_no_step_takes_in_more_than_its_budget(tmp_path: Path) -> None:
