@@ -186,7 +186,7 @@ def _phase(agent: Agent, phase: Phase) -> dict[str, Any]:
         "speaker": phase.speaker,
         "fresh": phase.fresh,
         "feedback": list(phase.feedback),
-        "budget": {"input": budget.tokens_in, "output": budget.tokens_out} if budget else None,
+        "budget": {"input": budget.tokens_in or None, "output": budget.tokens_out or None} if budget else None,
     }
 
 

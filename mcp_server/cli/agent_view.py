@@ -37,7 +37,8 @@ def profile_lines(profile: Mapping[str, Any]) -> list[str]:
 
 def _value(name: str, value: Any) -> str:
     if name == "budget" and isinstance(value, Mapping):
-        return f"{value.get('input', 0):,} tokens in, {value.get('output', 0):,} tokens out"
+        told = ((value.get("input"), "in"), (value.get("output"), "out"))
+        return ", ".join(f"{tokens:,} tokens {where}" for tokens, where in told if tokens)
     if name == "priority" and isinstance(value, list | tuple):
         return f"{', '.join(map(str, value))} (trimmed last, in this order)"
     if name == "steps" and isinstance(value, list | tuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agents.agent import Agent, ModelAdvice
+from agents.context import Budget
 from mcp_server.cli.agent_view import shown
 from mcp_server.journey_resources import definition, phase_definition
 from tests.inquiry import chained, inquiry
@@ -45,6 +46,17 @@ def test_of_a_phase_it_says_who_works_and_what_a_way_needs() -> None:
         "  back to ASK on hard, where all conversations begin anew",
     ):
         assert line in told, line
+
+
+def test_a_budget_that_is_the_usual_one_is_no_budget_of_nothing() -> None:
+    one_sided = replace(inquiry(), budgets={"WRITE": Budget(tokens_in=2_150), "JUDGE": Budget(tokens_out=90)})
+    told = lines_of(one_sided)
+    assert [line for line in told if line.startswith("  budget")] == [
+        "  budget: 2,150 tokens in",
+        "  budget: 90 tokens out",
+    ]
+    write = phase_definition(one_sided, one_sided.graph.phase("WRITE"), [])
+    assert write["budget"] == {"input": 2_150, "output": None}
 
 
 def test_of_a_way_it_says_what_a_person_is_asked_before_it_is_gone() -> None:
