@@ -21,7 +21,7 @@ from agents.orchestrate.record import (
     said_in,
 )
 from agents.orchestrate.scoring import score_range
-from agents.work import citations_in, ids, listed, place, twice
+from agents.work import citations_in, ids, listed, place
 from knowledge.provenance import source_kind
 
 NOT = Finding(met=False)
@@ -269,7 +269,7 @@ def _judgements_lacking(u: Undertaking) -> Iterator[str]:
         yield f"these steps are not done: {named(open_)}; name an issue about each, which says what that means"
     if used := [id_ for id_ in ids(issues) if id_ in u.answers_to_judge]:
         yield f"these ids are those of issues that were answered: {named(used)}; give what is still wrong a new id"
-    if again := twice([*ids(issues), *there, *steps]):
+    if again := [id_ for id_ in ids(issues) if id_ in (*there, *steps)]:
         yield f"these ids are used for something else already: {named(again)}; give each issue an id of its own"
     if not said_in(u.verdict, "reasons"):
         yield "there are no reasons: say in `reasons` what the score comes from"

@@ -752,6 +752,22 @@ async def test_a_team_that_does_without_requirements_has_its_work_judged_all_the
         assert (await led.submit(judged=[], issues=[], score=100, reasons="So it is.")).phase == SUCCEEDED
 
 
+async def test_where_a_team_lets_a_step_be_called_as_its_requirement_the_work_can_still_be_judged(
+    tmp_path: Path,
+) -> None:
+    look = Pages()
+    look.texts[TEAM_FILE] = "rules:\n  - {id: distinct, kind: useful, severity: 'off'}\n"
+    async with leading(AGENT, tmp_path, look=look, brief="Weigh the hive today.") as led:
+        needed = [{"id": "r1", "text": "t", "words": "Weigh the hive today."}]
+        await led.submit(goal="We know.", requirements=needed, steps=[step("r1", "Weigh it", covers=["r1"])])
+        await led.submit(done=[{"id": "r1", "result": "35 kilograms", "shown_by": [WINTER]}])
+        judged = [judgement("r1", steps=["r1"])]
+        await led.submit(judged=judged, issues=[issue("r1", "r1", "minor")], score=97, reasons="So it is.")
+        assert "these ids are used for something else already: r1" in (await led.missing())[0]
+        state = await led.submit(judged=judged, issues=[issue("i1", "r1", "minor")], score=97, reasons="So it is.")
+        assert state.phase == SUCCEEDED
+
+
 async def test_a_journey_s_own_rules_and_scores_hold(tmp_path: Path) -> None:
     rules = [{"id": "few", "kind": "count", "of": "steps", "most": 1, "message": "{{ count }} steps, {{ wanted }}"}]
     async with leading(AGENT, tmp_path, brief=BRIEF, rules=rules, pass_score=60, soft_score=30) as led:
