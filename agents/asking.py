@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from agents.events import Json
+from agents.events import CheckpointReached, Decided, Json, Logged, WorkRecorded
 from agents.saying import blank
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Questions that a person did not want to be asked together, by their words, and why they said so."""
+
+    words: frozenset[str]
+    why: str
 
 
 def listed(work: Mapping[str, Json], name: str) -> Sequence[Mapping[str, Json]]:
@@ -23,6 +32,45 @@ def unanswered(questions: Sequence[Mapping[str, Json]], answers: Mapping[str, Ma
 def open_in(work: Json, field: str, answers: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     """Return the words of the questions in that list of a work which are still to be answered, by id, in order."""
     return unanswered(listed(work, field), answers) if isinstance(work, Mapping) else {}
+
+
+def refusals(log: Iterable[Logged], phase: str) -> Sequence[Refused]:
+    """Return which questions of that phase a person rejected, each time that they did."""
+    found, asked = list[Refused](), frozenset[str]()
+    work: Json = None
+    answered: Mapping[str, Mapping[str, str]] = {}
+    for event in (logged.event for logged in log):
+        match event:
+            case WorkRecorded(phase=worked) if worked == phase:
+                work, asked = event.work, frozenset()
+            case CheckpointReached(phase=at, asks=field) if at == phase and field:
+                asked = frozenset(map(_words, open_in(work, field, answered).values()))
+            case Decided(phase=at) if at == phase:
+                answered = {**answered, **event.answers}
+                if event.decision == "reject" and asked:
+                    found.append(Refused(asked, event.note))
+                    asked = frozenset()
+            case _:
+                pass
+    return found
+
+
+def asked_again(questions: Mapping[str, str], refused: Iterable[Refused]) -> list[str]:
+    """Return why these questions are not put to the person: all that they rejected before are among them, as they were."""
+    ids = {_words(text): id_ for id_, text in questions.items()}
+    return [
+        (
+            f"the person rejected {', '.join(sorted(ids[words][:60] for words in one.words))} as they are"
+            f"{f' ({one.why[:200]})' if one.why else ''}: word them otherwise, or take out what they do not want to be asked"
+        )
+        for one in refused
+        if one.words <= set(ids)
+    ]
+
+
+def _words(text: str) -> str:
+    """Return the text as it is compared: what is only written otherwise is the same question."""
+    return " ".join(text.casefold().split())
 
 
 def unaskable(work: Json, field: str) -> list[str]:

@@ -237,7 +237,13 @@ def _brief(state: JourneyState, share: float) -> str:
 
 def _word(state: JourneyState, share: float) -> str:
     """Return what the person said last, if it is no decision about going on that the rest tells anyway."""
-    if state.word is None or state.word.decision != "answer":
+    if state.word is None:
+        return ""
+    if state.word.decision == "reject" and state.word.phase == state.phase and state.word.note != _detail(state):
+        # Whoever was sent back further is here again: what was not agreed with was submitted here.
+        why = f": {cut(state.word.note, int(DETAIL_TOKENS * share))}" if state.word.note else ""
+        return f"The person rejected what was submitted here before{why}"
+    if state.word.decision != "answer":
         return ""
     return f"The person said: {cut(state.word.note, int(DETAIL_TOKENS * share))}"
 

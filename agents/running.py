@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from agents.agent import Agent
-from agents.asking import unaskable
+from agents.asking import asked_again, open_in, refusals, unaskable
 from agents.bounds import BACK_TO, MOST_BRIEF_CHARS, MOST_WORK_CHARS, changes_excess, json_excess, submit_excess
 from agents.catalogue import Catalogue
 from agents.errors import (
@@ -215,6 +215,7 @@ class Runner:
             usage = _counted(here, submission, usage.model)
         judged = await self._judge.judged(here, work, submission.work, submission.signals, usage)
         _require_askable(here, work, judged)
+        await self._require_not_rejected(here, work, judged)
         recorded = WorkRecorded(
             here.state.phase,
             here.state.visit,
@@ -304,6 +305,18 @@ class Runner:
             return
         missed = [e for e in await self.store.events(here.journey) if e.version > version]
         raise StaleJourney(here.journey, version, here.state.version, in_words(missed))
+
+    async def _require_not_rejected(self, here: Position, work: Json, judged: Judged) -> None:
+        """Return if what a person rejected, where the way leads past questions, changed before they are asked again.
+
+        Raises:
+            BadWork: it did not.
+        """
+        phase = here.state.phase
+        taken = advance(here.agent.graph, phase, judged.met)
+        asked = open_in(work, taken.asks, here.state.answers.get(phase, {})) if taken and taken.asks else {}
+        if asked and (told := asked_again(asked, refusals(await self.store.events(here.journey), phase))):
+            raise BadWork(here.journey, phase, told[:MOST_PROBLEMS])
 
     def _fitting(self, here: Position, given: Mapping[str, Json]) -> dict[str, Json]:
         """Return the phase's work with what was given.

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.cognitive.library import cognitive, described
-from agents.errors import NotToDecide, WaitsForPerson
+from agents.errors import BadWork, NotToDecide, WaitsForPerson
 from agents.state import JourneyState
 from tests.agents_at_work import Led, change, leading, walk
 from tests.cognitive_scripts import Scene
@@ -90,6 +90,12 @@ async def test_questions_that_the_person_rejects_lead_back_to_the_doubts(tmp_pat
         state = await led.decide("reject", "that is for the town to say")
         assert (state.phase, state.backward_trigger) == ("DOUBT", "human_rejected")
         assert "that is for the town to say" in await led.told()
+        assert (await led.submit()).phase == "ASK", "the doubts may well be right"
+        assert "The person rejected what was submitted here before: that is for the town to say" in await led.told()
+        with pytest.raises(BadWork, match=r"rejected q1 as they are \(that is for the town to say\)"):
+            await led.submit(**ASK)
+        assumed = {"id": "a2", "about": "u1", "text": "Two hives at most.", "because": "the town allows two"}
+        assert (await led.submit(drop=["q1"], assumptions=[assumed])).phase == "SETTLE"
 
 
 async def test_words_that_no_point_has_lead_back_to_read_them(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from agents.errors import BadWork, NeedsOwnHand, NotToDecide, StaleJourney, Unkn
 from agents.events import Channel, CheckpointReached, Decided, canonical, event_of, event_text
 from agents.fold import fold
 from agents.graph import Transition
+from agents.journey import REJECTED
 from agents.journey_file import exported, imported
 from agents.prompting import question, questions_asked
 from agents.running import Opinion, Submission
@@ -310,6 +311,46 @@ async def test_questions_that_a_person_rejects_are_worked_on_again_and_asked_aga
     assert questions_asked(await led.state()) == {"q2": "Who enters?"}
     await led.decide("reject", "nor that")
     assert (await led.submit(drop=["q2"])).phase == "MAKE"
+
+
+async def test_questions_that_a_person_rejected_are_not_put_to_them_again_as_they_are() -> None:
+    led = await asked()
+    await led.decide("reject", "ask the keeper, not me")
+    before = await led.state()
+    again = [{**one, "question": f" {one['question'].upper()}"} for one in ASK["ask"]]
+    for same in (ASK, {"ask": again}, {"ask": [*ASK["ask"], {"id": "q3", "question": "When?"}]}):
+        with pytest.raises(
+            BadWork, match=r"rejected q1, q2 as they are \(ask the keeper, not me\): word them otherwise"
+        ):
+            await led.submit(**same)
+    assert await led.state() == before, "nothing is recorded"
+    state = await led.submit(ask=[ASK["ask"][0], {"id": "q2", "question": "Which of you may enter?"}])
+    assert state.status == "waiting", "what the person did not want is for the model to find out: something changed"
+    await led.decide("reject", "still not me")
+    for gone in (ASK["ask"], [ASK["ask"][0], {"id": "q2", "question": "which of you  may enter?"}]):
+        with pytest.raises(BadWork, match="word them otherwise"):
+            await led.submit(ask=gone)
+    fork = await led.runner.start("", "", {"fork_of": led.journey}, by=ADA)
+    with pytest.raises(BadWork, match="still not me"):
+        await sent(led.runner, fork.journey, fork.state.version, ask=[])
+    assert (await led.submit(drop=["q1", "q2"])).phase == "MAKE"
+
+
+async def test_a_rejection_counts_after_work_that_was_not_enough_and_after_a_way_further_back() -> None:
+    back = Transition("PLAN", "ROUTE", REJECTED, is_backward=True)
+    base = with_phase(with_ways(making(), back), "ROUTE", automatic=False, prompt="plan")
+    led = await begun(replace(base, provides={}, forms={**base.forms, "ROUTE": base.forms["PLAN"]}))
+    await led.submit(**PLAN)
+    await led.submit(**ASK)
+    assert (await led.decide("reject", "that is for the town")).phase == "ROUTE"
+    assert "that is for the town" in await led.told()
+    await led.submit(**PLAN)
+    told = await led.told()
+    assert (await led.state()).phase == "PLAN"
+    assert "The person rejected what was submitted here before: that is for the town" in told
+    assert (await led.submit(steps=[], drop=["q1", "q2"])).phase == "PLAN", "recorded, but not enough"
+    with pytest.raises(BadWork, match="that is for the town"):
+        await led.submit(**ASK)
 
 
 async def test_a_journey_that_is_sent_back_or_cancelled_waits_for_no_answer() -> None:
