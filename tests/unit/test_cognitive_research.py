@@ -24,7 +24,12 @@ RESEARCH = own("research-cognitive")
 NEW = {"new_question": {"id": "q3", "text": "Which treatment works?", "evidence": "e1"}}
 THIRD = {"id": "q3", "text": "Which treatment works?", "why": "it is done in December", "done_when": "one is named"}
 UNASKABLE = {
-    "unaskable": {"question": "q2", "queries": ["hive euro", "price of hives"], "why": "ask for a range instead"}
+    "unaskable": {
+        "question": "q2",
+        "text": QUESTIONS["questions"][1]["text"],
+        "queries": ["hive euro", "price of hives"],
+        "why": "ask for a range instead",
+    }
 }
 LOOK_AGAIN = {**WEIGH, "look_again": {"contradiction": "k1", "query": "winter losses statistics"}}
 MORE = {**FIND, "more": {"question": "q2", "query": "hive shop catalogue"}}
@@ -81,6 +86,20 @@ async def test_a_question_that_no_search_finds_leads_back_to_put_it_otherwise(tm
         state = await led.submit(**UNASKABLE)
         assert (state.phase, state.backward_trigger) == ("QUESTIONS", "question_unaskable")
         assert state.backward_trigger_detail == "ask for a range instead"
+        unchanged = "a question that no search can answer is still put as it was"
+        assert (await led.submit(**QUESTIONS)).phase == "QUESTIONS", "it would come back at once"
+        assert any(text.startswith(unchanged) for text in await led.missing())
+        second = QUESTIONS["questions"][1]
+        shouted = {**second, "text": f" {second['text'].upper()}"}
+        assert (await led.submit(questions=[shouted])).phase == "QUESTIONS", "in other letters it is the same question"
+        assert (await led.submit(questions=[{**second, "text": "Within which range do hives cost?"}])).phase == "PLAN"
+
+
+async def test_a_question_that_no_search_finds_may_be_taken_out_as_well(tmp_path: Path) -> None:
+    async with leading(RESEARCH, tmp_path) as led:
+        await upto(led, "PLAN")
+        await led.submit(**UNASKABLE)
+        assert (await led.submit(drop=["q2"], questions=[THIRD])).phase == "PLAN"
 
 
 @pytest.mark.parametrize(
@@ -119,6 +138,7 @@ MISSES: list[tuple[str, str, Mapping[str, Any], str]] = [
     ("question_unaskable", "PLAN", {"unaskable": {**UNASKABLE["unaskable"], "question": "q9"}}, "unaskable.question names q9"),
     ("question_unaskable", "PLAN", {"unaskable": {**UNASKABLE["unaskable"], "queries": ["hive euro"]}}, "unaskable.queries has 1"),
     ("question_unaskable", "PLAN", {"unaskable": {**UNASKABLE["unaskable"], "queries": ["bees", "x"]}}, "a search finds enough"),
+    ("question_unaskable", "PLAN", {"unaskable": {**UNASKABLE["unaskable"], "text": "What else?"}}, "unaskable.text names"),
     ("question_unaskable", "PLAN", PLAN, "unaskable is not in this submit"),
     ("evidence_gathered", "GATHER", {"evidence": EVIDENCE}, "nothing.question has nothing for q2"),
     ("evidence_gathered", "GATHER", change(GATHER, "evidence", 0, question="q9"), "names q9, which QUESTIONS.questions"),
@@ -227,8 +247,11 @@ def good(state: JourneyState) -> Sequence[tuple[Mapping[str, Any], tuple[str, ..
     kept = state.work["PLAN"].content.get("searches", []) if "PLAN" in state.work else []
     there = [one["id"] for one in kept] or ["s1"]
     evidence = [{**one, "search": one["search"] if one["search"] in there else there[0]} for one in GATHER["evidence"]]
+    first, second = QUESTIONS["questions"]
+    otherwise = "PLAN" in state.work and "unaskable" in state.work["PLAN"].content
+    put = {**second, "text": f"Within which range? ({state.visit})"} if otherwise else second
     found: dict[str, Mapping[str, Any]] = {
-        "QUESTIONS": {"questions": [*QUESTIONS["questions"], THIRD]},
+        "QUESTIONS": {"questions": [first, put, THIRD]},
         "PLAN": {"searches": [*PLAN["searches"], *planned]},
         "GATHER": {**GATHER, "evidence": evidence, "nothing": [NOTHING, {**NOTHING, "id": "n2", "question": "q3"}]},
         "WEIGH": WEIGH,
