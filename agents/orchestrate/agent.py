@@ -219,6 +219,7 @@ def values(state: JourneyState) -> Mapping[str, str]:
     u = of_state(state)
     return {
         "requirements": lines([_requirement(item) for item in u.requirements], LIST_TOKENS) or NO_REQUIREMENTS,
+        "left_out": _left_out(u),
         "limit": f"All steps together may take {u.limit.told}." if u.limit else "No limit of time is set.",
         "steps": lines([_step(step) for step in (u.to_do or u.steps)], LIST_TOKENS) or "- none",
         "errors": lines([item["text"] for item in u.errors], LIST_TOKENS) or "- none",
@@ -237,6 +238,12 @@ NO_REQUIREMENTS = "- none yet: take them out of the brief"
 
 def _requirement(item: Item) -> str:
     return f"{item['id']}: {short(said_in(item, 'text') or said_in(item, 'words'), 200)}"
+
+
+def _left_out(u: Undertaking) -> str:
+    """Return what the planner took for no requirement: whoever judges may see it otherwise."""
+    told = [f"'{short(said_in(item, 'words'))}': {short(said_in(item, 'why'))}" for item in u.left_out]
+    return f"\nLeft out of the brief by the planner, and why:\n{lines(told, LIST_TOKENS // 2)}" if told else ""
 
 
 def _step(step: Item) -> str:

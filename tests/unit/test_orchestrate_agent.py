@@ -752,6 +752,18 @@ async def test_a_team_that_does_without_requirements_has_its_work_judged_all_the
         assert (await led.submit(judged=[], issues=[], score=100, reasons="So it is.")).phase == SUCCEEDED
 
 
+async def test_whoever_judges_is_told_what_the_planner_left_out(tmp_path: Path) -> None:
+    async with leading(AGENT, tmp_path, brief=BRIEF) as led:
+        out = [{"id": "l1", "words": "Mites have to be treated", "why": "nobody wants it"}]
+        await led.submit(goal="g", requirements=REQUIREMENTS[:1], left_out=out, steps=PLAN["steps"][:1])
+        await led.submit(done=DONE["done"][:1])
+        told = await led.told()
+    assert (
+        "- r1: Enough honey\nLeft out of the brief by the planner, and why:\n- 'Mites have to be treated': nobody"
+        in told
+    )
+
+
 async def test_where_a_team_lets_a_step_be_called_as_its_requirement_the_work_can_still_be_judged(
     tmp_path: Path,
 ) -> None:
