@@ -36,7 +36,7 @@ SOON_S = 60.0
 HEADERS = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 PROTOCOL = "2025-11-25"
 TIMES = frozenset({"at", "since", "timestamp", "started_at", "entered_at", "moved_at", "seconds", "duration_ms"})
-ACCIDENTAL = TIMES | {"principal", "by", "conversation", "key", "call", "arguments_hash"}
+ACCIDENTAL = TIMES | {"principal", "by", "conversation", "conversations", "key", "call", "arguments_hash"}
 """What is another in each run: times, who it was, and what is drawn or made from a journey's id."""
 
 
