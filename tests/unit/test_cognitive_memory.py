@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.agent import Called
-from agents.cognitive.agent import alone
+from agents.cognitive.agent import alone, as_agent
 from agents.cognitive.library import cognitive, described
+from agents.cognitive.setting import Predecessor, Setting
 from agents.events import canonical
 from agents.state import JourneyState
 from knowledge.tokens import count_tokens
@@ -236,6 +237,30 @@ def any_work(state: JourneyState) -> Sequence[tuple[Mapping[str, Any], tuple[str
 @settings(max_examples=40, deadline=None)
 def test_no_walk_leaves_the_table_or_is_stuck(choices: list[int]) -> None:
     assert "next_known" in asyncio.run(walk(MEMORY, choices, any_work, good, look=Pages(called=[MERGED])))
+
+
+async def test_in_a_skill_it_rests_on_what_the_agent_right_before_it_left_and_on_no_other_s() -> None:
+    before_it = Predecessor("analysis", "weigh", "weigh.CLOSING")
+    agent = as_agent(cognitive("memory"), Setting("s", phase="weigh.memory", predecessors=(before_it,), pattern="last"))
+    written = (
+        "# Output\n\n## Section 0: Context Loaded\n\n- Request: {request}\n\n## Section 1: Step Overview\n\n- {done}\n"
+    )
+    works: dict[str, Mapping[str, Any]] = {
+        "weigh.CLOSING": {"document": written.format(request="Keep bees in town.", done="The roof bears two hives.")},
+        "ask.CLOSING": {"document": written.format(request="Keep bees in town.", done="The town allows three hives.")},
+    }
+    documents = {name: str(work["document"]) for name, work in works.items()}
+
+    async def read(words: str) -> bool:
+        work = {**OUTPUT, "says": [{"id": "s1", "words": words}]}
+        found = await judge(
+            agent, "output_read", "OUTPUT", work, works=works, brief="Keep bees in town.", documents=documents
+        )
+        return found.met
+
+    assert await read("The roof bears two hives")
+    assert not await read("The town allows three hives"), "another agent left that"
+    assert not await read("Keep bees in town"), "the person asked for that, and the server wrote it into the document"
 
 
 BRIEF = "We want bees on the roof of the school before May."
