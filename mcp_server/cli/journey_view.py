@@ -29,7 +29,7 @@ from agents.events import (
     said,
 )
 from agents.metrics import PhaseAverage, bottleneck, lasting
-from agents.prompting import question
+from agents.prompting import done_lines, question
 from agents.questions import open_questions
 from agents.report import moment_text
 from agents.report_spent import times
@@ -104,10 +104,19 @@ def shown(journey: str, agent: Agent | None, state: JourneyState) -> list[str]:
     if state.forked_from:
         told.append(f"forked from {state.forked_from} at version {state.forked_at}")
     told += _back(state)
-    if agent and (done := agent.done(state)):
+    if agent and (done := done_lines(agent, state)):
         told += ["", "Done so far:", *(f"- {one_line(line, MOST_SAID)}" for line in done)]
-    told += [*_missing(state), *work_of(state, asked), *_question(journey, agent, state)]
+    told += [*_missing(state), *work_of(state, asked), *_answered(state), *_question(journey, agent, state)]
     return [visible(line) for line in told]
+
+
+def _answered(state: JourneyState) -> list[str]:
+    """Return what people answered, each question with its answer."""
+    said = [(phase, one) for phase, answers in state.answers.items() for one in answers.values()]
+    lines = [
+        f"- {phase}: {one_line(one['question'], MOST_SAID)} {one_line(one['answer'], MOST_SAID)}" for phase, one in said
+    ]
+    return ["", "A person answered:", *lines] if lines else []
 
 
 def _back(state: JourneyState) -> list[str]:

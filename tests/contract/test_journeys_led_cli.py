@@ -6,14 +6,17 @@ import io
 import json
 import os
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agents.state import JourneyState
 from mcp_server import app as application
 from mcp_server.app import open_app
+from mcp_server.cli.journey_view import shown
 from mcp_server.gate.enrolment import os_user
 from mcp_server.journeys import journeys_in
 from tests.contract.test_journeys_cli import at_terminal
@@ -225,6 +228,33 @@ def test_who_is_frozen_leads_no_journey_from_a_terminal_either(ann: Person) -> N
         done = ann.here("journeys", *words)
         assert (done.returncode, done.stdout) == (COULD_NOT, "")
         assert "frozen" in done.stderr
+
+
+def test_whoever_looks_at_a_journey_sees_what_a_person_answered(ann: Person) -> None:
+    journey = begun(ann)
+    submitted(ann, journey, ASK, code=WAITS)
+    assert "A person answered" not in ann.here("journeys", "show", journey).stdout
+    assert (
+        ann.here("journeys", "answer", journey, "--answer", "q1=Two.", "--answer", "note=Ada\x1b[31m").returncode
+        == DONE
+    )
+    lines = ann.here("journeys", "show", journey).stdout.splitlines()
+    at = lines.index("A person answered:")
+    assert sorted(lines[at + 1 : at + 3]) == [
+        "- ASK: How many hives are there? Two.",
+        "- ASK: Who may enter the roof? Ada\u27e6U+001B\u27e7[31m",
+    ]
+
+
+def test_a_journey_whose_work_its_agent_does_not_understand_any_more_is_shown_all_the_same(ann: Person) -> None:
+    journey = begun(ann)
+
+    def outgrown(state: JourneyState) -> list[str]:
+        return [str(state.work["NONE"])]
+
+    state = ann.asked(lambda state: journeys_in(state).journey(journey))
+    told = shown(journey, replace(inquiry(), done=outgrown), state)
+    assert any("another version of this agent" in line for line in told)
 
 
 # --- what is left behind ----------------------------------------------------------------------------------------------
