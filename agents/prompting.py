@@ -11,7 +11,7 @@ from agents.context import Budget, Section, fitted
 from agents.events import canonical
 from agents.feedback import told as feedback_told
 from agents.graph import Phase
-from agents.state import Feedback, JourneyState
+from agents.state import Feedback, JourneyState, TransitionRecord
 from knowledge.tokens import count_tokens
 
 BRIEF_TOKENS, DETAIL_TOKENS, DONE_TOKENS, MISSING_TOKENS, VALUE_TOKENS = 250, 150, 500, 300, 400
@@ -220,9 +220,17 @@ def values_of(agent: Agent, state: JourneyState, share: float = 1.0) -> dict[str
 def why_back(state: JourneyState) -> str:
     """Return why the present phase is worked on again, as the name of the condition or in words; "" on a first visit."""
     trigger = state.backward_trigger
-    if trigger is None and state.visit > 1 and state.transition_history:
-        trigger = state.transition_history[-1].reason
-    return REASONS.get(trigger or "", trigger or "")
+    if trigger is not None or state.visit <= 1:
+        return REASONS.get(trigger or "", trigger or "")
+    moved = _sent_back(state)
+    if moved is None:
+        return state.transition_history[-1].reason if state.transition_history else ""
+    return f"the work went back to {moved.target}: {REASONS.get(moved.reason, moved.reason)}"
+
+
+def _sent_back(state: JourneyState) -> TransitionRecord | None:
+    """Return the newest way back, by which all that lies behind it is worked on again."""
+    return next((moved for moved in reversed(state.transition_history) if moved.is_backward), None)
 
 
 def _detail(state: JourneyState) -> str:

@@ -174,6 +174,7 @@ async def test_each_phase_hears_the_kinds_it_can_mend_and_no_others() -> None:
     state = await led.submit(**PLAN)
     assert state.phase == "MAKE"
     told_ = await led.told()
+    assert "Why: the work went back to PLAN: hard\n" in told_, "not why it went forward since"
     assert "soft failure in JUDGE: no floor" in told_
     assert "no bees" not in told_
     assert [(one.kind, one.text) for one in state.feedback] == [
