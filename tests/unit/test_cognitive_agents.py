@@ -437,7 +437,7 @@ def _good(state: JourneyState) -> list[tuple[Mapping[str, Json], tuple[str, ...]
 def _works(state: JourneyState) -> list[tuple[Mapping[str, Json], tuple[str, ...]]]:
     """Return works that may be submitted there: a good one, and those that ask, go back, or are not enough."""
     others: Mapping[str, Mapping[str, Json]] = {
-        "JOHARI_DISCOVERY": {"ask": [{**ASKED, "question": f"Whose is it, at {state.phase}, visit {state.visit}?"}]},
+        "JOHARI_DISCOVERY": {"ask": [{**ASKED, "question": f"Whose is it, at version {state.version}?"}]},
         "LOOK": {"signs": [{"id": "s1", "text": "rust"}]},
         "JUDGE": {"doubt": "s2"},
         "CLOSING": {"document": "Done."},
