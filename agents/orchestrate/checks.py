@@ -298,14 +298,14 @@ def limit_taken(u: Undertaking, _a: Arguments) -> Iterator[Found]:
 
 def stands_in_brief(u: Undertaking, a: Arguments) -> Iterator[Found]:
     """The words of each item are copied from the brief. Requirements that came with it need none."""
-    for item in () if a["of"] == "requirements" and u.given_requirements else _items(u, a["of"]):
-        if not _copied(_text(item, a["field"]), u.brief):
+    if a["of"] == "requirements" and u.given_requirements:
+        return
+    # A whole sentence or item is enough, however short it is.
+    wholes = {folded(sentence) for sentence, _ in _parts(u.brief)}
+    for item in _items(u, a["of"]):
+        text = _text(item, a["field"])
+        if not (stands_in(text, u.brief) or (text and folded(text) in wholes)):
             yield Found(item["id"], {"field": a["field"]})
-
-
-def _copied(text: str, brief: str) -> bool:
-    """Return whether the words stand in the brief: enough of them, or a whole sentence or item, however short that is."""
-    return stands_in(text, brief) or bool(text and folded(text) in map(folded, _sentences(brief)))
 
 
 def brief_covered(u: Undertaking, a: Arguments) -> Iterator[Found]:
@@ -335,10 +335,6 @@ def statements(brief: str, asking: Sequence[str]) -> Iterator[str]:
     for sentence, is_item in _parts(brief):
         if is_item or any(_says(sentence, word) for word in asking):
             yield sentence
-
-
-def _sentences(brief: str) -> Iterator[str]:
-    return (sentence for sentence, _ in _parts(brief))
 
 
 def _parts(brief: str) -> Iterator[tuple[str, bool]]:
