@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from agents.agent import Agent, Facts, Finding, Look, ModelAdvice
 from agents.composing import Link, Part, composed, state_for
 from agents.context import Section
-from agents.errors import BadWork, NotToDecide
+from agents.errors import BadStart, BadWork, NotToDecide
 from agents.events import Json, PhaseChanged, Usage, WorkRecorded
 from agents.fold import fold
 from agents.graph import Phase, Transition, checked
@@ -238,6 +238,17 @@ async def test_a_part_that_waits_is_asked_about_in_its_own_name() -> None:
     mine = state_for(Part("first.", making()), state)
     assert mine.checkpoint is not None
     assert (mine.checkpoint.phase, mine.phase) == ("PLAN", "PLAN")
+
+
+async def test_inputs_that_one_part_could_not_go_on_with_begin_nothing() -> None:
+    """Whoever begins is told at once, not when the work comes to that part."""
+    picky = replace(noting("none"), refuses=lambda inputs: [f"topic: {inputs['topic']} is none"] if inputs else [])
+    topic = {"type": "object", "properties": {"topic": {"type": "string"}}}
+    whole = chain(Part("first.", noting("none")), Part("second.", replace(picky, inputs=topic)), Part("third.", picky))
+    led = await begun(whole)
+    assert (await led.state()).phase == "first.COLLECT"
+    with pytest.raises(BadStart, match=r"no chain journey was started: input topic: rubbish is none$"):
+        await led.runner.start("chain", "bees", {"topic": "rubbish"}, by=ADA)
 
 
 async def test_values_sections_documents_and_notes_of_a_part_are_made_in_its_own_names() -> None:
