@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -110,10 +111,11 @@ def _sections(document: str) -> tuple[_Section, ...]:
     body = _without_closing(_lines(document))
     blocks = scan(body).blocks
     heads = [block for block in blocks if block.kind == "heading" and block.level <= 2]
-    found = []
+    found, starts = [], [block.start for block in blocks]
     ends = [*(head.start for head in heads), len(body)][1:]
     for head, end in zip(heads, ends, strict=True):
-        inside = [block for block in blocks if head.end <= block.start < end and _tells(body, block)]
+        there = blocks[bisect_left(starts, head.end) : bisect_left(starts, end)]
+        inside = [block for block in there if _tells(body, block)]
         saying = [block for block in inside if block.kind != "heading"]
         text = "\n".join(body[head.end : end]).strip()
         found.append(_Section(head.level, _plain(head.text), text, _of(body, inside), _of(body, saying)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -179,3 +180,16 @@ def test_the_document_that_the_handbook_shows_is_sound() -> None:
     text = (HANDBOOK / "reference" / "file-formats.md").read_text(encoding="utf-8").partition("## Memory document")[2]
     document = text.partition("```markdown\n")[2].partition("```")[0]
     assert problems(document, replace(EXPECTED, steps=("DECOMPOSE",), tasks=("analysis-1f0c",))) == []
+
+
+def test_a_document_of_nothing_but_headings_is_looked_at_once() -> None:
+    """It is looked at while others wait: looking at each heading for each other would take seconds."""
+
+    def seconds(headings: int) -> float:
+        document = SOUND.replace("1. Ask the neighbours first.", "## a\n" * headings)
+        begun = time.perf_counter()
+        assert "is no section of a memory document" in told(document)
+        return time.perf_counter() - begun
+
+    seconds(10)
+    assert seconds(8_000) < 1.0
