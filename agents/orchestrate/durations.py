@@ -15,8 +15,9 @@ _UNITS = {
     **dict.fromkeys(("w", "week", "weeks"), _WEEK),
 }
 _NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-# `1,000 h` is a thousand hours to one and a single one to another: it is none.
-_NUMBER = rf"(?<!\d[.,])(?:\d{{1,9}}(?:\.\d{{1,3}}|,\d{{1,2}})?)|an?|{'|'.join(_NUMBERS)}"
+_THOUSANDS = r"[1-9]\d{0,2}(?:,\d{3})+"
+# `1.500 h` is one and a half hours to one and many to another: it is no duration.
+_NUMBER = rf"(?<!\d[.,])(?:{_THOUSANDS}|0[.,]\d{{1,3}}|\d{{1,9}}(?:[.,]\d{{1,2}})?)|an?|{'|'.join(_NUMBERS)}"
 _ONE = re.compile(rf"\b({_NUMBER})[\s-]*({'|'.join(sorted(_UNITS, key=len, reverse=True))})\b", re.IGNORECASE)
 _BETWEEN = re.compile(r"[\s,]*(?:and\s+)?")
 _LIMIT = re.compile(
@@ -58,7 +59,9 @@ def _number(text: str) -> float:
     word = text.lower()
     if word in ("a", "an"):
         return 1
-    return _NUMBERS.index(word) + 1 if word in _NUMBERS else float(word.replace(",", "."))
+    if word in _NUMBERS:
+        return _NUMBERS.index(word) + 1
+    return float(word.replace(",", "" if re.fullmatch(_THOUSANDS, word) else "."))
 
 
 def durations_in(text: str) -> Sequence[Said]:
