@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from agents.position import Position
 
 
-MOST_TITLE, MOST_LINE, MOST_BRIEF = 100, 500, 8_000
+MOST_TITLE, MOST_LINE, MOST_BRIEF = 100, 500, 24_000
 MOST_MOVES, MOST_WORDS, MOST_WRONG = 60, 30, 30
 MOST_WORK = 40_000
 """Characters of the work of one phase."""

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from agents.events import Json, canonical
 from knowledge.document import shortened
 
-MOST_INLINE, MOST_TEXT = 160, 4_000
+MOST_INLINE, MOST_TEXT = 160, 32_000
+"""Characters. An artefact that is a text stands whole in a report: who checks it may find it nowhere else."""
 DEEPEST = 6
 HEADLINES = ("title", "name", "text", "statement", "claim", "what")
 """The fields of an object that say best what it is; the first that it has stands beside its id."""

@@ -377,6 +377,18 @@ def test_a_long_journey_has_a_report_that_ends() -> None:
     assert len(text) < 120_000
 
 
+def test_an_artefact_and_what_a_journey_began_with_stand_there_whole() -> None:
+    """A prompt that was trimmed says that the report has all of it; who checks an artefact saw nothing of its making."""
+    walk = Walk()
+    artefact = "\n".join(f"line {number} of what was made" for number in range(900))
+    walk.submit("tree_ready", content={**QUESTIONS, "made": artefact})
+    state = replace(walk.state, inputs={"artifact": artefact[:18_000]})
+    text = whole("j", None, state, walk.log, NOW)
+    assert text.count("line 600 of what was made") == 2
+    assert "line 899 of what was made" in text
+    assert "more characters" not in text
+
+
 def test_what_was_said_several_times_is_told_once_with_how_often() -> None:
     walk = Walk()
     for _ in range(3):
