@@ -223,7 +223,7 @@ async def test_a_point_that_is_left_out_for_a_reason_is_not_forgotten() -> None:
 OTHER: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "READ": [{"goal": "Other."}],
     "DOUBT": [MISSED, {"unclear": [THIRD]}, {"drop": ["u2"]}],
-    "ASK": [{"questions": [], "assumptions": []}, {"drop": ["a1"], **ASK}],
+    "ASK": [{"questions": [], "assumptions": [], "drop": ["q1", "a1"]}],
     "SETTLE": [{**RAISED, "settled": []}, {"settled": []}],
     "SPECIFY": [RAISED, {"goal": "Other."}],
 }
@@ -255,7 +255,10 @@ def good(state: JourneyState) -> Sequence[tuple[Mapping[str, Any], tuple[str, ..
 
 
 def any_work(state: JourneyState) -> Sequence[tuple[Mapping[str, Any], tuple[str, ...]]]:
-    return [*good(state), *((work, ()) for work in OTHER[state.phase])]
+    # What a person rejected is asked otherwise.
+    asked = {**ASK["questions"][0], "question": f"How many hives at most, at version {state.version}?"}
+    asking = [{"drop": ["a1"], **ASK, "questions": [asked]}] if state.phase == "ASK" else []
+    return [*good(state), *((work, ()) for work in [*OTHER[state.phase], *asking])]
 
 
 @given(choices=st.lists(st.integers(0, 1_000), max_size=25))
