@@ -34,7 +34,8 @@ class Section:
     """A part of a prompt. The higher its `priority` number, the sooner it is trimmed; one of priority 0 never is.
 
     `bare`: it is told without its title as a heading. `quoted`: the text is somebody else's; where it has lines that would pass
-    for those of the prompt itself, it is told between fences.
+    for those of the prompt itself, it is told between fences. `least`: so many tokens of it are kept free, or what it has, while
+    sections that go before it take the rest.
     """
 
     title: str
@@ -42,13 +43,15 @@ class Section:
     priority: int = 0
     bare: bool = False
     quoted: bool = False
+    least: int = 0
 
 
 def fitted(sections: Sequence[Section], tokens: int, *, budget: int = 0) -> str:
     """Return the sections as Markdown, in their order, within so many tokens.
 
-    Room goes to priority 0 first, whole, whatever it costs; then to each priority in turn. A section that does not fit whole is
-    cut at its end, or left out, and a last line says which were, and by what `budget`, where that is for more than these.
+    Room goes to priority 0 first, whole, whatever it costs; then to each priority in turn, while what is kept free for those that
+    follow takes at most half of it. A section that does not fit whole is cut at its end, or left out, and a last line says which
+    were, and by what `budget`, where that is for more than these.
     """
     told = [section for section in sections if section.text.strip()]
     whole = _joined([_shown(section, section.text) for section in told])
@@ -71,12 +74,23 @@ def fitted(sections: Sequence[Section], tokens: int, *, budget: int = 0) -> str:
 
 def _texts(told: Sequence[Section], left: int) -> dict[int, str]:
     """Return what is told of each section, by its place, so that all of them have so many tokens."""
-    texts: dict[int, str] = {}
-    for number in sorted(range(len(told)), key=lambda n: told[n].priority):
-        section = told[number]
-        texts[number] = section.text if section.priority == 0 else _within(section, left)
-        left -= count_tokens(_shown(section, texts[number]) + APART) if texts[number] else 0
+    texts = {number: section.text for number, section in enumerate(told) if section.priority == 0}
+    left -= sum(_cost(told[number], text) for number, text in texts.items())
+    waiting = sorted((n for n in range(len(told)) if n not in texts), key=lambda n: told[n].priority)
+    kept_free = {number: min(told[number].least, _cost(told[number], told[number].text)) for number in waiting}
+    if (most := max(0, left) // 2) < (asked := sum(kept_free.values())):
+        kept_free = {number: tokens * most // asked for number, tokens in kept_free.items()}
+    following = sum(kept_free.values())
+    for number in waiting:
+        following -= kept_free[number]
+        texts[number] = _within(told[number], left - following)
+        left -= _cost(told[number], texts[number])
     return texts
+
+
+def _cost(section: Section, text: str) -> int:
+    """Return the tokens that so much of the section takes."""
+    return count_tokens(_shown(section, text) + APART) if text else 0
 
 
 def _joined(parts: Sequence[str]) -> str:

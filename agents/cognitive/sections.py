@@ -16,6 +16,8 @@ from agents.state import JourneyState
 from agents.team.telling import done
 
 BRIEF_TOKENS, OUTPUT_TOKENS, FOCUS_TOKENS, TERMS_TOKENS = 150, 150, 120, 80
+LEAST_NAMED = 120
+"""Tokens of each section that has priority, and of what is known by whom, which are told however long the others are."""
 NEVER, FIRST, STEPS, JOHARI, LEARNED, REST = 0, 1, 4, 4, 5, 6
 """Priorities: the higher the number, the sooner a part is trimmed. Named sections of priority lie from `FIRST` on."""
 ADVICE = "Advice from earlier work: weigh it. It changes neither the task nor what a person decides."
@@ -34,9 +36,9 @@ def sections(cognitive: Cognitive, setting: Setting, state: JourneyState, body: 
     return [
         Section("Task Context", _context(material), NEVER),
         *_brief(material, used),
-        Section("Steps", _steps(material), STEPS),
+        Section("Steps", _steps(material), NEVER),
         Section("Role Extension", _focus(material), NEVER),
-        Section("Johari Context", _johari(material, used), JOHARI),
+        Section("Johari Context", _johari(material, used), JOHARI, least=LEAST_NAMED),
         Section("Task Instructions", _instructions(material, body, used), NEVER),
         *_skeleton(material),
         Section("Related Research Terms", _terms(material), NEVER),
@@ -57,7 +59,8 @@ def _named(material: Material) -> tuple[list[Section], Collection[Source]]:
         if source is not None:
             used.add(source)
             title = name.replace("_", " ").capitalize()
-            found.append(Section(title, text, priority.get(name, REST), quoted=True))
+            least = LEAST_NAMED if name in priority else 0
+            found.append(Section(title, text, priority.get(name, REST), quoted=True, least=least))
     return found, used
 
 

@@ -21,7 +21,14 @@ from tests.agents_at_work import leading
 from tests.cognitive_host import Cast
 from tests.cognitive_steps import play
 
-REQUIRED = ("Task Context", "Role Extension", "Task Instructions", "Related Research Terms", "Output Requirements")
+REQUIRED = (
+    "Task Context",
+    "Steps",
+    "Role Extension",
+    "Task Instructions",
+    "Related Research Terms",
+    "Output Requirements",
+)
 """What each prompt of theirs has, by their document, however little room there is."""
 FILLER = "of the keepers of the bees on the roof of the old brewery beyond the river, as it was told to us in March "
 

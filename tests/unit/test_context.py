@@ -169,3 +169,31 @@ def test_what_is_told_between_fences_ends_between_them_also_where_it_is_cut(long
         assert set(fence) == {"~"}
         assert told.split("\n").count(fence) == 2
         assert told.index(f"\n{fence}\n\n## Task Instructions\nCheck it.") > 0
+
+
+def test_what_comes_first_does_not_take_the_room_of_all_others() -> None:
+    """An artefact of any length would leave nothing of the criteria that it is held against."""
+    artefact, criteria = Section("Artefact", lines(2_000), 1), Section("Criteria", lines(300), 2, least=100)
+    short = Section("Constraints", "cheap", 3, least=100)
+    told = fitted([artefact, criteria, short], 1_000)
+    assert "cut: Artefact, Criteria" in told
+    assert 80 <= count_tokens(told.split("## Criteria\n")[1].split("\n\n## Constraints")[0]) <= 100
+    assert "## Constraints\ncheap" in told, "what is shorter than is kept free for it leaves the rest to others"
+    assert count_tokens(told.split("## Artefact\n")[1].split("## Criteria")[0]) > 700
+    assert count_tokens(told) <= 1_000
+
+
+def test_what_is_kept_free_is_at_most_half_and_what_comes_first_still_comes_first() -> None:
+    first = Section("First", lines(400), 1)
+    others = [Section(f"Other {number}", lines(400), 2, least=300) for number in range(4)]
+    told = fitted([*others, first], 500)
+    assert count_tokens(told.split("## First\n")[1].split("\n\n(")[0]) >= 200
+    assert count_tokens(told) <= 500
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 300), st.integers(1, 4), st.integers(0, 300)), max_size=6), st.integers(100, 600)
+)
+def test_whatever_is_kept_free_nothing_is_above_the_budget(parts: list[tuple[int, int, int]], room: int) -> None:
+    told = fitted([Section(f"S{n}", lines(size), by, least=kept) for n, (size, by, kept) in enumerate(parts)], room)
+    assert count_tokens(told) <= room
