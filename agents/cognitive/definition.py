@@ -41,7 +41,7 @@ CLASSES = ("largest", "balanced", "fastest")
 SECTION_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 FUNCTION = re.compile(r"[A-Z][A-Z0-9_]{2,39}")
 LEAST_TOKENS, MOST_TOKENS = 100, 100_000
-CONTEXT_TOKENS = 500
+CONTEXT_TOKENS = 700
 """Of its input budget an agent leaves so much free of prompt and schema, or there would be no room for what it works on."""
 MOST_SECTIONS, MOST_SOURCES, MOST_PRIORITY = 12, 12, 6
 

@@ -135,7 +135,7 @@ def test_names_of_shared_phases_and_conditions_are_taken() -> None:
 def test_a_prompt_that_leaves_no_room_for_the_context_is_a_mistake() -> None:
     (problem,) = read(look="word " * 800).problems
     assert problem.line == _line(AGENT, "name: LOOK")
-    assert "at most 1,000 of its input budget of 1,500 are for them: shorten them" in problem.text
+    assert "at most 800 of its input budget of 1,500 are for them: shorten them" in problem.text
 
 
 def test_a_file_without_the_block_and_a_folder_without_the_file_are_told() -> None:
