@@ -100,14 +100,22 @@ class Runner:
         self._judge = Judge(looking, now)
         self._onward = Onward(self._judge, chance)
 
-    async def position(self, journey: str, *, version: int | None = None) -> Position:
-        """Return where the journey stands, or stood at that version.
+    async def position(self, journey: str, *, version: int | None = None, unled: bool = False) -> Position:
+        """Return where the journey stands, or stood at that version. `unled`: one whose agent is gone will do.
 
         Raises:
             NoSuchJourney, NoSuchAgent: there is none, or its agent is gone.
         """
         state = await self.store.journey(journey, version=version)
-        return Position(journey, await self.catalogue.agent(state.agent), state)
+        return Position(journey, await self._leading(state, unled=unled), state)
+
+    async def _leading(self, state: JourneyState, *, unled: bool) -> Agent:
+        try:
+            return await self.catalogue.agent(state.agent)
+        except NoSuchAgent:
+            if not unled:
+                raise
+            return _remembered(state)
 
     async def start(self, agent: str, brief: str, inputs: Mapping[str, Json], *, by: str) -> Position:
         """Begin a journey; with `fork_of` in the inputs, where that one stood at version `at_version` (or stands).
@@ -289,12 +297,7 @@ class Runner:
         `unled`: a journey whose agent is gone will do.
         """
         found = await self.store.standing(journey, key)
-        try:
-            agent = await self.catalogue.agent(found.state.agent)
-        except NoSuchAgent:
-            if not unled:
-                raise
-            agent = _remembered(found.state)
+        agent = await self._leading(found.state, unled=unled)
         if found.kept is None or found.kept == found.state.version:
             return Position(journey, agent, found.state), found.kept is not None
         return Position(journey, agent, await self.store.journey(journey, version=found.kept)), True

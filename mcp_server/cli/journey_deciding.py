@@ -27,7 +27,8 @@ async def decide(args: argparse.Namespace, settings: Settings) -> int:
 
     opinion = _opinion(args)
     async with led(settings) as runner:
-        here = await runner.position(args.id)
+        # To end a journey nobody has to know its agent.
+        here = await runner.position(args.id, unled=args.decision == "cancel")
         for line in _about(here, opinion):
             say(line)
         if refused := await _refused(args):

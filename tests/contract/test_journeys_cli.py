@@ -674,6 +674,9 @@ def test_a_journey_whose_agent_is_gone_is_still_seen_and_moved(ann: Person) -> N
     assert done.returncode == 1
     assert "there is no agent 'gone'" in done.stderr
     assert fold(ann.asked(lambda state: journeys_in(state).events("gone-1"))).version == 3
+    done = ann.here("journeys", "decide", "gone-1", "cancel", "--yes")
+    assert done.returncode == 0, "to end it nobody has to know its agent"
+    assert done.stdout == "cancel is recorded; gone-1 is at version 4, cancelled in DECOMPOSE\n"
 
 
 # --- beside what else waits -------------------------------------------------------------------------------------------
