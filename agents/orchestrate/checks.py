@@ -15,7 +15,7 @@ from agents.citing import stands_in
 from agents.events import Json
 from agents.findings import folded, named, short
 from agents.orchestrate.durations import UNITS, durations_in, in_words, limits_in, seconds_of
-from agents.orchestrate.order import Needs, circles, doable, longest, serving
+from agents.orchestrate.order import Needs, behind, circles, doable, longest, serving
 from agents.orchestrate.record import VALIDATING, Item, Undertaking, all_in, said_in
 from agents.work import ids
 
@@ -217,12 +217,11 @@ def useful(u: Undertaking, _a: Arguments) -> Iterator[Found]:
 
 def before(u: Undertaking, a: Arguments) -> Iterator[Found]:
     """Each step that says one of `then` comes after one that says one of `first`, by what it depends on."""
-    needs = _needs(u)
     first = {step["id"] for step in u.steps if any(_says(_text(step, "step"), word) for word in a["first"])}
+    after = first | behind(_needs(u), first)
     for step in u.steps:
         word = next((word for word in a["then"] if _says(_text(step, "step"), word)), None)
-        earlier = serving(needs, needs[step["id"]]) if word else set()
-        if word and step["id"] not in first and not earlier & first:
+        if word and step["id"] not in after:
             yield Found(step["id"], {"word": word, "first": named(a["first"])})
 
 

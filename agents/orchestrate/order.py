@@ -69,3 +69,19 @@ def serving(needs: Needs, ends: Collection[str]) -> set[str]:
             found.add(step)
             todo += [one for one in needs[step] if one in needs]
     return found
+
+
+def behind(needs: Needs, begins: Collection[str]) -> set[str]:
+    """Return every step that depends on one of these, by whatever way."""
+    later: dict[str, list[str]] = {}
+    for step, before in needs.items():
+        for one in before:
+            later.setdefault(one, []).append(step)
+    found: set[str] = set()
+    todo = [step for one in begins for step in later.get(one, ())]
+    while todo:
+        step = todo.pop()
+        if step not in found:
+            found.add(step)
+            todo += later.get(step, ())
+    return found
