@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import sha256
 from typing import Literal
 
@@ -23,6 +24,8 @@ Arguments = Mapping[str, Json]
 Form = Literal["word", "words", "number", "duration"]
 LISTS = ("steps", "requirements", "left_out")
 WHOLE = "plan"
+TEXTS_KEPT = 2_048
+"""Texts whose words are kept: many rules look for many words in the same steps."""
 _ITEM = re.compile(r"\s*(?:[-*+]|\d{1,3}[.)])\s+(?P<text>\S.*)")
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+")
 
@@ -118,7 +121,13 @@ def words(u: Undertaking, a: Arguments) -> Iterator[Found]:
 
 
 def _says(text: str, word: str) -> bool:
-    return f" {folded(word)} " in f" {folded(text)} "
+    return _spaced(word) in _spaced(text)
+
+
+@lru_cache(maxsize=TEXTS_KEPT)
+def _spaced(text: str) -> str:
+    """Return the words of a text with a space before and behind each, so that only whole ones are found in it."""
+    return f" {folded(text)} "
 
 
 # --- ids and what points to them --------------------------------------------------------------------------------------
