@@ -203,7 +203,7 @@ INPUTS: Mapping[str, Json] = {
         "rules": {
             "type": "array",
             "description": "More rules for the plan, as in _agents/rules/orchestrate.yaml.",
-            "maxItems": 100,
+            "maxItems": 20,
             "items": {"type": "object"},
         },
     },

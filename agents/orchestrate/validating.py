@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 
+from anyio.lowlevel import checkpoint
+
 from agents.agent import Facts, Look
 from agents.events import Json
 from agents.orchestrate.checks import digest
@@ -22,7 +24,10 @@ async def validated(facts: Facts, look: Look) -> Mapping[str, Json]:
     """Return what the rules find in the plan, and how many times in a row it was the same."""
     rules = await _rules(facts, look)
     undertaking = of_facts(facts)
-    found = list(failures(rules.rules, undertaking))
+    found = list[Failure]()
+    for rule in rules.rules:
+        await checkpoint()  # a large plan and many rules take a while, and others are served meanwhile
+        found += failures([rule], undertaking)
     errors = _listed(severe(found, "error"))
     before = facts.work
     same = bool(errors) and errors == before.get("errors")

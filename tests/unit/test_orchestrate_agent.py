@@ -803,6 +803,7 @@ async def test_a_journey_s_own_rules_and_scores_hold(tmp_path: Path) -> None:
         ({"requirements": [{"id": "r1"}]}, "text"),
         ({"limit": 3}, "limit"),
         ({"rules": {}}, "rules"),
+        ({"rules": [{"id": f"x{n}", "kind": "useful", "message": "m"} for n in range(21)]}, "at most 20"),
         ({"budget": {"seconds": 10**400}}, "budget.seconds"),
         ({"requirements": [{"id": "r1", "text": "a"}, {"id": "r1", "text": "b"}]}, "two have the id r1"),
         ({"requirements": [{"id": "r1", "text": " "}]}, r"requirements\[0\]: text must say something"),

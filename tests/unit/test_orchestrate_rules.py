@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -651,6 +652,20 @@ async def test_a_team_s_file_that_cannot_be_read_now_is_told_and_stops_nothing()
     assert found["errors"] == []
     assert found["rules_not_read"][0] == f"{TEAM_FILE}: the file cannot be read now"
     assert found["rules_not_read"][1].startswith("inputs.rules[0]: ")
+
+
+async def test_others_are_served_while_many_rules_look_at_a_plan() -> None:
+    turns = count()
+
+    async def others() -> None:
+        while True:
+            next(turns)
+            await asyncio.sleep(0)
+
+    served = asyncio.create_task(others())
+    await validated(facts(PLAN), Pages())
+    served.cancel()
+    assert next(turns) >= len(own_rules())
 
 
 async def test_very_many_failures_are_counted_and_not_all_kept() -> None:
