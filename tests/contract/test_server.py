@@ -234,6 +234,7 @@ async def test_resources_prompts_and_completions_lead_to_the_same_pages(connect:
             "journey://{journey_id}",
             "journey://{journey_id}/events",
             "journey://{journey_id}/report",
+            "memory://{task}/{agent}",
         }
         page = (await client.read_resource("kb://doc/guides/deploy.md")).contents[0]
         assert isinstance(page, TextResourceContents)
