@@ -183,9 +183,15 @@ def _without(sequences: Sequences, doubled: set[str]) -> bool:
 def _clash(sequences: Sequences, kept: Kept, mine: Node | None) -> Clash:
     at = sequences.from_ours.get(kept.ours, -1) if mine else -1
     base = sequences.base[at].text if at >= 0 else ""
-    theirs = sequences.theirs[kept.theirs].text if kept.theirs >= 0 else kept.node.text
+    theirs = sequences.theirs[kept.theirs].text if kept.theirs >= 0 else _of(sequences.theirs, kept.node.text)
     where = mine or kept.node
     return Clash(base, mine.text if mine else "", theirs, where.line, where.section)
+
+
+def _of(side: Sequence[Node], text: str) -> str:
+    """Return the lines of the text that the side has: what was put together of both holds lines of the other, too."""
+    known = {line for node in side for line in _lines(node.text)}
+    return "".join(line for line in text.splitlines(keepends=True) if known.issuperset(_lines(line)))
 
 
 def _with_again(sequences: Sequences, lost: set[str]) -> bool:
@@ -198,7 +204,9 @@ def _with_again(sequences: Sequences, lost: set[str]) -> bool:
         node = sequences.ours[at]
         place = next((i for i, kept in enumerate(sequences.kept) if kept.ours > at), len(sequences.kept))
         sequences.kept.insert(place, Kept(node, at))
-        sequences.clashes.append(Clash(node.text, node.text, "", node.line, node.section))
+        was = sequences.from_ours.get(at, -1)
+        base = sequences.base[was].text if was >= 0 else _of(sequences.base, node.text)
+        sequences.clashes.append(Clash(base, node.text, "", node.line, node.section))
     edited = [
         kept
         for kept in sequences.kept
