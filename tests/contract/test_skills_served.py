@@ -92,6 +92,7 @@ async def test_a_team_s_skill_is_listed_started_and_read_as_any_agent(tmp_path: 
         assert (at["state"], at["phase"]) == ("complete", "COMPLETE")
 
 
+@pytest.mark.external
 async def test_a_skill_breaks_with_its_agent_and_is_mended_with_it_while_the_server_runs(tmp_path: Path) -> None:
     async with hosting(tmp_path) as host:
         write_agent(host.root)
