@@ -92,7 +92,7 @@ async def play(led: Led, cast: Cast, **inputs: Any) -> JourneyState:
     return await perform(led, shared.acts(agent, phase, scene) if shares else script_of(agent)(phase, scene))
 
 
-def before(works: Mapping[str, Work], phase: str) -> dict[str, Work]:
-    """Return what is on record when a phase begins, of works in the order of their phases."""
+def before(works: Mapping[str, Work], phase: str, **other: Work) -> dict[str, Work]:
+    """Return what is on record when a phase begins, of works in their order; `other` works stand in the place of the usual ones."""
     names = list(works)
-    return {name: works[name] for name in names[: names.index(phase)]}
+    return {name: other.get(name, works[name]) for name in names[: names.index(phase)]}

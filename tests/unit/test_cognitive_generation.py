@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from agents.state import JourneyState
 from tests.agents_at_work import ALTERED, VARROA, WINTER, Led, Pages, change, leading, walk
 from tests.cognitive_scripts import Act, Scene
 from tests.cognitive_scripts.generation import FAILED, ITEMS, MET, NOTES, PLAN, STORES, TREATMENT, VAGUE, acts
+from tests.cognitive_steps import before as works_before
 from tests.cognitive_steps import dearest, follow, judge, own
 from tests.team_agents import OWN_TOOLS
 
@@ -37,10 +39,7 @@ UNPLANNED = {"unplanned": {"id": "m3", "why": "a list of tools is needed"}}
 DEFECT = {"defect": {"item": "s1", "why": "it does not say which acid"}}
 
 
-def before(phase: str, **other: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return what is on record when a phase begins; `other` works stand in the place of the usual ones."""
-    names = list(WORKS)
-    return {name: other.get(name, WORKS[name]) for name in names[: names.index(phase)]}
+before = partial(works_before, WORKS)
 
 
 def test_it_is_read_without_a_mistake_and_has_the_numbers_of_the_table() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from agents.state import JourneyState
 from tests.agents_at_work import ALTERED, VARROA, WINTER, Led, change, leading, walk
 from tests.cognitive_scripts import Scene
 from tests.cognitive_scripts.synthesis import DECISIONS, DROWNING, PARTS, POSITIONS, SETTLED, TOPICS, acts, checks
+from tests.cognitive_steps import before as works_before
 from tests.cognitive_steps import dearest, follow, judge, own
 from tests.team_agents import OWN_TOOLS
 
@@ -44,10 +46,7 @@ GIVEN_UP = {
 }
 
 
-def before(phase: str) -> dict[str, Mapping[str, Any]]:
-    """Return what is on record when a phase begins."""
-    names = list(WORKS)
-    return {name: WORKS[name] for name in names[: names.index(phase)]}
+before = partial(works_before, WORKS)
 
 
 def test_it_is_read_without_a_mistake_and_has_the_numbers_of_the_table() -> None:

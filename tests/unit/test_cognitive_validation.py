@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from agents.state import JourneyState
 from tests.agents_at_work import ALTERED, VARROA, Led, Pages, change, leading, walk
 from tests.cognitive_scripts import Scene, generation, shared
 from tests.cognitive_scripts.validation import CRITERIA, EVIDENCE, acts, failing, verdicts
+from tests.cognitive_steps import before as works_before
 from tests.cognitive_steps import dearest, follow, judge, own, perform
 from tests.team_agents import OWN_TOOLS
 
@@ -39,10 +41,7 @@ STRANGE: Mapping[str, Any] = {"evidence": [{**EXAMINED["evidence"][0], "id": "v9
 DOUBT = {"doubt": {"criterion": "k1", "why": "the page is of last year"}}
 
 
-def before(phase: str, **other: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return what is on record when a phase begins; `other` works stand in the place of the usual ones."""
-    names = list(WORKS)
-    return {name: other.get(name, WORKS[name]) for name in names[: names.index(phase)]}
+before = partial(works_before, WORKS)
 
 
 def test_it_is_read_without_a_mistake_and_has_the_numbers_of_the_table() -> None:
