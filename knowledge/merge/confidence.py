@@ -109,7 +109,7 @@ def lineage_of(source: str) -> str:
         return UNKNOWN
     if kind == USER or not locator:
         return kind
-    return f"{kind}:{_lasting(kind, ' '.join(locator.split()))}"
+    return f"{kind}:{_lasting(kind, ' '.join(locator.split())).strip()}"
 
 
 def _lasting(kind: str, locator: str) -> str:
