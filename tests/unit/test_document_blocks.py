@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -77,7 +77,14 @@ QUOTE_THEN_CODE = re.compile(r"^ {0,3}>.*\n(?: {4}| {0,3}\t)[ \t]*>", re.MULTILI
 @given(st.lists(st.sampled_from(_FRAGMENTS), max_size=16).map("".join))
 def test_outer_blocks_are_those_of_commonmark(text: str) -> None:
     assume(not QUOTE_THEN_CODE.search(text))
-    assert _ours(text) == _theirs(text)
+    ours = _ours(text)
+    try:
+        theirs = _theirs(text)
+    except (
+        IndexError
+    ):  # markdown-it-py falls over an unclosed comment in an item of a quotation that ends with a bare `>`
+        reject()
+    assert ours == theirs
 
 
 @pytest.mark.parametrize(
