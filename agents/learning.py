@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 from agents.agent import Learning
 from knowledge.document import Document, Heading
+from knowledge.paths import LEARNINGS_FOLDER
 
-FOLDER = "_learnings"
+FOLDER = LEARNINGS_FOLDER
 ALL, GENERAL = "all", "general"
 """The folder for every agent, and the page for every domain."""
 LONGEST_NAME = 60

@@ -34,7 +34,6 @@ from agents.work_words import one_line, quoted, work_lines
 if TYPE_CHECKING:
     from agents.position import Position
 
-
 MOST_TITLE, MOST_LINE, MOST_BRIEF = 100, 500, 24_000
 MOST_MOVES, MOST_WORDS, MOST_WRONG = 60, 30, 30
 MOST_WORK = 40_000

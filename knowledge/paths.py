@@ -9,6 +9,11 @@ INDEX_NAME = "_index.md"
 SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__"})
 """Folders that hold other people's Markdown; folders whose name begins with a dot are skipped as well."""
 
+AGENTS_FOLDER, SKILLS_FOLDER = "_agents", "_skills"
+"""Folders at the top whose files configure the server: a team's own agents and skills."""
+LEARNINGS_FOLDER = "_learnings"
+"""The folder at the top of whose pages agents are told before they begin."""
+
 LONGEST_PATH = 1024
 
 

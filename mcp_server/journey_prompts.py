@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from agents.graph import PhaseGraph
     from agents.position import Position
 
-
 logger = logging.getLogger("knowledge_forge.journeys")
 
 CONTINUE = "continue"

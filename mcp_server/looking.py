@@ -18,7 +18,7 @@ from agents.store import JourneyStore
 from agents.team.files import FOLDERS, Files
 from knowledge.errors import AmbiguousName, InvalidPath, NoSuchPath, UnreadableDocument
 from knowledge.find.keywords import content_words, keywords, near_terms
-from knowledge.paths import clean_path
+from knowledge.paths import LEARNINGS_FOLDER, clean_path
 from knowledge.trust.ports import Proposal
 from mcp_server.services import Services
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MOST_SUCCESSORS = 10
 MOST_SEARCHED = 2_000
 """Characters of a text by which the knowledge base is searched for words near it."""
-OF_WORK = ("_learnings/", *(f"{folder}/" for folder in FOLDERS))
+OF_WORK = tuple(f"{folder}/" for folder in (LEARNINGS_FOLDER, *FOLDERS))
 NEAR_SHARE = 3
 """One of so many words may come from the knowledge base, which has words that the text does not think of."""
 _STATES: dict[str, ProposalState] = {

@@ -8,12 +8,12 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 from agents.agent import Agent
+from agents.catalogue import COGNITIVE, cognitive_entries
 from agents.cognitive.agent import alone
 from agents.cognitive.cognitive import Cognitive
-from agents.cognitive.definition import FILE, Described, described_in
+from agents.cognitive.definition import Described, described_in
 from agents.errors import NoSuchAgent
 
-PACKAGE = "agents.cognitive"
 FOLLOWING = "memory"
 """The agent that runs after every other, and never after itself."""
 SUFFIXES = (".yaml", ".json", ".md")
@@ -39,7 +39,7 @@ def contents(folder: Traversable) -> Mapping[str, bytes]:
 
 def described(name: str, tools: Collection[str] = AnyTool()) -> Described:
     """Return what is read of one of the folders here, or what is wrong with it."""
-    return described_in(f"{PACKAGE.replace('.', '/')}/{name}", contents(files(PACKAGE) / name), tools)
+    return described_in(f"{COGNITIVE.replace('.', '/')}/{name}", contents(files(COGNITIVE) / name), tools)
 
 
 @cache
@@ -67,5 +67,4 @@ def agent(name: str) -> Agent:
 
 def names() -> list[str]:
     """Return the names of the agents here."""
-    folders = (entry for entry in files(PACKAGE).iterdir() if entry.is_dir())
-    return sorted(folder.name for folder in folders if (folder / FILE).is_file())
+    return [entry.name for entry in cognitive_entries()]

@@ -12,10 +12,11 @@ from agents.orchestrate.durations import UNITS, seconds_of
 from agents.orchestrate.record import Undertaking
 from agents.prompting import placeholders, render
 from agents.team.block import Block
+from agents.team.files import FOLDER
 from agents.team.marked import Marked, Unreadable, marked, read_marked
 from agents.team.problems import Problem, Problems, meant, short
 
-TEAM_FILE = "_agents/rules/orchestrate.yaml"
+TEAM_FILE = f"{FOLDER}/rules/orchestrate.yaml"
 OF_JOURNEY = "inputs.rules"
 MOST_RULES, MOST_MESSAGE, MOST_WORDS = 100, 400, 60
 SEVERITIES = ("error", "warning", "off")

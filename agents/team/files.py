@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-FOLDER = "_agents"
-SKILLS = "_skills"
+from knowledge.paths import AGENTS_FOLDER, SKILLS_FOLDER
+
+FOLDER, SKILLS = AGENTS_FOLDER, SKILLS_FOLDER
 FOLDERS = (FOLDER, SKILLS)
 SUFFIXES = (".yaml", ".yml", ".json", ".md")
 MOST_FILES = 500

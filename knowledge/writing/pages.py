@@ -13,13 +13,20 @@ import anyio.to_thread
 from knowledge.errors import AmbiguousName, InvalidPath, KnowledgeError, NoSuchPath, NotUtf8
 from knowledge.merge.confidence import Rules, rules_of
 from knowledge.merge.cut import front_matter
-from knowledge.paths import INDEX_NAME, MARKDOWN_SUFFIXES, ancestors, clean_path, is_markdown
+from knowledge.paths import (
+    AGENTS_FOLDER,
+    INDEX_NAME,
+    LEARNINGS_FOLDER,
+    MARKDOWN_SUFFIXES,
+    SKILLS_FOLDER,
+    ancestors,
+    clean_path,
+    is_markdown,
+)
 from knowledge.storage.ports import Stamp
 from knowledge.vault import Vault
 
-CONFIGURING_FOLDERS = frozenset({"_agents", "_skills"})
-TEACHING_FOLDER = "_learnings"
-"""What stands below it is told to agents before they begin (`agents/learning.py`)."""
+CONFIGURING_FOLDERS = frozenset({AGENTS_FOLDER, SKILLS_FOLDER})
 CONFIGURING_KEYS = ("router", "merge", "untrusted", "append")
 """Keys of an `_index.md` by which it configures the server for everything below."""
 MOST_REMEMBERED = 500
@@ -177,7 +184,7 @@ def may_configure(path: str) -> bool:
 
 def teaches(path: str) -> bool:
     """Return whether what stands on a page at `path` is told to agents before they begin."""
-    return path.casefold().partition("/")[0] == TEACHING_FOLDER
+    return path.casefold().partition("/")[0] == LEARNINGS_FOLDER
 
 
 def configures(path: str, before: str | None, after: str | None) -> bool:

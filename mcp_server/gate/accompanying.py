@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from agents.events import Note
     from agents.position import Position
 
-
 logger = logging.getLogger("knowledge_forge.gate")
 
 LONGEST_ERROR = 300

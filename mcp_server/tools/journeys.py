@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from agents.events import Logged
     from agents.position import Position
 
-
 MOST_TOLD = 40
 """Events of one answer, the newest; the resource has all."""
 LONGEST_REPORT = 24_000
