@@ -96,3 +96,26 @@ def before(works: Mapping[str, Work], phase: str, **other: Work) -> dict[str, Wo
     """Return what is on record when a phase begins, of works in their order; `other` works stand in the place of the usual ones."""
     names = list(works)
     return {name: other.get(name, works[name]) for name in names[: names.index(phase)]}
+
+
+async def settle(led: Led, works: Mapping[str, Work], upto: str, **other: Work) -> None:
+    """Submit good work up to that phase."""
+    for work in before(works, upto, **other).values():
+        await led.submit(**work)
+    assert (await led.state()).phase == upto
+
+
+Back = tuple[str, Work, str, str, str]
+"""A way back: the phase it leaves, the work that leads there, its target, its condition, and the detail that is told."""
+
+
+async def go_back(led: Led, back: Back, works: Mapping[str, Work]) -> None:
+    """Hold a way back to what it says: it leads there, says why, and from there good work leads to the end."""
+    _, work, target, why, detail = back
+    state = await led.submit(**work)
+    assert (state.phase, state.backward_trigger, state.backward_trigger_detail) == (target, why, detail)
+    assert f"You come back to {target}, visit 2.\nWhy: {why}" in await led.told()
+    for phase in list(works)[list(works).index(target) :]:
+        assert (await led.state()).phase == phase
+        await led.submit(**works[phase])
+    assert (await led.state()).status == "complete"

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from agents.agent import Called, Fate
 from agents.cognitive.library import cognitive, described
 from agents.state import JourneyState
-from tests.agents_at_work import ALTERED, VARROA, WINTER, Led, Pages, change, leading, walk
+from tests.agents_at_work import ALTERED, VARROA, WINTER, Pages, change, leading, walk
 from tests.cognitive_scripts import Act, Scene
 from tests.cognitive_scripts.generation import FAILED, ITEMS, MET, NOTES, PLAN, STORES, TREATMENT, VAGUE, acts
+from tests.cognitive_steps import Back, dearest, follow, go_back, judge, own, settle
 from tests.cognitive_steps import before as works_before
-from tests.cognitive_steps import dearest, follow, judge, own
 from tests.team_agents import OWN_TOOLS
 
 GENERATION = own("generation")
@@ -71,14 +71,7 @@ async def test_what_was_given_as_a_constraint_is_an_item_of_the_specification(tm
         assert await led.missing() == ["no item of items takes up number 1 of inputs.constraints: copy its words"]
 
 
-async def settled(led: Led, upto: str, **other: Mapping[str, Any]) -> None:
-    """Submit good work up to that phase."""
-    for work in before(upto, **other).values():
-        await led.submit(**work)
-    assert (await led.state()).phase == upto
-
-
-BACKS: list[tuple[str, Mapping[str, Any], str, str, str]] = [
+BACKS: list[Back] = [
     ("PLAN", UNCLEAR, "SPECIFY", "item_unclear", "kilograms a colony or a hive?"),
     ("PRODUCE", UNPLANNED, "PLAN", "part_missing", "a list of tools is needed"),
     ("REVIEW", {"reviews": FAILED}, "PRODUCE", "item_failed", "no weight is named"),
@@ -87,24 +80,15 @@ BACKS: list[tuple[str, Mapping[str, Any], str, str, str]] = [
 
 
 @pytest.mark.parametrize("back", BACKS)
-async def test_what_an_earlier_step_lacks_leads_back_to_it_and_forward_again(
-    tmp_path: Path, back: tuple[str, Mapping[str, Any], str, str, str]
-) -> None:
-    source, work, target, why, detail = back
+async def test_what_an_earlier_step_lacks_leads_back_to_it_and_forward_again(tmp_path: Path, back: Back) -> None:
     async with leading(GENERATION, tmp_path) as led:
-        await settled(led, source)
-        state = await led.submit(**work)
-        assert (state.phase, state.backward_trigger, state.backward_trigger_detail) == (target, why, detail)
-        assert f"You come back to {target}, visit 2.\nWhy: {why}" in await led.told()
-        for phase in list(WORKS)[list(WORKS).index(target) :]:
-            assert (await led.state()).phase == phase
-            await led.submit(**WORKS[phase])
-        assert (await led.state()).status == "complete"
+        await settle(led, WORKS, back[0])
+        await go_back(led, back, WORKS)
 
 
 async def test_an_artefact_that_failed_must_change_and_is_reviewed_anew(tmp_path: Path) -> None:
     async with leading(GENERATION, tmp_path) as led:
-        await settled(led, "REVIEW", PRODUCE={"made": [TREATMENT, VAGUE]})
+        await settle(led, WORKS, "REVIEW", PRODUCE={"made": [TREATMENT, VAGUE]})
         await led.submit(reviews=FAILED)
         assert (await led.submit()).phase == "PRODUCE"
         assert await led.missing() == ["made is not in this submit"]
@@ -123,7 +107,7 @@ async def test_an_artefact_that_failed_must_change_and_is_reviewed_anew(tmp_path
 
 async def test_the_artefact_may_come_part_by_part(tmp_path: Path) -> None:
     async with leading(GENERATION, tmp_path) as led:
-        await settled(led, "PRODUCE")
+        await settle(led, WORKS, "PRODUCE")
         assert (await led.submit(made=[TREATMENT])).phase == "PRODUCE"
         assert await led.missing() == ["made.as=text has nothing for m2 of PLAN.parts.as=text"]
         assert (await led.submit(made=[STORES])).phase == "REVIEW"
@@ -135,7 +119,7 @@ def merged(status: str = "done", path: str = PAGE, **more: str) -> Called:
 
 async def test_a_page_counts_when_it_was_written_and_says_what_is_quoted(tmp_path: Path) -> None:
     async with leading(GENERATION, tmp_path) as led:
-        await settled(led, "PRODUCE", PLAN=ON_PAGE)
+        await settle(led, WORKS, "PRODUCE", PLAN=ON_PAGE)
         assert (await led.submit(**MADE_PAGE)).phase == "PRODUCE", "the model's word that it wrote is nothing"
         assert await led.missing() == [
             "write each page with kb_merge and this journey's journey_id; a proposal counts when a person has approved it"
@@ -153,7 +137,7 @@ async def test_a_page_counts_when_it_was_written_and_says_what_is_quoted(tmp_pat
 
 async def test_a_page_that_a_person_refuses_is_planned_anew(tmp_path: Path) -> None:
     async with leading(GENERATION, tmp_path) as led:
-        await settled(led, "PRODUCE", PLAN=ON_PAGE)
+        await settle(led, WORKS, "PRODUCE", PLAN=ON_PAGE)
         led.look.called.append(merged("proposed", proposal="p-1"))
         led.look.fates["p-1"] = Fate("kb_merge", "rejected", "not on that page", path=PAGE)
         state = await led.submit(**MADE_PAGE)

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from agents.cognitive.library import cognitive, described
 from agents.errors import NotToDecide, WaitsForPerson
 from agents.state import JourneyState
-from tests.agents_at_work import ALTERED, VARROA, WINTER, Led, change, leading, walk
+from tests.agents_at_work import ALTERED, VARROA, WINTER, change, leading, walk
 from tests.cognitive_scripts import Scene
 from tests.cognitive_scripts.synthesis import DECISIONS, DROWNING, PARTS, POSITIONS, SETTLED, TOPICS, acts, checks
+from tests.cognitive_steps import Back, dearest, follow, go_back, judge, own, settle
 from tests.cognitive_steps import before as works_before
-from tests.cognitive_steps import dearest, follow, judge, own
 from tests.team_agents import OWN_TOOLS
 
 SYNTHESIS = own("synthesis")
@@ -74,14 +74,7 @@ async def test_what_was_given_as_a_constraint_cannot_be_left_out(tmp_path: Path)
         ]
 
 
-async def settled(led: Led, upto: str) -> None:
-    """Submit good work up to that phase."""
-    for phase in before(upto):
-        await led.submit(**WORKS[phase])
-    assert (await led.state()).phase == upto
-
-
-BACKS: list[tuple[str, Mapping[str, Any], str, str, str]] = [
+BACKS: list[Back] = [
     ("RECONCILE", UNHEARD, "COLLECT", "side_unheard", "nobody asked the keeper"),
     ("INTEGRATE", TOPIC, "COLLECT", "topic_missing", "who pays"),
     ("INTEGRATE", CLASH, "RECONCILE", "settled_topics_clash", "both need October"),
@@ -91,25 +84,15 @@ BACKS: list[tuple[str, Mapping[str, Any], str, str, str]] = [
 
 
 @pytest.mark.parametrize("back", BACKS)
-async def test_what_an_earlier_step_lacks_leads_back_to_it_and_forward_again(
-    tmp_path: Path, back: tuple[str, Mapping[str, Any], str, str, str]
-) -> None:
-    source, work, target, why, detail = back
+async def test_what_an_earlier_step_lacks_leads_back_to_it_and_forward_again(tmp_path: Path, back: Back) -> None:
     async with leading(SYNTHESIS, tmp_path) as led:
-        await settled(led, source)
-        state = await led.submit(**work)
-        assert (state.phase, state.backward_trigger, state.backward_trigger_detail) == (target, why, detail)
-        told = await led.told()
-        assert f"You come back to {target}, visit 2.\nWhy: {why}" in told
-        for phase in list(WORKS)[list(WORKS).index(target) :]:
-            assert (await led.state()).phase == phase
-            await led.submit(**WORKS[phase])
-        assert (await led.state()).status == "complete"
+        await settle(led, WORKS, back[0])
+        await go_back(led, back, WORKS)
 
 
 async def test_a_design_that_broke_a_constraint_must_change_and_is_checked_anew(tmp_path: Path) -> None:
     async with leading(SYNTHESIS, tmp_path) as led:
-        await settled(led, "CONSTRAIN")
+        await settle(led, WORKS, "CONSTRAIN")
         await led.submit(**BROKEN)
         assert "the bowl is deep" in (await led.told()).partition("Feedback so far:")[2]
         assert (await led.submit()).phase == "INTEGRATE"
@@ -121,7 +104,7 @@ async def test_a_design_that_broke_a_constraint_must_change_and_is_checked_anew(
 
 async def test_a_constraint_is_given_up_only_by_the_person(tmp_path: Path) -> None:
     async with leading(SYNTHESIS, tmp_path) as led:
-        await settled(led, "CONSTRAIN")
+        await settle(led, WORKS, "CONSTRAIN")
         assert (await led.submit(checks=GIVEN_UP["checks"])).phase == "CONSTRAIN"
         assert "ask is not in this submit" in await led.missing()
         assert (await led.submit(**GIVEN_UP)).status == "waiting"
@@ -136,7 +119,7 @@ async def test_a_constraint_is_given_up_only_by_the_person(tmp_path: Path) -> No
 
 async def test_a_person_who_keeps_the_constraint_sends_the_design_back(tmp_path: Path) -> None:
     async with leading(SYNTHESIS, tmp_path) as led:
-        await settled(led, "CONSTRAIN")
+        await settle(led, WORKS, "CONSTRAIN")
         await led.submit(**GIVEN_UP)
         state = await led.decide("reject", "no bee drowns")
         assert (state.phase, state.backward_trigger, state.backward_trigger_detail) == (

@@ -22,11 +22,11 @@ from agents.composing import Part, composed
 from agents.graph import Phase
 from agents.prompting import prompt
 from agents.state import JourneyState
-from tests.agents_at_work import ALTERED, VARROA, Led, Pages, change, leading, walk
+from tests.agents_at_work import ALTERED, VARROA, Pages, change, leading, walk
 from tests.cognitive_scripts import Scene, generation, shared
 from tests.cognitive_scripts.validation import CRITERIA, EVIDENCE, acts, failing, verdicts
+from tests.cognitive_steps import Back, dearest, follow, go_back, judge, own, perform, settle
 from tests.cognitive_steps import before as works_before
-from tests.cognitive_steps import dearest, follow, judge, own, perform
 from tests.team_agents import OWN_TOOLS
 
 VALIDATION = own("validation")
@@ -72,14 +72,7 @@ async def test_no_criterion_or_constraint_that_was_given_can_be_left_out(tmp_pat
         ]
 
 
-async def settled(led: Led, upto: str, **other: Mapping[str, Any]) -> None:
-    """Submit good work up to that phase."""
-    for work in before(upto, **other).values():
-        await led.submit(**work)
-    assert (await led.state()).phase == upto
-
-
-BACKS: list[tuple[str, Mapping[str, Any], str, str, str]] = [
+BACKS: list[Back] = [
     ("EXAMINE", UNTESTABLE, "CRITERIA", "criterion_untestable", "nobody saw them drink"),
     ("EXAMINE", STRANGE, "CRITERIA", "criterion_missing", "CRITERIA.criteria does not have k9"),
     ("JUDGE", DOUBT, "EXAMINE", "evidence_lacking", "the page is of last year"),
@@ -88,24 +81,15 @@ BACKS: list[tuple[str, Mapping[str, Any], str, str, str]] = [
 
 
 @pytest.mark.parametrize("back", BACKS)
-async def test_what_an_earlier_step_lacks_leads_back_to_it_and_forward_again(
-    tmp_path: Path, back: tuple[str, Mapping[str, Any], str, str, str]
-) -> None:
-    source, work, target, why, detail = back
+async def test_what_an_earlier_step_lacks_leads_back_to_it_and_forward_again(tmp_path: Path, back: Back) -> None:
     async with leading(VALIDATION, tmp_path) as led:
-        await settled(led, source)
-        state = await led.submit(**work)
-        assert (state.phase, state.backward_trigger, state.backward_trigger_detail) == (target, why, detail)
-        assert f"You come back to {target}, visit 2.\nWhy: {why}" in await led.told()
-        for phase in list(WORKS)[list(WORKS).index(target) :]:
-            assert (await led.state()).phase == phase
-            await led.submit(**{**WORKS[phase], **({"drop": ["v9"]} if phase == "EXAMINE" else {})})
-        assert (await led.state()).status == "complete"
+        await settle(led, WORKS, back[0])
+        await go_back(led, back, {**WORKS, "EXAMINE": {**WORKS["EXAMINE"], "drop": ["v9"]}})
 
 
 async def test_who_comes_back_to_examine_brings_something_and_judges_it(tmp_path: Path) -> None:
     async with leading(VALIDATION, tmp_path) as led:
-        await settled(led, "JUDGE")
+        await settle(led, WORKS, "JUDGE")
         await led.submit(**DOUBT)
         assert (await led.submit()).phase == "EXAMINE"
         assert await led.missing() == ["evidence is not in this submit"]
