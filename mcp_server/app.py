@@ -29,6 +29,7 @@ from mcp_server import VERSION
 from mcp_server.base import KnowledgeBase, open_base, utc_now
 from mcp_server.changes import SessionSubscribers, follow_changes
 from mcp_server.completions import add_completions
+from mcp_server.connecting import connecting
 from mcp_server.engines import keep_up
 from mcp_server.gate.carrying import Carrier
 from mcp_server.gate.decisions import Decisions
@@ -79,6 +80,23 @@ class App:
     review: Review
 
 
+def listed(settings: Settings, extra_tools: Sequence[AnySpec] = ()) -> tuple[AnySpec, ...]:
+    """Return the tools that these settings list, in order.
+
+    Raises:
+        BadDeclaration: the server must not start.
+    """
+    access = {"plane": settings.plane, "zulip": settings.zulip}
+    configured = [name for name, known in access.items() if known is not None]
+    only_reading = [name for name, known in access.items() if known is not None and known.read_only]
+    return chosen(
+        [*declared(), *extra_tools],
+        toolsets=settings.toolsets,
+        read_only=settings.read_only or only_reading,
+        configured=configured,
+    )
+
+
 @asynccontextmanager
 async def open_app(
     settings: Settings,
@@ -95,11 +113,12 @@ async def open_app(
     `extra_tools` pass the gate like all others; `extend` may add prompts and resources before anybody connects. `agents` are
     those that journeys may follow, by default this program's and the team's.
     """
-    specs = chosen([*declared(), *extra_tools], toolsets=settings.toolsets, read_only=settings.read_only)
+    specs = listed(settings, extra_tools)
     async with (
         open_base(
             settings, on_progress=_said("indexed %d of %d pages"), on_renewal=_said(NEW_VECTORS), indexing=indexing
         ) as base,
+        connecting(settings, base.state, utc_now) as connected,
         anyio.create_task_group() as tasks,
     ):
         ledger = ReadingLedger(base.state, utc_now)
@@ -123,6 +142,8 @@ async def open_app(
             load_writing=_telling(base.load_writing, loaded),
             load_journeys=journeys,
             taints=Taints(base.state, utc_now),
+            load_plane=connected.plane,
+            load_zulip=connected.zulip,
             review_address=review.address,
             want_review=review.wanted if announcing else nothing,
         )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from anyio import CapacityLimiter
 
+from knowledge.errors import KnowledgeError
 from knowledge.find.ledger import Reader, ReadingLedger
 from knowledge.storage.ports import IndexStore, StateStore
 from mcp_server.gate.enrolment import Principal
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
     from knowledge.writing.chronicle import Chronicle
     from knowledge.writing.requests import Approval
     from knowledge.writing.writer import Writer
+    from mcp_server.plane.board import Board
     from mcp_server.tools.spec import ToolSpec
     from mcp_server.writing import Writing
+    from mcp_server.zulip.chat import Chat
 
 MOST_WAITING = 100
 """Calls of one process that may wait for a person at once; each looks for news several times a second."""
@@ -37,6 +40,24 @@ async def nowhere() -> str | None:
 
 async def nothing() -> None:
     """Do nothing."""
+
+
+class NotConfigured(KnowledgeError):
+    """A service that the settings do not name; its tools are not listed."""
+
+    def __init__(self, service: str) -> None:
+        self.service = service
+        super().__init__(f"{service} is not configured here; `knowledge-forge doctor` says how")
+
+
+def no_plane() -> Board:
+    """Raise that there is no Plane here."""
+    raise NotConfigured("Plane")
+
+
+def no_zulip() -> Chat:
+    """Raise that there is no Zulip here."""
+    raise NotConfigured("Zulip")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +96,8 @@ class Services:
     load_writing: Callable[[], Writing]
     load_journeys: Callable[[], Runner]
     taints: Taints
+    load_plane: Callable[[], Board] = no_plane
+    load_zulip: Callable[[], Chat] = no_zulip
     review_address: Callable[[], Awaitable[str | None]] = nowhere
     """Where people decide, without any login; None while nobody shows it."""
     want_review: Callable[[], Awaitable[None]] = nothing
@@ -101,6 +124,24 @@ class Services:
     def chronicle(self) -> Chronicle:
         """Return what tells of changes, likewise."""
         return self.load_writing().chronicle
+
+    @property
+    def plane(self) -> Board:
+        """Return the projects and tasks of Plane, likewise.
+
+        Raises:
+            NotConfigured: the settings name none.
+        """
+        return self.load_plane()
+
+    @property
+    def zulip(self) -> Chat:
+        """Return the channels and messages of Zulip, likewise.
+
+        Raises:
+            NotConfigured: the settings name none.
+        """
+        return self.load_zulip()
 
     @property
     def journeys(self) -> Runner:

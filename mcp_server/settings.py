@@ -73,9 +73,84 @@ class Settings:
     qdrant_on_disk: bool = False
     qdrant_quantization: Literal["none", "scalar", "binary"] = "none"
     open_browser: bool = True
+    plane_base_url: str | None = None
+    plane_api_key: str | None = field(default=None, repr=False)
+    plane_workspace: str | None = None
+    plane_projects: tuple[str, ...] | None = None
+    plane_read_only: bool = False
+    plane_ca: Path | None = None
+    zulip_config: Path | None = None
+    zulip_site: str | None = None
+    zulip_email: str | None = None
+    zulip_api_key: str | None = field(default=None, repr=False)
+    zulip_channels: tuple[str, ...] | None = None
+    zulip_read_only: bool = False
+    zulip_cert_bundle: Path | None = None
+    zulip_reviews: tuple[str, str] | None = None
+    zulip_reviewers: tuple[str, ...] = ()
     json: bool = False
     notes: tuple[str, ...] = ()
     """What a person should hear about their settings: variables that look like ours but are not."""
+
+    @property
+    def plane(self) -> PlaneAccess | None:
+        """Return how Plane is reached; None where it is not configured, or only in part."""
+        if not (self.plane_base_url and self.plane_api_key and self.plane_workspace):
+            return None
+        return PlaneAccess(
+            self.plane_base_url,
+            self.plane_api_key,
+            self.plane_workspace,
+            projects=self.plane_projects,
+            read_only=self.plane_read_only or self.read_only,
+            ca=self.plane_ca,
+        )
+
+    @property
+    def zulip(self) -> ZulipAccess | None:
+        """Return how Zulip is reached; None where it is not configured, or only in part."""
+        if not (self.zulip_site and self.zulip_email and self.zulip_api_key):
+            return None
+        return ZulipAccess(
+            self.zulip_site,
+            self.zulip_email,
+            self.zulip_api_key,
+            channels=self.zulip_channels,
+            read_only=self.zulip_read_only or self.read_only,
+            ca=self.zulip_cert_bundle,
+            reviews=self.zulip_reviews,
+            reviewers=self.zulip_reviewers,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PlaneAccess:
+    """How Plane is reached, and how far: `projects` are the only ones that may be used, None for all that the key sees."""
+
+    base_url: str
+    api_key: str = field(repr=False)
+    workspace: str
+    projects: tuple[str, ...] | None = None
+    read_only: bool = False
+    ca: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ZulipAccess:
+    """How Zulip is reached, and how far: `channels` are the only ones that may be used, None for all that the bot sees.
+
+    Direct messages count as a channel called `direct`. `reviews` is the channel and topic that hears of proposals, `reviewers`
+    are the addresses of those whose reaction there counts as their word.
+    """
+
+    site: str
+    email: str
+    api_key: str = field(repr=False)
+    channels: tuple[str, ...] | None = None
+    read_only: bool = False
+    ca: Path | None = None
+    reviews: tuple[str, str] | None = None
+    reviewers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +320,42 @@ def _quantization(text: str) -> str:
     return text
 
 
+_plane_url = partial(_server_url, example="https://api.plane.so or https://plane.example.com", key="PLANE_API_KEY")
+_zulip_site = partial(_server_url, example="https://chat.example.com", key="ZULIP_API_KEY")
+
+
+def _workspace(text: str) -> str:
+    if not re.fullmatch(r"[\w-]+", text.strip()):
+        raise ValueError(
+            f"{text!r} is no workspace; it is the word behind the host in Plane's addresses, for example acme"
+        )
+    return text.strip()
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(part.strip().lstrip("#") for part in text.split(",") if part.strip()))
+    if not names:
+        raise ValueError("it is empty; name some, separated by commas, or leave the setting out")
+    return names
+
+
+def _address(text: str) -> str:
+    if not re.fullmatch(r"[^@\s]+@[^@\s]+", text.strip()):
+        raise ValueError(f"{text!r} is no e-mail address")
+    return text.strip()
+
+
+def _addresses(text: str) -> tuple[str, ...]:
+    return tuple(_address(name).casefold() for name in _names(text))
+
+
+def _place(text: str) -> tuple[str, str]:
+    channel, slash, topic = (part.strip() for part in text.strip().lstrip("#").partition("/"))
+    if not (channel and slash and topic):
+        raise ValueError(f"{text!r} is not CHANNEL/TOPIC, for example team/reviews")
+    return channel, topic
+
+
 def _secret(text: str) -> str:
     if not text.strip():
         raise ValueError("it is empty; `knowledge-forge enroll NAME` prints one")
@@ -392,6 +503,75 @@ VARIABLES = (
         "none",
     ),
     Variable(
+        "PLANE_BASE_URL",
+        "plane_base_url",
+        _plane_url,
+        "Where Plane is, for example `https://api.plane.so`; with key and workspace it lists the toolset `plane`.",
+        "none: no Plane",
+    ),
+    Variable("PLANE_API_KEY", "plane_api_key", _server_key, "A personal access token of Plane.", "none"),
+    Variable("PLANE_WORKSPACE", "plane_workspace", _workspace, "The workspace: the word behind the host.", "none"),
+    Variable(
+        "PLANE_PROJECTS",
+        "plane_projects",
+        _names,
+        "The only projects that may be used, comma-separated, by identifier or name.",
+        "all that the key sees",
+    ),
+    Variable("PLANE_READ_ONLY", "plane_read_only", _flag, "List only the tools that read Plane.", "false"),
+    Variable(
+        "PLANE_CA",
+        "plane_ca",
+        _path,
+        "A file of certificates (PEM) to trust for Plane, instead of the usual ones.",
+        "the usual ones",
+    ),
+    Variable(
+        "ZULIP_CONFIG",
+        "zulip_config",
+        _path,
+        "A `zuliprc` that holds site, address and key, instead of the three below.",
+        "none",
+    ),
+    Variable(
+        "ZULIP_SITE",
+        "zulip_site",
+        _zulip_site,
+        "Where Zulip is, for example `https://chat.example.com`; with address and key it lists the toolset `zulip`.",
+        "none: no Zulip",
+    ),
+    Variable("ZULIP_EMAIL", "zulip_email", _address, "The address of the bot (or person) whose key it is.", "none"),
+    Variable("ZULIP_API_KEY", "zulip_api_key", _server_key, "Its API key.", "none"),
+    Variable(
+        "ZULIP_CHANNELS",
+        "zulip_channels",
+        _names,
+        "The only channels that may be used, comma-separated; `direct` stands for direct messages.",
+        "all that the bot sees, and direct messages",
+    ),
+    Variable("ZULIP_READ_ONLY", "zulip_read_only", _flag, "List only the tools that read Zulip.", "false"),
+    Variable(
+        "ZULIP_CERT_BUNDLE",
+        "zulip_cert_bundle",
+        _path,
+        "A file of certificates (PEM) to trust for Zulip, instead of the usual ones.",
+        "the usual ones",
+    ),
+    Variable(
+        "ZULIP_REVIEWS",
+        "zulip_reviews",
+        _place,
+        "CHANNEL/TOPIC that hears of each proposal that waits, with a link to it.",
+        "none: nobody is told there",
+    ),
+    Variable(
+        "ZULIP_REVIEWERS",
+        "zulip_reviewers",
+        _addresses,
+        "Addresses, comma-separated, of people whose reaction to such a message approves or rejects, up to level 3.",
+        "none: a reaction decides nothing",
+    ),
+    Variable(
         "FORGE_ANSWER_TOKENS",
         "answer_tokens",
         _answer_tokens,
@@ -433,7 +613,8 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str] | None = None, 
             values[name] = _parsed(name, value)
     values.setdefault("kb", handbook())
     _complete_embedder(values)
-    values["notes"] = _strangers(environ)
+    _complete_zulip(values)
+    values["notes"] = (*_strangers(environ), *_incomplete(values))
     return Settings(**values)  # type: ignore[arg-type]  # every value went through its variable's parser
 
 
@@ -451,6 +632,60 @@ def _complete_embedder(values: dict[str, object]) -> None:
         except (OSError, ValueError) as error:
             problem = error.strerror if isinstance(error, OSError) else "it holds no key"
             raise BadSetting("FORGE_EMBEDDER_KEY_FILE", str(file), f"cannot be read as a key: {problem}") from None
+
+
+def _complete_zulip(values: dict[str, object]) -> None:
+    """Fill in what the `zuliprc` says and nothing else does.
+
+    Source: https://zulip.com/api/configuring-python-bindings
+    """
+    file = values.get("zulip_config")
+    if not isinstance(file, Path):
+        return
+    from configparser import ConfigParser, Error
+
+    parser = ConfigParser(interpolation=None)
+    try:
+        parser.read_string(file.read_text(encoding="utf-8"))
+        api = dict(parser["api"])
+    except OSError as error:
+        raise BadSetting("ZULIP_CONFIG", str(file), f"cannot be read: {error.strerror}") from None
+    except (UnicodeDecodeError, Error, KeyError):
+        raise BadSetting(
+            "ZULIP_CONFIG", str(file), "it is no zuliprc: it needs [api] with email, key and site"
+        ) from None
+    if api.get("insecure", "false").strip().lower() in ("true", "1", "yes"):
+        problem = "insecure=true is not followed: certificates are checked; name yours with cert_bundle"
+        raise BadSetting("ZULIP_CONFIG", str(file), problem)
+    for key, name in (
+        ("site", "ZULIP_SITE"),
+        ("email", "ZULIP_EMAIL"),
+        ("key", "ZULIP_API_KEY"),
+        ("cert_bundle", "ZULIP_CERT_BUNDLE"),
+    ):
+        variable = next(v for v in VARIABLES if v.name == name)
+        if api.get(key) and variable.field not in values:
+            try:
+                values[variable.field] = variable.parse(api[key])
+            except ValueError as error:
+                raise BadSetting("ZULIP_CONFIG", str(file), f"{key}: {error}") from None
+
+
+_TOGETHER = {
+    "Plane": ("PLANE_BASE_URL", "PLANE_API_KEY", "PLANE_WORKSPACE"),
+    "Zulip": ("ZULIP_SITE", "ZULIP_EMAIL", "ZULIP_API_KEY"),
+}
+
+
+def _incomplete(values: Mapping[str, object]) -> tuple[str, ...]:
+    """Say which service is configured in part, and so not at all: other programs use these variables too, so none is refused."""
+    fields_of = {v.name: v.field for v in VARIABLES}
+    notes = []
+    for service, names in _TOGETHER.items():
+        missing = [name for name in names if fields_of[name] not in values]
+        if missing and len(missing) < len(names):
+            notes.append(f"{service} is not configured: {' and '.join(missing)} is not set")
+    return tuple(notes)
 
 
 def _parsed(name: str, value: object) -> object:

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from mcp_server.tools import journeys, knowledge, trust, writing
+from mcp_server.tools import journeys, knowledge, plane, trust, writing, zulip
 from mcp_server.tools.spec import BadDeclaration, ToolSpec
 
 AnySpec = ToolSpec[Any, Any, Any]
 
-MODULES: tuple[tuple[AnySpec, ...], ...] = (knowledge.TOOLS, writing.TOOLS, trust.TOOLS, journeys.TOOLS)
+MODULES: tuple[tuple[AnySpec, ...], ...] = (
+    knowledge.TOOLS,
+    writing.TOOLS,
+    trust.TOOLS,
+    journeys.TOOLS,
+    plane.TOOLS,
+    zulip.TOOLS,
+)
 """The order is fixed: hosts show it, and models read from the top."""
+
+
+SERVICES = ("plane", "zulip")
+"""Toolsets of other services: without one that is configured they have nothing to do."""
 
 
 def declared() -> tuple[AnySpec, ...]:
@@ -20,9 +31,15 @@ def declared() -> tuple[AnySpec, ...]:
 
 
 def chosen(
-    specs: Sequence[AnySpec], *, toolsets: Sequence[str] | None = None, read_only: bool = False
+    specs: Sequence[AnySpec],
+    *,
+    toolsets: Sequence[str] | None = None,
+    read_only: bool | Collection[str] = False,
+    configured: Collection[str] = SERVICES,
 ) -> tuple[AnySpec, ...]:
     """Return the tools to list, each declaration checked.
+
+    Those of another service only where it is `configured`; with `read_only` only those that read, of all toolsets or of these.
 
     Raises:
         BadDeclaration: one is incomplete, or two have one name; the server must not start.
@@ -34,6 +51,11 @@ def chosen(
             raise BadDeclaration(f"two tools are called {spec.name}")
         names.add(spec.name)
     wanted = None if toolsets is None else {*toolsets, "trust"}
-    return tuple(
-        spec for spec in specs if (wanted is None or spec.toolset in wanted) and (spec.read_only or not read_only)
-    )
+    away = set(SERVICES) - set(configured)
+
+    def listed(spec: AnySpec) -> bool:
+        only_reads = read_only if isinstance(read_only, bool) else spec.toolset in read_only
+        here = spec.toolset not in away and (wanted is None or spec.toolset in wanted)
+        return here and (spec.read_only or not only_reads)
+
+    return tuple(spec for spec in specs if listed(spec))

@@ -1,0 +1,93 @@
+"""What an outbox must promise. `memory.py` is the specification; every engine passes the same contract suite.
+
+An outbox lies in the state database of its knowledge base. Every method is one transaction; times come in, aware UTC. It holds no
+text of a task or message: only hashes, ids, names of places and links.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal, Protocol
+
+Fate = Literal["begun", "done", "unsure", "failed"]
+"""`begun`: about to be sent, or sent by a process that died; `unsure`: sent, and nobody can tell whether it happened;
+`failed`: certainly not done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """One act in another service.
+
+    `id` is ours and never used twice: services that know keys get it as one. `digest` is a SHA-256 over what is to be done
+    and where, `target` names the place (`zulip:design/merge`, `plane:KB`), `proposal` is the one that a person approved, ""
+    for none. `marks` are what it can be looked up by if its reply is lost. `result` is JSON: what was answered.
+    """
+
+    id: str
+    principal: str
+    tool: str
+    target: str
+    digest: str
+    begun_at: datetime
+    proposal: str = ""
+    arguments_hash: str = ""
+    marks: Mapping[str, str] = field(default_factory=dict)
+    fate: Fate = "begun"
+    result: str | None = None
+    ended_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A task or a thread that names a page: `origin` is its lineage (`plane:KB-12`, `zulip:design/merge`), `url` where a person
+    sees it, `title` what it is called there.
+    """
+
+    path: str
+    origin: str
+    title: str
+    url: str
+    at: datetime
+
+
+class Outbox(Protocol):
+    """What was sent from this knowledge base, and what elsewhere names its pages."""
+
+    async def begin(self, errand: Errand, *, within: timedelta) -> Errand:
+        """Record that `errand` is about to be done and return it; or return the one that is the same, and record nothing.
+
+        The same is: that of the same proposal; and, for an errand without a proposal, the newest of the same principal, tool
+        and digest that has not failed and was begun within `within` before. Of any number of callers at once exactly one
+        gets its own errand back.
+        """
+        ...
+
+    async def mark(self, errand_id: str, marks: Mapping[str, str]) -> None:
+        """Add what it can be looked up by."""
+        ...
+
+    async def end(self, errand_id: str, fate: Fate, *, at: datetime, result: str | None = None) -> Errand:
+        """Record what became of it, with a record in the audit chain, and return it; one that is `done` or `failed` stays as it is."""
+        ...
+
+    async def errand(self, errand_id: str) -> Errand | None:
+        """Return it, or None."""
+        ...
+
+    async def errand_of(self, proposal: str) -> Errand | None:
+        """Return the errand that carries out that proposal, or None."""
+        ...
+
+    async def open(self, *, limit: int = 100) -> Sequence[Errand]:
+        """Return those begun or unsure, newest first."""
+        ...
+
+    async def mention(self, mentions: Sequence[Mention]) -> None:
+        """Remember what names which page; of the same page and origin the newest counts."""
+        ...
+
+    async def mentions(self, path: str, *, limit: int = 20) -> Sequence[Mention]:
+        """Return what names the page, newest first."""
+        ...

@@ -1,0 +1,132 @@
+"""What can go wrong with another service: one root, facts as attributes, and what to do next in every sentence.
+
+No sentence holds a key, or text of a task or a message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from knowledge.errors import KnowledgeError
+
+MOST_CANDIDATES = 8
+LONGEST_NAME = 60
+
+
+class ConnectorError(KnowledgeError):
+    """Root of all of them. `service` is what a person calls it: Plane, Zulip."""
+
+    def __init__(self, service: str, told: str) -> None:
+        self.service = service
+        super().__init__(told)
+
+
+class Unreachable(ConnectorError):
+    """It could not be reached, so nothing was sent: nothing happened there."""
+
+    def __init__(self, service: str, address: str, why: str) -> None:
+        self.address, self.why = address, why
+        super().__init__(
+            service,
+            f"{service} at {address} cannot be reached ({why}); nothing was done. Try again later, or see doctor",
+        )
+
+
+class ReplyLost(ConnectorError):
+    """It was sent and no usable reply came: for what changes something it is not known whether it happened."""
+
+    def __init__(self, service: str, why: str) -> None:
+        self.why = why
+        super().__init__(
+            service, f"{service} gave no usable reply ({why}); it is not known whether it did what was asked"
+        )
+
+
+class NoAnswer(ConnectorError):
+    """Something was only asked, as often as is decent, and no usable reply came."""
+
+    def __init__(self, service: str, why: str) -> None:
+        self.why = why
+        super().__init__(service, f"{service} gave no usable reply ({why}); nothing was changed. Try again later")
+
+
+class Limited(ConnectorError):
+    """Too many requests; `wait_s` is how long the service wants to be left alone. It did nothing."""
+
+    def __init__(self, service: str, wait_s: float) -> None:
+        self.wait_s = wait_s
+        super().__init__(
+            service, f"{service} allows no more requests for now; nothing was done. Try again in {wait_s:.0f} s"
+        )
+
+
+class Denied(ConnectorError):
+    """The key is not accepted, or may not do this. `mend` says what to do."""
+
+    def __init__(self, service: str, status: int, why: str, mend: str) -> None:
+        self.status, self.why, self.mend = status, why, mend
+        super().__init__(service, f"{service} does not allow it ({status}: {why}); {mend}")
+
+
+class Refused(ConnectorError):
+    """The service says that the request does not fit; `why` is its own word, shortened."""
+
+    def __init__(self, service: str, status: int, why: str) -> None:
+        self.status, self.why = status, why
+        super().__init__(service, f"{service} refuses it ({status}): {why}; nothing was done")
+
+
+class Missing(ConnectorError):
+    """What was asked about is not there, or not for this key."""
+
+    def __init__(self, service: str, what: str, way_out: str) -> None:
+        self.what, self.way_out = what, way_out
+        super().__init__(service, f"{service} has no {what} that this key can see; {way_out}")
+
+
+class WrongAddress(ConnectorError):
+    """It answers with a redirect, which is not followed: a key goes to the configured host only, and a write only once."""
+
+    def __init__(self, service: str, setting: str, where: str) -> None:
+        self.setting, self.where = setting, where
+        super().__init__(
+            service,
+            f"{service} redirects to {where}, which was not followed; set {setting} to the address it really has",
+        )
+
+
+class UnknownName(ConnectorError):
+    """Nothing bears that name; `candidates` are what there is, nearest first."""
+
+    def __init__(self, service: str, kind: str, asked: str, candidates: Sequence[str]) -> None:
+        self.kind, self.asked, self.candidates = kind, asked, tuple(candidates)
+        known = f"; there are {_listed(candidates)}" if candidates else "; there are none"
+        super().__init__(service, f"no {kind} {_short(asked)!r} in {service}{known}")
+
+
+class AmbiguousName(ConnectorError):
+    """More than one thing could be meant; `candidates` tell them apart."""
+
+    def __init__(self, service: str, kind: str, asked: str, candidates: Sequence[str]) -> None:
+        self.kind, self.asked, self.candidates = kind, asked, tuple(candidates)
+        super().__init__(
+            service, f"{kind} {_short(asked)!r} is ambiguous in {service}: say which of {_listed(candidates)}"
+        )
+
+
+class NotAllowed(ConnectorError):
+    """A person's setting keeps this server away from it."""
+
+    def __init__(self, service: str, what: str, setting: str) -> None:
+        self.what, self.setting = what, setting
+        super().__init__(service, f"{what} is outside of what {setting} lets this server use in {service}")
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST_NAME else line[: LONGEST_NAME - 3] + "..."
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(_short(name) for name in names[:MOST_CANDIDATES])
+    return f"{shown} and {len(names) - MOST_CANDIDATES} more" if len(names) > MOST_CANDIDATES else shown

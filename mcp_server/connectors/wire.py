@@ -1,0 +1,39 @@
+"""Requests to other services and their replies, as values. Pure: wire modules make the first and read the second."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Method = Literal["GET", "POST", "PATCH", "DELETE"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request to the service that is configured. `path` begins with `/` and is put behind the configured address.
+
+    A body is JSON (`json`) or a form (`form`), never both. `repeatable`: sending it twice does what sending it once does,
+    because it only reads, or because the service knows it by a key of ours; only such a request is ever sent again.
+    """
+
+    method: Method
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    json: Mapping[str, Any] | None = None
+    form: Mapping[str, str] | None = None
+    repeatable: bool = False
+
+    @property
+    def writes(self) -> bool:
+        """Return whether the service may change something for it."""
+        return self.method != "GET"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back: the status, the headers by lower-case name, and the body, parsed from JSON; None where it is empty."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: Any

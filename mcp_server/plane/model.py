@@ -1,0 +1,147 @@
+"""Projects and tasks as we speak of them. Pure values; ids are Plane's, times aware UTC, texts HTML where the name says so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Generic, Literal, TypeVar
+
+T = TypeVar("T")
+
+Priority = Literal["urgent", "high", "medium", "low", "none"]
+StateGroup = Literal["backlog", "unstarted", "started", "completed", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A project; `key` is what its tasks' keys begin with."""
+
+    id: str
+    key: str
+    name: str
+    description: str = ""
+    archived: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A member. `name` is what Plane shows, `full_name` first and last name."""
+
+    id: str
+    name: str
+    full_name: str
+    email: str
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A state that tasks of one project can be in."""
+
+    id: str
+    name: str
+    group: str
+    default: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A label of one project."""
+
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """A stretch of time that tasks are planned for."""
+
+    id: str
+    name: str
+    starts: datetime | None = None
+    ends: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A part of a project."""
+
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task as Plane has it. `html` is None where only the lean fields were asked for."""
+
+    id: str
+    number: int
+    project_id: str
+    name: str
+    priority: str
+    state_id: str | None
+    assignee_ids: tuple[str, ...]
+    label_ids: tuple[str, ...]
+    starts: date | None
+    due: date | None
+    created_at: datetime
+    updated_at: datetime
+    html: str | None = None
+    parent_id: str | None = None
+    created_by: str | None = None
+    external_id: str | None = None
+    external_source: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A task as a search tells it."""
+
+    id: str
+    number: int
+    name: str
+    project_id: str
+    project_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """A comment on a task."""
+
+    id: str
+    html: str
+    at: datetime
+    by: str | None
+    external_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """Another task that this one is tied to; `kind` is in our words: `blocks`, `blocked by`, `relates to`, `duplicate of`..."""
+
+    kind: str
+    task_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDraft:
+    """What a new task is to have; ids are resolved. `key` is the idempotency key."""
+
+    name: str
+    key: str
+    html: str | None = None
+    priority: str | None = None
+    state_id: str | None = None
+    assignee_ids: tuple[str, ...] | None = None
+    label_ids: tuple[str, ...] | None = None
+    starts: date | None = None
+    due: date | None = None
+    parent_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """Some of a list; `next_cursor` is None at its end."""
+
+    items: Sequence[T]
+    next_cursor: str | None

@@ -1,0 +1,111 @@
+"""Channels, people and messages as we speak of them. Pure values; ids are Zulip's, times aware UTC, texts Zulip's Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """What the server says of itself: `level` decides which words it knows, `longest_message` is in characters."""
+
+    name: str
+    version: str
+    level: int
+    longest_message: int = 10_000
+    longest_topic: int = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """A channel."""
+
+    id: int
+    name: str
+    description: str
+    private: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic of a channel and its newest message."""
+
+    name: str
+    last_message_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A user. `email` is the one that the API takes."""
+
+    id: int
+    name: str
+    email: str
+    delivery_email: str | None = None
+    bot: bool = False
+    active: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Reaction:
+    """An emoji of somebody on a message."""
+
+    emoji: str
+    user_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message in a topic, or between `people` (then channel and topic are "")."""
+
+    id: int
+    sender_id: int
+    sender: str
+    sender_email: str
+    at: datetime
+    text: str
+    channel_id: int | None = None
+    channel: str = ""
+    topic: str = ""
+    people: Sequence[Person] = ()
+    reactions: Sequence[Reaction] = ()
+    local_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Messages in order, oldest first, and whether there are none before or after them."""
+
+    messages: Sequence[Message]
+    found_oldest: bool
+    found_newest: bool
+    history_limited: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where a message goes, or where messages are looked for: a channel and perhaps a topic, or people."""
+
+    channel: Channel | None = None
+    topic: str | None = None
+    people: tuple[Person, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A queue of events: `newest` is the newest message when it was made."""
+
+    id: str
+    last_event_id: int
+    newest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What a queue told: messages (with their `local_id` where they were sent from it), reactions by message, the last event."""
+
+    messages: Sequence[Message]
+    last_event_id: int
+    reactions: Mapping[int, Sequence[Reaction]] = field(default_factory=dict)
