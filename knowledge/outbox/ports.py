@@ -41,7 +41,9 @@ class Errand:
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A task or a thread that names a page: `origin` is its lineage (`plane:KB-12`, `zulip:design/merge`), `url` where a person
+    """A task or a thread that names a page.
+
+    `origin` is its lineage (`plane:KB-12`, `zulip:design/merge`), `url` where a person
     sees it, `title` what it is called there.
     """
 
