@@ -61,7 +61,7 @@ SEND = ToolSpec[Message, Message, Sent](
     "send",
     "Send a message",
     Trust.ROUTINE,
-    "zulip",
+    "mail",
     "Sends a message.",
     Message,
     Sent,
