@@ -403,6 +403,7 @@ async def test_a_write_whose_answer_never_came_is_said_to_be_unknown(
         assert "may or may not be done" in str(error)
 
 
+@pytest.mark.external
 async def test_a_lock_that_nobody_gives_back_ends_the_wait_and_others_do_not_wait_after_it(
     postgres: PostgresServer, schema: str
 ) -> None:

@@ -131,6 +131,7 @@ async def test_killed_anywhere_it_holds_old_or_new_vectors_and_goes_on_where_it_
     await index.close()
 
 
+@pytest.mark.external
 async def test_killed_again_and_again_no_search_ever_compares_old_with_new(home: Path) -> None:
     """`FORGE_TEST_KILLS` sets how often. Between the kills somebody changes the settings back and forth."""
     index = await SqliteIndexStore.open(home / "index.db")

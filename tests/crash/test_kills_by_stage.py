@@ -37,7 +37,7 @@ from tests.crash.test_indexing_kills import contents
 from tests.keyword_engines import ENGINES, terms_of
 
 ROOT = Path(__file__).parents[2]
-FEW, MANY = 4, int(os.environ.get("FORGE_TEST_KILLS", "60"))
+FEW, MANY = 2, int(os.environ.get("FORGE_TEST_KILLS", "60"))
 WITHIN_S = 60
 OF = {
     "tantivy": STAGES,

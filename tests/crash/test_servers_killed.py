@@ -372,6 +372,7 @@ async def survives(folder: Path, *, kills: int, program: list[str]) -> None:
         assert "Traceback" not in server.said(), server.said()
 
 
+@pytest.mark.external
 @pytest.mark.skipif(os.name == "nt", reason="kills with a signal that Windows has not")
 async def test_servers_answer_and_the_index_ends_right_however_often_the_indexing_one_is_killed(tmp_path: Path) -> None:
     """The issue: four servers, files changing under them, `kill -9`. `FORGE_TEST_KILLS` sets how often."""

@@ -21,7 +21,7 @@ from agents.events import Decided, Logged, WorkRecorded
 from tests.journey_hosts import Gone, SdkHost, Site, over_stdio
 from tests.knowledge_bases import write
 
-FEW, MANY = 4, max(200, int(os.environ.get("FORGE_TEST_KILLS", "200")))
+FEW, MANY = 2, max(200, int(os.environ.get("FORGE_TEST_KILLS", "200")))
 MOST_ACTS = 4
 """Of one life."""
 PADDING = "x" * 500

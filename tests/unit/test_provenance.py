@@ -140,6 +140,7 @@ def test_a_page_as_it_was_has_all_its_origins(text: str) -> None:
     assert trace(of(text), origins(text), of(text)) == origins(text)
 
 
+@pytest.mark.external
 def test_five_thousand_units_of_which_every_one_was_edited_take_no_minutes() -> None:
     """No timed promise: a quadratic search would not come back."""
     before = "".join(
