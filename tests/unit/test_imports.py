@@ -221,6 +221,7 @@ PURE = [
     "mcp_server/cli/review_card.py",
     "mcp_server/cli/review_view.py",
     "mcp_server/cli/visible.py",
+    "mcp_server/connectors/showing.py",
     "mcp_server/gate/policy.py",
     "mcp_server/journey_words.py",
     "mcp_server/review/alike.py",
