@@ -13,6 +13,7 @@ from knowledge.merge.model import Contradiction
 from knowledge.trust.ports import Proposal, State
 from mcp_server.cli.visible import visible
 from mcp_server.gate.deciding import Requirement
+from mcp_server.gate.summary import becomes
 
 MOST_LINES, LONGEST_LINE = 40, 1_000
 """More of a block, or of one line, is folded until the person asks for everything."""
@@ -215,9 +216,11 @@ def _files(found: object) -> Iterable[Block]:
     for file in _mappings(found):
         path, before, after = file.get("path"), file.get("before"), file.get("after")
         what = "is created" if before is None else "is deleted" if after is None else "changes"
+        what = becomes(file) if file.get("sent") else what
         came = f", moved from {visible(str(file['moved_from']))}" if file.get("moved_from") else ""
         diff = tuple(Line(visible(line), _diff_style(line)) for line in str(file.get("diff") or "").split("\n") if line)
-        yield Block(f"{visible(str(path))} {what}{came}", diff or (Line("the text stays as it is", "dim"),))
+        same = "without any text" if file.get("sent") else "the text stays as it is"
+        yield Block(f"{visible(str(path))} {what}{came}", diff or (Line(same, "dim"),))
 
 
 def _diff_style(line: str) -> str:

@@ -61,12 +61,21 @@ def decision(verdict: Verdict | None) -> dict[str, Any] | None:
 
 
 def file_text(file: Mapping[str, Any]) -> str:
-    """Return what becomes of one file of a preview as text, also where none of its lines changes."""
+    """Return what becomes of one file of a preview, or of a text that goes elsewhere, as text, also where no line changes."""
+    if file.get("sent"):
+        return f"{file['path']} {becomes(file)}\n{file['diff']}".rstrip("\n") + "\n"
     moved = f"{file['moved_from']} moves to {file['path']}\n" if file.get("moved_from") else ""
     return (
         f"{moved}{file['diff']}"
         or f"{file['path']} {'comes' if file.get('before') is None else 'goes'}, without any text\n"
     )
+
+
+def becomes(file: Mapping[str, Any]) -> str:
+    """Return in words what becomes of a text that another service has or is to have."""
+    if file.get("before") is None:
+        return "is sent"
+    return "is taken back" if file.get("after") is None else "changes"
 
 
 def _shown(preview: dict[str, Any]) -> str:

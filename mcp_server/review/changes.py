@@ -9,6 +9,7 @@ from typing import Any, Literal
 from markupsafe import Markup
 
 from knowledge.writing.answers import OriginLine
+from mcp_server.gate.summary import becomes
 from mcp_server.review.diffs import Row, one_below_the_other, parsed, side_by_side
 from mcp_server.review.inert import inert_line
 from mcp_server.review.texts import ANY_LENGTH, LONG_TEXT
@@ -35,7 +36,7 @@ class Showing:
 
 @dataclass(frozen=True, slots=True)
 class FileView:
-    """What happens to one page. `rows` by hunks; `left_out` rows are folded away."""
+    """What happens to one page, or to a text that is `sent` elsewhere. Rows by hunks; `left_out` rows are folded away."""
 
     path: Markup
     moved_from: Markup | None
@@ -47,6 +48,7 @@ class FileView:
     left_out: int
     origins: Sequence[OriginView]
     one_sided: bool
+    sent: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ def files_of(
 
 
 def _file(file: Mapping[str, Any], origins: Sequence[OriginLine], showing: Showing, room: int) -> FileView:
-    path, moved, before, after = (file.get(key) for key in ("path", "moved_from", "before", "after"))
+    path, moved = file.get("path"), file.get("moved_from")
     laid_out = side_by_side if showing.layout == "split" else one_below_the_other
     hunks = parsed(str(file.get("diff") or ""))
     rows = [list(laid_out(hunk, ANY_LENGTH if showing.whole else LONG_LINE)) for hunk in hunks]
@@ -83,7 +85,7 @@ def _file(file: Mapping[str, Any], origins: Sequence[OriginLine], showing: Showi
     return FileView(
         path=inert_line(str(path)),
         moved_from=inert_line(str(moved)) if moved else None,
-        says="moves here" if moved else "is new" if before is None else "goes" if after is None else "changes",
+        says=_says(file),
         added=sum(len(change.new) for change in changed),
         removed=sum(len(change.old) for change in changed),
         hunks=shown,
@@ -91,7 +93,16 @@ def _file(file: Mapping[str, Any], origins: Sequence[OriginLine], showing: Showi
         left_out=sum(map(len, rows)) - sum(map(len, shown)),
         origins=[_origin(line) for line in origins],
         one_sided=not all(any(getattr(c, side) for h in hunks for c in h.changes) for side in ("old", "new")),
+        sent=bool(file.get("sent")),
     )
+
+
+def _says(file: Mapping[str, Any]) -> str:
+    if file.get("sent"):
+        return becomes(file)
+    if file.get("moved_from"):
+        return "moves here"
+    return "is new" if file.get("before") is None else "goes" if file.get("after") is None else "changes"
 
 
 def _first(hunks: Sequence[Sequence[Row]], room: int) -> list[Sequence[Row]]:

@@ -148,6 +148,11 @@ class ProposalView:
         """Return whether a person can still decide about it."""
         return self.line.state == "pending" and not self.expired
 
+    @property
+    def only_sent(self) -> bool:
+        """Return whether no page changes by it, and something goes to another service."""
+        return bool(self.files) and all(file.sent for file in self.files)
+
 
 @dataclass(frozen=True, slots=True)
 class OutcomeView:
