@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Generic, Literal, TypeVar
+from enum import Enum
+from typing import Final, Generic, Literal, TypeVar
 
 T = TypeVar("T")
 
@@ -13,15 +14,29 @@ Priority = Literal["urgent", "high", "medium", "low", "none"]
 StateGroup = Literal["backlog", "unstarted", "started", "completed", "cancelled"]
 
 
+class Clear(Enum):
+    """The value that empties a field."""
+
+    CLEAR = ""
+
+
+CLEAR: Final = Clear.CLEAR
+
+
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A project; `key` is what its tasks' keys begin with."""
+    """A project; `key` is what its tasks' keys begin with.
+
+    `member`: the key's owner belongs to it. A project that is public to its workspace is listed without that, and then its
+    tasks are refused.
+    """
 
     id: str
     key: str
     name: str
     description: str = ""
     archived: bool = False
+    member: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +155,30 @@ class TaskDraft:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskChanges:
+    """What a task is to have otherwise; ids are resolved. None leaves a field as it is, CLEAR empties it."""
+
+    name: str | None = None
+    html: str | None = None
+    priority: str | None = None
+    state_id: str | None = None
+    assignee_ids: tuple[str, ...] | None = None
+    label_ids: tuple[str, ...] | None = None
+    starts: date | Clear | None = None
+    due: date | Clear | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Nothing was created, for `id` was created with the same key before."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """Some of a list; `next_cursor` is None at its end."""
+    """Some of a list; `next_cursor` is None at its end, `total` how many Plane says there are in all, where it says so."""
 
     items: Sequence[T]
     next_cursor: str | None
+    total: int | None = None
