@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
 from knowledge.ledger.chain import canonical
 from knowledge.ledger.ports import Actor, Entry, StandingMove
-from knowledge.trust.ports import Note, Standing, StandingChange, Verdict
+from knowledge.trust.ports import Channel, Note, Standing, StandingChange, Verdict
 
-PLACES: Final = {"host": "in the host", "page": "on the page", "terminal": "in a terminal"}
+PLACES: Final[Mapping[Channel, str]] = {
+    "host": "in the host",
+    "page": "on the page",
+    "terminal": "in a terminal",
+    "zulip": "by a reaction in Zulip",
+}
 
 
 def decided(proposal_id: str, verdict: Verdict) -> Entry:

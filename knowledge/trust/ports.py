@@ -15,8 +15,8 @@ from typing import Literal, Protocol
 Kind = Literal["call", "flag", "admin"]
 """A caller's call; claims that a call brought and that contradict what is there; an act on trust itself."""
 State = Literal["pending", "approved", "rejected", "executed", "failed", "expired", "withdrawn", "superseded"]
-Channel = Literal["host", "page", "terminal"]
-"""Where a person decided: in the host that asked, on the review page, in a terminal."""
+Channel = Literal["host", "page", "terminal", "zulip"]
+"""Where a person decided: in the host that asked, on the review page, in a terminal, by a reaction to a message in Zulip."""
 Purpose = Literal["login", "session", "challenge", "form"]
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from knowledge.errors import KnowledgeError
 from knowledge.storage.ports import StateStore
@@ -14,8 +14,9 @@ from mcp_server.gate.policy import Trust
 from mcp_server.gate.proposals import principal_of
 from mcp_server.gate.scores import held, standing_of
 
-HIGHEST_IN_HOST = 3
-"""A form in the host is enough up to this level: some hosts accept every form by themselves."""
+WEAK: Final[Collection[Channel]] = ("host", "zulip")
+"""Where a word counts below `LOWEST_SIGNED` only, and raises nobody's score. Some hosts accept every form by themselves; whoever
+reacts in Zulip may have seen no more than that something waits, and any program with their key can do it, too."""
 LOWEST_SIGNED = 4
 """From here on a passkey is asked for, once there is one: a program of the same account can imitate anything else."""
 
@@ -47,7 +48,7 @@ def requirement(proposal: Proposal, channel: Channel, *, passkeys: bool) -> Requ
     high = proposal.kind == "admin" or proposal.level_needed >= LOWEST_SIGNED
     if not high:
         return "word"
-    if channel == "host" or (channel == "terminal" and passkeys):
+    if channel in WEAK or (channel == "terminal" and passkeys):
         return "elsewhere"
     return "passkey" if passkeys else "advisory"
 
@@ -56,7 +57,7 @@ async def require_trust(state: StateStore, proposal: Proposal, channel: Channel,
     """Do nothing if who proposed is still trusted enough for a yes to count: what was proposed before does not outlive that.
 
     Raises:
-        CannotDecide: it is frozen; or it may not propose any more, and the word was said in its own host.
+        CannotDecide: it is frozen; or it may not propose any more, and the word was said where it proves little.
     """
     grant = held(await standing_of(state, principal_of(proposal), now=now))
     if grant.frozen:
@@ -64,8 +65,11 @@ async def require_trust(state: StateStore, proposal: Proposal, channel: Channel,
             f"{proposal.principal} is frozen, so nothing that it proposed is carried out: reject it, or lift the freeze first "
             "(knowledge-forge trust thaw)"
         )
-    if channel == "host" and grant.level < Trust.PROPOSE:
-        raise CannotDecide(f"{proposal.principal} may not propose any more, so a form in that host decides nothing")
+    if channel in WEAK and grant.level < Trust.PROPOSE:
+        what = "a form in that host" if channel == "host" else "a reaction in Zulip"
+        raise CannotDecide(
+            f"{proposal.principal} may not propose any more, so {what} decides nothing: use the review page"
+        )
 
 
 class Desk(Protocol):

@@ -10,7 +10,7 @@ from typing import Any
 from knowledge.trust.ports import Proposal, TrustRecords, Verdict
 from mcp_server.gate import admin
 from mcp_server.gate.carrying import Carrier
-from mcp_server.gate.deciding import AdminAct, CannotDecide, Person, requirement
+from mcp_server.gate.deciding import WEAK, AdminAct, CannotDecide, Person, requirement
 from mcp_server.gate.policy import POLICY, Trust
 from mcp_server.gate.proposals import Draft, Proposing, hash_of
 from mcp_server.gate.scores import count, freeze
@@ -54,7 +54,7 @@ class Decisions:
         )
         if await self._trust.decide(proposal_id, verdict) is None:
             raise CannotDecide(await self._why_not(proposal_id))
-        if person.channel != "host" and proposal.kind == "call":
+        if person.channel not in WEAK and proposal.kind == "call":
             await self._count(proposal, person, approved=True)
         return await self._carrier.carry_out(proposal_id)
 

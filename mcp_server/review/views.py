@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from knowledge.ledger.ports import Flag
 from knowledge.merge.model import Contradiction, Side
+from knowledge.trust.entries import PLACES
 from knowledge.trust.ports import Proposal, Standing
 from knowledge.writing.answers import Disagreement, OriginLine
 from mcp_server.gate.deciding import Requirement, requirement
@@ -159,7 +160,7 @@ class OutcomeView:
     """How it was decided, and what came of it."""
 
     by: Markup
-    channel: str
+    where: str
     at: Moment
     note: Text
     how: Markup
@@ -299,7 +300,7 @@ def _outcome(proposal: Proposal, now: datetime, longest: int) -> OutcomeView | N
     unsigned = "advisory: no passkey was enrolled" if verdict.advisory else ""
     return OutcomeView(
         by=inert_line(verdict.by),
-        channel=verdict.channel,
+        where="on this page" if verdict.channel == "page" else PLACES.get(verdict.channel, verdict.channel),
         at=moment(verdict.at, now),
         note=folded(verdict.note, longest),
         how=inert_line(f"signed with the passkey {verdict.signed}" if verdict.signed else unsigned),

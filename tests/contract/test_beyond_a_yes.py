@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -21,7 +22,7 @@ from knowledge.trust.ports import Verdict
 from mcp_server.app import open_app
 from mcp_server.base import utc_now
 from mcp_server.gate.awaiting import ended
-from mcp_server.gate.deciding import AdminAct, CannotDecide
+from mcp_server.gate.deciding import AdminAct, CannotDecide, Person
 from mcp_server.gate.enrolment import Principal, os_user
 from mcp_server.gate.proposals import MOST_PENDING
 from mcp_server.gate.scores import freeze, grant, thaw
@@ -139,6 +140,58 @@ async def test_a_form_counts_for_nothing_once_its_host_may_not_even_propose(
             waits = await person.only()
             assert waits.verdict is None
             assert (settings.kb / "page.md").read_text(encoding="utf-8") == PAGES["page.md"]
+
+
+IN_ZULIP = Person("ann@example.com", "zulip")
+
+
+async def test_a_reaction_in_zulip_carries_out_what_needs_level_3_and_raises_nobodys_score(settings: Settings) -> None:
+    """ADR 38: whoever reacts may have seen no more than that something waits."""
+    async with both(settings) as (host, person):
+        proposed = await host.merge("new.md", "# New\n")
+        ended = await person.approve(proposed["proposal"]["id"], IN_ZULIP)
+        assert (ended.state, (settings.kb / "new.md").read_text(encoding="utf-8")) == ("executed", "# New\n")
+        assert await person.score(ME) == pytest.approx(2.0, abs=0.001)
+        records = await person.app.base.state.ledger.records(limit=100)
+        said = [json.loads(record.body).get("decision") for record in records]
+        assert "approved by ann@example.com by a reaction in Zulip" in said
+
+
+async def test_from_level_4_on_and_about_trust_itself_a_reaction_in_zulip_approves_nothing(settings: Settings) -> None:
+    async with both(settings, level=3.5) as (host, person):
+        read = await host.revision("page.md")
+        high = await host.call("kb_delete", path="page.md", base_revision=read)
+        act = await person.app.desk.ask("trust.grant", {"principal": ME, "level": 5.0}, ANN)
+        for waiting in (high["proposal"]["id"], act.id):
+            with pytest.raises(CannotDecide, match="review page"):
+                await person.approve(waiting, IN_ZULIP)
+            assert (await person.proposal(waiting)).state == "pending"
+        assert (settings.kb / "page.md").exists()
+        rejected = await person.reject(high["proposal"]["id"], IN_ZULIP)
+        assert rejected.state == "rejected"
+
+
+async def test_a_no_by_a_reaction_in_zulip_counts_as_any_other(settings: Settings) -> None:
+    async with both(settings) as (host, person):
+        yes = await host.merge("one.md", "# One\n")
+        await person.approve(yes["proposal"]["id"])
+        assert await person.score(ME) == pytest.approx(2.1, abs=0.001)
+        no = await host.merge("two.md", "# Two\n")
+        rejected = await person.reject(no["proposal"]["id"], IN_ZULIP)
+        assert (rejected.state, (settings.kb / "two.md").exists()) == ("rejected", False)
+        assert await person.score(ME) == pytest.approx(2.0, abs=0.001)
+
+
+@pytest.mark.parametrize("how", ["frozen", "lowered"])
+async def test_a_reaction_in_zulip_counts_for_nothing_once_who_asked_may_not_even_propose(
+    settings: Settings, how: str
+) -> None:
+    async with both(settings) as (host, person):
+        waits = await host.merge("new.md", "# New\n")
+        await fall(person, how)
+        with pytest.raises(CannotDecide):
+            await person.approve(waits["proposal"]["id"], IN_ZULIP)
+        assert (await person.only()).verdict is None
 
 
 async def test_what_a_frozen_host_proposed_is_not_carried_out_until_the_freeze_is_lifted(settings: Settings) -> None:

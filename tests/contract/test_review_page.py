@@ -350,6 +350,23 @@ async def test_what_hides_is_edited_as_json_and_means_the_same(place: Place) -> 
     assert after == {**before, "intent": "the same"}
 
 
+@pytest.mark.parametrize(
+    ("person", "where"),
+    [
+        (Person("ann", "page"), "decided on this page"),
+        (Person("ann", "terminal"), "decided in a terminal"),
+        (Person("ann", "host"), "decided in the host"),
+        (Person("ann@example.com", "zulip"), "decided by a reaction in Zulip"),
+    ],
+)
+async def test_a_decided_proposal_says_who_decided_and_where(place: Place, person: Person, where: str) -> None:
+    waiting = await place.propose()
+    await place.app.desk.reject(waiting.id, waiting.hash, person)
+    visitor = await place.visitor()
+    html = await visitor.look(f"/proposals/{waiting.id}")
+    assert f"<bdi>{person.name}</bdi> {where}," in html
+
+
 async def test_of_two_tabs_one_decides_and_the_other_is_told(place: Place) -> None:
     waiting = await place.propose()
     one, other = await place.visitor(), await place.visitor()
