@@ -15,6 +15,7 @@ class Request:
 
     A body is JSON (`json`) or a form (`form`), never both. `repeatable`: sending it twice does what sending it once does,
     because it only reads, or because the service knows it by a key of ours; only such a request is ever sent again.
+    `patience_s`: how long the service may keep it open before it answers, where it is meant to; None for as long as usual.
     """
 
     method: Method
@@ -23,6 +24,7 @@ class Request:
     json: Mapping[str, Any] | None = None
     form: Mapping[str, str] | None = None
     repeatable: bool = False
+    patience_s: float | None = None
 
     @property
     def writes(self) -> bool:
@@ -32,8 +34,13 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back: the status, the headers by lower-case name, and the body, parsed from JSON; None where it is empty."""
+    """What came back: the status, the headers by lower-case name, and the body, parsed from JSON; None where it is empty.
+
+    An error (400 to 499) may come without JSON, also from what stands before the service: then the body is None, and
+    `page` says whether it was a page of HTML.
+    """
 
     status: int
     headers: Mapping[str, str]
     body: Any
+    page: bool = False
