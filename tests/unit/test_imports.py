@@ -87,6 +87,8 @@ PURE = [
     "knowledge/ledger/moments.py",
     "knowledge/trust/forms.py",
     "knowledge/trust/entries.py",
+    "knowledge/outbox/forms.py",
+    "knowledge/outbox/entries.py",
     "knowledge/merge/cut.py",
     "knowledge/merge/lines.py",
     "knowledge/merge/align.py",
