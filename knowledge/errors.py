@@ -261,6 +261,14 @@ class UnknownIntent(StorageError):
         )
 
 
+class UnknownErrand(StorageError):
+    """There is no such act in another service on record."""
+
+    def __init__(self, errand: str) -> None:
+        self.errand = errand
+        super().__init__(f"no errand {_short(errand)} is on record; look in the service itself whether it was done")
+
+
 def _short(asked: str) -> str:
     shown = asked if len(asked) <= 80 else asked[:77] + "..."
     return repr(shown)

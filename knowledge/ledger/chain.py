@@ -66,6 +66,7 @@ def _fields(entry: Entry) -> dict[str, object]:
         "intent": entry.intent,
         "outcome": entry.outcome,
         **({} if entry.standing is None else {"standing": asdict(entry.standing)}),
+        **({} if entry.delivery is None else {"delivery": asdict(entry.delivery)}),
     }
 
 

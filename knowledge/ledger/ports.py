@@ -81,6 +81,14 @@ class StandingMove:
 
 
 @dataclass(frozen=True, slots=True)
+class Delivery:
+    """Where an act in another service went: its place there (`plane:KB`, `zulip:design/merge`), and the errand that it was."""
+
+    target: str
+    errand: str
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """What an act puts on record, all of it or nothing."""
 
@@ -94,12 +102,15 @@ class Entry:
     intent: str = ""
     outcome: str = "done"
     """`done`, `partial`, `flagged` (nothing written), `undone` (written, found wrong, taken back) or `restored`; of what
-    people decide `approved`, `rejected`, `withdrawn` or `trust`."""
+    people decide `approved`, `rejected`, `withdrawn` or `trust`; of acts in other services `sent`, `failed` (certainly not done) or
+    `unsure`."""
     origins: Mapping[str, Sequence[Origin]] = field(default_factory=dict)
     """By path, of every unit of the page as it is afterwards."""
     contradictions: Sequence[Contradiction] = ()
     standing: StandingMove | None = None
     """In the record only where it is set, so that records of acts on pages are as they always were."""
+    delivery: Delivery | None = None
+    """Likewise."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,18 +60,32 @@ class Outbox(Protocol):
     async def begin(self, errand: Errand, *, within: timedelta) -> Errand:
         """Record that `errand` is about to be done and return it; or return the one that is the same, and record nothing.
 
-        The same is: that of the same proposal; and, for an errand without a proposal, the newest of the same principal, tool
-        and digest that has not failed and was begun within `within` before. Of any number of callers at once exactly one
-        gets its own errand back.
+        The same is, of those that have not failed: for an errand with a proposal that of the same proposal; for one without the
+        newest of the same principal, tool and digest that was begun within `within` before. Of any number of callers at once
+        exactly one gets its own errand back. What is returned as begun is known after a power cut.
+
+        Raises:
+            ValueError: another one has that id, or it has ended already. Nothing is recorded.
         """
         ...
 
     async def mark(self, errand_id: str, marks: Mapping[str, str]) -> None:
-        """Add what it can be looked up by."""
+        """Add what it can be looked up by; of the same name the newest counts.
+
+        Raises:
+            UnknownErrand: there is no such one (any more).
+        """
         ...
 
     async def end(self, errand_id: str, fate: Fate, *, at: datetime, result: str | None = None) -> Errand:
-        """Record what became of it, with a record in the audit chain, and return it; one that is `done` or `failed` stays as it is."""
+        """Record what became of it, with a record in the audit chain, and return it.
+
+        One that is `done` or `failed`, or `unsure` already, stays as it is: there is no second record of the same end.
+
+        Raises:
+            UnknownErrand: there is no such one (any more). Nothing is recorded.
+            ValueError: nothing ends as `begun`.
+        """
         ...
 
     async def errand(self, errand_id: str) -> Errand | None:
@@ -79,15 +93,25 @@ class Outbox(Protocol):
         ...
 
     async def errand_of(self, proposal: str) -> Errand | None:
-        """Return the errand that carries out that proposal, or None."""
+        """Return the newest errand that carries out that proposal, or None."""
         ...
 
     async def open(self, *, limit: int = 100) -> Sequence[Errand]:
         """Return those begun or unsure, newest first."""
         ...
 
+    async def forget(self, *, ended_before: datetime, limit: int = 1000) -> int:
+        """Drop errands that ended before then, the oldest first, and return how many; so many at once at most.
+
+        Those that were begun and never ended are not dropped: nobody has said what became of them.
+        """
+        ...
+
     async def mention(self, mentions: Sequence[Mention]) -> None:
-        """Remember what names which page; of the same page and origin the newest counts."""
+        """Remember what names which page; of the same page and origin the newest counts.
+
+        The newest 50 of each page are kept, and 50,000 in all: what names a page is written by strangers. Titles may be cut.
+        """
         ...
 
     async def mentions(self, path: str, *, limit: int = 20) -> Sequence[Mention]:

@@ -12,6 +12,7 @@ import anyio
 
 from knowledge.errors import LeaseLost
 from knowledge.ledger.memory import MemoryLedger
+from knowledge.outbox.memory import MemoryOutbox
 from knowledge.paths import ancestors, parent, within
 from knowledge.storage.names import BY, begins_in, name_key, names_of
 from knowledge.storage.ports import (
@@ -56,6 +57,7 @@ class MemoryStateStore:
         proposals: dict[str, Proposal] = {}
         self._ledger = MemoryLedger(self._tell, proposals)
         self._trust = MemoryTrust(self._tell, self._ledger.append, proposals)
+        self._outbox = MemoryOutbox(self._ledger.append)
 
     @property
     def ledger(self) -> MemoryLedger:
@@ -66,6 +68,11 @@ class MemoryStateStore:
     def trust(self) -> MemoryTrust:
         """Return the records of trust, which end with the process as well."""
         return self._trust
+
+    @property
+    def outbox(self) -> MemoryOutbox:
+        """Return the outbox, which ends with the process as well."""
+        return self._outbox
 
     @property
     def place(self) -> str:

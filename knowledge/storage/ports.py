@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Literal, Protocol
 
 from knowledge.ledger.ports import Ledger
+from knowledge.outbox.ports import Outbox
 from knowledge.trust.ports import Standing, StandingChange, TrustRecords
 
 # --- state.db: the truth beside the files -----------------------------------------------------------------------------
@@ -70,6 +71,11 @@ class StateStore(Protocol):
     @property
     def trust(self) -> TrustRecords:
         """Return the records of trust that lie in the same database: proposals, passkeys, taint, and what changes a standing."""
+        ...
+
+    @property
+    def outbox(self) -> Outbox:
+        """Return the outbox that lies in the same database: acts in other services, and what there names pages."""
         ...
 
     async def check(self) -> Sequence[str]:

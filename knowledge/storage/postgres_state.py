@@ -10,6 +10,7 @@ import anyio
 
 from knowledge.ledger.moments import aware
 from knowledge.ledger.postgres import PostgresLedger
+from knowledge.outbox.postgres import PostgresOutbox
 from knowledge.storage.ports import Enrolment, Event, Lease, Looked
 from knowledge.storage.postgres import Pool, Server
 from knowledge.storage.postgres_ear import Ear
@@ -25,7 +26,7 @@ PRUNE_EVERY = timedelta(hours=1)
 TABLES = (
     *("meta", "enrolment", "standing", "standing_change", "lease", "counter", "event", "look", "nudge"),
     *("content", "page_state", "revision", "intent", "origin", "contradiction", "audit", "chain_end"),
-    *("proposal", "passkey", "secret", "taint", "journey", "journey_event"),
+    *("proposal", "passkey", "secret", "taint", "journey", "journey_event", "errand", "mention"),
 )
 
 _ENROL = """
@@ -71,6 +72,7 @@ class PostgresStateStore:
         self._tables = Tables(self._pool, schema, known)
         self._ledger = PostgresLedger(self._tables)
         self._trust = PostgresTrust(self._tables)
+        self._outbox = PostgresOutbox(self._tables)
         self._ear, self._listening = Ear(server, schema.name), anyio.Lock()
         self._pruned_at = datetime.min.replace(tzinfo=UTC)
 
@@ -115,6 +117,11 @@ class PostgresStateStore:
     def trust(self) -> PostgresTrust:
         """Return the records of trust in the same schema."""
         return self._trust
+
+    @property
+    def outbox(self) -> PostgresOutbox:
+        """Return the outbox in the same schema."""
+        return self._outbox
 
     async def enrol(self, host: str, secret_digest: bytes, *, at: datetime) -> None:
         """Remember the host's secret, replacing an older one."""

@@ -16,6 +16,7 @@ import apsw
 from knowledge.errors import CorruptDatabase, StorageError
 from knowledge.ledger.moments import micros, moment
 from knowledge.ledger.sqlite import SqliteLedger
+from knowledge.outbox.sqlite import SqliteOutbox
 from knowledge.storage.ports import Enrolment, Event, Lease, Looked
 from knowledge.storage.sqlite import Database, Schema, Value, load_schema
 from knowledge.storage.sqlite_events import publish
@@ -60,6 +61,7 @@ class SqliteStateStore:
         self._database = database
         self._ledger = SqliteLedger(database)
         self._trust = SqliteTrust(database)
+        self._outbox = SqliteOutbox(database)
         self._data_version = -1
         self._last_event = 0
 
@@ -97,6 +99,11 @@ class SqliteStateStore:
     def trust(self) -> SqliteTrust:
         """Return the records of trust in the same file."""
         return self._trust
+
+    @property
+    def outbox(self) -> SqliteOutbox:
+        """Return the outbox in the same file."""
+        return self._outbox
 
     async def enrol(self, host: str, secret_digest: bytes, *, at: datetime) -> None:
         """Remember the host's secret, replacing an older one."""

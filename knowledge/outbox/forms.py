@@ -1,0 +1,94 @@
+"""The forms in which engines keep errands and mentions, and the few rules that are the same in all of them. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from knowledge.ledger.acts import storable
+from knowledge.ledger.moments import aware
+from knowledge.outbox.ports import Errand, Fate, Mention
+
+OPEN: Final = ("begun", "unsure")
+"""The fates of errands of which nobody knows whether they happened."""
+OVER: Final = ("done", "failed")
+KEPT = timedelta(days=90)
+"""How long an errand is kept after it ended."""
+MENTIONS_OF_A_PAGE = 50
+MENTIONS_IN_ALL = 50_000
+"""What names a page is told by strangers: neither one page nor all of them may fill the database."""
+LONGEST_TITLE = 300
+
+
+def fresh(errand: Errand) -> Errand:
+    """Return the errand as it is kept when it begins.
+
+    Raises:
+        ValueError: it has no id, or no zone in its time, or it has ended already: a mistake of the caller.
+    """
+    if not errand.id or errand.fate != "begun" or errand.ended_at is not None or errand.result is not None:
+        raise ValueError("an errand begins with an id, and without an end")
+    aware(errand.begun_at)
+    return replace(
+        errand,
+        principal=storable(errand.principal),
+        tool=storable(errand.tool),
+        target=storable(errand.target),
+        marks=kept_marks(errand.marks),
+    )
+
+
+def kept_marks(marks: Mapping[str, str]) -> dict[str, str]:
+    """Return marks so that every database keeps them."""
+    return {storable(name): storable(value) for name, value in marks.items()}
+
+
+def ended(errand: Errand, fate: Fate, at: datetime, result: str | None) -> Errand | None:
+    """Return the errand as that end leaves it; None if it stays as it is.
+
+    Raises:
+        ValueError: no errand ends as begun, or the time has no zone: a mistake of the caller.
+    """
+    if fate == "begun":
+        raise ValueError("an errand does not end as begun")
+    aware(at)
+    if errand.fate in (fate, *OVER):
+        return None
+    return replace(errand, fate=fate, ended_at=at, result=None if result is None else storable(result))
+
+
+def marks_text(marks: Mapping[str, str]) -> str:
+    """Return marks as JSON. ASCII, so that every database keeps every character."""
+    return json.dumps(dict(marks), sort_keys=True, separators=(",", ":"))
+
+
+def errand_of(row: Sequence[Any]) -> Errand:
+    """Return the errand in a row: its fields in their order, marks as JSON."""
+    *first, marks, fate, result, ended_at = row
+    fields: Any = (*first, json.loads(marks), fate, result, ended_at)
+    return Errand(*fields)
+
+
+def kept_mention(mention: Mention) -> Mention:
+    """Return the mention as it is kept."""
+    aware(mention.at)
+    return replace(
+        mention,
+        path=storable(mention.path),
+        origin=storable(mention.origin),
+        title=storable(mention.title)[:LONGEST_TITLE],
+        url=storable(mention.url),
+    )
+
+
+def newest(mentions: Sequence[Mention]) -> list[Mention]:
+    """Return of each page and origin the newest, of equally old ones the last, in one order everywhere."""
+    found: dict[tuple[str, str], Mention] = {}
+    for mention in map(kept_mention, mentions):
+        known = found.get((mention.path, mention.origin))
+        if known is None or known.at <= mention.at:
+            found[mention.path, mention.origin] = mention
+    return [found[key] for key in sorted(found)]

@@ -1,0 +1,106 @@
+"""An outbox that ends with the process: slow, obvious, and the specification of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from knowledge.errors import UnknownErrand
+from knowledge.ledger.moments import aware
+from knowledge.ledger.ports import Entry
+from knowledge.outbox import entries
+from knowledge.outbox.forms import MENTIONS_IN_ALL, MENTIONS_OF_A_PAGE, OPEN, ended, fresh, kept_marks, newest
+from knowledge.outbox.ports import Errand, Fate, Mention
+
+
+class MemoryOutbox:
+    """Errands and mentions in this process; `append` adds to the audit chain."""
+
+    def __init__(self, append: Callable[[Entry], object]) -> None:
+        self._append = append
+        self._errands: dict[str, Errand] = {}
+        self._mentions: dict[tuple[str, str], Mention] = {}
+
+    async def begin(self, errand: Errand, *, within: timedelta) -> Errand:
+        """Record that `errand` is about to be done and return it, or return the one that is the same."""
+        asked = fresh(errand)
+        same = next((one for one in reversed(self._errands.values()) if _same(one, asked, within)), None)
+        if same is not None:
+            return same
+        if asked.id in self._errands:
+            raise ValueError(f"there is an errand {asked.id} already")
+        self._errands[asked.id] = asked
+        return asked
+
+    def _known(self, errand_id: str) -> Errand:
+        if errand_id not in self._errands:
+            raise UnknownErrand(errand_id)
+        return self._errands[errand_id]
+
+    async def mark(self, errand_id: str, marks: Mapping[str, str]) -> None:
+        """Add what it can be looked up by."""
+        known = self._known(errand_id)
+        self._errands[errand_id] = replace(known, marks={**known.marks, **kept_marks(marks)})
+
+    async def end(self, errand_id: str, fate: Fate, *, at: datetime, result: str | None = None) -> Errand:
+        """Record what became of it, with a record in the audit chain, and return it."""
+        known = self._known(errand_id)
+        after = ended(known, fate, at, result)
+        if after is None:
+            return known
+        self._append(entries.ended(after))
+        self._errands[errand_id] = after
+        return after
+
+    async def errand(self, errand_id: str) -> Errand | None:
+        """Return it, or None."""
+        return self._errands.get(errand_id)
+
+    async def errand_of(self, proposal: str) -> Errand | None:
+        """Return the newest errand that carries out that proposal, or None."""
+        return next((one for one in reversed(self._errands.values()) if proposal and one.proposal == proposal), None)
+
+    async def open(self, *, limit: int = 100) -> Sequence[Errand]:
+        """Return those begun or unsure, newest first."""
+        return [one for one in reversed(self._errands.values()) if one.fate in OPEN][:limit]
+
+    async def forget(self, *, ended_before: datetime, limit: int = 1000) -> int:
+        """Drop errands that ended before then, the oldest first, and return how many."""
+        aware(ended_before)
+        old = [(one.ended_at, place, id_) for place, (id_, one) in enumerate(self._errands.items()) if one.ended_at]
+        dropped = sorted(one for one in old if one[0] < ended_before)[:limit]
+        for _, _, id_ in dropped:
+            del self._errands[id_]
+        return len(dropped)
+
+    async def mention(self, mentions: Sequence[Mention]) -> None:
+        """Remember what names which page; of the same page and origin the newest counts."""
+        for told in newest(mentions):
+            known = self._mentions.get((told.path, told.origin))
+            if known is None or known.at <= told.at:
+                self._mentions[told.path, told.origin] = told
+        for path in {mention.path for mention in mentions}:
+            self._cut([one for one in self._mentions.values() if one.path == path], MENTIONS_OF_A_PAGE)
+        self._cut(list(self._mentions.values()), MENTIONS_IN_ALL)
+
+    def _cut(self, mentions: list[Mention], most: int) -> None:
+        for old in sorted(mentions, key=_newest_first)[most:]:
+            del self._mentions[old.path, old.origin]
+
+    async def mentions(self, path: str, *, limit: int = 20) -> Sequence[Mention]:
+        """Return what names the page, newest first."""
+        return sorted((one for one in self._mentions.values() if one.path == path), key=_newest_first)[:limit]
+
+
+def _same(known: Errand, asked: Errand, within: timedelta) -> bool:
+    if known.fate == "failed":
+        return False
+    if asked.proposal:
+        return known.proposal == asked.proposal
+    who = (known.principal, known.tool, known.digest) == (asked.principal, asked.tool, asked.digest)
+    return who and known.begun_at >= asked.begun_at - within
+
+
+def _newest_first(mention: Mention) -> tuple[float, str, str]:
+    return -mention.at.timestamp(), mention.path, mention.origin
