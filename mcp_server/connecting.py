@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -14,12 +13,12 @@ from typing import TYPE_CHECKING
 import anyio
 
 from knowledge.storage.ports import StateStore
+from mcp_server.connectors.errors import ConnectorError
 from mcp_server.services import Clock, no_plane, no_zulip
 from mcp_server.settings import PlaneAccess, Settings, ZulipAccess
 
 if TYPE_CHECKING:
-    import httpx
-
+    from mcp_server.connectors.http import Place, Sender
     from mcp_server.plane.board import Board
     from mcp_server.zulip.chat import Chat
 
@@ -32,37 +31,36 @@ class Connected:
     zulip: Callable[[], Chat] = no_zulip
 
 
+Senders = Callable[["Place", Path | None], "Sender"]
+"""Makes what sends requests to a place; the file holds the certificate authority to trust, None: those of the system."""
+
+
 @asynccontextmanager
 async def connecting(settings: Settings, state: StateStore, now: Clock) -> AsyncIterator[Connected]:
     """Yield what reaches the services that `settings` name; connections are closed afterwards."""
     async with AsyncExitStack() as stack:
 
-        def client(ca: Path | None) -> httpx.AsyncClient:
-            made = _client(ca)
-            stack.push_async_callback(made.aclose)
-            return made
+        def sender(place: Place, ca: Path | None) -> Sender:
+            from mcp_server.connectors.http import Sender, made_clients
+
+            try:
+                clients = made_clients(ca)
+            except OSError as error:
+                told = f"{place.ca_setting} names {ca}, which is no file of certificates that can be read"
+                raise ConnectorError(place.service, told) from error
+            stack.push_async_callback(clients.aclose)
+            return Sender(place, clients.kept, fresh=clients.fresh, sleep=anyio.sleep, monotonic=time.monotonic)
 
         plane, zulip = settings.plane, settings.zulip
         yield Connected(
-            no_plane if plane is None else cache(lambda: _board(plane, client(plane.ca), state, now)),
-            no_zulip if zulip is None else cache(lambda: _chat(zulip, client(zulip.ca), state, now)),
+            no_plane if plane is None else cache(lambda: _board(plane, sender, state, now)),
+            no_zulip if zulip is None else cache(lambda: _chat(zulip, sender, state, now)),
         )
 
 
-def _client(ca: Path | None) -> httpx.AsyncClient:
-    import httpx
-
-    # What the environment says of proxies counts, as for every other program; what it says of passwords (netrc) does not.
-    verify = ssl.create_default_context(cafile=str(ca)) if ca else True
-    return httpx.AsyncClient(verify=verify, follow_redirects=False)
-
-
-def _board(access: PlaneAccess, client: httpx.AsyncClient, state: StateStore, now: Clock) -> Board:
+def _board(access: PlaneAccess, sender: Senders, state: StateStore, now: Clock) -> Board:
     raise NotImplementedError
 
 
-def _chat(access: ZulipAccess, client: httpx.AsyncClient, state: StateStore, now: Clock) -> Chat:
+def _chat(access: ZulipAccess, sender: Senders, state: StateStore, now: Clock) -> Chat:
     raise NotImplementedError
-
-
-_ = (anyio, time)
