@@ -1,0 +1,168 @@
+"""HTML of Plane as a tree, cleaned of all that acts. Pure; nh3 is loaded with the first text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+
+ADDRESS_SCHEMES = ("http", "https", "mailto", "tel")
+LONGEST_HTML = 2_000_000
+"""Characters of one text that are looked at; Plane takes up to 10 MB."""
+DEEPEST = 60
+"""Elements inside each other; what is deeper belongs to the last of them."""
+
+VOID = frozenset({"br", "hr", "img", "input", "col", "wbr", "area"})
+OF_THE_EDITOR = frozenset({"mention-component", "image-component", "input", "label"})
+KEPT = {
+    "a": {"href", "title"},
+    "code": {"class"},
+    "image-component": {"src"},
+    "img": {"src", "alt", "title"},
+    "input": {"type", "checked"},
+    "li": {"data-type", "data-checked"},
+    "mention-component": {"id", "entity_identifier", "entity_name"},
+    "ol": {"start"},
+    "pre": {"class", "language"},
+    "td": {"style"},
+    "th": {"style"},
+    "ul": {"data-type"},
+}
+
+
+@dataclass(slots=True)
+class Element:
+    """An element and what is in it."""
+
+    tag: str
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    children: list[Element | str] = field(default_factory=list)
+
+    def every(self) -> Iterator[Element]:
+        """Yield all elements inside, in order."""
+        for child in self.children:
+            if isinstance(child, Element):
+                yield child
+                yield from child.every()
+
+    def elements(self, *tags: str) -> list[Element]:
+        """Return the children with one of these tags."""
+        return [child for child in self.children if isinstance(child, Element) and child.tag in tags]
+
+
+def parsed(html: str) -> Element:
+    """Return what is in `html`, without scripts, styles, handlers and addresses of other schemes."""
+    import nh3
+
+    clean = nh3.clean(
+        html[:LONGEST_HTML],
+        tags=nh3.ALLOWED_TAGS | OF_THE_EDITOR,
+        attributes=KEPT,
+        url_schemes=set(ADDRESS_SCHEMES),
+        filter_style_properties={"text-align"},
+        link_rel=None,
+    )
+    tree = _Tree()
+    tree.feed(clean)
+    tree.close()
+    return tree.root
+
+
+class _Tree(HTMLParser):
+    """Puts together what nh3 wrote: every element is closed, in order."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.root = Element("")
+        self._open = [self.root]
+        self._deeper = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in VOID and len(self._open) > DEEPEST:
+            self._deeper += 1
+            return
+        element = Element(tag, {name: value or "" for name, value in attrs})
+        self._open[-1].children.append(element)
+        if tag not in VOID:
+            self._open.append(element)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in VOID:
+            return
+        if self._deeper:
+            self._deeper -= 1
+        elif len(self._open) > 1:
+            self._open.pop()
+
+    def handle_data(self, data: str) -> None:
+        self._open[-1].children.append(data)
+
+
+def plain_text(root: Element) -> str:
+    """Return all words, blocks parted by blanks."""
+    parts: list[str] = []
+
+    def gather(element: Element) -> None:
+        for child in element.children:
+            if isinstance(child, str):
+                parts.append(child)
+            else:
+                gather(child)
+        if element.tag not in INLINE:
+            parts.append("\n")
+
+    gather(root)
+    return " ".join("".join(parts).split())
+
+
+NAMES_IN_LINE = (
+    "a abbr acronym b bdi bdo br cite code data del dfn em i img image-component ins kbd label input map mark mention-component "
+    "q ruby rp rt rtc s samp small span strike strong sub sup time tt u var wbr"
+)
+INLINE = frozenset(NAMES_IN_LINE.split())
+
+
+def scheme_of(address: str) -> str | None:
+    """Return the scheme of an address in lower case, None for one that has none."""
+    found = re.match(r"\s*([A-Za-z][A-Za-z0-9+.-]*):", address)
+    return found[1].lower() if found else None
+
+
+_BARE = re.compile(r"https?://[^\s<>\"`\\]+", re.IGNORECASE)
+_IN_TEXT = re.compile(r"(?<![^\W])https?://[^\s<>\"`\\]+", re.IGNORECASE)
+
+
+def bare_address(text: str) -> str:
+    """Return the address that `text` begins with, without the marks that end a sentence; "" where there is none."""
+    found = _BARE.match(text)
+    return _without_end(found[0]) if found else ""
+
+
+def bare_addresses(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the parts of a text: each with its address, "" for what is none."""
+    at = 0
+    for found in _IN_TEXT.finditer(text):
+        address = _without_end(found[0])
+        if address:
+            yield text[at : found.start()], ""
+            yield address, address
+            at = found.start() + len(address)
+    yield text[at:], ""
+
+
+def _without_end(address: str) -> str:
+    while address:
+        last = address[-1]
+        unpaired = last in ")]}" and address.count(last) > address.count("([{"[")]}".index(last)])
+        if last not in ".,;:!?'*_~|" and not unpaired:
+            break
+        address = address[:-1]
+    return address if len(address.partition("://")[2]) > 0 else ""
+
+
+def address_of(address: str) -> str:
+    """Return an address as Markdown writes it, so that the same two are equal."""
+    from markdown_it.common.normalize_url import normalizeLink
+
+    return normalizeLink(address)
