@@ -79,8 +79,9 @@ def _common_first(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 def _run(module: ModuleType, parsed: argparse.Namespace) -> int:
     from mcp_server import settings
+    from mcp_server.setting_variables import BY_FIELD
 
-    flags = {v.field: getattr(parsed, v.field, None) for v in settings.VARIABLES}
+    flags = {field: getattr(parsed, field, None) for field in BY_FIELD}
     chosen = settings.load({**flags, "json": getattr(parsed, "json", None)})
     for note in chosen.notes:
         _say(note)

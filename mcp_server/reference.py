@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from mcp_server.settings import VARIABLES
+from mcp_server.setting_variables import VARIABLES
 from mcp_server.tools.registry import AnySpec
 
 _FRONT = """---

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from mcp.server.transport_security import TransportSecuritySettings
 
-from mcp_server.settings import BadSetting, HttpAddress
+from mcp_server.setting_values import HttpAddress
+from mcp_server.settings import BadSetting
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

@@ -14,7 +14,8 @@ import pytest
 from mcp_server.app import App, open_app
 from mcp_server.base import utc_now
 from mcp_server.gate.enrolment import enrol, os_user
-from mcp_server.settings import BadSetting, HttpAddress, Settings
+from mcp_server.setting_values import HttpAddress
+from mcp_server.settings import BadSetting, Settings
 from mcp_server.transport.http import bound, http_app
 from tests.knowledge_bases import write
 

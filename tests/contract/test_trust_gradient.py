@@ -22,7 +22,8 @@ from mcp_server.app import open_app
 from mcp_server.base import open_state, utc_now
 from mcp_server.gate.enrolment import Principal, enrol, os_user
 from mcp_server.gate.scores import grant
-from mcp_server.settings import HttpAddress, Settings
+from mcp_server.setting_values import HttpAddress
+from mcp_server.settings import Settings
 from tests.knowledge_bases import write
 from tests.reviewers import Reviewer, reviewing
 

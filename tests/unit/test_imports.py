@@ -229,8 +229,13 @@ PURE = [
     "mcp_server/plane/model.py",
     "mcp_server/plane/walking.py",
     "mcp_server/plane/wire.py",
+    "mcp_server/plane/elements.py",
+    "mcp_server/plane/text.py",
+    "mcp_server/plane/writing.py",
+    "mcp_server/plane/queries.py",
     "mcp_server/zulip/links.py",
     "mcp_server/zulip/model.py",
+    "mcp_server/zulip/splitting.py",
     "mcp_server/zulip/wire.py",
     "mcp_server/review/alike.py",
     "mcp_server/review/changes.py",
@@ -246,7 +251,9 @@ PURE = [
     "mcp_server/review/work_views.py",
     "knowledge/lean_schema.py",
     "knowledge/misfits.py",
+    "mcp_server/setting_notes.py",
     "mcp_server/wire_errors.py",
+    "mcp_server/zuliprc.py",
     "mcp_server/reference.py",
 ]
 

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server.settings import VARIABLES, BadSetting, HttpAddress, handbook, load
+from mcp_server.setting_values import HttpAddress
+from mcp_server.setting_variables import VARIABLES
+from mcp_server.settings import BadSetting, handbook, load
 
 
 def test_nothing_set_means_the_handbook_over_stdio(tmp_path: Path) -> None:

@@ -1,0 +1,73 @@
+"""What a person should hear about their settings although nothing is wrong enough to stop for. Pure; no value is repeated."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final
+
+from mcp_server.setting_variables import BY_FIELD, VARIABLES
+
+TOGETHER: Final[Mapping[str, tuple[str, ...]]] = {
+    "plane": ("PLANE_BASE_URL", "PLANE_API_KEY", "PLANE_WORKSPACE"),
+    "zulip": ("ZULIP_SITE", "ZULIP_EMAIL", "ZULIP_API_KEY"),
+}
+"""The variables that a service is configured with, by its toolset."""
+CALLED: Final[Mapping[str, str]] = {"plane": "Plane", "zulip": "Zulip"}
+
+
+def strangers(environ: Iterable[str]) -> list[str]:
+    """Name variables that begin like ours and are not: most likely a typing error, so it is said, not refused."""
+    known = {v.name for v in VARIABLES} | {"FORGE_CONFIG"}
+    notes = []
+    for name in sorted(environ):
+        if name.startswith("FORGE_") and name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            notes.append(f"{name} is not a setting of knowledge-forge{f'; did you mean {near[0]}?' if near else ''}")
+    return notes
+
+
+def lacking(service: str, values: Mapping[str, Any]) -> list[str]:
+    """Return the variables without which the service is not configured."""
+    given = {variable.name for field, variable in BY_FIELD.items() if values.get(field)}
+    return [name for name in TOGETHER[service] if name not in given]
+
+
+def about_services(values: Mapping[str, Any]) -> list[str]:
+    """Say what of Plane's and Zulip's settings has no effect, and what it lacks.
+
+    Other programs use these variables, too, so half of them is no mistake that the start would be refused for.
+    """
+    notes = []
+    for service, names in TOGETHER.items():
+        missing = lacking(service, values)
+        if not missing:
+            continue
+        if len(missing) < len(names):
+            notes.append(f"{CALLED[service]} is not configured: {named(missing)} not set")
+        if service in (values.get("toolsets") or ()):
+            notes.append(f"the toolset {service} has no tools here: set {listed(names)}")
+    return [*notes, *_about_reviews(values)]
+
+
+def _about_reviews(values: Mapping[str, Any]) -> Iterable[str]:
+    reviews, reviewers = values.get("zulip_reviews"), values.get("zulip_reviewers") or ()
+    if (reviews or reviewers) and lacking("zulip", values):
+        yield "nobody is told of proposals in Zulip, which is not configured"
+    elif reviewers and not reviews:
+        yield "ZULIP_REVIEWERS has no effect without ZULIP_REVIEWS, the channel and topic that hear of proposals"
+    elif reviews and (values.get("zulip_read_only") or values.get("read_only")):
+        yield "nobody is told of proposals in Zulip: ZULIP_REVIEWS would write there, and only reading is allowed"
+    if str(values.get("zulip_email", "")).casefold() in reviewers:
+        yield "ZULIP_REVIEWERS names ZULIP_EMAIL: reactions of the account that the server itself uses never decide"
+
+
+def named(names: Collection[str]) -> str:
+    """Return the names and the verb that fits: `A is`, `A and B are`."""
+    return f"{listed(names)} {'is' if len(names) == 1 else 'are'}"
+
+
+def listed(names: Collection[str]) -> str:
+    """Return the names as a sentence has them: `A, B and C`."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
