@@ -99,7 +99,7 @@ def _same(known: Errand, asked: Errand, within: timedelta) -> bool:
     if asked.proposal:
         return known.proposal == asked.proposal
     who = (known.principal, known.tool, known.digest) == (asked.principal, asked.tool, asked.digest)
-    return who and known.begun_at >= asked.begun_at - within
+    return who and (known.fate in OPEN or known.begun_at >= asked.begun_at - within)
 
 
 def _newest_first(mention: Mention) -> tuple[float, str, str]:

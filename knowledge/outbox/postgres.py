@@ -37,7 +37,8 @@ FROM forge.errand
 _HOLD = "SELECT pg_advisory_xact_lock(hashtext(%s), hashtext(%s))"
 _SAME_PROPOSAL = f"{_ERRAND} WHERE proposal = %s AND fate <> 'failed' ORDER BY number DESC LIMIT 1"
 _SAME_ACT = f"""
-{_ERRAND} WHERE digest = %s AND principal = %s AND tool = %s AND begun_at >= %s AND fate <> 'failed'
+{_ERRAND} WHERE digest = %s AND principal = %s AND tool = %s AND fate <> 'failed'
+AND (begun_at >= %s OR fate IN ('begun', 'unsure'))
 ORDER BY number DESC LIMIT 1
 """
 _PUT = """

@@ -31,7 +31,8 @@ SELECT id, principal, tool, target, digest, begun_us, proposal, arguments_hash, 
 """
 _SAME_PROPOSAL = f"{_ERRAND} WHERE proposal = ? AND fate != 'failed' ORDER BY number DESC LIMIT 1"
 _SAME_ACT = f"""
-{_ERRAND} WHERE digest = ? AND principal = ? AND tool = ? AND begun_us >= ? AND fate != 'failed'
+{_ERRAND} WHERE digest = ? AND principal = ? AND tool = ? AND fate != 'failed'
+AND (begun_us >= ? OR fate IN ('begun', 'unsure'))
 ORDER BY number DESC LIMIT 1
 """
 _PUT = """

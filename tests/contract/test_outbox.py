@@ -114,7 +114,6 @@ async def test_the_same_act_again_gives_the_first_ones_errand_back(outbox: Outbo
         {"principal": BOB},
         {"tool": "zulip_react"},
         {"digest": "ff" * 32},
-        {"begun_at": NOW + HOUR + timedelta(microseconds=1)},
         {"proposal": "p-1"},
     ],
     ids=lambda other: next(iter(other)),
@@ -124,6 +123,17 @@ async def test_another_act_has_an_errand_of_its_own(outbox: Outbox, other: dict[
     second = errand("e-2", **other)
     assert await outbox.begin(second, within=HOUR) == second
     assert await ids(outbox) == ["e-2", "e-1"]
+
+
+async def test_the_same_act_later_is_another_one_unless_nobody_knows_what_became_of_the_first(outbox: Outbox) -> None:
+    later = errand("e-2", begun_at=NOW + HOUR + timedelta(microseconds=1))
+    for fate in ("begun", "unsure"):
+        await outbox.begin(errand(), within=HOUR)
+        if fate == "unsure":
+            await outbox.end("e-1", fate, at=NOW)
+        assert (await outbox.begin(later, within=HOUR)).id == "e-1"
+    await outbox.end("e-1", "done", at=NOW)
+    assert await outbox.begin(later, within=HOUR) == later
 
 
 async def test_what_certainly_was_not_done_may_be_begun_anew(outbox: Outbox) -> None:
@@ -144,6 +154,7 @@ async def test_what_nobody_knows_the_end_of_is_given_back(outbox: Outbox) -> Non
 
 async def test_the_newest_of_several_counts(outbox: Outbox) -> None:
     await outbox.begin(errand(), within=HOUR)
+    await outbox.end("e-1", "done", at=NOW)
     await outbox.begin(errand("e-2", begun_at=NOW + 2 * HOUR), within=HOUR)
     assert (await outbox.begin(errand("e-3", begun_at=NOW + 2 * HOUR), within=DAY)).id == "e-2"
 

@@ -1,0 +1,291 @@
+"""Acts in other services, done once: begun on record before they are sent, looked up when their reply is lost.
+
+A service that knows keys does not do the same twice; of any other one it is asked whether it did it. Where nobody can tell, the
+answer is "unsure", and nothing is sent a second time.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+
+import anyio
+
+from knowledge.errors import DocumentBusy, KnowledgeError, StorageError
+from knowledge.ledger.moments import utc_text
+from mcp_server.connectors.errors import ReplyLost
+
+if TYPE_CHECKING:
+    from knowledge.outbox.ports import Errand, Fate, Outbox
+    from knowledge.writing.locks import PageLocks
+    from mcp_server.services import Call
+
+logger = logging.getLogger("knowledge_forge.outbox")
+
+WITHIN = timedelta(minutes=10)
+"""The same call again, so soon after the first, is a repetition and not a wish to have it twice."""
+LOOKED_AFTER_S: Final = (0.0, 0.5, 1.0, 2.0, 4.0)
+"""When it is looked whether it happened: what was sent may be at work there although the reply is lost."""
+SETTLED = timedelta(seconds=120)
+"""So long after it was sent nothing is under way any more: what is not there then did not happen.
+
+Source: Zulip ends a request's process after 20 s (`harakiri` in puppet/zulip/templates/uwsgi.ini.template.erb), and waits in
+line come before that.
+"""
+LONGEST_S = 100.0
+"""An act that takes longer is given up as unsure, before the database takes its lock away (`writing.postgres_locks`)."""
+SENT_AGAIN: Final = "again_at"
+BUSY = "the same is being sent by another call right now; ask again in a moment"
+SLOW = "it took too long to find out"
+UNEXPECTED = "its reply was not understood"
+NOT_FOUND = "it was not found there"
+
+Json = dict[str, Any]
+
+
+class Halfway(KnowledgeError):
+    """Part of an act is done, and the rest cannot be done now; the same call again goes on from there."""
+
+    def __init__(self, told: str) -> None:
+        self.told = told
+        super().__init__(told)
+
+
+@dataclass
+class Trip:
+    """One attempt at an errand: what is known of it, and where what it can be looked up by is put on record."""
+
+    errand: Errand
+    _mark: Callable[[str, Mapping[str, str]], Awaitable[None]]
+
+    @property
+    def id(self) -> str:
+        """Return the id that is never used twice: a key, for services that know keys."""
+        return self.errand.id
+
+    @property
+    def marks(self) -> Mapping[str, str]:
+        """Return what it can be looked up by, earlier attempts' marks included."""
+        return self.errand.marks
+
+    @property
+    def begun_at(self) -> datetime:
+        """Return when it was begun."""
+        return self.errand.begun_at
+
+    async def mark(self, marks: Mapping[str, str]) -> None:
+        """Put on record what it can be looked up by; that is durable before this returns."""
+        await self._mark(self.errand.id, marks)
+        self.errand = replace(self.errand, marks={**self.errand.marks, **marks})
+
+
+class Act(Protocol):
+    """One act in another service, which can be sent and be looked up. Results are ids, names of places and addresses: no text."""
+
+    @property
+    def keyed(self) -> bool:
+        """Return whether the service itself takes care that a trip with the same id counts once, when it is sent again later."""
+        ...
+
+    async def send(self, trip: Trip) -> Json:
+        """Do it, or what is left of it by its marks, and return what came of it.
+
+        An act without key marks its trip before it is sent: a trip without marks counts as never sent.
+
+        Raises:
+            ReplyLost: nobody knows whether it happened.
+            Halfway: a part of it happened.
+            KnowledgeError: any other one: it certainly did not happen.
+        """
+        ...
+
+    async def look(self, trip: Trip) -> Json | None:
+        """Return what came of it, found there; None if it is not there (yet), or not whole.
+
+        Raises:
+            KnowledgeError: nobody can tell.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """What became of an act. `found`: it had happened already when it was looked up, or asked for again.
+
+    `unchanged`: the same call did it before, and nothing was sent. `why` tells a person why nobody knows.
+    """
+
+    status: Literal["done", "unchanged", "unsure"]
+    errand: Errand
+    result: Json | None = None
+    found: bool = False
+    why: str = ""
+
+
+def errand_for(call: Call, *, tool: str, target: str, digest: str, arguments_hash: str, at: datetime) -> Errand:
+    """Return an errand for what this call does, with a new id."""
+    from knowledge.outbox.ports import Errand
+
+    return Errand(
+        id=f"kf-{secrets.token_hex(16)}",
+        principal=call.principal.id,
+        tool=tool,
+        target=target,
+        digest=digest,
+        begun_at=at,
+        proposal=call.approval.proposal if call.approval else "",
+        arguments_hash=arguments_hash,
+    )
+
+
+class Courier:
+    """Does acts in other services for all callers of one knowledge base.
+
+    `locks` keep two callers from the same act at once, and die with their holder: whoever gets one knows that nobody of us is
+    sending it.
+    """
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        locks: PageLocks,
+        *,
+        now: Callable[[], datetime],
+        sleep: Callable[[float], Awaitable[None]],
+        settled: timedelta = SETTLED,
+    ) -> None:
+        self._outbox, self._locks = outbox, locks
+        self._now, self._sleep, self._settled = now, sleep, settled
+
+    async def deliver(self, errand: Errand, act: Act, *, within: timedelta = WITHIN) -> Delivered:
+        """Do it, unless the same was done within `within` before; what was begun earlier is looked up first, however old.
+
+        A caller that goes away does not stop what is being sent.
+
+        Raises:
+            KnowledgeError: it certainly was not done.
+        """
+        try:
+            async with self._alone(errand):
+                known = await self._outbox.begin(errand, within=within)
+                trip = Trip(known, self._outbox.mark)
+                if known.id == errand.id:
+                    return await self._sent(trip, act)
+                return await self._repeated(trip, act)
+        except DocumentBusy:
+            return Delivered("unsure", errand, why=BUSY)
+
+    async def recall(self, proposal: str, act: Act) -> Delivered | None:
+        """Return what became of the act that carries out a proposal, by asking the service; None if it is to be done (again)."""
+        known = await self._outbox.errand_of(proposal)
+        if known is None or known.fate == "failed":
+            return None
+        try:
+            async with self._alone(known):
+                now = await self._outbox.errand(known.id) or known
+                return await self._looked_up(Trip(now, self._outbox.mark), act)
+        except DocumentBusy:
+            return Delivered("unsure", known, why=BUSY)
+
+    @asynccontextmanager
+    async def _alone(self, errand: Errand) -> AsyncIterator[None]:
+        key = ("proposal", errand.proposal) if errand.proposal else (errand.principal, errand.tool, errand.digest)
+        async with self._locks.held(["\0".join(("errand", *key))]):
+            with anyio.CancelScope(shield=True):
+                yield
+
+    async def _repeated(self, trip: Trip, act: Act) -> Delivered:
+        """Return what became of an errand that was begun before; what certainly did not happen is done now."""
+        return await self._looked_up(trip, act) or await self._sent(await self._anew(trip), act)
+
+    async def _anew(self, trip: Trip) -> Trip:
+        if trip.marks:
+            await trip.mark({SENT_AGAIN: utc_text(self._now())})
+        return trip
+
+    async def _looked_up(self, trip: Trip, act: Act) -> Delivered | None:
+        """Return what became of an errand that was begun before; None if it is to be sent."""
+        if trip.errand.fate == "done":
+            return Delivered("unchanged", trip.errand, _read(trip.errand.result), found=True)
+        if not act.keyed and not trip.marks:
+            return None  # its process died before it was sent
+        with anyio.move_on_after(LONGEST_S):
+            why = await self._found(trip, act, patient=not self._is_settled(trip))
+            if isinstance(why, Delivered):
+                return why
+            if why == NOT_FOUND and (act.keyed or self._is_settled(trip)):
+                return None
+            return await self._unsure(trip, why)
+        return await self._unsure(trip, SLOW)
+
+    def _is_settled(self, trip: Trip) -> bool:
+        again = trip.marks.get(SENT_AGAIN)
+        sent_at = datetime.fromisoformat(again) if again else trip.begun_at
+        return self._now() - sent_at >= self._settled
+
+    async def _sent(self, trip: Trip, act: Act) -> Delivered:
+        with anyio.move_on_after(LONGEST_S):
+            why = await self._tried(trip, act)
+            if why == NOT_FOUND and act.keyed:
+                why = await self._tried(trip, act)
+            return why if isinstance(why, Delivered) else await self._unsure(trip, why)
+        return await self._unsure(trip, SLOW)
+
+    async def _tried(self, trip: Trip, act: Act) -> Delivered | str:
+        """Return what became of it, or why nobody knows."""
+        try:
+            return await self._done(trip, await act.send(trip), found=False)
+        except Halfway as half:
+            return half.told
+        except (ReplyLost, StorageError):
+            pass
+        except KnowledgeError:
+            await self._ended(trip, "failed", None)
+            raise
+        except Exception:
+            logger.exception("the errand %s was sent, and its reply not understood", trip.id)
+        return await self._found(trip, act, patient=True)
+
+    async def _found(self, trip: Trip, act: Act, *, patient: bool) -> Delivered | str:
+        """Return what came of it if it is found there, or why not; who is patient looks for a while."""
+        why = UNEXPECTED
+        for wait_s in LOOKED_AFTER_S if patient else LOOKED_AFTER_S[:1]:
+            await self._sleep(wait_s)
+            try:
+                result = await act.look(trip)
+            except KnowledgeError as error:
+                why = str(error)
+                continue
+            except Exception:
+                logger.exception("the errand %s cannot be looked up", trip.id)
+                return UNEXPECTED
+            if result is not None:
+                return await self._done(trip, result, found=True)
+            why = NOT_FOUND
+        return why
+
+    async def _done(self, trip: Trip, result: Json, *, found: bool) -> Delivered:
+        return Delivered("done", await self._ended(trip, "done", result), result, found=found)
+
+    async def _unsure(self, trip: Trip, why: str) -> Delivered:
+        return Delivered("unsure", await self._ended(trip, "unsure", None), why=why)
+
+    async def _ended(self, trip: Trip, fate: Fate, result: Json | None) -> Errand:
+        """Put on record what became of it; where that cannot be done now it is looked up when it is asked for again."""
+        told = None if result is None else json.dumps(result, ensure_ascii=False, separators=(",", ":"))
+        try:
+            return await self._outbox.end(trip.id, fate, at=self._now(), result=told)
+        except StorageError:
+            logger.exception("it cannot be noted that the errand %s ended as %s", trip.id, fate)
+            return trip.errand
+
+
+def _read(result: str | None) -> Json | None:
+    found = None if result is None else json.loads(result)
+    return found if isinstance(found, dict) else None
