@@ -11,6 +11,7 @@ from knowledge.errors import KnowledgeError
 
 MOST_CANDIDATES = 8
 LONGEST_NAME = 60
+ROOM_FOR_NAMES = 120
 
 
 class ConnectorError(KnowledgeError):
@@ -128,5 +129,12 @@ def _short(text: str) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(_short(name) for name in names[:MOST_CANDIDATES])
-    return f"{shown} and {len(names) - MOST_CANDIDATES} more" if len(names) > MOST_CANDIDATES else shown
+    """Return the first names, as many as a sentence has room for, and how many more there are."""
+    shown, room = list[str](), ROOM_FOR_NAMES
+    for name in map(_short, names[:MOST_CANDIDATES]):
+        room -= len(name) + 2
+        if shown and room < 0:
+            break
+        shown.append(name)
+    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    return ", ".join(shown) + more
