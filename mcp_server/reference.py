@@ -67,25 +67,27 @@ def _section(spec: AnySpec) -> str:
     parts = [
         f"## {spec.name}\n\n{spec.description}",
         f"Trust level {int(spec.needs)}, toolset `{spec.toolset}`. {said[0].upper()}{said[1:]}.",
-        _arguments_table(spec.input_schema),
+        _arguments_table(spec),
         f"Result fields: `{fields}`.",
     ]
     return "\n\n".join(parts)
 
 
-def _arguments_table(schema: dict[str, Any]) -> str:
-    properties = schema.get("properties", {})
+def _arguments_table(spec: AnySpec) -> str:
+    properties, required = spec.input_schema.get("properties", {}), spec.input_schema.get("required", [])
     if not properties:
         return "It takes no arguments."
-    rows = [_argument_row(name, node, name in schema.get("required", [])) for name, node in properties.items()]
+    rows = [
+        _argument_row(name, node, "required" if name in required else _json(_default(spec, name)))
+        for name, node in properties.items()
+    ]
     return "\n".join(["| argument | type | default | meaning |", "|---|---|---|---|", *rows])
 
 
-def _argument_row(name: str, node: dict[str, Any], required: bool) -> str:  # noqa: FBT001 - a row of a table
+def _argument_row(name: str, node: dict[str, Any], default: str) -> str:
     kind = " or ".join(f"`{json.dumps(v)}`" for v in node["enum"]) if "enum" in node else node.get("type", "any")
     if node.get("properties"):
         kind = "object: " + ", ".join(f"`{key}`" for key in node["properties"])
-    default = "required" if required else f"`{json.dumps(_default(node))}`" if _default(node) is not None else "none"
     limits = [f"{word} {node[key]}" for key, word in (("minimum", "at least"), ("maximum", "at most")) if key in node]
     meaning = " ".join(
         part for part in (node.get("description", ""), f"({', '.join(limits)})" if limits else "") if part
@@ -94,17 +96,23 @@ def _argument_row(name: str, node: dict[str, Any], required: bool) -> str:  # no
 
 
 def _signature(spec: AnySpec) -> str:
-    schema = spec.input_schema
-    required = set(schema.get("required", []))
-    return ", ".join(
-        name if name in required else f"{name}={_python(_default(node))}"
-        for name, node in schema.get("properties", {}).items()
-    )
+    """Return the arguments as one writes them, those that must be given first."""
+    required = spec.input_schema.get("required", [])
+    others = [name for name in spec.input_schema.get("properties", {}) if name not in required]
+    return ", ".join([*required, *(f"{name}={_python(_default(spec, name))}" for name in others)])
 
 
-def _default(node: dict[str, Any]) -> Any:
-    """Return what an argument is when it is left out; a list is empty, which its schema does not say."""
-    return node.get("default", [] if node.get("type") == "array" else None)
+def _default(spec: AnySpec, name: str) -> Any:
+    """Return what an argument is when it is left out; whether a list is empty then, or none, its schema does not say."""
+    node = spec.input_schema["properties"][name]
+    if node.get("type") != "array":
+        return node.get("default")
+    left_out = spec.arguments.model_fields[name].get_default(call_default_factory=True)
+    return None if left_out is None else list(left_out)
+
+
+def _json(value: Any) -> str:
+    return "none" if value is None else f"`{json.dumps(value)}`"
 
 
 def _python(value: Any) -> str:

@@ -8,8 +8,9 @@ import pytest
 from mcp_server.gate.policy import Trust
 from mcp_server.reference import tool_table
 from mcp_server.services import Call, Services
+from mcp_server.setting_values import TOOLSETS
 from mcp_server.tools.knowledge import KB_MAP, KB_READ, KB_SEARCH
-from mcp_server.tools.registry import chosen, declared
+from mcp_server.tools.registry import SERVICES, chosen, declared
 from mcp_server.tools.spec import Arguments, BadArguments, BadDeclaration, Shown, ToolSpec
 
 
@@ -95,7 +96,17 @@ def test_a_tool_that_is_filtered_away_is_checked_all_the_same() -> None:
 
 
 def test_toolsets_narrow_and_trust_always_stays() -> None:
-    assert [s.name for s in chosen(declared(), toolsets=["plane"])] == TRUST
+    assert [s.name for s in chosen(declared(), toolsets=["runs"])] == TRUST
+    assert {s.toolset for s in chosen(declared(), toolsets=["plane"])} == {"trust", "plane"}
+
+
+def test_tools_of_another_service_are_listed_only_where_it_is_configured() -> None:
+    """Issue 8, item 7: not configured, the tools are not listed."""
+    ours = {"knowledge", "trust", "journeys"}
+    assert {s.toolset for s in chosen(declared(), configured=())} == ours
+    assert {s.toolset for s in chosen(declared(), configured=["zulip"])} == ours | {"zulip"}
+    assert [s.name for s in chosen(declared(), toolsets=["plane"], configured=())] == TRUST
+    assert chosen(declared(), configured=["plane", "zulip"]) == tuple(declared())
 
 
 def test_read_only_lists_only_what_reads() -> None:
@@ -103,12 +114,36 @@ def test_read_only_lists_only_what_reads() -> None:
     assert "note" not in tool_table(chosen([*declared(), ACT], read_only=True))
 
 
-def test_the_list_is_within_its_budget() -> None:
+def test_read_only_for_one_service_leaves_the_others_as_they_are() -> None:
+    gone = {s.name for s in declared()} - {s.name for s in chosen(declared(), read_only=["plane"])}
+    assert gone == {"plane_create_task", "plane_update_task", "plane_comment_task"}
+    gone = {s.name for s in declared()} - {s.name for s in chosen(declared(), read_only=["zulip"])}
+    assert gone == {"zulip_send_message", "zulip_react"}
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_tools_of_another_service_mix_no_reads_with_writes_and_say_that_the_world_is_open(service: str) -> None:
+    """The design, section 3: level 1 reads, level 4 writes, and an act is told by two functions."""
+    for spec in chosen(declared(), toolsets=[service]):
+        if spec.toolset == service:
+            assert spec.needs == (Trust.READ if spec.read_only else Trust.ROUTINE)
+            assert spec.open_world
+            if spec.read_only:
+                assert (spec.taints is not None) == ("tainted" in spec.output_schema["properties"])
+
+
+CORE = ("knowledge", "trust", "journeys")
+
+
+@pytest.mark.parametrize(("toolsets", "most_tools", "most_tokens"), [(CORE, 18, 2500), (TOOLSETS, 40, 4000)])
+def test_the_list_is_within_its_budget(toolsets: tuple[str, ...], most_tools: int, most_tokens: int) -> None:
     """The design, section 3: name, description and input schema, characters / 4; output schemas at most as much again."""
-    listed = sum(tokens(s.name, s.description, s.input_schema) for s in declared())
-    answered = sum(tokens(s.output_schema) for s in declared())
-    assert listed <= 2500
-    assert answered <= 2500
+    specs = [s for s in declared() if s.toolset in toolsets]
+    listed = sum(tokens(s.name, s.description, s.input_schema) for s in specs)
+    answered = sum(tokens(s.output_schema) for s in specs)
+    assert len(specs) <= most_tools
+    assert listed <= most_tokens
+    assert answered <= most_tokens
 
 
 @pytest.mark.parametrize("spec", declared(), ids=lambda s: s.name)
@@ -119,6 +154,15 @@ def test_schemas_are_lean_and_closed(spec: ToolSpec[Arguments, object, object]) 
     assert '"type": "null"' not in text
     assert spec.input_schema["additionalProperties"] is False
     assert spec.output_schema["type"] == "object"
+
+
+def test_the_reference_tells_what_is_left_alone_from_what_is_empty() -> None:
+    """`assignees=[]` would take all of them away; left out, they stay."""
+    table = tool_table(declared())
+    update = next(line for line in table.splitlines() if "plane_update_task(" in line)
+    create = next(line for line in table.splitlines() if "plane_create_task(" in line)
+    assert "assignees=None" in update
+    assert "assignees=[]" in create
 
 
 def test_a_field_named_title_survives_the_diet() -> None:
