@@ -1,23 +1,18 @@
-"""The Plane toolset: find tasks, read one, create, change and comment on them."""
+"""The Plane toolset's first half: find projects and tasks, and read one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from mcp_server.gate.policy import Trust
-from mcp_server.plane.answers import Projects, TaskActed, Tasks, TaskView
+from mcp_server.plane.answers import Projects, Tasks, TaskView
 from mcp_server.plane.model import Priority
 from mcp_server.services import Call, Services
-from mcp_server.tools.spec import Arguments, InJourney, Shown, ToolSpec
+from mcp_server.tools.spec import Arguments, InJourney, ToolSpec
 
-if TYPE_CHECKING:
-    from mcp_server.plane.acts import TaskPlan
-
-LONGEST_NAME = 255
-LONGEST_TEXT = 100_000
 TOOLSET = "plane"
 IsoDate = Annotated[str | None, Field(description="ISO date.")]
 
@@ -56,53 +51,7 @@ class GetArguments(Arguments):
     journey_id: InJourney = None
 
 
-class CreateArguments(Arguments):
-    """Arguments of plane_create_task."""
-
-    project: Annotated[str, Field(min_length=1)]
-    name: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
-    description: Annotated[str, Field(max_length=LONGEST_TEXT, description="Markdown; name pages as kb:path.")] = ""
-    priority: Priority = "none"
-    assignees: Annotated[list[str], Field(description="Names or e-mails.")] = Field(default_factory=list)
-    state: str | None = None
-    labels: list[str] = Field(default_factory=list)
-    start: IsoDate = None
-    due: IsoDate = None
-    dry_run: bool = False
-    journey_id: InJourney = None
-
-
-class UpdateArguments(Arguments):
-    """Arguments of plane_update_task."""
-
-    task: Annotated[str, Field(min_length=1)]
-    name: Annotated[str | None, Field(min_length=1, max_length=LONGEST_NAME)] = None
-    description: Annotated[str | None, Field(max_length=LONGEST_TEXT, description="Whole; needs seen_at.")] = None
-    seen_at: Annotated[str | None, Field(description="updated_at that you read.")] = None
-    priority: Priority | None = None
-    assignees: Annotated[list[str] | None, Field(description="All of them.")] = None
-    state: str | None = None
-    labels: list[str] | None = None
-    start: Annotated[str | None, Field(description="'' clears.")] = None
-    due: str | None = None
-    dry_run: bool = False
-    journey_id: InJourney = None
-
-
-class CommentArguments(Arguments):
-    """Arguments of plane_comment_task."""
-
-    task: Annotated[str, Field(min_length=1)]
-    text: Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT, description="Markdown.")]
-    dry_run: bool = False
-    journey_id: InJourney = None
-
-
 async def _nothing(_services: Services, _call: Call, _asked: Any) -> Any:
-    raise NotImplementedError
-
-
-def _shows(_plan: TaskPlan) -> Shown:
     raise NotImplementedError
 
 
@@ -154,57 +103,8 @@ PLANE_GET_TASK = ToolSpec[GetArguments, None, TaskView](
     open_world=True,
 )
 
-PLANE_CREATE_TASK = ToolSpec[CreateArguments, "TaskPlan", TaskActed](
-    name="plane_create_task",
-    title="Create a task in Plane",
-    level=Trust.ROUTINE,
-    toolset=TOOLSET,
-    description="Creates a task once, also when called again. Answers what Plane dropped or changed.",
-    arguments=CreateArguments,
-    result=TaskActed,
-    plan=_nothing,
-    apply=_nothing,
-    shows=_shows,
-    idempotent=True,
-    open_world=True,
-)
-
-PLANE_UPDATE_TASK = ToolSpec[UpdateArguments, "TaskPlan", TaskActed](
-    name="plane_update_task",
-    title="Change a task in Plane",
-    level=Trust.ROUTINE,
-    toolset=TOOLSET,
-    description="Changes only what you name; state moves it.",
-    arguments=UpdateArguments,
-    result=TaskActed,
-    plan=_nothing,
-    apply=_nothing,
-    shows=_shows,
-    destructive=True,
-    idempotent=True,
-    open_world=True,
-)
-
-PLANE_COMMENT_TASK = ToolSpec[CommentArguments, "TaskPlan", TaskActed](
-    name="plane_comment_task",
-    title="Comment on a task in Plane",
-    level=Trust.ROUTINE,
-    toolset=TOOLSET,
-    description="Adds a comment, once.",
-    arguments=CommentArguments,
-    result=TaskActed,
-    plan=_nothing,
-    apply=_nothing,
-    shows=_shows,
-    idempotent=True,
-    open_world=True,
-)
-
 TOOLS = (
     PLANE_LIST_PROJECTS,
     PLANE_QUERY_TASKS,
     PLANE_GET_TASK,
-    PLANE_CREATE_TASK,
-    PLANE_UPDATE_TASK,
-    PLANE_COMMENT_TASK,
 )

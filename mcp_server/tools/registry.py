@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from mcp_server.tools import journeys, knowledge, plane, trust, writing, zulip
+from mcp_server.tools import journeys, knowledge, plane, plane_acts, trust, writing, zulip
 from mcp_server.tools.spec import BadDeclaration, ToolSpec
 
 AnySpec = ToolSpec[Any, Any, Any]
@@ -16,6 +16,7 @@ MODULES: tuple[tuple[AnySpec, ...], ...] = (
     trust.TOOLS,
     journeys.TOOLS,
     plane.TOOLS,
+    plane_acts.TOOLS,
     zulip.TOOLS,
 )
 """The order is fixed: hosts show it, and models read from the top."""

@@ -1,0 +1,273 @@
+"""Carrying out what was planned on a task: how it is sent, how one finds out whether it happened, and what is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from knowledge.errors import EffectChanged
+from mcp_server.connectors.errors import ConnectorError, ReplyLost
+from mcp_server.plane.acts import Field, Kind, TaskPlan, answered
+from mcp_server.plane.answers import TaskActed
+from mcp_server.plane.model import CLEAR, Clear, Project, Taken, Task, TaskChanges, TaskDraft
+from mcp_server.plane.readback import Difference, difference, is_as_before, is_between, is_done, text_difference
+
+if TYPE_CHECKING:
+    from mcp_server.connectors.courier import Delivered, Trip
+    from mcp_server.plane.board import Board
+    from mcp_server.services import Call, Services
+
+Result = dict[str, str | None]
+"""What is remembered of an act: ids and keys, no text."""
+SENT = "sent"
+"""Marks an errand whose change may have reached Plane."""
+WITHIN: Mapping[Kind, timedelta] = {
+    "create": timedelta(hours=24),
+    "update": timedelta(minutes=10),
+    "comment": timedelta(hours=1),
+}
+"""How long the same call is taken for the same act. A change is another one as soon as the task was changed since."""
+TOOLS: Mapping[Kind, str] = {
+    "create": "plane_create_task",
+    "update": "plane_update_task",
+    "comment": "plane_comment_task",
+}
+NOT_READ_BACK = "done, but it could not be read back: whether Plane dropped or changed anything is not known"
+LATE = "an earlier try did it, whose reply was lost"
+
+
+class Creating:
+    """Creates a task under the errand's id as key, by which Plane knows it again."""
+
+    keyed = True
+
+    def __init__(self, board: Board, project: Project, plan: TaskPlan | None = None) -> None:
+        self._board, self._project, self._plan = board, project, plan
+
+    async def send(self, trip: Trip) -> Result:
+        """Create it and return what it is known by."""
+        if self._plan is None:
+            raise ValueError("what was only to be looked for cannot be sent")
+        made = await self._board.client.create_task(self._project.id, draft_of(self._plan, trip.id))
+        return {"task_id": made.id, "key": None} if isinstance(made, Taken) else self._told(made)
+
+    async def look(self, trip: Trip) -> Result | None:
+        """Return what the task with that key is known by; None if there is none now."""
+        found = await self._board.client.task_by_external(self._project.id, trip.id)
+        return self._told(found) if found else None
+
+    def _told(self, task: Task) -> Result:
+        return {"task_id": task.id, "key": f"{self._project.key}-{task.number}"}
+
+
+class Changing:
+    """Sets fields of a task to values, which does the same when it is done twice."""
+
+    keyed = True
+
+    def __init__(self, board: Board, plan: TaskPlan, task: Task) -> None:
+        self._board, self._plan, self._task = board, plan, task
+
+    async def send(self, trip: Trip) -> Result:
+        """Change it and return what it is known by.
+
+        Raises:
+            EffectChanged: its fields have something else by now than when it was planned; nothing was sent.
+        """
+        now = await self._now()
+        if is_done(self._plan, now):
+            return self._told()
+        if SENT in trip.marks:
+            self._require_ours(now)
+        elif not is_as_before(self._plan, now):
+            raise EffectChanged(self._plan.place)
+        await trip.mark({SENT: "yes"})
+        await self._board.client.update_task(self._plan.project.id, self._task.id, changes_of(self._plan))
+        return self._told()
+
+    async def look(self, trip: Trip) -> Result | None:
+        """Return what the task is known by if it is as it was to be; None if it certainly never was."""
+        now = await self._now()
+        if is_done(self._plan, now):
+            return self._told()
+        if SENT in trip.marks:
+            self._require_ours(now)
+        return None
+
+    def _require_ours(self, now: Task) -> None:
+        """Return if the task has nothing but what it had and what it was to get, so that to set that again harms nobody."""
+        if not is_between(self._plan, now):
+            raise ReplyLost("Plane", f"somebody else changed {self._plan.key} meanwhile")
+
+    async def _now(self) -> Task:
+        return await self._board.client.task(self._plan.project.id, self._task.id)
+
+    def _told(self) -> Result:
+        return {"task_id": self._task.id, "key": self._plan.key}
+
+
+class Commenting:
+    """Adds a comment under the errand's id as key, by which Plane knows it again."""
+
+    keyed = True
+
+    def __init__(self, board: Board, plan: TaskPlan, task: Task) -> None:
+        self._board, self._plan, self._task = board, plan, task
+
+    async def send(self, trip: Trip) -> Result:
+        """Add it and return what it is known by."""
+        html = _text(self._plan.field("comment")) or ""
+        made = await self._board.client.create_comment(self._plan.project.id, self._task.id, html, trip.id)
+        return self._told(made.id)
+
+    async def look(self, trip: Trip) -> Result | None:
+        """Return what the comment with that key is known by; None if there is none now."""
+        found = await self._board.client.comment_by_external(self._plan.project.id, self._task.id, trip.id)
+        return self._told(found.id) if found else None
+
+    def _told(self, comment_id: str) -> Result:
+        return {"task_id": self._task.id, "key": self._plan.key, "comment_id": comment_id}
+
+
+def act_of(board: Board, plan: TaskPlan) -> Creating | Changing | Commenting:
+    """Return how the plan is carried out."""
+    if plan.task is None:
+        return Creating(board, plan.project, plan)
+    return Commenting(board, plan, plan.task) if plan.kind == "comment" else Changing(board, plan, plan.task)
+
+
+async def carried_out(services: Services, call: Call, plan: TaskPlan) -> TaskActed:
+    """Do what the plan says, once, and return what Plane made of it.
+
+    Raises:
+        EffectChanged: a person agreed to something else than what would happen now.
+        ConnectorError: it was certainly not done.
+    """
+    from mcp_server.connectors.courier import errand_for
+
+    errand = errand_for(
+        call,
+        tool=TOOLS[plan.kind],
+        target=plan.destination,
+        digest=plan.digest,
+        arguments_hash=plan.arguments_hash,
+        at=services.now(),
+    )
+    try:
+        delivered = await services.courier.deliver(errand, act_of(services.plane, plan), within=WITHIN[plan.kind])
+    except EffectChanged:
+        if call.approval:
+            raise
+        return answered(plan, "conflict", f"{plan.key} was changed meanwhile; nothing was sent. Read it and call again")
+    return await told(services.plane, plan, delivered)
+
+
+async def recalled(services: Services, call: Call, plan: TaskPlan) -> TaskActed | None:
+    """Return the answer of an approved act that a process began and did not end; None if it certainly did not happen."""
+    if call.approval is None:
+        return None
+    delivered = await services.courier.recall(call.approval.proposal, act_of(services.plane, plan))
+    return await told(services.plane, plan, delivered) if delivered else None
+
+
+def draft_of(plan: TaskPlan, key: str) -> TaskDraft:
+    """Return what a new task is sent as."""
+    people, labels = plan.field("assignees"), plan.field("labels")
+    return TaskDraft(
+        name=_text(plan.field("name")) or "",
+        key=key,
+        html=_text(plan.field("description")),
+        priority=_text(plan.field("priority")),
+        state_id=_text(plan.field("state")),
+        assignee_ids=people.ids if people else None,
+        label_ids=labels.ids if labels else None,
+        starts=_date(plan.field("start")),
+        due=_date(plan.field("due")),
+    )
+
+
+def changes_of(plan: TaskPlan) -> TaskChanges:
+    """Return what a change is sent as."""
+    people, labels = plan.field("assignees"), plan.field("labels")
+    return TaskChanges(
+        name=_text(plan.field("name")),
+        html=_text(plan.field("description")),
+        priority=_text(plan.field("priority")),
+        state_id=_text(plan.field("state")),
+        assignee_ids=people.ids if people else None,
+        label_ids=labels.ids if labels else None,
+        starts=_date_or_clear(plan.field("start")),
+        due=_date_or_clear(plan.field("due")),
+    )
+
+
+async def told(board: Board, plan: TaskPlan, delivered: Delivered) -> TaskActed:
+    """Return the answer of an act that was carried out, with what Plane made of it."""
+    board.forget(plan.project.id)
+    if delivered.status == "unsure":
+        return answered(plan, "unsure", _unsure(plan, delivered))
+    result = delivered.result or {}
+    key = result.get("key") or plan.key
+    number = (key or "").rpartition("-")[2]
+    url = board.url(plan.project, int(number)) if number.isdigit() else plan.url
+    answer = TaskActed(delivered.status, None, result.get("task_id"), key, plan.project.id, url)
+    if delivered.status == "unchanged":
+        return replace(
+            answer, note=f"the same call did it on {_minute(delivered.errand.begun_at)}; nothing was sent again"
+        )
+    return await _compared(board, plan, result, replace(answer, note=LATE if delivered.found else None))
+
+
+async def _compared(board: Board, plan: TaskPlan, result: Mapping[str, str | None], answer: TaskActed) -> TaskActed:
+    """Return the answer with what was found by reading it back; what is done is done, whether that works or not."""
+    try:
+        found = await _read_back(board, plan, result)
+    except ConnectorError:
+        return replace(answer, note="; ".join(filter(None, [answer.note, NOT_READ_BACK])))
+    key, url = f"{plan.project.key}-{found.number}", board.url(plan.project, found.number)
+    return replace(answer, key=key, url=url, dropped=found.difference.dropped, differs=found.difference.differs)
+
+
+def _unsure(plan: TaskPlan, delivered: Delivered) -> str:
+    where = plan.url or f"project {plan.project.key}"
+    return (
+        f"{delivered.why}. It is not known whether it was done; look at {where}. The same call again looks first, and sends it "
+        "only if it is not there"
+    )
+
+
+def _minute(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%d %H:%M UTC")
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadBack:
+    number: int
+    difference: Difference
+
+
+async def _read_back(board: Board, plan: TaskPlan, result: Mapping[str, str | None]) -> _ReadBack:
+    task_id, comment_id = result.get("task_id") or "", result.get("comment_id")
+    if comment_id and plan.task:
+        comment = await board.client.comment(plan.project.id, task_id, comment_id)
+        sent = _text(plan.field("comment")) or ""
+        return _ReadBack(plan.task.number, Difference(differs=text_difference("comment", sent, comment.html)))
+    task = await board.client.task(plan.project.id, task_id)
+    if not set(task.assignee_ids) <= set(plan.names):
+        people = await board.people_of(plan.project)
+        plan = replace(plan, names={**{id_: one.name for id_, one in people.items()}, **plan.names})
+    return _ReadBack(task.number, difference(plan, task))
+
+
+def _text(field: Field | None) -> str | None:
+    return field.text if field else None
+
+
+def _date(field: Field | None) -> date | None:
+    return date.fromisoformat(field.text) if field and field.text else None
+
+
+def _date_or_clear(field: Field | None) -> date | Clear | None:
+    return CLEAR if field and field.text is None else _date(field)

@@ -1,0 +1,262 @@
+"""What a wish comes to: names resolved, texts rendered, compared with what Plane has. Reads, and changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING
+
+from mcp_server.connectors.errors import ConnectorError
+from mcp_server.plane.acts import Field, FieldName, TaskPlan, Wish, answered
+from mcp_server.plane.model import State, Task
+from mcp_server.plane.text import html_of, markdown_of
+
+if TYPE_CHECKING:
+    from mcp_server.plane.board import Board
+    from mcp_server.plane.model import Label, Person, Project
+
+NOTHING = "<p></p>"
+"""How Plane keeps a description without any text; it refuses HTML that is empty."""
+LONGEST_CURRENT = 20_000
+LONGEST_NAME = 255
+REHEARSED = "a rehearsal: nothing was sent"
+
+
+class Unfit(ConnectorError):
+    """What is asked for cannot be meant; the sentence says what to give instead."""
+
+    def __init__(self, told: str) -> None:
+        super().__init__("Plane", f"{told}; nothing was sent")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How a call was made: `rehearsal` only wants to see, `unseen` that nobody is shown the plan before it is carried out."""
+
+    arguments_hash: str
+    rehearsal: bool = False
+    unseen: bool = False
+
+
+async def planned_creation(board: Board, project_name: str, wish: Wish, asked: Asked) -> TaskPlan:
+    """Return what creating a task would send.
+
+    Raises:
+        UnknownName, AmbiguousName, NotAllowed, Unfit: it cannot be meant so.
+    """
+    project = await board.project(project_name)
+    names = _Names(board, project)
+    fields = [_plain("name", None, _name(wish.name or ""))]
+    if wish.state:
+        fields.append(names.state(None, await board.state(project, wish.state)))
+    fields.append(_plain("priority", None, wish.priority or "none"))
+    if wish.assignees:
+        fields.append(names.several("assignees", (), await board.people(project, wish.assignees)))
+    if wish.labels:
+        fields.append(names.several("labels", (), await board.labels(project, wish.labels)))
+    fields += [_plain(name, None, _day(name, text)) for name, text in _dates(wish) if text]
+    _require_order({one.name: one.after for one in fields})
+    if html := html_of(wish.description or ""):
+        fields.append(Field("description", None, html, "", markdown_of(html)))
+    plan = TaskPlan("create", project, tuple(fields), names.known, arguments_hash=asked.arguments_hash)
+    return _halted(plan, asked)
+
+
+async def planned_comment(board: Board, task_name: str, text: str, asked: Asked) -> TaskPlan:
+    """Return what a comment would send.
+
+    Raises:
+        Missing, UnknownName, NotAllowed, Unfit: it cannot be meant so.
+    """
+    project, task = await board.task(task_name)
+    html = html_of(text)
+    if not html or not markdown_of(html).strip():
+        raise Unfit("the comment has no text, which Plane would accept all the same")
+    plan = TaskPlan(
+        "comment",
+        project,
+        (Field("comment", None, html, "", markdown_of(html)),),
+        task=task,
+        url=board.url(project, task.number),
+        arguments_hash=asked.arguments_hash,
+    )
+    return _halted(plan, asked)
+
+
+async def planned_update(
+    board: Board, task_name: str, wish: Wish, asked: Asked, *, seen_at: str | None = None
+) -> TaskPlan:
+    """Return what of the task would change. A description that somebody may have changed since `seen_at` is not replaced.
+
+    Raises:
+        Missing, UnknownName, AmbiguousName, NotAllowed, Unfit: it cannot be meant so.
+    """
+    if wish == Wish():
+        raise Unfit("no field is named; name at least one that is to change")
+    project, task = await board.task(task_name)
+    names = _Names(board, project)
+    fields = [one for one in await _wished(board, names, task, wish) if one.before != one.after]
+    plan = TaskPlan(
+        "update",
+        project,
+        tuple(fields),
+        names.known,
+        task=task,
+        url=board.url(project, task.number),
+        arguments_hash=asked.arguments_hash,
+    )
+    if not fields:
+        return replace(plan, halted=answered(plan, "unchanged", "all of it is so already; nothing was sent"))
+    days: dict[str, object] = {"start": _iso(task.starts), "due": _iso(task.due)}
+    _require_order(days | {one.name: one.after for one in fields})
+    if (text := plan.field("description")) is not None and text.was:
+        _require_seen(plan, seen_at)
+        if _moment(seen_at or "") != task.updated_at:
+            return _conflict(plan, task, text.was)
+    quotes = not asked.unseen and any(one.was for one in fields if one.name in ("name", "description"))
+    return _halted(replace(plan, quotes=quotes), asked)
+
+
+async def _wished(board: Board, names: _Names, task: Task, wish: Wish) -> list[Field]:
+    """Return every field that is named, as it is and as it is to be."""
+    project = names.project
+    fields = []
+    if wish.name is not None:
+        fields.append(_plain("name", task.name, _name(wish.name)))
+    if wish.state is not None:
+        await names.load()
+        there = names.states.get(task.state_id or "")
+        wanted = await board.state(project, wish.state)
+        fields.append(names.state(there, there if there and _is_in(there, wish.state) else wanted))
+    if wish.priority is not None:
+        fields.append(_plain("priority", task.priority, wish.priority))
+    if wish.assignees is not None:
+        await names.load()
+        fields.append(names.several("assignees", task.assignee_ids, await board.people(project, wish.assignees)))
+    if wish.labels is not None:
+        await names.load()
+        fields.append(names.several("labels", task.label_ids, await board.labels(project, wish.labels)))
+    for name, text in _dates(wish):
+        if text is not None:
+            fields.append(_plain(name, _iso(task.starts if name == "start" else task.due), _day(name, text)))
+    if wish.description is not None:
+        fields.append(await _description(names, task, wish.description))
+    return fields
+
+
+async def _description(names: _Names, task: Task, markdown: str) -> Field:
+    """Return the description; one that says the same in other HTML does not change."""
+    await names.load()
+    html = html_of(markdown) or NOTHING
+    was, will_be = markdown_of(task.html, names.people), markdown_of(html)
+    there = task.html or ""
+    return Field("description", there, there if was == will_be else html, was, will_be)
+
+
+class _Names:
+    """The names of what fields hold as ids: those that were resolved, and, once loaded, all that the project has."""
+
+    def __init__(self, board: Board, project: Project) -> None:
+        self.board, self.project = board, project
+        self.known: dict[str, str] = {}
+        self.people: dict[str, str] = {}
+        self.states: Mapping[str, State] = {}
+
+    async def load(self) -> None:
+        """Learn what the project has, to name what a task has already."""
+        if self.states:
+            return
+        self.states = await self.board.states_of(self.project)
+        labels = await self.board.labels_of(self.project)
+        self.people = {id_: person.name for id_, person in (await self.board.people_of(self.project)).items()}
+        self.known |= {id_: state.name for id_, state in self.states.items()}
+        self.known |= {id_: label.name for id_, label in labels.items()} | self.people
+
+    def state(self, before: State | None, after: State) -> Field:
+        self.known[after.id] = after.name
+        return Field("state", before.id if before else None, after.id, before.name if before else "", after.name)
+
+    def several(self, name: FieldName, before: Sequence[str], after: Sequence[Person | Label]) -> Field:
+        """Return a field for several things; the same ones in another order are the same."""
+        self.known |= {one.id: one.name for one in after}
+        ids = sorted({one.id for one in after})
+        return Field(name, sorted(set(before)), ids, self._told(before), self._told(ids))
+
+    def _told(self, ids: Sequence[str]) -> str:
+        return ", ".join(sorted(self.known.get(id_, "one that is no more there") for id_ in ids))
+
+
+def _halted(plan: TaskPlan, asked: Asked) -> TaskPlan:
+    return replace(plan, halted=answered(plan, "analysis", REHEARSED)) if asked.rehearsal else plan
+
+
+def _require_seen(plan: TaskPlan, seen_at: str | None) -> None:
+    if seen_at is None:
+        raise Unfit(
+            f"a description replaces all of the text of {plan.key}: read it with plane_get_task, and name its updated_at as "
+            "seen_at"
+        )
+
+
+def _conflict(plan: TaskPlan, task: Task, current: str) -> TaskPlan:
+    """Return that the text may not be the one that was seen, with what it is now, so that nobody's words are lost."""
+    rest = "; plane_get_task has the rest" if len(current) > LONGEST_CURRENT else ""
+    note = (
+        f"{plan.key} was changed after seen_at; nothing was sent. preview is its description as it is now{rest}: put yours "
+        f"together with it and name seen_at={task.updated_at.isoformat()}"
+    )
+    answer = replace(answered(plan, "conflict", note), preview=current[:LONGEST_CURRENT])
+    return replace(plan, halted=answer, quotes=True)
+
+
+def _plain(name: FieldName, before: str | None, after: str | None) -> Field:
+    return Field(name, before, after, before or "", after or "")
+
+
+def _is_in(state: State, asked: str) -> bool:
+    """Return whether a task in this state need not be moved to get to a group of states, such as `started`."""
+    return asked.strip().casefold() == state.group.casefold() != state.name.casefold()
+
+
+def _name(text: str) -> str:
+    """Return a name on one line, as Plane keeps it."""
+    name = " ".join(text.split())
+    if not name:
+        raise Unfit("the name is empty; a task needs one")
+    if len(name) > LONGEST_NAME:
+        raise Unfit(f"the name has {len(name)} characters, and Plane takes {LONGEST_NAME}")
+    return name
+
+
+def _dates(wish: Wish) -> tuple[tuple[FieldName, str | None], ...]:
+    return ("start", wish.start), ("due", wish.due)
+
+
+def _day(name: str, text: str) -> str | None:
+    """Return an ISO date as such; None for one that is to be emptied."""
+    if not text.strip():
+        return None
+    try:
+        return date.fromisoformat(text.strip()).isoformat()
+    except ValueError:
+        raise Unfit(f"{name} {text[:40]!r} is no ISO date; write it like 2026-12-01") from None
+
+
+def _moment(text: str) -> datetime | None:
+    """Return an ISO moment, UTC where it names no zone; None for what is none."""
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+def _iso(day: date | None) -> str | None:
+    return day.isoformat() if day else None
+
+
+def _require_order(values: Mapping[str, object]) -> None:
+    start, due = values.get("start"), values.get("due")
+    if isinstance(start, str) and isinstance(due, str) and start > due:
+        raise Unfit(f"it would start on {start}, after it is due on {due}")
