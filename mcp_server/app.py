@@ -22,6 +22,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus
 from knowledge.errors import KnowledgeError, StorageError
 from knowledge.find.ledger import ReadingLedger
 from knowledge.ledger.keeping import collect
+from knowledge.outbox.keeping import put_away
 from knowledge.storage.ports import Progress, StateStore
 from knowledge.storage.sqlite_index import SqliteIndexStore
 from knowledge.trust.ports import Proposal
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from agents.running import Runner
     from knowledge.index.watch import IndexingService
     from knowledge.writing.recovery import Recovery
+    from mcp_server.connectors.courier import Courier
     from mcp_server.writing import Writing
 
 logger = logging.getLogger("knowledge_forge")
@@ -131,6 +133,12 @@ async def open_app(
 
             return runner_on(base, services, agents)
 
+        @cache
+        def courier() -> Courier:
+            from mcp_server.connectors.courier import Courier
+
+            return Courier(base.state.outbox, base.errand_locks, now=utc_now, sleep=anyio.sleep)
+
         services = Services(
             load_circles=base.load_circles,
             load_finder=base.load_finder,
@@ -144,6 +152,7 @@ async def open_app(
             taints=Taints(base.state, utc_now),
             load_plane=connected.plane,
             load_zulip=connected.zulip,
+            load_courier=courier,
             review_address=review.address,
             want_review=review.wanted if announcing else nothing,
         )
@@ -215,6 +224,7 @@ async def _recover(base: KnowledgeBase) -> None:
             if wait_s == TIDY_S:
                 await (await anyio.to_thread.run_sync(_recovery, base)).sweep()
                 await collect(base.state.ledger, utc_now())
+                await put_away(base.state.outbox, utc_now())
         except KnowledgeError:
             logger.warning("cannot tidy up the ledger now", exc_info=True)
         await anyio.sleep(wait_s)

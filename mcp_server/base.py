@@ -47,6 +47,9 @@ INDEX_FILE = "index.db"
 KEYWORD_FOLDER = "keyword"
 MODELS_FOLDER = "models"
 LOCKS_FOLDER = "locks"
+ERRANDS_FOLDER = "errands"
+LONGEST_ERRAND_WAIT_S = 45.0
+"""How long a call waits for another one that does the same in another service, which may be slow or silent."""
 FIRST_PAGES_S = 1.5
 """How long the first search of a server may wait for the first pages of a knowledge base that was never indexed."""
 VOCABULARY_S = 10.0
@@ -95,6 +98,8 @@ class KnowledgeBase:
     """The engines on search servers, which have to be brought up with the index."""
     load_writing: Callable[[], Writing]
     locks: PageLocks
+    errand_locks: PageLocks
+    """The same for acts in other services, which take longer than a write: no page waits for them."""
 
     @property
     def identity(self) -> IndexIdentity:
@@ -197,8 +202,10 @@ async def open_base(
             servers: list[Follower] = [await meilisearch.get()] if settings.meili_url else []
             return [*servers, await qdrant.get()] if settings.qdrant_url else servers
 
-        past, locks = Past(state.ledger, utc_now), _locks(settings, state, folder)
+        past, locks = Past(state.ledger, utc_now), _locks(settings, state, Locks(folder / LOCKS_FOLDER))
+        errand_locks = _errand_locks(settings, state, folder)
         stack.push_async_callback(locks.close)
+        stack.push_async_callback(errand_locks.close)
 
         @cache
         def circles() -> Circles:
@@ -266,18 +273,24 @@ async def open_base(
             followers=followers,
             load_writing=writing,
             locks=locks,
+            errand_locks=errand_locks,
         )
 
 
-def _locks(settings: Settings, state: StateStore, folder: Path) -> Locks | PostgresLocks:
-    """Return the locks of pages: among the processes of this machine, or among all machines that share a database."""
-    here = Locks(folder / LOCKS_FOLDER)
+def _locks(settings: Settings, state: StateStore, here: Locks, *, of: str = "") -> Locks | PostgresLocks:
+    """Return locks: `here` among the processes of this machine, or among all machines that share a database."""
     if settings.database_url is None:
         return here
     from knowledge.storage.postgres_state import PostgresStateStore
     from knowledge.writing.postgres_locks import PostgresLocks
 
-    return PostgresLocks(here, *cast("PostgresStateStore", state).shared)
+    server, schema = cast("PostgresStateStore", state).shared
+    return PostgresLocks(here, server, schema + of, longest_wait_s=here.longest_wait_s)
+
+
+def _errand_locks(settings: Settings, state: StateStore, folder: Path) -> Locks | PostgresLocks:
+    here = Locks(folder / ERRANDS_FOLDER, longest_wait_s=LONGEST_ERRAND_WAIT_S)
+    return _locks(settings, state, here, of=f" {ERRANDS_FOLDER}")
 
 
 def utc_now() -> datetime:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from knowledge.writing.chronicle import Chronicle
     from knowledge.writing.requests import Approval
     from knowledge.writing.writer import Writer
+    from mcp_server.connectors.courier import Courier
     from mcp_server.plane.board import Board
     from mcp_server.tools.spec import ToolSpec
     from mcp_server.writing import Writing
@@ -58,6 +59,11 @@ def no_plane() -> Board:
 def no_zulip() -> Chat:
     """Raise that there is no Zulip here."""
     raise NotConfigured("Zulip")
+
+
+def no_courier() -> Courier:
+    """Raise that nothing is sent anywhere from here."""
+    raise NotConfigured("no other service")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +104,7 @@ class Services:
     taints: Taints
     load_plane: Callable[[], Board] = no_plane
     load_zulip: Callable[[], Chat] = no_zulip
+    load_courier: Callable[[], Courier] = no_courier
     review_address: Callable[[], Awaitable[str | None]] = nowhere
     """Where people decide, without any login; None while nobody shows it."""
     want_review: Callable[[], Awaitable[None]] = nothing
@@ -142,6 +149,11 @@ class Services:
             NotConfigured: the settings name none.
         """
         return self.load_zulip()
+
+    @property
+    def courier(self) -> Courier:
+        """Return what does acts in other services, likewise."""
+        return self.load_courier()
 
     @property
     def journeys(self) -> Runner:

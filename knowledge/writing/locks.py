@@ -96,7 +96,7 @@ class Locks:
 
     def __init__(self, folder: Path, *, longest_wait_s: float = LONGEST_WAIT_S) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._folder, self._longest_wait_s = folder, longest_wait_s
+        self._folder, self.longest_wait_s = folder, longest_wait_s
         self._queues: dict[int, tuple[anyio.Semaphore, int]] = {}
 
     @asynccontextmanager
@@ -142,7 +142,7 @@ class Locks:
         first, file = False, -1
         try:
             if wait:
-                with anyio.fail_after(self._longest_wait_s):
+                with anyio.fail_after(self.longest_wait_s):
                     await queue.acquire()
                     first = True
                     file = await self._wait_for(slot)
@@ -153,7 +153,7 @@ class Locks:
         except anyio.WouldBlock:
             pass
         except TimeoutError:
-            raise DocumentBusy(path, self._longest_wait_s) from None
+            raise DocumentBusy(path, self.longest_wait_s) from None
         finally:
             if file < 0:
                 self._leave(slot, first=first)

@@ -35,8 +35,8 @@ LOOKED_AFTER_S: Final = (0.0, 0.5, 1.0, 2.0, 4.0)
 SETTLED = timedelta(seconds=120)
 """So long after it was sent nothing is under way any more: what is not there then did not happen.
 
-Source: Zulip ends a request's process after 20 s (`harakiri` in puppet/zulip/templates/uwsgi.ini.template.erb), and waits in
-line come before that.
+Source: Zulip ends a request's process after 20 s (`harakiri` in its puppet/zulip/templates/uwsgi.ini.template.erb); before that
+it may wait in line.
 """
 LONGEST_S = 100.0
 """An act that takes longer is given up as unsure, before the database takes its lock away (`writing.postgres_locks`)."""
@@ -177,7 +177,7 @@ class Courier:
                 trip = Trip(known, self._outbox.mark)
                 if known.id == errand.id:
                     return await self._sent(trip, act)
-                return await self._repeated(trip, act)
+                return await self._looked_up(trip, act) or await self._sent_again(trip, act)
         except DocumentBusy:
             return Delivered("unsure", errand, why=BUSY)
 
@@ -195,26 +195,17 @@ class Courier:
 
     @asynccontextmanager
     async def _alone(self, errand: Errand) -> AsyncIterator[None]:
-        key = ("proposal", errand.proposal) if errand.proposal else (errand.principal, errand.tool, errand.digest)
-        async with self._locks.held(["\0".join(("errand", *key))]):
+        key = (errand.proposal,) if errand.proposal else (errand.principal, errand.tool, errand.digest)
+        async with self._locks.held(["\0".join(key)]):
             with anyio.CancelScope(shield=True):
                 yield
-
-    async def _repeated(self, trip: Trip, act: Act) -> Delivered:
-        """Return what became of an errand that was begun before; what certainly did not happen is done now."""
-        return await self._looked_up(trip, act) or await self._sent(await self._anew(trip), act)
-
-    async def _anew(self, trip: Trip) -> Trip:
-        if trip.marks:
-            await trip.mark({SENT_AGAIN: utc_text(self._now())})
-        return trip
 
     async def _looked_up(self, trip: Trip, act: Act) -> Delivered | None:
         """Return what became of an errand that was begun before; None if it is to be sent."""
         if trip.errand.fate == "done":
             return Delivered("unchanged", trip.errand, _read(trip.errand.result), found=True)
-        if not act.keyed and not trip.marks:
-            return None  # its process died before it was sent
+        if _is_unsent(trip, act):
+            return None
         with anyio.move_on_after(LONGEST_S):
             why = await self._found(trip, act, patient=not self._is_settled(trip))
             if isinstance(why, Delivered):
@@ -231,21 +222,36 @@ class Courier:
 
     async def _sent(self, trip: Trip, act: Act) -> Delivered:
         with anyio.move_on_after(LONGEST_S):
-            why = await self._tried(trip, act)
+            why = await self._tried(trip, act, first=True)
             if why == NOT_FOUND and act.keyed:
-                why = await self._tried(trip, act)
+                why = await self._tried(trip, act, first=False)
             return why if isinstance(why, Delivered) else await self._unsure(trip, why)
         return await self._unsure(trip, SLOW)
 
-    async def _tried(self, trip: Trip, act: Act) -> Delivered | str:
-        """Return what became of it, or why nobody knows."""
+    async def _sent_again(self, trip: Trip, act: Act) -> Delivered:
+        """Do what an earlier attempt did not do, or not to the end."""
+        if _is_unsent(trip, act):
+            return await self._sent(trip, act)
+        await trip.mark({SENT_AGAIN: utc_text(self._now())})
+        with anyio.move_on_after(LONGEST_S):
+            why = await self._tried(trip, act, first=False)
+            return why if isinstance(why, Delivered) else await self._unsure(trip, why)
+        return await self._unsure(trip, SLOW)
+
+    async def _tried(self, trip: Trip, act: Act, *, first: bool) -> Delivered | str:
+        """Return what became of it, or why nobody knows.
+
+        What says that nothing was done says it of this attempt: of what an earlier one did there is only the look.
+        """
         try:
             return await self._done(trip, await act.send(trip), found=False)
         except Halfway as half:
             return half.told
         except (ReplyLost, StorageError):
             pass
-        except KnowledgeError:
+        except KnowledgeError as error:
+            if not first:
+                return str(error)
             await self._ended(trip, "failed", None)
             raise
         except Exception:
@@ -284,6 +290,11 @@ class Courier:
         except StorageError:
             logger.exception("it cannot be noted that the errand %s ended as %s", trip.id, fate)
             return trip.errand
+
+
+def _is_unsent(trip: Trip, act: Act) -> bool:
+    """Return whether its process died before anything was sent."""
+    return not act.keyed and not trip.marks
 
 
 def _read(result: str | None) -> Json | None:
