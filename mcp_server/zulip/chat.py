@@ -2,6 +2,257 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from mcp_server.connectors.errors import Missing, NotAllowed, UnknownName
+from mcp_server.connectors.kept import Kept
+from mcp_server.connectors.names import chosen, folded
+from mcp_server.zulip.errors import CHANNELS_SETTING, SERVICE, Deactivated, Unclear
+from mcp_server.zulip.links import link_to, link_to_topic, read_link
+from mcp_server.zulip.model import Channel, Message, Person, Server, Topic, Where
+
+if TYPE_CHECKING:
+    from mcp_server.settings import ZulipAccess
+    from mcp_server.zulip.client import ZulipClient
+
+DIRECT = "direct"
+"""What conversations between people are called where a channel's name would stand."""
+RESOLVED = "✔ "
+"""What Zulip puts before a topic that is marked as resolved. Source: https://zulip.com/help/resolve-a-topic."""
+ME = "me"
+_CHANNEL_MARKS = re.compile(r"#?\*\*(?P<marked>[^*>]+)\*\*|#?(?P<bare>.*)", re.DOTALL)
+_PERSON_MARKS = re.compile(r"@?_?\*\*(?P<marked>[^*]+)\*\*|@?(?P<bare>.*)", re.DOTALL)
+_OUT_OF_REACH = "it may be deleted, or outside of what the bot and ZULIP_CHANNELS reach"
+
 
 class Chat:
-    """One organisation's chat, as far as the settings let it be used."""
+    """One organisation's chat, as far as the settings let it be used.
+
+    With an allow list nothing of another channel comes out, by whatever way it is asked for, and nothing goes there.
+    """
+
+    def __init__(
+        self,
+        client: ZulipClient,
+        access: ZulipAccess,
+        *,
+        now: Callable[[], datetime],
+        monotonic: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]],
+    ) -> None:
+        self.client, self.access = client, access
+        self.now, self.sleep = now, sleep
+        self.site = access.site
+        self._allowed = None if access.channels is None else {folded(name) for name in access.channels}
+        self._channels = Kept(client.channels, monotonic=monotonic)
+        self._people = Kept(client.people, monotonic=monotonic)
+        self._me = Kept(client.me, monotonic=monotonic)
+
+    @property
+    def limited(self) -> bool:
+        """Return whether there is an allow list."""
+        return self._allowed is not None
+
+    @property
+    def direct_allowed(self) -> bool:
+        """Return whether conversations between people may be used."""
+        return self._allowed is None or DIRECT in self._allowed
+
+    def allows(self, message: Message) -> bool:
+        """Return whether the message is in what may be used."""
+        if message.channel_id is None:
+            return self.direct_allowed
+        return self._allowed is None or folded(message.channel) in self._allowed
+
+    async def me(self) -> Person:
+        """Return the user whose key it is."""
+        return await self._me.get()
+
+    async def server(self) -> Server:
+        """Return what the server is."""
+        return await self.client.server()
+
+    async def channels(self, *, fresh: bool = False) -> Sequence[Channel]:
+        """Return the channels that may be used, by name."""
+        return [channel for channel in await self._channels.get(fresh=fresh) if self._may_use(channel)]
+
+    def _may_use(self, channel: Channel) -> bool:
+        return self._allowed is None or folded(channel.name) in self._allowed
+
+    async def channel(self, asked: str) -> Channel:
+        """Return the channel that is called so: by name, `#name`, id or address.
+
+        Raises:
+            UnknownName, AmbiguousName: none or several could be meant.
+            NotAllowed: it is not on the list of those that may be used.
+        """
+        wanted = self._channel_name(asked)
+        try:
+            return self._chosen_channel(wanted, await self._channels.get())
+        except UnknownName:
+            return self._chosen_channel(wanted, await self._channels.get(fresh=True))
+        except NotAllowed as error:
+            try:
+                return self._chosen_channel(wanted, await self._channels.get(fresh=True))
+            except NotAllowed:
+                raise error from None
+
+    def _channel_name(self, asked: str) -> str:
+        if "://" in asked:
+            link = read_link(self.site, asked)
+            if link is None or (link.channel_id is None and link.channel is None):
+                raise Unclear(f"that address names no channel of {self.site}; copy one from a channel's menu there")
+            return str(link.channel_id) if link.channel_id is not None else str(link.channel)
+        return _unmarked(_CHANNEL_MARKS, asked)
+
+    def _chosen_channel(self, asked: str, channels: Sequence[Channel]) -> Channel:
+        """Return the channel of that name; the name of one that may not be used is never taken for a slip of another's."""
+        usable = [channel for channel in channels if self._may_use(channel)]
+        exactly = [channel for channel in channels if folded(asked) in (folded(channel.name), str(channel.id))]
+        if exactly and not any(channel in usable for channel in exactly):
+            raise self._not_allowed(asked)
+        try:
+            return chosen(SERVICE, "channel", asked, usable, lambda channel: (channel.name, str(channel.id)))
+        except UnknownName:
+            if self._allowed is None:
+                raise
+            raise self._not_allowed(asked) from None
+
+    def _not_allowed(self, asked: str) -> NotAllowed:
+        """Return the refusal of a name, the same whether or not there is such a channel."""
+        return NotAllowed(SERVICE, f"channel {asked[:60]!r}", CHANNELS_SETTING)
+
+    async def topics(self, channel: Channel) -> Sequence[Topic]:
+        """Return the topics of a channel, newest first."""
+        return await self.client.topics(channel)
+
+    async def topic(self, channel: Channel, asked: str) -> str:
+        """Return the topic that is called so, also where it is marked as resolved.
+
+        Raises:
+            UnknownName, AmbiguousName: none or several could be meant.
+        """
+        topics = [topic.name for topic in await self.topics(channel)]
+        return chosen(SERVICE, f"topic of #{channel.name}", asked, topics, topic_names)
+
+    async def people(self, *, fresh: bool = False) -> Sequence[Person]:
+        """Return everybody, those whose accounts are deactivated too, by name."""
+        return await self._people.get(fresh=fresh)
+
+    async def person(self, asked: str, *, active: bool = False) -> Person:
+        """Return the user who is called so: by name, `@name`, e-mail, id, or `me`; those who are active first.
+
+        Raises:
+            UnknownName, AmbiguousName: nobody or several could be meant.
+            Deactivated: with `active`, where only somebody whose account is deactivated is called so.
+        """
+        wanted = _unmarked(_PERSON_MARKS, asked)
+        if folded(wanted) == ME:
+            return await self.me()
+        try:
+            return _chosen_person(wanted, await self.people(), active=active)
+        except UnknownName:
+            return _chosen_person(wanted, await self.people(fresh=True), active=active)
+
+    async def somebody(self, asked: Sequence[str], *, active: bool = False) -> tuple[Person, ...]:
+        """Return these people, each once, by id.
+
+        Raises:
+            NotAllowed: messages between people may not be used.
+        """
+        if not self.direct_allowed:
+            raise NotAllowed(SERVICE, "a direct conversation", CHANNELS_SETTING)
+        found = {person.id: person for person in [await self.person(one, active=active) for one in asked]}
+        return tuple(found[number] for number in sorted(found))
+
+    async def people_by_id(self, ids: Sequence[int]) -> tuple[Person, ...]:
+        """Return the people with these ids, as an address names them."""
+        return await self.somebody([str(number) for number in ids])
+
+    async def message(self, message_id: int) -> Message:
+        """Return a message that may be read.
+
+        Raises:
+            Missing: there is none, or it may not be; which of the two is not told.
+        """
+        try:
+            found = await self.client.message(message_id)
+        except Missing:
+            found = None
+        if found is None or not self.allows(found):
+            raise Missing(SERVICE, f"message {message_id}", _OUT_OF_REACH)
+        return found
+
+    async def where_of(self, message: Message) -> Where:
+        """Return the topic, or the people, that the message is in."""
+        if message.channel_id is None:
+            return Where(people=await self._others(message.people))
+        return Where(Channel(message.channel_id, message.channel, "", private=False), message.topic)
+
+    async def place_of(self, message: Message) -> str:
+        """Return where the message is, as people say it: `channel/topic`, or `direct/` and who takes part."""
+        return place_of(await self.where_of(message))
+
+    async def url_of(self, message: Message) -> str:
+        """Return where a person sees the message."""
+        return link_to(self.site, await self.server(), message)
+
+    async def url_of_topic(self, channel: Channel, topic: str | None = None) -> str:
+        """Return where a person sees the topic, or the channel."""
+        return link_to_topic(self.site, await self.server(), channel, topic)
+
+    async def _others(self, people: Sequence[Person]) -> tuple[Person, ...]:
+        """Return who takes part besides the bot; the bot itself where nobody else does."""
+        me = await self.me()
+        others = tuple(person for person in people if person.id != me.id)
+        return others or tuple(people) or (me,)
+
+
+def place_of(where: Where) -> str:
+    """Return the place as people say it: `channel/topic`, the channel, or `direct/` and the people's names."""
+    if where.channel is not None:
+        return where.channel.name if where.topic is None else f"{where.channel.name}/{where.topic}"
+    return f"{DIRECT}/{', '.join(sorted(person.name for person in where.people))}"
+
+
+def topic_names(topic: str) -> Sequence[str]:
+    """Return by what a topic is asked for: as it is, or without the mark that it is resolved."""
+    return (topic, topic.removeprefix(RESOLVED)) if topic.startswith(RESOLVED) else (topic,)
+
+
+def names_by_id(people: Sequence[Person]) -> Mapping[int, str]:
+    """Return who is called what."""
+    return {person.id: person.name for person in people}
+
+
+def _unmarked(marks: re.Pattern[str], asked: str) -> str:
+    """Return the name without what Zulip's Markdown puts around it."""
+    match = marks.fullmatch(asked.strip())
+    return (match["marked"] or match["bare"] or "").strip() if match else asked.strip()
+
+
+def _chosen_person(asked: str, people: Sequence[Person], *, active: bool) -> Person:
+    try:
+        return chosen(SERVICE, "person", asked, [person for person in people if person.active], _person_names)
+    except UnknownName:
+        gone = [person for person in people if not person.active]
+        exactly = [person for person in gone if folded(asked) in {folded(name) for name in _person_names(person)}]
+        if not exactly:
+            raise
+    if active:
+        raise Deactivated(exactly[0].name)
+    return chosen(SERVICE, "person", asked, exactly, _person_names)
+
+
+def _person_names(person: Person) -> Sequence[str]:
+    """Return by what a person is asked for. `name|id` is how Zulip writes a mention of one of several of the same name.
+
+    Source: https://zulip.com/api/message-formatting#mentions.
+    """
+    id_ = str(person.id)
+    return tuple(
+        name for name in (person.name, person.delivery_email, person.email, id_, f"{person.name}|{id_}") if name
+    )
