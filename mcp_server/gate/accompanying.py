@@ -21,7 +21,9 @@ logger = logging.getLogger("knowledge_forge.gate")
 
 LONGEST_ERROR = 300
 _COUNTED = ("children", "hits", "outline", "blocks", "conflicts", "revisions", "contradictions", "tasks", "messages")
-_TOLD = ("path", "revision", "status")
+_TOLD = ("path", "revision", "status", "key")
+ABOUT = ("path", "task", "project", "channel")
+"""Arguments that say in a word what a call is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +141,11 @@ def summary_of(content: Mapping[str, Any]) -> str:
     """Return an answer in a few words, without any of its text."""
     counts = [f"{len(content[name])} {name}" for name in _COUNTED if isinstance(content.get(name), list)]
     facts = facts_of(content)
-    named = [f"{name} {facts[name]}" for name in ("status", "scent") if name in facts]
+    named = [f"{name} {facts[name]}" for name in ("status", "key", "scent") if name in facts]
     return ", ".join([*named, *counts])
 
 
 def asked_of(asked: Mapping[str, Any]) -> str:
-    """Return what is asked about, in a few words: the page, if the call names one."""
-    path = asked.get("path")
-    return path[:200] if isinstance(path, str) else ""
+    """Return what is asked about, in a few words: the page, task, project or channel, if the call names one."""
+    named = (asked.get(name) for name in ABOUT)
+    return next((about[:200] for about in named if isinstance(about, str)), "")

@@ -13,7 +13,7 @@ import anyio
 
 from knowledge.errors import KnowledgeError
 from knowledge.trust.ports import Proposal
-from mcp_server.gate.accompanying import Companion, asked_of
+from mcp_server.gate.accompanying import ABOUT, Companion, asked_of
 from mcp_server.gate.enrolment import REMEMBERED_S, Principal
 from mcp_server.gate.policy import Allow, Decision, Grant, Propose, Refuse, Trust, decide
 from mcp_server.gate.proposals import AGAINST, Draft, Proposing, with_plain_answer
@@ -111,7 +111,7 @@ class Gate:
         decision = await self.decide(spec.name, Trust.READ, call.principal)  # what a journey says is for who may read
         if isinstance(decision, Refuse):
             return Failed(decision.why)
-        summary = asked_of(asked.model_dump(mode="json", include={"path"}))
+        summary = asked_of(asked.model_dump(mode="json", include=set(ABOUT)))
         begun = await self._companion.begin(call, spec.name, spec.hash_of(asked), summary)
         try:
             outcome = await self._run(spec, call, asked)
@@ -162,6 +162,7 @@ class Gate:
             return await self.carry_out(spec, call, asked, plan)
         if call.trusted:  # it was planned for one who needs no preview
             plan = await spec.plan(self._services, replace(call, trusted=False), asked)
+            await self._note_taint(spec, call, plan)  # it is shown now
         return await self._propose(spec, replace(call, trusted=False), asked, plan=plan, decision=decision)
 
     async def _decide_on(self, spec: AnySpec, call: Call, plan: Any) -> Decision:

@@ -114,10 +114,11 @@ class Proposing:
             TooManyPending: as many as may wait do.
         """
         draft = Draft("call", [asked], shown, int(decision.needed), int(decision.held), decision.why)
-        older = await self._older(call.principal, shown.documents)
-        for one in older:
+        waiting = await self._waiting(call.principal)
+        for one in waiting:
             if one.tool == spec.name and one.arguments == canonical_text(draft.calls) and one.effect == shown.effect:
                 return one
+        older = [one for one in waiting if set(one.documents) & set(shown.documents)]
         joined = await self._joined(spec, call, older, draft)
         return await self.put(
             spec.name, spec.definition_hash, call, joined or draft, replacing=[one.id for one in older]
@@ -175,10 +176,10 @@ class Proposing:
         await self._arrived(proposal)
         return proposal
 
-    async def _older(self, principal: Principal, documents: Sequence[str]) -> list[Proposal]:
-        """Return the caller's own pending proposals for these pages, oldest first."""
+    async def _waiting(self, principal: Principal) -> list[Proposal]:
+        """Return the caller's own pending proposals of calls, oldest first."""
         found = await self._services.state.trust.proposals(principal=principal.id, states=PENDING, limit=DOCUMENTED)
-        return [one for one in reversed(found) if one.kind == "call" and set(one.documents) & set(documents)]
+        return [one for one in reversed(found) if one.kind == "call"]
 
     async def _joined(self, spec: AnySpec, call: Call, older: Sequence[Proposal], draft: Draft) -> Draft | None:
         """Return one draft for what waits and what came; None if they do not go together."""
