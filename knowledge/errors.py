@@ -329,3 +329,23 @@ class ConfiguresNow(KnowledgeError):
             f"{_ends(path)} was changed since it was planned, so that this would change what configures the server; nothing was "
             "changed. Read it and send it again"
         )
+
+
+class NoSuchSource(KnowledgeError):
+    """What is cited as evidence is not where it is said to be, or may not be read from here; `why` says what to do."""
+
+    def __init__(self, source: str, why: str) -> None:
+        self.source, self.why = source, why
+        super().__init__(f"nothing that counts as evidence at {_ends(source)}: {_cut(why)}")
+
+
+class SourceAway(KnowledgeError):
+    """What is cited as evidence cannot be looked up now."""
+
+    def __init__(self, source: str, why: str) -> None:
+        self.source, self.why = source, why
+        super().__init__(f"{_ends(source)} cannot be looked up now: {_cut(why)}")
+
+
+def _cut(why: str, room: int = 150) -> str:
+    return why if len(why) <= room else f"{why[: room - 3]}..."
