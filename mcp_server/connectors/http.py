@@ -13,6 +13,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 import anyio
@@ -28,6 +29,7 @@ USER_AGENT = f"knowledge-forge/{VERSION}"
 REDIRECTS = (301, 302, 303, 307, 308)
 MOST_CONNECTIONS = 16
 LONGEST_ADDRESS = 80
+LAST_PORT = 65_535
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,14 +135,16 @@ class Sender:
         return failed.error or NoAnswer(self.place.service, failed.why)
 
     def _built(self, request: Request) -> httpx.Request:
+        if not request.path.startswith("/"):
+            raise ValueError("a path begins with a slash, and so leads to no other host")
         try:
             url = httpx.URL(self.place.address + request.path)
             if request.query:
                 url = url.copy_merge_params(dict(request.query))
         except (httpx.InvalidURL, ValueError) as error:
             raise self._unreachable("that is no address") from error
-        if not request.path.startswith("/") or _origin(url) != _origin(httpx.URL(self.place.address)):
-            raise ValueError("a path begins with a slash and stays within the place")
+        if (url.port or 0) > LAST_PORT:
+            raise self._unreachable("that is no address")
         return self._signed(request, url)
 
     def _signed(self, request: Request, url: httpx.URL) -> httpx.Request:
@@ -171,7 +175,7 @@ class Sender:
             if status not in REDIRECTS or "location" not in headers:
                 return self._read(status, headers, content)
             built = self._followed(request, built, headers["location"])
-        raise WrongAddress(self.place.service, self.place.setting, "itself, again and again")
+        raise self._misled("itself, again and again")
 
     async def _exchanged(
         self, request: Request, built: httpx.Request, left_s: float
@@ -222,8 +226,12 @@ class Sender:
         except (httpx.InvalidURL, ValueError):
             url, where = None, "what is no address"
         if url is None or request.writes or _origin(url) != _origin(built.url):
-            raise WrongAddress(self.place.service, self.place.setting, where)
+            raise self._misled(where)
         return self._signed(request, url)
+
+    def _misled(self, where: str) -> _Failed:
+        error = WrongAddress(self.place.service, self.place.setting, where)
+        return _Failed("it redirects", sent=False, error=error)
 
     def _unreachable(self, why: str) -> Unreachable:
         try:
@@ -273,13 +281,19 @@ def made_clients(ca: Path | None) -> Clients:
     # The library would tell addresses with their queries at INFO, and headers at DEBUG.
     for name in ("httpx", "httpcore"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    verify = ssl.create_default_context(cafile=str(ca)) if ca else httpx.create_ssl_context()
+    verify = ssl.create_default_context(cafile=str(ca)) if ca else _trusted_by_the_system()
     return Clients(
         httpx.AsyncClient(verify=verify, limits=httpx.Limits(max_connections=MOST_CONNECTIONS)),
         httpx.AsyncClient(
             verify=verify, limits=httpx.Limits(max_connections=MOST_CONNECTIONS, max_keepalive_connections=0)
         ),
     )
+
+
+@cache
+def _trusted_by_the_system() -> ssl.SSLContext:
+    # Reading all authorities takes longer than a request.
+    return httpx.create_ssl_context()
 
 
 def _origin(url: httpx.URL) -> tuple[str, str, int | None]:

@@ -17,13 +17,15 @@ SENT_NOTHING = (
     httpx.ProxyError,
     httpx.UnsupportedProtocol,
     httpx.InvalidURL,
+    UnicodeError,
 )
-"""Raised before the first byte of a request is written: there was no connection, or no place for one."""
+"""Raised before the first byte of a request is written: there was no connection, or no place or name for one."""
 
 BROKEN = (
     httpx.HTTPError,
     httpx.InvalidURL,
     httpx.StreamError,
+    UnicodeError,
     OSError,
     anyio.BrokenResourceError,
     anyio.ClosedResourceError,
@@ -43,7 +45,7 @@ class Trouble:
 
 def trouble_of(error: Exception, ca_setting: str) -> Trouble:
     """Return what `error` means; `ca_setting` names the variable for a certificate authority of one's own."""
-    if isinstance(error, SENT_NOTHING):
+    if isinstance(error, SENT_NOTHING) and not isinstance(error, UnicodeDecodeError):
         return _unsent(error, ca_setting)
     return Trouble(sent=True, passing=True, why=_broken(error))
 
@@ -60,7 +62,7 @@ def _unsent(error: Exception, ca_setting: str) -> Trouble:
         if isinstance(cause, ConnectionRefusedError):
             return Trouble(sent=False, passing=True, why="nothing listens there")
     match error:
-        case httpx.InvalidURL() | httpx.UnsupportedProtocol():
+        case httpx.InvalidURL() | httpx.UnsupportedProtocol() | UnicodeError():
             return Trouble(sent=False, passing=False, why="that is no address")
         case httpx.ProxyError():
             return Trouble(sent=False, passing=False, why="the proxy of the environment does not let it through")

@@ -153,11 +153,15 @@ class Seen:
 
 @dataclass
 class Served:
-    """A running server. `plan` is asked for a fault with method, path and the number of the request, counted from 1."""
+    """A running server. `plan` is asked for a fault with method, path and the number of the request, counted from 1.
+
+    `arrived` is set with each request; a test that waits for the next one clears it.
+    """
 
     address: str
     plan: Plan = no_fault
     seen: list[Seen] = field(default_factory=list)
+    arrived: threading.Event = field(default_factory=threading.Event)
 
     @property
     def port(self) -> int:
@@ -243,6 +247,11 @@ class _Running:
         class Reachable(H11Protocol):
             """A connection whose transport the faults can reach by the client's address."""
 
+            def __init__(self, *args: Any, **kwargs: Any) -> None:
+                super().__init__(*args, **kwargs)
+                # Otherwise it follows what other tests do to loggers, and tells addresses with their queries.
+                self.access_log = False
+
             def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
                 super().connection_made(transport)
                 if self.client:
@@ -298,6 +307,7 @@ class _Faulty:
         content = await _whole(receive)
         seen = _as_seen(scope, content)
         self._served.seen.append(seen)
+        self._served.arrived.set()
         fault = self._served.plan(seen.method, seen.path, len(self._served.seen))
         again = _replayed(content, receive)
         if fault is None:
