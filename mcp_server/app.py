@@ -108,19 +108,20 @@ async def open_app(
     indexing: bool = True,
     announcing: bool = True,
     agents: Catalogue | None = None,
+    sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
 ) -> AsyncIterator[App]:
     """Open everything and yield the wired server; with `indexing` this process takes its turn at keeping the index.
 
     With `announcing` the review page is shown as soon as something waits; without, when `review.wanted` is called.
     `extra_tools` pass the gate like all others; `extend` may add prompts and resources before anybody connects. `agents` are
-    those that journeys may follow, by default this program's and the team's.
+    those that journeys may follow, by default this program's and the team's. `sleep` waits before another service is asked again.
     """
     specs = listed(settings, extra_tools)
     async with (
         open_base(
             settings, on_progress=_said("indexed %d of %d pages"), on_renewal=_said(NEW_VECTORS), indexing=indexing
         ) as base,
-        connecting(settings, base.state, utc_now) as connected,
+        connecting(settings, base.state, utc_now, sleep) as connected,
         anyio.create_task_group() as tasks,
     ):
         ledger = ReadingLedger(base.state, utc_now)
@@ -137,7 +138,7 @@ async def open_app(
         def courier() -> Courier:
             from mcp_server.connectors.courier import Courier
 
-            return Courier(base.state.outbox, base.errand_locks, now=utc_now, sleep=anyio.sleep)
+            return Courier(base.state.outbox, base.errand_locks, now=utc_now, sleep=sleep)
 
         services = Services(
             load_circles=base.load_circles,

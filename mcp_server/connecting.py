@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import anyio
 
 from knowledge.storage.ports import StateStore
 from mcp_server.connectors.errors import ConnectorError
@@ -36,8 +35,10 @@ Senders = Callable[["Place", Path | None], "Sender"]
 
 
 @asynccontextmanager
-async def connecting(settings: Settings, state: StateStore, now: Clock) -> AsyncIterator[Connected]:
-    """Yield what reaches the services that `settings` name; connections are closed afterwards."""
+async def connecting(
+    settings: Settings, state: StateStore, now: Clock, sleep: Callable[[float], Awaitable[None]]
+) -> AsyncIterator[Connected]:
+    """Yield what reaches the services that `settings` name; connections are closed afterwards. `sleep` waits between tries."""
     async with AsyncExitStack() as stack:
 
         def sender(place: Place, ca: Path | None) -> Sender:
@@ -49,7 +50,7 @@ async def connecting(settings: Settings, state: StateStore, now: Clock) -> Async
                 told = f"{place.ca_setting} names {ca}, which is no file of certificates that can be read"
                 raise ConnectorError(place.service, told) from error
             stack.push_async_callback(clients.aclose)
-            return Sender(place, clients.kept, fresh=clients.fresh, sleep=anyio.sleep, monotonic=time.monotonic)
+            return Sender(place, clients.kept, fresh=clients.fresh, sleep=sleep, monotonic=time.monotonic)
 
         plane, zulip = settings.plane, settings.zulip
         yield Connected(
