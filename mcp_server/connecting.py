@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-
 from knowledge.storage.ports import StateStore
 from mcp_server.connectors.errors import ConnectorError
 from mcp_server.services import Clock, no_plane, no_zulip
@@ -59,8 +58,22 @@ async def connecting(
         )
 
 
-def _board(access: PlaneAccess, sender: Senders, state: StateStore, now: Clock) -> Board:
-    raise NotImplementedError
+def _board(access: PlaneAccess, sender: Senders, _state: StateStore, now: Clock) -> Board:
+    from mcp_server.connectors.http import Place
+    from mcp_server.plane import wire
+    from mcp_server.plane.board import Board
+    from mcp_server.plane.client import PlaneClient
+
+    place = Place(
+        wire.SERVICE,
+        access.base_url.rstrip("/"),
+        wire.ADDRESS_SETTING,
+        wire.headers_of(access.api_key),
+        (access.api_key,),
+        ca_setting="PLANE_CA",
+    )
+    client = PlaneClient(sender(place, access.ca), access.workspace)
+    return Board(client, access, now=now, monotonic=time.monotonic)
 
 
 def _chat(access: ZulipAccess, sender: Senders, state: StateStore, now: Clock) -> Chat:

@@ -12,7 +12,7 @@ ActStatus = Literal["done", "unchanged", "conflict", "analysis", "proposed", "un
 
 @dataclass(frozen=True, slots=True)
 class ProjectLine:
-    """A project; the lists are filled when one project was asked for."""
+    """A project; description and lists are filled when one project was asked for."""
 
     key: str
     name: str
@@ -29,6 +29,7 @@ class Projects:
     """Projects by key."""
 
     projects: Sequence[ProjectLine]
+    tainted: bool
     note: str | None = None
 
 
