@@ -165,16 +165,16 @@ class PlaneClient:
     async def comment_by_external(self, project_id: str, task_id: str, key: str) -> Comment | None:
         """Return the comment on this task that was created with our `key`, None where there is none.
 
-        Plane has no question for it: all comments of the task are read.
+        Plane has no question for it: the comments of the task are read, last first, until it comes.
 
         Raises:
             NoAnswer: not all comments could be read, and it is not among those that were.
         """
 
         async def page(cursor: str | None) -> Page[Comment]:
-            return await self.comments(project_id, task_id, cursor, wire.MOST_A_PAGE)
+            return await self.comments(project_id, task_id, cursor)
 
-        walked = await everything(page)
+        walked = await everything(page, until=lambda comment: comment.external_id == key)
         found = next((comment for comment in walked.items if comment.external_id == key), None)
         if found is None and walked.note is not None:
             raise NoAnswer(wire.SERVICE, walked.note)

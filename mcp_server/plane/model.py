@@ -132,10 +132,14 @@ class Comment:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """Another task that this one is tied to; `kind` is in our words: `blocks`, `blocked by`, `relates to`, `duplicate of`..."""
+    """Another task that this one is tied to; `kind` is in our words: `blocks`, `blocked by`, `relates to`, `duplicate of`...
+
+    `project_id` is None where an older Plane does not tell it.
+    """
 
     kind: str
     task_id: str
+    project_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,13 @@ class Walked(Generic[T_co]):
     note: str | None = None
 
 
-async def everything(page: Callable[[str | None], Awaitable[Page[T]]], *, most: int = 20_000) -> Walked[T]:
-    """Return what all pages hold together, at most `most` things.
+async def everything(
+    page: Callable[[str | None], Awaitable[Page[T]]],
+    *,
+    most: int = 20_000,
+    until: Callable[[T], bool] = lambda _item: False,
+) -> Walked[T]:
+    """Return what all pages hold together: at most `most` things, or what came up to a page with one that `until` fits.
 
     `page` is asked with None first, then with each cursor that it told. It ends, and the note says why, also when a cursor
     was told before, a page is empty or has nothing new while more is promised, and when fewer came than were promised.
@@ -49,6 +54,8 @@ async def everything(page: Callable[[str | None], Awaitable[Page[T]]], *, most: 
         before = len(found)
         for item in got.items:
             found.setdefault(item.id, item)
+        if any(until(item) for item in got.items):
+            return Walked(tuple(found.values()))
         if len(found) >= most and (len(found) > most or got.next_cursor is not None):
             return _stopped(list(found.values())[:most], got, f"only the first {most} were read")
         if got.next_cursor is None:

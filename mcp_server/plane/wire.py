@@ -38,6 +38,7 @@ from mcp_server.plane.model import (
 
 SERVICE = "Plane"
 API = "/api/v1"
+ADDRESS_SETTING = "PLANE_BASE_URL"
 SOURCE = "knowledge-forge"
 """What Plane calls `external_source`: with the key (`external_id`) it makes a create repeatable."""
 
@@ -86,7 +87,11 @@ FIELDS = {
 }
 """Plane's words for what a 400 is about, in ours; others are told as they are."""
 
+UNTOLD = ("id", "code", "error_code", "message")
+"""Parts of an error that are no reason, or say the same once more (module_create_dup)."""
+
 LONGEST_REASON = 120
+HOW_TO_FIND = "check how it is written, or whether it was deleted or archived"
 DEFAULT_WAIT_S = 60.0
 T = TypeVar("T")
 
@@ -96,6 +101,11 @@ class Unreadable(ValueError):
 
 
 # Requests
+
+
+def headers_of(api_key: str) -> dict[str, str]:
+    """Return the headers that sign a request (https://developers.plane.so/api-reference/introduction#authentication)."""
+    return {"X-API-Key": api_key}
 
 
 def me() -> Request:
@@ -182,6 +192,7 @@ def task_by_external(workspace: str, project_id: str, key: str) -> Request:
 def create_task(workspace: str, project_id: str, draft: TaskDraft) -> Request:
     """Return the request for a new task; a second one with the same key is a 409 with the first one's id.
 
+    It is not repeatable by itself: Plane looks for the key first and writes then, and two that run at once both find none.
     Source: work_item_create, work_item_create_external_dup_409;
     https://developers.plane.so/api-reference/issue/add-issue
     """
@@ -198,7 +209,7 @@ def create_task(workspace: str, project_id: str, draft: TaskDraft) -> Request:
         external_id=draft.key,
         external_source=SOURCE,
     )
-    return Request("POST", f"{_project(workspace, project_id)}/work-items/", json=body, repeatable=True)
+    return Request("POST", f"{_project(workspace, project_id)}/work-items/", json=body)
 
 
 def update_task(workspace: str, project_id: str, task_id: str, changes: TaskChanges) -> Request:
@@ -231,11 +242,12 @@ def comment(workspace: str, project_id: str, task_id: str, comment_id: str) -> R
 def create_comment(workspace: str, project_id: str, task_id: str, html: str, key: str) -> Request:
     """Return the request for a new comment; a second one with the same key is a 409 with the first one's id.
 
-    The key counts for the whole project, not for the task. An empty text would be accepted (comment_create_empty).
+    The key counts for the whole project, not for the task; as with a task, of two that run at once both are written. An
+    empty text would be accepted (comment_create_empty).
     Source: comment_create_external, comment_create_external_dup_409
     """
     body = {"comment_html": html, "external_id": key, "external_source": SOURCE}
-    return Request("POST", f"{_task(workspace, project_id, task_id)}comments/", json=body, repeatable=True)
+    return Request("POST", f"{_task(workspace, project_id, task_id)}comments/", json=body)
 
 
 def relations(workspace: str, project_id: str, task_id: str) -> Request:
@@ -354,7 +366,7 @@ def read_relations(body: Any) -> tuple[Relation, ...]:
     """
     whole = _object(body, "relations")
     return tuple(
-        Relation(told, _tied(item))
+        Relation(told, *_tied(item))
         for kind, told in RELATIONS.items()
         if whole.get(kind)
         for item in _list(whole, kind)
@@ -412,11 +424,13 @@ def unreadable(request: Request, odd: Unreadable) -> ConnectorError:
 
 
 def _verdict(request: Request, reply: Reply, what: str) -> ConnectorError:
-    reason = _reason(reply.body)
+    reason = f"a page of HTML; is {ADDRESS_SETTING} Plane's address?" if reply.page else _reason(reply.body)
+    if reply.page and 400 <= reply.status < 500:
+        return Refused(SERVICE, reply.status, reason)
     if reply.status in (401, 403):
         return Denied(SERVICE, reply.status, reason, _mend(reply, what))
     if reply.status == 404:
-        return Missing(SERVICE, what, "check how it is written, or whether it was deleted or archived")
+        return Missing(SERVICE, what, HOW_TO_FIND)
     if reply.status == 429:
         return Limited(SERVICE, _wait_s(reply))
     if 400 <= reply.status < 500:
@@ -448,12 +462,13 @@ def _reason(body: Any) -> str:
 
 def _sentences(body: Any, about: str) -> Iterable[str]:
     if isinstance(body, str):
-        said = " ".join(re.sub(r"\"[^\"]*\"|“[^”]*”", "", body).split()).strip(" -.:")
+        bare = re.sub(r"\"[^\"]*\"|“[^”]*”", "", body)
+        said = " ".join("".join(sign if sign.isprintable() else " " for sign in bare).split()).strip(" -.:")
         if said:
             yield f"{about}: {said}" if about else said
     elif isinstance(body, Mapping):
         for name, told in body.items():
-            if name not in ("id", "code", "error_code", "message") and isinstance(name, str):
+            if name not in UNTOLD:
                 # Inside of a field are places in a list ("0"): they are about the same field.
                 yield from _sentences(
                     told, about or FIELDS.get(name, name if re.fullmatch(r"[a-z_]{1,40}", name) else "")
@@ -483,9 +498,13 @@ def _task(workspace: str, project_id: str, task_id: str) -> str:
 
 
 def _part(text: str) -> str:
-    """Return text as one part of a path: it names one thing, whatever it holds."""
+    """Return text as one part of a path: it names one thing, whatever it holds.
+
+    Raises:
+        Missing: it would lead to another path, so nothing can be called so.
+    """
     if text.strip(".") == "":
-        raise ValueError(f"{text!r} cannot be a part of a path")
+        raise Missing(SERVICE, "thing with such a name", HOW_TO_FIND)
     return quote(text, safe="")
 
 
@@ -554,10 +573,10 @@ def _referred(value: Any, name: str) -> str:
     return value if isinstance(value, str) and value else _odd(f"{name} is no id")
 
 
-def _tied(item: Any) -> str:
-    if isinstance(item, Mapping) and isinstance(item.get("issue_id"), str):
-        return str(item["issue_id"])
-    return _referred(item, "relations")
+def _tied(item: Any) -> tuple[str, str | None]:
+    if isinstance(item, Mapping) and "issue_id" in item:
+        return _text(item, "issue_id"), _text_or_none(item, "project_id")
+    return _referred(item, "relations"), None
 
 
 def _moment_or_none(whole: Mapping[str, Any], name: str) -> datetime | None:
