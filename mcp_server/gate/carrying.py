@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
@@ -17,11 +17,14 @@ from knowledge.trust.ports import Channel, Proposal, State, TrustRecords, Verdic
 from mcp_server.gate import admin
 from mcp_server.gate.accompanying import Companion
 from mcp_server.gate.deciding import CannotDecide, require_trust
-from mcp_server.gate.dispatch import CRASHED, Gate
+from mcp_server.gate.dispatch import CRASHED, Gate, crashed
 from mcp_server.gate.proposals import AGAINST, Draft, Proposing, calls_of, hash_of, principal_of, with_plain_answer
 from mcp_server.services import Call, Services
 from mcp_server.tools.registry import AnySpec
 from mcp_server.tools.spec import BadArguments, Shown
+
+if TYPE_CHECKING:
+    from knowledge.writing.requests import Approval
 
 logger = logging.getLogger("knowledge_forge.gate")
 
@@ -31,6 +34,9 @@ PATIENCE_S = 30.0
 """How long whoever said yes waits for another process that was quicker to begin."""
 UNSURE = "it is not known whether this was done: the process that did it died meanwhile. Look there, and propose it again if it is not"
 CHANGED = "what it rests on has changed, so that something else would happen now"
+UNTOLD = "it is not known whether this was done: {why}. Look at {where}, and propose it again if it is not"
+WHERE: Final = ("url", "place", "key", "path")
+"""What an answer may say of where something is, the best first."""
 TAMPERED = "what is on record is not what was decided on; nothing was done"
 
 
@@ -110,7 +116,8 @@ class Carrier:
             await self._fail(claimed.id, str(error))
         except Exception:
             logger.exception("proposal %s failed", claimed.id)
-            await self._fail(claimed.id, f"{claimed.tool} {CRASHED}")
+            spec = self._gate.spec(claimed.tool)
+            await self._fail(claimed.id, f"{claimed.tool} {crashed(spec) if spec else CRASHED}")
 
     async def resume(self) -> None:
         """Carry out what was approved and never carried out, because its process died; end what has waited too long."""
@@ -147,10 +154,29 @@ class Carrier:
         if spec is None or spec.definition_hash != proposal.tool_hash:
             await self._fail(proposal.id, f"{proposal.tool} is another tool now than the one that was decided on")
             return
-        if begun_before and spec.open_world and not spec.idempotent:
-            await self._fail(proposal.id, UNSURE)
+        if begun_before and await self._seen_to(proposal, spec, verdict):
             return
         await self._act(proposal, verdict)
+
+    async def _seen_to(self, proposal: Proposal, spec: AnySpec, verdict: Verdict) -> bool:
+        """End a proposal whose process died over it, if it may have been done; False if it is to be done now."""
+        if spec.recalled is None:
+            if spec.open_world and not spec.idempotent:
+                await self._fail(proposal.id, UNSURE)
+                return True
+            return False
+        approval = _approval(proposal, verdict)
+        call = Call(principal_of(proposal), origin="approved", journey=proposal.journey, approval=approval)
+        try:
+            recalled = await spec.recalled(self.services, call, spec.parse(calls_of(proposal)[-1]))
+        except KnowledgeError:
+            logger.warning("it cannot be asked what became of %s", proposal.id, exc_info=True)
+            await self._fail(proposal.id, UNSURE)
+            return True
+        if recalled is None:
+            return False
+        await self._conclude(proposal, spec.as_json(recalled))
+        return True
 
     async def _act(self, proposal: Proposal, verdict: Verdict) -> None:
         await self.require_trust(proposal, verdict.channel)  # a freeze may have come between the yes and this
@@ -158,10 +184,7 @@ class Carrier:
         if planned.shown.effect != proposal.effect:
             await self._void(proposal, planned)
             return
-        from knowledge.writing.requests import Approval
-
-        approval = Approval(proposal.id, _words(verdict), proposal.effect)
-        call = replace(planned.call, approval=approval)
+        call = replace(planned.call, approval=_approval(proposal, verdict))
         try:
             answered = await self._gate.carry_out(planned.spec, call, planned.asked, planned.plan)
         except EffectChanged:
@@ -169,9 +192,16 @@ class Carrier:
             return
         except ProposalSettled:
             return  # another process has done it meanwhile
-        result = json.dumps(answered.content, ensure_ascii=False, separators=(",", ":"))
+        await self._conclude(proposal, answered.content)
+
+    async def _conclude(self, proposal: Proposal, answer: Mapping[str, Any]) -> None:
+        """End a proposal with what was answered; one of which nobody knows whether it was done as failed, saying where to look."""
+        if answer.get("status") == "unsure":
+            await self._fail(proposal.id, _unsure(answer))
+            return
+        result = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
         await self._trust.finish(proposal.id, "executed", at=self.services.now(), result=result)
-        await self._companion.carried_out(proposal, answered.content)
+        await self._companion.carried_out(proposal, answer)
         if proposal.kind == "flag":
             await self.settle(proposal)
 
@@ -273,6 +303,17 @@ class Carrier:
 
 def _folded(text: str) -> str:
     return " ".join(text.split())
+
+
+def _unsure(answer: Mapping[str, Any]) -> str:
+    where = next((str(answer[name]) for name in WHERE if answer.get(name)), "the service itself")
+    return UNTOLD.format(why=str(answer.get("note") or "no reply came").rstrip("."), where=where)
+
+
+def _approval(proposal: Proposal, verdict: Verdict) -> Approval:
+    from knowledge.writing.requests import Approval
+
+    return Approval(proposal.id, _words(verdict), proposal.effect)
 
 
 def _words(verdict: Verdict) -> str:

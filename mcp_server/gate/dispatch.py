@@ -29,6 +29,9 @@ logger = logging.getLogger("knowledge_forge.gate")
 CLOSED = "refused: the state database cannot be read, so trust is unknown; try again in a moment"
 CANCELLED = "the caller went away before it was answered"
 CRASHED = "failed inside the server; nothing was changed. `knowledge-forge doctor` may say why"
+CRASHED_ELSEWHERE = (
+    "failed inside the server, and it is not known whether it was done: look there before you do it again"
+)
 
 
 class UnknownTool(Exception):
@@ -58,6 +61,11 @@ class Failed:
 
 
 Outcome = Answered | Failed
+
+
+def crashed(spec: AnySpec) -> str:
+    """Return what a caller is told of a tool in which something broke that nobody foresaw."""
+    return CRASHED_ELSEWHERE if spec.acts_elsewhere else CRASHED
 
 
 class Gate:
@@ -101,7 +109,7 @@ class Gate:
             return Failed(short(told, getattr(error, "MOST_CHARS", LONGEST_MESSAGE)))
         except Exception:
             logger.exception("tool %s failed", name)
-            return Failed(f"{name} {CRASHED}")
+            return Failed(f"{name} {crashed(spec)}")
 
     async def _run(self, spec: AnySpec, call: Call, asked: Any) -> Outcome:
         return await (self._answer(spec, call, asked) if spec.answer else self._act(spec, call, asked))
@@ -119,7 +127,7 @@ class Gate:
             await self._companion.failed(call, begun, str(error))
             raise
         except Exception:
-            await self._companion.failed(call, begun, CRASHED)
+            await self._companion.failed(call, begun, crashed(spec))
             raise
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):

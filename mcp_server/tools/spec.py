@@ -84,6 +84,8 @@ class ToolSpec(Generic[A, P, R]):
     decide. `taints` returns where the text comes from that nobody vouches for: that in an answer, or that in the pages which a
     plan is about, because a difference and a conflict quote them. `teaches` returns whether a plan writes what agents are told
     before they begin: text that nobody vouches for holds that up as it does what leaves the machine.
+    `recalled` returns the answer to a call that was approved and whose process died over it, found by asking the service
+    (`call.approval` says which); None when it certainly did not happen. Its status is `done` or `unsure`.
     """
 
     name: str
@@ -103,6 +105,7 @@ class ToolSpec(Generic[A, P, R]):
     unsettled: Callable[[Services, Call, A, R], Awaitable[tuple[P, tuple[str, ...]] | None]] | None = None
     taints: Callable[[Services, Any], Awaitable[Sequence[str]]] | None = None
     teaches: Callable[[P], bool] | None = None
+    recalled: Callable[[Services, Call, A], Awaitable[R | None]] | None = None
     read_only: bool = False
     destructive: bool = False
     idempotent: bool = False
@@ -129,6 +132,11 @@ class ToolSpec(Generic[A, P, R]):
             raise BadDeclaration(f"tool {self.name} has level {int(self.level)} and needs answer, not plan and apply")
         if self.level >= Trust.PROPOSE and self.read_only:
             raise BadDeclaration(f"tool {self.name} cannot be read-only at level {int(self.level)}")
+
+    @property
+    def acts_elsewhere(self) -> bool:
+        """Return whether it changes something in another service, of which this one cannot say that it did not happen."""
+        return self.open_world and self.plan is not None
 
     @property
     def needs(self) -> Trust:
