@@ -8,11 +8,11 @@ knows, https://zulip.com/api/changelog (feature levels 177 and 250).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, unquote, urlsplit
 
-from mcp_server.zulip.model import Channel, Message, Server
+from mcp_server.zulip.model import Channel, Message, Person, Server
 
 CHANNEL_WORD = 250
 """From this feature level on narrows and addresses say `channel`; before it they say `stream`."""
@@ -52,6 +52,13 @@ def link_to_topic(site: str, server: Server, channel: Channel, topic: str | None
     word = "channel" if server.level >= CHANNEL_WORD else "stream"
     path = f"{_base(site)}/{word}/{channel.id}-{_encoded(channel.name.replace(' ', '-'))}"
     return path if topic is None else f"{path}/topic/{_encoded(topic)}"
+
+
+def link_to_people(site: str, server: Server, people: Sequence[Person]) -> str:
+    """Return the address of a conversation with these people, the reader not counted."""
+    word = "dm" if server.level >= DIRECT_WORD else "pm-with"
+    ids = ",".join(str(person.id) for person in sorted(people, key=lambda one: one.id))
+    return f"{_base(site)}/{word}/{ids}-{'dm' if len(people) == 1 else 'group'}"
 
 
 def read_link(site: str, url: str) -> Link | None:
