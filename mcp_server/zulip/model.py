@@ -20,12 +20,13 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """A channel."""
+    """A channel. `restricted`: not everybody who sees it may write there, so that it must be tried."""
 
     id: int
     name: str
     description: str
     private: bool
+    restricted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +87,17 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Where a message goes, or where messages are looked for: a channel and perhaps a topic, or people."""
+    """Where a message goes, or where messages are looked for: a channel and perhaps a topic, or people.
+
+    Only to look: all `public` channels with their whole history, or all `direct` messages. Nothing at all is the user's own
+    history: what came while it was subscribed.
+    """
 
     channel: Channel | None = None
     topic: str | None = None
     people: tuple[Person, ...] = ()
+    public: bool = False
+    direct: bool = False
 
 
 @dataclass(frozen=True, slots=True)

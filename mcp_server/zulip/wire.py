@@ -37,6 +37,8 @@ LONG_POLL_S = 120.0
 MEND_KEY = "set ZULIP_EMAIL and ZULIP_API_KEY to those of an active bot"
 MEND_RIGHTS = "subscribe the bot to the channel, or give it the right there"
 LONGEST_WHY = 110
+EVERYBODY_POSTS = 1
+"""Source: https://zulip.com/api/get-streams (`stream_post_policy`)."""
 
 Anchor = int | Literal["newest", "oldest", "first_unread"] | datetime
 _T = TypeVar("_T")
@@ -227,6 +229,10 @@ def _narrow(server: Server, where: Where, search: str, sender: Person | None) ->
         terms.append(("channel" if server.level >= CHANNEL_WORD else "stream", where.channel.id))
     if where.topic is not None:
         terms.append(("topic", where.topic))
+    if where.public:
+        terms.append(("channels" if server.level >= CHANNEL_WORD else "streams", "public"))
+    if where.direct:
+        terms.append(("is", "dm" if server.level >= DIRECT_WORD else "private"))
     if where.people:
         terms.append(("dm" if server.level >= DIRECT_WORD else "pm-with", [person.id for person in where.people]))
     if sender is not None:
@@ -449,6 +455,8 @@ def _channel(channel: Mapping[str, Any]) -> Channel:
         str(channel["name"]),
         str(channel.get("description", "")),
         private=bool(channel["invite_only"]),
+        # Newer servers tell the groups that may post; this number stays as their nearest likeness.
+        restricted=channel.get("stream_post_policy", EVERYBODY_POSTS) != EVERYBODY_POSTS,
     )
 
 

@@ -218,6 +218,19 @@ async def test_people_are_written_to_directly(double: Ground) -> None:
     assert (set(link.people_ids), link.message_id) == ({hamlet.id, me.id}, sent)
 
 
+async def test_all_public_channels_and_all_direct_messages_can_be_looked_through(double: Ground) -> None:
+    """A bot's own history lacks what it did not subscribe to. Source: messages_bot_search_public.json."""
+    assert double.zulip
+    world = double.zulip.world
+    world.channel("elsewhere", "Iago")
+    public = world.say("Iago", "elsewhere", "x", "needle in public")
+    world.say("Iago", "secret-kb", "x", "needle in private")
+    direct = world.tell("Iago", [BOT], "needle between us")
+    for where, wanted in ((Where(public=True), [public]), (Where(direct=True), [direct]), (Where(), [direct])):
+        window = await double.client.messages(where, before=5, search="needle")
+        assert [message.id for message in window.messages] == wanted
+
+
 async def test_a_bot_that_did_not_subscribe_hears_its_own_message_in_a_public_channel(double: Ground) -> None:
     """Source: https://zulip.com/api/register-queue (`all_public_streams`)."""
     assert double.zulip

@@ -343,7 +343,7 @@ class World:
 
     def _term(self, user: User, term: Mapping[str, Any]) -> Callable[[Said], bool]:
         operator, operand = str(term["operator"]), term["operand"]
-        self._known(operator)
+        self._known(f"is:{operand}" if operator == "is" else operator)
         test = self._test(user, operator, operand)
         return (lambda said: not test(said)) if term.get("negated") else test
 
@@ -354,6 +354,8 @@ class World:
                 return lambda said: said.room == room.id
             case "streams" | "channels":
                 return lambda said: said.room is not None and not self.rooms[said.room].private
+            case "is":
+                return lambda said: said.room is None
             case "topic" | "subject":
                 wanted = self._empty(str(operand)).casefold()
                 return lambda said: said.room is not None and said.topic.casefold() == wanted
@@ -371,8 +373,8 @@ class World:
 
     def _known(self, operator: str) -> None:
         words = {"stream": 0, "streams": 0, "topic": 0, "subject": 0, "sender": 0, "id": 0, "search": 0, "pm-with": 0}
-        words |= {"dm": 177, "channel": 250, "channels": 250}
-        old = {"stream", "streams", "pm-with", "subject"}
+        words |= {"dm": 177, "is:private": 0, "is:dm": 177, "channel": 250, "channels": 250}
+        old = {"stream", "streams", "pm-with", "subject", "is:private"}
         if self.level < words.get(operator, BEYOND) or (self.modern and operator in old):
             desc = f"unknown operator {operator}"
             raise Refusal(f"Invalid narrow operator: {desc}", "BAD_NARROW", desc=desc)
