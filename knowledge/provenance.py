@@ -16,6 +16,8 @@ AUTHORITY: dict[str, float] = {
     "zulip": 0.3,
 }
 UNKNOWN_AUTHORITY = 0.2
+DIRECT = "direct/"
+"""What stands before the names of people who talk with each other alone."""
 FETCHED_KINDS = frozenset({"plane", "zulip", "url"})
 """Kinds whose text somebody else wrote: it is data to a model, never instruction."""
 
@@ -28,3 +30,19 @@ def source_kind(source: str) -> str:
 def authority_of(source: str) -> float:
     """Return the authority, 0..1, that the table gives to `source`."""
     return AUTHORITY.get(source_kind(source), UNKNOWN_AUTHORITY)
+
+
+def place_of(origin: str) -> str:
+    """Return the place that text lies in, as far as others who can read it there go: `plane:KB-12` -> `plane:KB`.
+
+    `zulip:design/merge` is `zulip:design`; a conversation between people is a place of its own, `zulip:direct/ann, bob`.
+    Everything else is its own place. Case tells none of them apart.
+    """
+    kind, locator = source_kind(origin), " ".join(origin.partition(":")[2].split())
+    if kind == "plane":
+        project, dash, number = locator.rpartition("-")
+        return f"plane:{(project if dash and number.isdigit() else locator).upper()}"
+    if kind == "zulip":
+        name = locator.lstrip("#").casefold()
+        return f"zulip:{name if name.startswith(DIRECT) else name.partition('/')[0]}"
+    return origin

@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 
 from knowledge.errors import KnowledgeError
+from knowledge.provenance import place_of
 from knowledge.trust.ports import Proposal
 from mcp_server.gate.accompanying import ABOUT, Companion, asked_of
 from mcp_server.gate.enrolment import REMEMBERED_S, Principal
@@ -258,7 +259,7 @@ class Gate:
             return ""
         found = await self._services.taints.of(call.principal.id, call.journey)
         destination = spec.shows(plan).destination if leaves and spec.shows is not None else ""
-        foreign = [origin for origin in found if origin != destination]
+        foreign = [origin for origin in found if not destination or place_of(origin) != place_of(destination)]
         if not foreign:
             return ""
         where = ", ".join(sorted(foreign)[:3])
