@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from mcp_server.zulip.model import Channel, Message, Person, Server
 
@@ -63,12 +63,11 @@ def link_to_people(site: str, server: Server, people: Sequence[Person]) -> str:
 
 def read_link(site: str, url: str) -> Link | None:
     """Return what `url` names on the server at `site`; None where it is of another server, or names nothing of these."""
-    asked, own = urlsplit(url.strip()), urlsplit(site)
-    if (asked.scheme, asked.netloc.lower(), asked.path.strip("/")) != (
-        own.scheme,
-        own.netloc.lower(),
-        own.path.strip("/"),
-    ):
+    try:
+        asked, own = urlsplit(url.strip()), urlsplit(site)
+    except ValueError:
+        return None
+    if _place(asked) != _place(own):
         return None
     parts = asked.fragment.split("/")
     if parts[0] != "narrow":
@@ -92,6 +91,10 @@ def _read(words: Mapping[str, str]) -> Link | None:
         message_id=message,
         people_ids=tuple(i for i in ids if i is not None),
     )
+
+
+def _place(parts: SplitResult) -> tuple[str, str, str]:
+    return parts.scheme, parts.netloc.lower(), parts.path.strip("/")
 
 
 def _base(site: str) -> str:

@@ -44,6 +44,7 @@ Anchor = int | Literal["newest", "oldest", "first_unread"] | datetime
 _T = TypeVar("_T")
 _KEY_CODES = frozenset({"UNAUTHORIZED", "USER_DEACTIVATED", "REALM_DEACTIVATED", "INVALID_API_KEY"})
 _RIGHTS = ("Not authorized to send to ", "You don't have permission to ", "User not authorized for this query")
+_NO_CHANNEL = ("unknown stream", "unknown channel")
 _EXISTS = ("REACTION_ALREADY_EXISTS", "Reaction already exists.")
 _EXISTS_NOT = ("REACTION_DOES_NOT_EXIST", "Reaction doesn't exist.")
 
@@ -281,15 +282,25 @@ def _error(status: int, body: Mapping[str, Any]) -> ConnectorError:
         return QueueGone()
     if status == _KEY_STATUS or code in _KEY_CODES:
         return Denied(SERVICE, status, why, MEND_KEY)
-    if code == "STREAM_DOES_NOT_EXIST":
-        return Missing(
-            SERVICE, f"channel {_shortened(body.get('stream', body.get('stream_id')))!r}", "see its channels"
-        )
+    if (channel := _unknown_channel(code, body)) is not None:
+        return Missing(SERVICE, f"channel {channel}", "zulip_list_channels says which there are")
     if status == _RIGHT_STATUS or why.startswith(_RIGHTS):
         return Denied(SERVICE, status, why, MEND_RIGHTS)
     if not body and status in _NO_ROUTE:
         return Refused(SERVICE, status, f"this is no address of its API; see whether {ADDRESS_SETTING} is right")
     return Refused(SERVICE, status, why)
+
+
+def _unknown_channel(code: str, body: Mapping[str, Any]) -> str | None:
+    """Return what the channel was called that is not there.
+
+    Sources: message_send_no_stream_400.json and, for narrows, messages_narrow_unknown_stream_400.json.
+    """
+    if code == "STREAM_DOES_NOT_EXIST":
+        return _shortened(body.get("stream", body.get("stream_id", "")))
+    desc = str(body.get("desc", ""))
+    word = next((word for word in _NO_CHANNEL if desc.startswith(word)), None)
+    return _shortened(desc.removeprefix(word)) if code == "BAD_NARROW" and word else None
 
 
 def _no_reply(request: Request, why: str) -> ConnectorError:
