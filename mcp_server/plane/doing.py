@@ -11,7 +11,7 @@ from knowledge.errors import EffectChanged
 from mcp_server.connectors.errors import ConnectorError, ReplyLost
 from mcp_server.plane.acts import Field, Kind, TaskPlan, answered
 from mcp_server.plane.answers import TaskActed
-from mcp_server.plane.model import CLEAR, Clear, Project, Taken, Task, TaskChanges, TaskDraft
+from mcp_server.plane.model import CLEAR, Clear, Taken, Task, TaskChanges, TaskDraft
 from mcp_server.plane.readback import Difference, difference, is_as_before, is_between, is_done, text_difference
 
 if TYPE_CHECKING:
@@ -43,13 +43,11 @@ class Creating:
 
     keyed = True
 
-    def __init__(self, board: Board, project: Project, plan: TaskPlan | None = None) -> None:
-        self._board, self._project, self._plan = board, project, plan
+    def __init__(self, board: Board, plan: TaskPlan) -> None:
+        self._board, self._plan, self._project = board, plan, plan.project
 
     async def send(self, trip: Trip) -> Result:
         """Create it and return what it is known by."""
-        if self._plan is None:
-            raise ValueError("what was only to be looked for cannot be sent")
         made = await self._board.client.create_task(self._project.id, draft_of(self._plan, trip.id))
         return {"task_id": made.id, "key": None} if isinstance(made, Taken) else self._told(made)
 
@@ -134,7 +132,7 @@ class Commenting:
 def act_of(board: Board, plan: TaskPlan) -> Creating | Changing | Commenting:
     """Return how the plan is carried out."""
     if plan.task is None:
-        return Creating(board, plan.project, plan)
+        return Creating(board, plan)
     return Commenting(board, plan, plan.task) if plan.kind == "comment" else Changing(board, plan, plan.task)
 
 
@@ -165,11 +163,19 @@ async def carried_out(services: Services, call: Call, plan: TaskPlan) -> TaskAct
 
 
 async def recalled(services: Services, call: Call, plan: TaskPlan) -> TaskActed | None:
-    """Return the answer of an approved act that a process began and did not end; None if it certainly did not happen."""
+    """Return the answer of an approved act that a process began and did not end; None if it certainly did not happen.
+
+    Raises:
+        KnowledgeError: nobody can tell.
+    """
     if call.approval is None:
         return None
     delivered = await services.courier.recall(call.approval.proposal, act_of(services.plane, plan))
-    return await told(services.plane, plan, delivered) if delivered else None
+    if delivered is None:
+        return None
+    # A record that says that it was done answers for the process that did it.
+    known = replace(delivered, status="done") if delivered.status == "unchanged" else delivered
+    return await told(services.plane, plan, known)
 
 
 def draft_of(plan: TaskPlan, key: str) -> TaskDraft:
@@ -256,8 +262,7 @@ async def _read_back(board: Board, plan: TaskPlan, result: Mapping[str, str | No
         return _ReadBack(plan.task.number, Difference(differs=text_difference("comment", sent, comment.html)))
     task = await board.client.task(plan.project.id, task_id)
     if not set(task.assignee_ids) <= set(plan.names):
-        people = await board.people_of(plan.project)
-        plan = replace(plan, names={**{id_: one.name for id_, one in people.items()}, **plan.names})
+        plan = replace(plan, names={**await board.names_of_people(plan.project), **plan.names})
     return _ReadBack(task.number, difference(plan, task))
 
 

@@ -169,7 +169,7 @@ class _Names:
             return
         self.states = await self.board.states_of(self.project)
         labels = await self.board.labels_of(self.project)
-        self.people = {id_: person.name for id_, person in (await self.board.people_of(self.project)).items()}
+        self.people = dict(await self.board.names_of_people(self.project))
         self.known |= {id_: state.name for id_, state in self.states.items()}
         self.known |= {id_: label.name for id_, label in labels.items()} | self.people
 

@@ -73,7 +73,7 @@ def difference(plan: TaskPlan, task: Task) -> Difference:
             differing += text_difference(one.name, one.text or "", task.html or "")
         elif value_of(task, one) != one.after:
             differing.append(_otherwise(plan, one, value_of(task, one)))
-    if plan.kind == "create" and plan.field("assignees") is None:
+    if plan.kind == "create" and plan.fields and plan.field("assignees") is None:
         # A project may have somebody who gets what nobody is named for.
         differing += [f"assignees: also {plan.names.get(id_, UNKNOWN)}" for id_ in task.assignee_ids]
     return Difference(tuple(dropped), tuple(differing))

@@ -114,6 +114,33 @@ async def act(services: Services, call: Call, plan: TaskPlan) -> TaskActed:
     return await carried_out(services, call, plan)
 
 
+async def recall_create(services: Services, call: Call, asked: CreateArguments) -> TaskActed | None:
+    """Return what became of a task that was to be created, by its key; also where its names are not there any more."""
+    from mcp_server.connectors.errors import ConnectorError
+    from mcp_server.plane.acts import TaskPlan
+    from mcp_server.plane.doing import recalled
+
+    try:
+        plan = await plan_create(services, call, asked)
+    except ConnectorError:
+        plan = TaskPlan("create", await services.plane.project(asked.project), ())
+    return await recalled(services, call, plan)
+
+
+async def recall_update(services: Services, call: Call, asked: UpdateArguments) -> TaskActed | None:
+    """Return what became of a change."""
+    from mcp_server.plane.doing import recalled
+
+    return await recalled(services, call, await plan_update(services, call, asked))
+
+
+async def recall_comment(services: Services, call: Call, asked: CommentArguments) -> TaskActed | None:
+    """Return what became of a comment."""
+    from mcp_server.plane.doing import recalled
+
+    return await recalled(services, call, await plan_comment(services, call, asked))
+
+
 def rehearsed(plan: TaskPlan) -> TaskActed | None:
     """Return the answer of a call that sends nothing."""
     return plan.halted
@@ -151,6 +178,7 @@ PLANE_CREATE_TASK = ToolSpec[CreateArguments, "TaskPlan", TaskActed](
     rehearsed=rehearsed,
     shows=shows,
     taints=quoted_from,
+    recalled=recall_create,
     idempotent=True,
     open_world=True,
 )
@@ -168,6 +196,7 @@ PLANE_UPDATE_TASK = ToolSpec[UpdateArguments, "TaskPlan", TaskActed](
     rehearsed=rehearsed,
     shows=shows,
     taints=quoted_from,
+    recalled=recall_update,
     destructive=True,
     idempotent=True,
     open_world=True,
@@ -186,6 +215,7 @@ PLANE_COMMENT_TASK = ToolSpec[CommentArguments, "TaskPlan", TaskActed](
     rehearsed=rehearsed,
     shows=shows,
     taints=quoted_from,
+    recalled=recall_comment,
     idempotent=True,
     open_world=True,
 )
