@@ -6,19 +6,20 @@ import argparse
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
 
 from knowledge.errors import EmbedderUnavailable, KnowledgeError
 from knowledge.trust.ports import State
+from mcp_server.cli.finding import Finding
 from mcp_server.cli.indexing import stale
-from mcp_server.cli.pages import PageProblem, Pages, look_through
+from mcp_server.cli.pages import Pages, look_through
 from mcp_server.cli.terminal import output, print_json
 from mcp_server.cli.visible import visible
 from mcp_server.settings import Settings
@@ -34,17 +35,6 @@ MOST_SHOWN = 20
 APPROVED: tuple[State, ...] = ("approved",)
 
 OnProgress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing looked at; `mend` says what to do where it is not well, `pages` names all the pages it is about."""
-
-    what: str
-    health: Literal["ok", "note", "bad"]
-    found: str
-    mend: str = ""
-    pages: Sequence[PageProblem] = ()
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -100,6 +90,7 @@ def _pages(root: Path, pages: Pages) -> Finding:
 
 async def _opened(settings: Settings, pages: Pages) -> list[Finding]:
     from mcp_server.base import open_base
+    from mcp_server.cli.doctor_services import services_examined
 
     async with open_base(settings) as base:
         looks: dict[str, Callable[[], Awaitable[Finding | None]]] = {
@@ -120,7 +111,8 @@ async def _opened(settings: Settings, pages: Pages) -> list[Finding]:
             "search": partial(_search, base),
         }
         found = [await _safely(what, look) for what, look in looks.items()]
-    return [finding for finding in found if finding is not None]
+        services = await services_examined(settings, base.state)
+    return [*(finding for finding in found if finding is not None), *services]
 
 
 async def _safely(what: str, look: Callable[[], Awaitable[Finding | None]]) -> Finding | None:

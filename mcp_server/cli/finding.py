@@ -1,0 +1,20 @@
+"""What the doctor has to say about one thing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from mcp_server.cli.pages import PageProblem
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at; `mend` says what to do where it is not well, `pages` names all the pages it is about."""
+
+    what: str
+    health: Literal["ok", "note", "bad"]
+    found: str
+    mend: str = ""
+    pages: Sequence[PageProblem] = ()
