@@ -54,7 +54,7 @@ async def connecting(
         plane, zulip = settings.plane, settings.zulip
         yield Connected(
             no_plane if plane is None else cache(lambda: _board(plane, sender, state, now)),
-            no_zulip if zulip is None else cache(lambda: _chat(zulip, sender, state, now)),
+            no_zulip if zulip is None else cache(lambda: _chat(zulip, sender, now, sleep)),
         )
 
 
@@ -76,5 +76,19 @@ def _board(access: PlaneAccess, sender: Senders, _state: StateStore, now: Clock)
     return Board(client, access, now=now, monotonic=time.monotonic)
 
 
-def _chat(access: ZulipAccess, sender: Senders, state: StateStore, now: Clock) -> Chat:
-    raise NotImplementedError
+def _chat(access: ZulipAccess, sender: Senders, now: Clock, sleep: Callable[[float], Awaitable[None]]) -> Chat:
+    from mcp_server.connectors.http import Place
+    from mcp_server.zulip import wire
+    from mcp_server.zulip.chat import Chat
+    from mcp_server.zulip.client import ZulipClient
+
+    place = Place(
+        wire.SERVICE,
+        access.site.rstrip("/"),
+        wire.ADDRESS_SETTING,
+        wire.headers_of(access.email, access.api_key),
+        wire.secrets_of(access.email, access.api_key),
+        ca_setting="ZULIP_CERT_BUNDLE",
+    )
+    client = ZulipClient(sender(place, access.ca), monotonic=time.monotonic)
+    return Chat(client, access, now=now, monotonic=time.monotonic, sleep=sleep)

@@ -16,13 +16,14 @@ import anyio
 
 from knowledge.errors import BadCursor, KnowledgeError
 from mcp_server.zulip.answers import ChannelLine, Channels, MessageLine, Messages
-from mcp_server.zulip.chat import place_of
+from mcp_server.zulip.chat import DIRECT, place_of
 from mcp_server.zulip.errors import Unclear
 from mcp_server.zulip.links import link_to, read_link
 from mcp_server.zulip.model import Message, Where, Window
 from mcp_server.zulip.wire import DATED_ANCHOR
 
 if TYPE_CHECKING:
+    from mcp_server.services import Services
     from mcp_server.zulip.chat import Chat
     from mcp_server.zulip.wire import Anchor
 
@@ -382,3 +383,17 @@ def origins(told: Messages | Channels) -> Sequence[str]:
     if isinstance(told, Messages):
         return tuple(dict.fromkeys(f"zulip:{line.place}" for line in told.messages))
     return tuple(f"zulip:{line.name}" for line in told.channels) if told.tainted else ()
+
+
+async def remember_mentions(services: Services, told: Messages) -> None:
+    """Remember which pages the topics in an answer name. What people say to each other in private names none for others."""
+    from mcp_server.connectors.citing import noted
+
+    texts: dict[str, list[MessageLine]] = {}
+    for line in told.messages:
+        texts.setdefault(line.place, []).append(line)
+    for place, lines in texts.items():
+        if not place.startswith(f"{DIRECT}/"):
+            title = f"#{place.replace('/', ' > ', 1)}"
+            said = [line.text for line in lines]
+            await noted(services, origin=f"zulip:{place}", title=title, url=lines[-1].url, texts=said)

@@ -1,0 +1,323 @@
+"""Carrying out what was planned: sending each part once, finding what was sent when a reply is lost, telling what became of it.
+
+Zulip knows no keys. But whoever hears a queue of events hears a message that was sent with that queue's id under the `local_id`
+that it was sent with; and a bot finds its own messages. Source: https://zulip.com/api/send-message (`queue_id`, `local_id`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from knowledge.errors import KnowledgeError
+from mcp_server.connectors.courier import Halfway, Json, errand_for
+from mcp_server.connectors.errors import ConnectorError, Denied, NoAnswer, Refused, ReplyLost
+from mcp_server.zulip.acts import MessagePlan, Reacted, answered
+from mcp_server.zulip.answers import MessageActed
+from mcp_server.zulip.errors import SERVICE
+from mcp_server.zulip.model import Message, Queue, Where
+from mcp_server.zulip.wire import MOST_MESSAGES, QueueGone
+
+if TYPE_CHECKING:
+    from mcp_server.connectors.courier import Delivered, Trip
+    from mcp_server.services import Call, Services
+    from mcp_server.zulip.chat import Chat
+
+WITHIN = timedelta(minutes=10)
+"""The same message again, so soon after the first, is a repetition and not a wish to have it twice."""
+NO_REPETITION = timedelta(0)
+"""Whether a reaction is there already is known before it is sent; what was done earlier may have been taken back since."""
+SETTLED = timedelta(minutes=5)
+"""A message of which there is no trace so long after it was sent was not accepted."""
+LOOKED_AFTER_S = (0.0, 0.5, 1.0, 2.0, 4.0)
+SEND, REACT = "zulip_send_message", "zulip_react"
+MOST_READ_BACK = 10
+NOT_READ_BACK = "it was sent, but could not be read back"
+
+
+class NotKnown(KnowledgeError):
+    """Whether a message was sent cannot be told now."""
+
+    def __init__(self, told: str) -> None:
+        super().__init__(told)
+
+
+class Sending:
+    """Sends the parts of a message, each once, however often it is tried."""
+
+    keyed = False
+
+    def __init__(self, chat: Chat, plan: MessagePlan) -> None:
+        self._chat, self._plan = chat, plan
+
+    async def send(self, trip: Trip) -> Json:
+        """Send the parts that are not sent yet and return what they are known by.
+
+        Raises:
+            ReplyLost: nobody knows whether the first was sent.
+            Halfway: some were sent; whether the next was, or why it could not be, is told.
+            KnowledgeError: nothing was sent.
+        """
+        queue = await self._listening(trip)
+        for number, part in enumerate(self._plan.parts):
+            if not trip.marks.get(_id(number)):
+                await self._send_part(trip, number, part, queue)
+        return self._result(trip)
+
+    async def look(self, trip: Trip) -> Json | None:
+        """Return what the message is known by if all of it is there; None if some of it certainly is not.
+
+        Raises:
+            NotKnown: a part may be there, or come.
+        """
+        if trip.errand.digest != self._plan.effect:
+            raise NotKnown("names or limits in Zulip have changed since, so it cannot be looked up")
+        whole = True
+        for number in range(len(self._plan.parts)):
+            if trip.marks.get(_id(number)):
+                continue
+            whole = await self._find(trip, number) and whole
+        return self._result(trip) if whole else None
+
+    async def _listening(self, trip: Trip) -> Queue | None:
+        """Return a queue that will hear what is sent, put on record together with the newest message before; None if there is none."""
+        where = self._plan.where
+        try:
+            queue = await self._chat.client.register(where)
+        except ReplyLost as error:  # a queue more or less is nothing that was done
+            raise NoAnswer(SERVICE, error.why) from error
+        except (Denied, Refused):
+            newest = await self._chat.client.messages(_around(where), anchor="newest", before=1)
+            await trip.mark(
+                {"newest": trip.marks.get("newest") or str(newest.messages[-1].id if newest.messages else 0)}
+            )
+            return None
+        queues = [*_queues(trip), [queue.id, queue.last_event_id]]
+        await trip.mark({"queues": json.dumps(queues), "newest": trip.marks.get("newest") or str(max(queue.newest, 0))})
+        return queue
+
+    async def _send_part(self, trip: Trip, number: int, part: str, queue: Queue | None) -> None:
+        await trip.mark({_begun(number): self._chat.now().isoformat()})
+        try:
+            sent = await self._chat.client.send(
+                self._plan.where, part, queue=queue, local_id=_local_id(trip, number) if queue else ""
+            )
+        except ReplyLost as error:
+            if len(self._plan.parts) == 1 or not await self._found_soon(trip, number):
+                raise self._half(trip, number, error) from error
+            return
+        except ConnectorError as error:
+            await trip.mark({_begun(number): ""})
+            raise self._half(trip, number, error) from error
+        await trip.mark({_id(number): str(sent)})
+
+    async def _found_soon(self, trip: Trip, number: int) -> bool:
+        """Return whether a part whose reply was lost shows up within some seconds, so that the next can follow it."""
+        for wait_s in LOOKED_AFTER_S:
+            await self._chat.sleep(wait_s)
+            try:
+                if await self._find(trip, number):
+                    return True
+            except KnowledgeError:
+                continue
+        return False
+
+    def _half(self, trip: Trip, number: int, error: ConnectorError) -> KnowledgeError:
+        """Return what an error means when `number` parts before it were sent."""
+        if not any(trip.marks.get(_id(before)) for before in range(number)):
+            return error
+        count = len(self._plan.parts)
+        if isinstance(error, ReplyLost):
+            return Halfway(f"{number} of {count} messages were sent; of the next it is not known")
+        return Halfway(f"{number} of {count} messages were sent, the next not: {error}")
+
+    async def _find(self, trip: Trip, number: int) -> bool:
+        """Return whether the part is there, and put its id on record; False if it certainly is not.
+
+        Raises:
+            NotKnown: it may be there, or come.
+        """
+        begun = trip.marks.get(_begun(number))
+        if not begun:
+            return False
+        found = await self._heard(trip, number)
+        if found is not None:
+            await trip.mark({_id(number): str(found)})
+            return True
+        if self._chat.now() - datetime.fromisoformat(begun) < SETTLED:
+            raise NotKnown("there is no trace of it in Zulip yet")
+        await trip.mark({_begun(number): ""})
+        return False
+
+    async def _heard(self, trip: Trip, number: int) -> int | None:
+        """Return the id of the part: as a queue heard it, else that of an own message there that says the same."""
+        others: set[int] = set()
+        for queue_id, last_event in _queues(trip):
+            queue = Queue(str(queue_id), int(last_event), 0)
+            try:
+                heard = await self._chat.client.heard(queue, queue.last_event_id)
+            except QueueGone:
+                continue
+            for message in heard.messages:
+                if message.local_id == _local_id(trip, number):
+                    return message.id
+                others.add(message.id)  # sent by somebody else, or as another part
+        return await self._own(trip, number, others)
+
+    async def _own(self, trip: Trip, number: int, others: set[int]) -> int | None:
+        known = {one: int(id_) for one in range(len(self._plan.parts)) if (id_ := trip.marks.get(_id(one)))}
+        earlier = [id_ for one, id_ in known.items() if one < number]
+        after = max([int(trip.marks.get("newest") or 0), *earlier])
+        not_it = others | set(known.values())
+        window = await self._chat.client.messages(
+            _around(self._plan.where),
+            anchor=after,
+            after=MOST_MESSAGES,
+            with_anchor=False,
+            sender=await self._chat.me(),
+        )
+        part = self._plan.parts[number]
+        return next(
+            (one.id for one in window.messages if one.text == part and one.id not in not_it),
+            None,
+        )
+
+    def _result(self, trip: Trip) -> Json:
+        ids = [int(trip.marks[_id(number)]) for number in range(len(self._plan.parts))]
+        return {"message_ids": ids, "place": self._plan.place, "url": self._plan.url}
+
+
+class Reacting:
+    """Adds an emoji or takes it back, which does the same when it is done twice."""
+
+    keyed = True
+
+    def __init__(self, chat: Chat, plan: MessagePlan, reacted: Reacted) -> None:
+        self._chat, self._plan, self._reacted = chat, plan, reacted
+
+    async def send(self, trip: Trip) -> Json:
+        """Do it and return what it was done to."""
+        del trip
+        act = self._chat.client.unreact if self._reacted.remove else self._chat.client.react
+        changed = await act(self._reacted.message.id, self._reacted.emoji)
+        return {**self._told(), "changed": changed}
+
+    async def look(self, trip: Trip) -> Json | None:
+        """Return what it was done to if it is so; None if it is not so now."""
+        del trip
+        message, me = await self._chat.message(self._reacted.message.id), await self._chat.me()
+        there = any(one.user_id == me.id and one.emoji == self._reacted.emoji for one in message.reactions)
+        return self._told() if there is not self._reacted.remove else None
+
+    def _told(self) -> Json:
+        return {"message_ids": [self._reacted.message.id], "place": self._plan.place, "url": self._plan.url}
+
+
+async def carried_out(services: Services, call: Call, plan: MessagePlan) -> MessageActed:
+    """Do what the plan says, once, and return what became of it.
+
+    Raises:
+        KnowledgeError: it certainly was not done.
+    """
+    errand = errand_for(
+        call,
+        tool=REACT if plan.reaction else SEND,
+        target=plan.target,
+        digest=plan.effect,
+        arguments_hash=plan.arguments_hash,
+        at=services.now(),
+    )
+    within = NO_REPETITION if plan.reaction else WITHIN
+    return await told(
+        services.zulip, plan, await services.courier.deliver(errand, _act(services.zulip, plan), within=within)
+    )
+
+
+async def recalled(services: Services, call: Call, plan: MessagePlan) -> MessageActed | None:
+    """Return the answer of an approved act that a process began and did not end; None if it certainly did not happen."""
+    if call.approval is None:
+        return None
+    delivered = await services.courier.recall(call.approval.proposal, _act(services.zulip, plan))
+    return await told(services.zulip, plan, delivered) if delivered else None
+
+
+def _act(chat: Chat, plan: MessagePlan) -> Sending | Reacting:
+    return Reacting(chat, plan, plan.reaction) if plan.reaction else Sending(chat, plan)
+
+
+async def told(chat: Chat, plan: MessagePlan, delivered: Delivered) -> MessageActed:
+    """Return the answer of an act that was carried out, with what Zulip made of it."""
+    if delivered.status == "unsure":
+        return answered(plan, "unsure", _unsure(plan, delivered))
+    result = delivered.result or {}
+    ids = [int(one) for one in result.get("message_ids", ())]
+    answer = MessageActed(
+        delivered.status,
+        None,
+        str(result.get("place") or plan.place),
+        ids,
+        str(result.get("url") or plan.url),
+        note=plan.note,
+    )
+    if delivered.status == "unchanged":
+        at = delivered.errand.begun_at.strftime("%Y-%m-%d %H:%M UTC")
+        return replace(answer, note=f"the same call did it on {at}; nothing was sent again")
+    if plan.reaction is not None:
+        return replace(answer, status="done" if result.get("changed", True) else "unchanged")
+    return await _read_back(chat, plan, answer)
+
+
+def _unsure(plan: MessagePlan, delivered: Delivered) -> str:
+    return (
+        f"{delivered.why}. Look at {plan.url} before anything is sent again; the same call looks first, and sends what is not "
+        f"there only {SETTLED.total_seconds() / 60:.0f} minutes after it was sent"
+    )
+
+
+async def _read_back(chat: Chat, plan: MessagePlan, answer: MessageActed) -> MessageActed:
+    """Return the answer with what Zulip changed; what is sent is sent, whether it can be read back or not."""
+    notes = [answer.note] if answer.note else []
+    try:
+        first = await chat.client.message(answer.message_ids[0])
+        notes += _changed(plan, 0, first)
+        for number, message_id in list(enumerate(answer.message_ids))[1:MOST_READ_BACK]:
+            notes += _changed(plan, number, await chat.client.message(message_id))
+        answer = replace(answer, url=await chat.url_of(first))
+    except ConnectorError:
+        notes.append(NOT_READ_BACK)
+    return replace(answer, note="; ".join(notes) or None)
+
+
+def _changed(plan: MessagePlan, number: int, message: Message) -> Sequence[str]:
+    sent = plan.parts[number] if number < len(plan.parts) else ""
+    told = []
+    if message.topic != (plan.where.topic or ""):
+        told.append(f"Zulip has message {message.id} under the topic {message.topic!r}")
+    if message.text != sent:
+        told.append(f"Zulip keeps another text in message {message.id}: {len(message.text)} of {len(sent)} characters")
+    return told
+
+
+def _around(where: Where) -> Where:
+    """Return where to look for a message: its topic may have been changed since."""
+    return Where(channel=where.channel) if where.channel else where
+
+
+def _queues(trip: Trip) -> list[list[str | int]]:
+    found = json.loads(trip.marks.get("queues", "[]"))
+    return [one for one in found if isinstance(one, list)]
+
+
+def _id(number: int) -> str:
+    return f"id.{number}"
+
+
+def _begun(number: int) -> str:
+    return f"begun.{number}"
+
+
+def _local_id(trip: Trip, number: int) -> str:
+    return f"{trip.id}.{number}"
