@@ -1,0 +1,375 @@
+"""What Plane does for us: the same suite over the double, and over a real server where one is given.
+
+A real one is named by FORGE_TEST_PLANE_URL, FORGE_TEST_PLANE_KEY and FORGE_TEST_PLANE_WORKSPACE (pytest -m external). The key
+has to be of somebody who may make projects: the suite makes one for itself and deletes it at the end.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import anyio
+import pytest
+
+from mcp_server.connectors.errors import Denied, Limited, Missing, Refused
+from mcp_server.connectors.http import Clients, Place, Sender, made_clients
+from mcp_server.connectors.wire import Reply, Request
+from mcp_server.plane import wire
+from mcp_server.plane.client import PlaneClient
+from mcp_server.plane.model import CLEAR, Label, Module, Person, Project, State, Taken, Task, TaskChanges, TaskDraft
+from mcp_server.plane.walking import everything
+from tests.doubles.plane import ADA, WORKSPACE, plane_served
+
+NOBODY = "00000000-0000-4000-8000-000000000000"
+NEEDED = ("FORGE_TEST_PLANE_URL", "FORGE_TEST_PLANE_KEY", "FORGE_TEST_PLANE_WORKSPACE")
+
+
+class PatientSender(Sender):
+    """Waits as long as a real server asks for: it allows 60 requests a minute."""
+
+    async def send(self, request: Request) -> Reply:
+        """Return the reply, once the server allows the request."""
+        while True:
+            try:
+                return await super().send(request)
+            except Limited as limited:
+                await anyio.sleep(limited.wait_s)
+
+
+@dataclass(frozen=True)
+class Here:
+    """A Plane with a project of the suite's own."""
+
+    url: str
+    workspace: str
+    clients: Clients
+    sender: Sender
+    plane: PlaneClient
+    me: Person
+    project: Project
+
+    def with_key(self, key: str, workspace: str) -> PlaneClient:
+        """Return a client that signs with another key."""
+        return PlaneClient(sender_of(self.url, key, self.clients), workspace)
+
+    async def states(self) -> Mapping[str, State]:
+        """Return the project's states by group."""
+        return {state.group: state for state in (await self.plane.states(self.project.id)).items}
+
+    async def made(self, name: str = "A task", **fields: Any) -> Task:
+        """Return a new task."""
+        made = await self.plane.create_task(self.project.id, TaskDraft(name=name, key=new_key(), **fields))
+        assert isinstance(made, Task)
+        return made
+
+    async def raw(self, path: str, body: Mapping[str, Any]) -> Any:
+        """Return what Plane answers to a request for something that the client does not do."""
+        reply = await self.sender.send(Request("POST", f"{self.at}{path}", json=body))
+        assert reply.status in (200, 201), reply.body
+        return reply.body
+
+    @property
+    def at(self) -> str:
+        """Return the project's path."""
+        return f"/api/v1/workspaces/{self.workspace}/projects/{self.project.id}"
+
+    def key_of(self, task: Task) -> str:
+        """Return what people call a task."""
+        return f"{self.project.key}-{task.number}"
+
+
+def new_key() -> str:
+    """Return an idempotency key that nobody used before."""
+    return f"kf-{uuid4().hex}"
+
+
+def sender_of(url: str, key: str, clients: Clients) -> Sender:
+    """Return what signs with that key."""
+    place = Place(wire.SERVICE, url, wire.ADDRESS_SETTING, wire.headers_of(key), (key,))
+    return PatientSender(place, clients.kept, fresh=clients.fresh, sleep=anyio.sleep, monotonic=time.monotonic)
+
+
+@asynccontextmanager
+async def opened(url: str, key: str, workspace: str) -> AsyncIterator[Here]:
+    """Yield a project of our own in that workspace; it is deleted afterwards."""
+    clients = made_clients(None)
+    try:
+        sender = sender_of(url, key, clients)
+        plane = PlaneClient(sender, workspace)
+        projects = f"/api/v1/workspaces/{workspace}/projects/"
+        letters = "".join(sign for sign in uuid4().hex.upper() if sign.isalpha())[:6]
+        asked = {
+            "name": f"Suite {uuid4().hex[:12]}",
+            "identifier": f"T{letters}",
+            "cycle_view": True,
+            "module_view": True,
+        }
+        reply = await sender.send(Request("POST", projects, json=asked))
+        assert reply.status == 201, reply.body
+        project = wire.read_project(reply.body)
+        try:
+            yield Here(url, workspace, clients, sender, plane, await plane.me(), project)
+        finally:
+            await sender.send(Request("DELETE", f"{projects}{project.id}/"))
+    finally:
+        await clients.aclose()
+
+
+@pytest.fixture(params=["double", pytest.param("real", marks=pytest.mark.external)])
+async def here(request: pytest.FixtureRequest) -> AsyncIterator[Here]:
+    """Yield a Plane; the suite knows nothing of which one."""
+    if request.param == "double":
+        async with plane_served() as (running, _), opened(running.address, ADA.key, WORKSPACE) as found:
+            yield found
+        return
+    given = [os.environ.get(name, "") for name in NEEDED]
+    if not all(given):
+        pytest.skip(f"no real Plane: set {', '.join(NEEDED)}")
+    async with opened(given[0].rstrip("/"), given[1], given[2]) as found:
+        yield found
+
+
+async def test_the_owner_of_the_key_is_a_member_of_a_project_that_they_made(here: Here) -> None:
+    """Source: users_me, projects_list, project_members_list."""
+    listed = {project.id: project for project in (await here.plane.projects()).items}
+    assert listed[here.project.id].key == here.project.key
+    assert listed[here.project.id].member
+    assert here.me.id in {person.id for person in await here.plane.members(here.project.id)}
+
+
+async def test_a_new_project_has_states_of_every_group_and_one_default(here: Here) -> None:
+    """Source: states_list."""
+    states = (await here.plane.states(here.project.id)).items
+    assert {state.group for state in states} >= {"backlog", "unstarted", "started", "completed", "cancelled"}
+    assert [state.default for state in states].count(True) == 1
+
+
+async def test_a_task_is_kept_as_it_was_drafted(here: Here) -> None:
+    """Source: work_item_create, work_item_get, work_item_by_identifier, work_item_by_external_id."""
+    label = wire.read_label(await here.raw("/labels/", {"name": "bug", "color": "#ff0000"}))
+    state = (await here.states())["unstarted"]
+    draft = TaskDraft(
+        name="Search returns stale rows",
+        key=new_key(),
+        html="<p>After re-index the <b>old</b> rows stay. Поиск.</p>",
+        priority="high",
+        state_id=state.id,
+        assignee_ids=(here.me.id,),
+        label_ids=(label.id,),
+        starts=date(2026, 11, 20),
+        due=date(2026, 12, 1),
+    )
+    made = await here.plane.create_task(here.project.id, draft)
+    assert isinstance(made, Task)
+    kept = await here.plane.task(here.project.id, made.id)
+    assert (kept.name, kept.html, kept.priority) == (draft.name, draft.html, "high")
+    assert (kept.state_id, kept.assignee_ids, kept.label_ids) == (state.id, (here.me.id,), (label.id,))
+    assert (kept.starts, kept.due) == (draft.starts, draft.due)
+    assert (kept.external_id, kept.external_source) == (draft.key, "knowledge-forge")
+    assert abs(kept.created_at - datetime.now(UTC)) < timedelta(hours=1)
+    assert (await here.plane.task_by_key(here.key_of(kept).lower())).id == kept.id
+    found = await here.plane.task_by_external(here.project.id, draft.key)
+    assert found is not None
+    assert found.id == kept.id
+
+
+async def test_a_task_with_a_name_alone_gets_the_default_state_and_no_text(here: Here) -> None:
+    """Source: work_item_create_minimal."""
+    made = await here.made()
+    default = next(state for state in (await here.states()).values() if state.default)
+    assert (made.state_id, made.priority, made.html) == (default.id, "none", "<p></p>")
+    assert (made.assignee_ids, made.label_ids, made.starts, made.due) == ((), (), None, None)
+
+
+async def test_a_second_create_with_a_key_creates_nothing_and_names_the_first(here: Here) -> None:
+    """Source: work_item_create_external_dup_409."""
+    draft = TaskDraft(name="Once", key=new_key())
+    first = await here.plane.create_task(here.project.id, draft)
+    assert isinstance(first, Task)
+    assert await here.plane.create_task(here.project.id, draft) == Taken(first.id)
+    assert [task.id for task in (await here.plane.tasks(here.project.id)).items] == [first.id]
+    assert await here.plane.task_by_external(here.project.id, new_key()) is None
+
+
+async def test_the_html_of_a_task_comes_back_without_what_could_run(here: Here) -> None:
+    """Source: work_item_create_alias_issues."""
+    made = await here.made(
+        html='<p onclick="x()">Safe</p><script>alert(1)</script><p><a href="javascript:x()">link</a></p>'
+    )
+    kept = (await here.plane.task(here.project.id, made.id)).html
+    assert kept is not None
+    assert "Safe" in kept
+    assert "link" in kept
+    assert not any(word in kept for word in ("script", "onclick", "alert"))
+
+
+async def test_only_what_is_named_changes_and_a_date_can_be_cleared(here: Here) -> None:
+    """Source: work_item_update."""
+    made = await here.made(priority="high", html="<p>Stays</p>", starts=date(2026, 11, 20), due=date(2026, 12, 1))
+    done = (await here.states())["completed"]
+    changes = TaskChanges(name="Renamed", state_id=done.id, assignee_ids=(here.me.id,), due=CLEAR)
+    before = await here.plane.task(here.project.id, made.id)
+    for _ in range(2):
+        changed = await here.plane.update_task(here.project.id, made.id, changes)
+        assert (changed.name, changed.state_id, changed.assignee_ids) == ("Renamed", done.id, (here.me.id,))
+        assert (changed.priority, changed.html, changed.starts, changed.due) == (
+            "high",
+            "<p>Stays</p>",
+            made.starts,
+            None,
+        )
+    assert changed.updated_at > before.updated_at
+    emptied = await here.plane.update_task(here.project.id, made.id, TaskChanges(assignee_ids=(), starts=CLEAR))
+    assert (emptied.assignee_ids, emptied.starts, emptied.name) == ((), None, "Renamed")
+
+
+@pytest.mark.parametrize(
+    ("fields", "about"),
+    [
+        ({"name": " "}, "name"),
+        ({"name": "x" * 256}, "name"),
+        ({"priority": "huge"}, "priority"),
+        ({"state_id": NOBODY}, "state"),
+        ({"label_ids": (NOBODY,)}, "labels"),
+        ({"starts": date(2026, 12, 2), "due": date(2026, 12, 1)}, "date"),
+        ({"html": ""}, "HTML"),
+    ],
+)
+async def test_what_does_not_fit_is_refused_and_nothing_is_created(
+    here: Here, fields: dict[str, Any], about: str
+) -> None:
+    """Source: work_item_create_badpriority_400, _badstate_400, _badlabel, _baddates_400, _noname_400."""
+    draft = TaskDraft(**({"name": "A task", "key": new_key()} | fields))
+    with pytest.raises(Refused, match=about) as caught:
+        await here.plane.create_task(here.project.id, draft)
+    assert NOBODY not in str(caught.value)
+    assert (await here.plane.tasks(here.project.id)).items == ()
+
+
+async def test_what_is_not_there_is_missing_and_where_nobody_may_look_is_denied(here: Here) -> None:
+    """Source: err_work_item_404, work_item_by_identifier_404, err_project_items_missing_project."""
+    with pytest.raises(Missing):
+        await here.plane.task(here.project.id, NOBODY)
+    with pytest.raises(Missing, match=f"no task {here.project.key}-9999"):
+        await here.plane.task_by_key(f"{here.project.key}-9999")
+    with pytest.raises(Denied, match="either there is no project"):
+        await here.plane.tasks(NOBODY)
+    with pytest.raises(Denied):
+        await here.plane.task_by_key("NOSUCHPROJECT-1")
+    with pytest.raises(Missing):
+        await here.plane.update_task(here.project.id, NOBODY, TaskChanges(name="x"))
+
+
+async def test_a_wrong_key_and_a_wrong_workspace_say_what_to_do(here: Here) -> None:
+    """Source: err_bad_key, err_workspace_missing."""
+    with pytest.raises(Denied, match="PLANE_API_KEY") as caught:
+        await here.with_key("plane_api_wrong0000", here.workspace).projects()
+    assert "plane_api_wrong0000" not in str(caught.value)
+    nowhere = f"nosuch{uuid4().hex}"
+    with pytest.raises(Denied, match=nowhere):
+        await PlaneClient(here.sender, nowhere).projects()
+
+
+async def test_tasks_come_in_pages_in_the_order_that_was_asked_for(here: Here) -> None:
+    """Source: work_items_list_page1, work_items_list_page2, work_items_list_cursor_past_end."""
+    made = [await here.made(f"Task {number}") for number in range(7)]
+    first = await here.plane.tasks(here.project.id, None, 3, "created_at")
+    assert [task.id for task in first.items] == [task.id for task in made[:3]]
+    assert first.total == 7
+    assert all(task.html is None for task in first.items)
+    second = await here.plane.tasks(here.project.id, first.next_cursor, 3, "created_at")
+    assert [task.name for task in second.items] == ["Task 3", "Task 4", "Task 5"]
+    last = await here.plane.tasks(here.project.id, second.next_cursor, 3, "created_at")
+    assert ([task.name for task in last.items], last.next_cursor) == (["Task 6"], None)
+    walked = await everything(lambda cursor: here.plane.tasks(here.project.id, cursor, 2, "-created_at"))
+    assert [task.number for task in walked.items] == [task.number for task in reversed(made)]
+    assert walked.note is None
+
+
+async def test_the_last_changed_task_comes_first(here: Here) -> None:
+    """That is the order when none is asked for."""
+    first, _ = await here.made("First"), await here.made("Second")
+    await here.plane.update_task(here.project.id, first.id, TaskChanges(priority="low"))
+    assert [task.name for task in (await here.plane.tasks(here.project.id)).items] == ["First", "Second"]
+
+
+async def test_a_search_finds_names_in_any_case_and_numbers(here: Here) -> None:
+    """Source: search, search_russian, search_by_number, search_no_match."""
+    word = uuid4().hex
+    made = await here.made(f"Stale {word} rows")
+    russian = await here.made("Через старый путь: поиск по-русски")
+    assert [found.id for found in await here.plane.search(word.upper(), here.project.id)] == [made.id]
+    (everywhere,) = await here.plane.search(word)
+    assert (everywhere.number, everywhere.project_id, everywhere.project_key) == (
+        made.number,
+        here.project.id,
+        here.project.key,
+    )
+    assert [found.id for found in await here.plane.search("Поиск", here.project.id)] == [russian.id]
+    assert made.id in {found.id for found in await here.plane.search(str(made.number), here.project.id)}
+    assert await here.plane.search(f"no{word}such", here.project.id) == ()
+    assert len(await here.plane.search(here.project.key, here.project.id, 1)) == 1
+
+
+async def test_a_comment_is_kept_once_under_its_key(here: Here) -> None:
+    """Source: comment_create_external, comment_create_external_dup_409, comment_get, comments_list."""
+    task, other, key = await here.made(), await here.made(), new_key()
+    said = await here.plane.create_comment(here.project.id, task.id, "<p>Seen <em>again</em></p>", key)
+    assert not isinstance(said, Taken)
+    assert (said.html, said.by, said.external_id) == ("<p>Seen <em>again</em></p>", here.me.id, key)
+    assert await here.plane.create_comment(here.project.id, task.id, "<p>Seen</p>", key) == Taken(said.id)
+    # The key counts in the whole project: also on another task nothing is written.
+    assert await here.plane.create_comment(here.project.id, other.id, "<p>Seen</p>", key) == Taken(said.id)
+    assert (await here.plane.comments(here.project.id, other.id)).items == ()
+    kept = await here.plane.comment(here.project.id, task.id, said.id)
+    assert (kept.id, kept.html, kept.external_id) == (said.id, said.html, key)
+    found = await here.plane.comment_by_external(here.project.id, task.id, key)
+    assert found is not None
+    assert found.id == said.id
+    assert await here.plane.comment_by_external(here.project.id, other.id, key) is None
+
+
+async def test_comments_come_last_first_in_pages(here: Here) -> None:
+    """Source: comments_list."""
+    task = await here.made()
+    for number in range(3):
+        await here.plane.create_comment(here.project.id, task.id, f"<p>{number}</p>", new_key())
+    first = await here.plane.comments(here.project.id, task.id, None, 2)
+    assert [said.html for said in first.items] == ["<p>2</p>", "<p>1</p>"]
+    last = await here.plane.comments(here.project.id, task.id, first.next_cursor, 2)
+    assert ([said.html for said in last.items], last.next_cursor) == (["<p>0</p>"], None)
+
+
+async def test_labels_cycles_and_modules_are_listed_and_cycles_and_modules_have_their_tasks(here: Here) -> None:
+    """Source: labels_list, cycles_list, modules_list, cycle_issues_list, module_issues_list."""
+    task, _ = await here.made("In both"), await here.made("In none")
+    label = wire.read_label(await here.raw("/labels/", {"name": "docs", "color": "#00ff00"}))
+    named = {"name": "Draft", "project_id": here.project.id}
+    cycle = wire.read_cycle(await here.raw("/cycles/", named))
+    module = wire.read_module(await here.raw("/modules/", {"name": "Indexing"}))
+    await here.raw(f"/cycles/{cycle.id}/cycle-issues/", {"issues": [task.id]})
+    await here.raw(f"/modules/{module.id}/module-issues/", {"issues": [task.id]})
+    assert (await here.plane.labels(here.project.id)).items == (Label(label.id, "docs"),)
+    assert [one.name for one in (await here.plane.cycles(here.project.id)).items] == ["Draft"]
+    assert (await here.plane.modules(here.project.id)).items == (Module(module.id, "Indexing"),)
+    for page in (
+        await here.plane.cycle_tasks(here.project.id, cycle.id),
+        await here.plane.module_tasks(here.project.id, module.id),
+    ):
+        assert [held.name for held in page.items] == ["In both"]
+
+
+async def test_a_task_that_is_tied_to_nothing_has_no_relations(here: Here) -> None:
+    """Source: relations_list. Some editions have no question for it, and say so."""
+    task = await here.made()
+    try:
+        assert await here.plane.relations(here.project.id, task.id) == ()
+    except Missing:
+        pytest.skip("this edition of Plane tells no relations")
