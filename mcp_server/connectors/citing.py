@@ -1,0 +1,78 @@
+"""Links between pages and what is said elsewhere, both ways: pages that a text names, and what was found to name a page."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+
+from knowledge.errors import InvalidPath, KnowledgeError
+from knowledge.outbox.ports import Mention
+from knowledge.paths import INDEX_NAME, MARKDOWN_SUFFIXES, is_markdown
+from mcp_server.connectors.mentions import Named, names_in
+from mcp_server.services import Services
+
+logger = logging.getLogger("knowledge_forge.connectors")
+
+MOST_PAGES = 20
+
+
+async def noted(services: Services, origin: str, *, url: str, texts: Iterable[str], title: str = "") -> tuple[str, ...]:
+    """Return the paths of the pages that the texts name, and remember that `origin` names them.
+
+    `origin` is a lineage: `plane:KB-12`, `zulip:design/merge`. What cannot be remembered or looked up now is left out: a
+    task is read although nobody can say what it cites.
+    """
+    try:
+        pages = await _named(services, texts)
+        if pages:
+            now = services.now()
+            await services.state.outbox.mention([Mention(path, origin, title, url, now) for path in pages])
+    except KnowledgeError:
+        logger.warning("it is not remembered which pages %s names", origin, exc_info=True)
+        return ()
+    return pages
+
+
+async def pages_of(services: Services, origin: str, texts: Iterable[str]) -> tuple[str, ...]:
+    """Return the paths of the pages that the texts name, and of those that hold knowledge from `origin`."""
+    try:
+        return await _named(services, texts)
+    except KnowledgeError:
+        logger.warning("it cannot be said now which pages belong to %s", origin, exc_info=True)
+        return ()
+
+
+async def _named(services: Services, texts: Iterable[str]) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for named in names_in(texts):
+        path = await _page(services, named)
+        if path is not None:
+            found[path] = None
+        if len(found) == MOST_PAGES:
+            break
+    return tuple(found)
+
+
+async def _page(services: Services, named: Named) -> str | None:
+    for asked in named.paths:
+        for path in _spellings(asked):
+            if await _is_page(services, path):
+                return path
+    if not named.called:
+        return None
+    matches = [match for match in await services.index.named(named.called, limit=5) if match.by != "heading"]
+    paths = {match.path for match in matches}
+    return paths.pop() if len(paths) == 1 else None
+
+
+async def _is_page(services: Services, path: str) -> bool:
+    try:
+        return await services.circles.place(path) == "page"
+    except InvalidPath:
+        return False
+
+
+def _spellings(path: str) -> Sequence[str]:
+    if is_markdown(path):
+        return [path]
+    return [*(path + suffix for suffix in MARKDOWN_SUFFIXES), f"{path.rstrip('/')}/{INDEX_NAME}"]
