@@ -225,6 +225,7 @@ PURE = [
     "mcp_server/cli/visible.py",
     "mcp_server/connectors/bodies.py",
     "mcp_server/connectors/errors.py",
+    "mcp_server/connectors/mentions.py",
     "mcp_server/connectors/names.py",
     "mcp_server/connectors/showing.py",
     "mcp_server/connectors/wire.py",
