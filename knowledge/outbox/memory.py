@@ -25,9 +25,11 @@ class MemoryOutbox:
     async def begin(self, errand: Errand, *, within: timedelta) -> Errand:
         """Record that `errand` is about to be done and return it, or return the one that is the same."""
         asked = fresh(errand)
-        same = next((one for one in reversed(self._errands.values()) if _same(one, asked, within)), None)
-        if same is not None:
-            return same
+        known = [one for one in reversed(self._errands.values()) if one.fate != "failed"]
+        own = [one for one in known if asked.proposal and one.proposal == asked.proposal]
+        same = [*own, *(one for one in known if _same(one, asked, within))]
+        if same:
+            return same[0]
         if asked.id in self._errands:
             raise ValueError(f"there is an errand {asked.id} already")
         self._errands[asked.id] = asked
@@ -94,12 +96,9 @@ class MemoryOutbox:
 
 
 def _same(known: Errand, asked: Errand, within: timedelta) -> bool:
-    if known.fate == "failed":
+    if (known.principal, known.tool, known.digest) != (asked.principal, asked.tool, asked.digest):
         return False
-    if asked.proposal:
-        return known.proposal == asked.proposal
-    who = (known.principal, known.tool, known.digest) == (asked.principal, asked.tool, asked.digest)
-    return who and (known.fate in OPEN or known.begun_at >= asked.begun_at - within)
+    return known.fate in OPEN or (not asked.proposal and known.begun_at >= asked.begun_at - within)
 
 
 def _newest_first(mention: Mention) -> tuple[float, str, str]:

@@ -60,10 +60,10 @@ class Outbox(Protocol):
     async def begin(self, errand: Errand, *, within: timedelta) -> Errand:
         """Record that `errand` is about to be done and return it; or return the one that is the same, and record nothing.
 
-        The same is, of those that have not failed: for an errand with a proposal that of the same proposal; for one without the
-        newest of the same principal, tool and digest that was begun within `within` before, or that is `begun` or `unsure`, however
-        old. Of any number of callers at once exactly one gets its own errand back. What is returned as begun is known after a
-        power cut.
+        The same is, of those that have not failed: that of the same proposal; else the newest of the same principal, tool and
+        digest that is `begun` or `unsure`, however old; and for one without a proposal also if it was begun within `within`
+        before. Of any number of callers at once exactly one gets its own errand back. What is returned as begun is known after
+        a power cut.
 
         Raises:
             ValueError: another one has that id, or it has ended already. Nothing is recorded.

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 from knowledge.errors import UnknownErrand
 from knowledge.ledger.moments import aware
@@ -35,11 +34,10 @@ FROM forge.errand
 # Of two that begin the same at once the second sees what the first has begun. Something else may, seldom, have the same lock:
 # that costs a moment.
 _HOLD = "SELECT pg_advisory_xact_lock(hashtext(%s), hashtext(%s))"
-_SAME_PROPOSAL = f"{_ERRAND} WHERE proposal = %s AND fate <> 'failed' ORDER BY number DESC LIMIT 1"
+_OF_PROPOSAL = f"{_ERRAND} WHERE proposal = %s AND proposal <> '' AND fate <> 'failed' ORDER BY number DESC LIMIT 1"
 _SAME_ACT = f"""
-{_ERRAND} WHERE digest = %s AND principal = %s AND tool = %s AND fate <> 'failed'
-AND (begun_at >= %s OR fate IN ('begun', 'unsure'))
-ORDER BY number DESC LIMIT 1
+{_ERRAND} WHERE digest = %s AND principal = %s AND tool = %s
+AND (fate IN ('begun', 'unsure') OR (fate = 'done' AND begun_at >= %s AND %s = '')) ORDER BY number DESC LIMIT 1
 """
 _PUT = """
 INSERT INTO forge.errand (id, principal, tool, target, digest, begun_at, proposal, arguments_hash, marks, fate)
@@ -88,15 +86,13 @@ class PostgresOutbox:
         """Record that `errand` is about to be done and return it, or return the one that is the same."""
         e = fresh(errand)
         row = (e.id, e.principal, e.tool, e.target, e.digest, e.begun_at, e.proposal, e.arguments_hash)
-        same: tuple[str, Sequence[Any]] = (
-            (_SAME_PROPOSAL, (e.proposal,))
-            if e.proposal
-            else (_SAME_ACT, (e.digest, e.principal, e.tool, e.begun_at - within))
-        )
+        same = (e.digest, e.principal, e.tool, e.begun_at - within, e.proposal)
 
         async def work(ask: Ask) -> Errand:
-            await ask(self._alone(f"errand {e.proposal or e.digest}"))
-            found = await ask(same)
+            if e.proposal:  # whoever holds both locks takes them in this order
+                await ask(self._alone(f"proposal {e.proposal}"))
+            await ask(self._alone(f"errand {e.digest}"))
+            found = await ask((_OF_PROPOSAL, (e.proposal,))) or await ask((_SAME_ACT, same))
             if found:
                 return errand_of(found[0])
             if not await ask((_PUT, (*row, marks_text(e.marks)))):

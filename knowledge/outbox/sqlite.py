@@ -29,11 +29,10 @@ from knowledge.storage.sqlite import Database
 _ERRAND = """
 SELECT id, principal, tool, target, digest, begun_us, proposal, arguments_hash, marks, fate, result, ended_us FROM errand
 """
-_SAME_PROPOSAL = f"{_ERRAND} WHERE proposal = ? AND fate != 'failed' ORDER BY number DESC LIMIT 1"
+_OF_PROPOSAL = f"{_ERRAND} WHERE proposal = ? AND proposal != '' AND fate != 'failed' ORDER BY number DESC LIMIT 1"
 _SAME_ACT = f"""
-{_ERRAND} WHERE digest = ? AND principal = ? AND tool = ? AND fate != 'failed'
-AND (begun_us >= ? OR fate IN ('begun', 'unsure'))
-ORDER BY number DESC LIMIT 1
+{_ERRAND} WHERE digest = ? AND principal = ? AND tool = ?
+AND (fate IN ('begun', 'unsure') OR (fate = 'done' AND begun_us >= ? AND ? = '')) ORDER BY number DESC LIMIT 1
 """
 _PUT = """
 INSERT INTO errand (id, principal, tool, target, digest, begun_us, proposal, arguments_hash, marks, fate)
@@ -75,16 +74,12 @@ class SqliteOutbox:
         e = fresh(errand)
         begun = micros(e.begun_at)
         row = (e.id, e.principal, e.tool, e.target, e.digest, begun, e.proposal, e.arguments_hash, marks_text(e.marks))
-        same: tuple[str, Sequence[Any]] = (
-            (_SAME_PROPOSAL, (e.proposal,))
-            if e.proposal
-            else (_SAME_ACT, (e.digest, e.principal, e.tool, micros(e.begun_at - within)))
-        )
+        same = (e.digest, e.principal, e.tool, micros(e.begun_at - within), e.proposal)
 
         def work(c: apsw.Connection) -> Errand:
-            found = _errands(c.execute(*same).fetchall())
-            if found:
-                return found[0]
+            for known in (c.execute(_OF_PROPOSAL, (e.proposal,)), c.execute(_SAME_ACT, same)):
+                if found := _errands(known.fetchall()):
+                    return found[0]
             c.execute(_PUT, row)
             if not c.changes():
                 raise ValueError(f"there is an errand {e.id} already")

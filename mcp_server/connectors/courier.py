@@ -197,8 +197,7 @@ class Courier:
 
     @asynccontextmanager
     async def _alone(self, errand: Errand) -> AsyncIterator[None]:
-        key = (errand.proposal,) if errand.proposal else (errand.principal, errand.tool, errand.digest)
-        async with self._locks.held(["\0".join(key)]):
+        async with self._locks.held([f"{errand.principal}\0{errand.tool}\0{errand.digest}"]):
             with anyio.CancelScope(shield=True):
                 yield
 

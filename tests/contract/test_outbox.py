@@ -114,7 +114,6 @@ async def test_the_same_act_again_gives_the_first_ones_errand_back(outbox: Outbo
         {"principal": BOB},
         {"tool": "zulip_react"},
         {"digest": "ff" * 32},
-        {"proposal": "p-1"},
     ],
     ids=lambda other: next(iter(other)),
 )
@@ -163,9 +162,28 @@ async def test_an_approved_proposal_is_carried_out_by_one_errand_however_late_it
     first = await outbox.begin(errand(proposal="p-1"), within=MINUTE)
     late = errand("e-2", proposal="p-1", begun_at=NOW + 30 * DAY, digest="ff" * 32)
     assert await outbox.begin(late, within=MINUTE) == first
-    assert await outbox.errand_of("p-1") == first
-    other = errand("e-3", proposal="p-2")
-    assert await outbox.begin(other, within=HOUR) == other, "each approval counts once"
+    done = await outbox.end("e-1", "done", at=NOW)
+    assert await outbox.begin(late, within=MINUTE) == done
+    assert await outbox.errand_of("p-1") == done
+
+
+async def test_each_approval_counts_once_also_right_after_the_same_was_done(outbox: Outbox) -> None:
+    for n in range(3):
+        asked = errand(f"e-{n}", proposal=f"p-{n}" if n else "")
+        assert await outbox.begin(asked, within=HOUR) == asked
+        await outbox.end(asked.id, "done", at=NOW)
+    assert (await outbox.begin(errand("e-3"), within=HOUR)).id == "e-2"
+
+
+async def test_what_is_approved_is_not_begun_while_nobody_knows_what_became_of_the_same(outbox: Outbox) -> None:
+    """Whoever is told "unsure" proposes it again: a yes must not send it twice."""
+    await outbox.begin(errand(proposal="p-1"), within=HOUR)
+    again = errand("e-2", proposal="p-2", begun_at=NOW + DAY)
+    assert (await outbox.begin(again, within=HOUR)).id == "e-1"
+    await outbox.end("e-1", "unsure", at=NOW)
+    assert (await outbox.begin(again, within=HOUR)).id == "e-1"
+    await outbox.end("e-1", "failed", at=NOW)
+    assert await outbox.begin(again, within=HOUR) == again
 
 
 async def test_without_a_proposal_there_is_no_errand_of_one(outbox: Outbox) -> None:
