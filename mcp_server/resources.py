@@ -120,5 +120,9 @@ def _add_records(server: ForgeServer, services: Services) -> None:
 
 
 def _untold(record: dict[str, Any]) -> dict[str, Any]:
-    """Return the record without what its actor or a person wrote about it: whoever reads this may be another host."""
-    return {name: value for name, value in record.items() if name != "intent"}
+    """Return the record for whoever reads it, which may be another host than its actor.
+
+    It is without what its actor or a person wrote about it, and without the place in another service that it went to: who writes
+    to whom is not for everybody.
+    """
+    return {name: value for name, value in record.items() if name not in ("intent", "delivery")}

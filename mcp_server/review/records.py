@@ -26,14 +26,14 @@ LISTED = 20
 
 @dataclass(frozen=True, slots=True)
 class RecordView:
-    """One audit record. `proposal` is "" where there is none that can be shown."""
+    """One audit record. `proposal` is "" where there is none that can be shown, `places` are pages, or a place in another service."""
 
     seq: int
     at: Markup
     principal: Markup
     tool: Markup
     outcome: Markup
-    pages: Sequence[Markup]
+    places: Sequence[Markup]
     proposal: Markup
     body: Markup
     digest: str
@@ -88,7 +88,7 @@ def _view(record: Record) -> RecordView:
         principal=inert_line(str(said.get("principal", ""))),
         tool=inert_line(str(said.get("tool", ""))),
         outcome=inert_line(str(said.get("outcome", ""))),
-        pages=[inert_line(page) for page in _pages(said)],
+        places=[inert_line(place) for place in (*_pages(said), *_elsewhere(said))],
         proposal=inert_line(str(said.get("proposal") or "")),
         body=inert(record.body),
         digest=record.digest.hex(),
@@ -99,6 +99,12 @@ def _pages(said: dict[str, Any]) -> list[str]:
     changes = said.get("changes")
     named = [change for change in changes if isinstance(change, dict)] if isinstance(changes, list) else []
     return list(dict.fromkeys(str(change["path"]) for change in named if change.get("path")))
+
+
+def _elsewhere(said: dict[str, Any]) -> list[str]:
+    delivery = said.get("delivery")
+    target = delivery.get("target") if isinstance(delivery, dict) else None
+    return [str(target)] if target else []
 
 
 async def contradictions(house: House, request: Request, session: Session) -> Response:

@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 from contextlib import closing, redirect_stderr, redirect_stdout
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import apsw
 import pytest
 
 from knowledge.ledger.ports import Actor
+from knowledge.outbox.ports import Errand
 from mcp_server.__main__ import main
 from mcp_server.base import STATE_FILE
 from mcp_server.settings import Settings
@@ -45,6 +47,14 @@ class Person:
                 entry(change("guides/a.md", b"one", None), at=NOW + 3 * DAY, actor=BOB),
             ):
                 await state.ledger.commit(done)
+
+    async def send(self, errand: Errand, *, at: datetime) -> None:
+        """Put an act in another service on record."""
+        from mcp_server.base import open_state
+
+        async with open_state(Settings(kb=self.kb, state_dir=self.state)) as state:
+            await state.outbox.begin(errand, within=DAY)
+            await state.outbox.end(errand.id, "done", at=at, result="{}")
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Start a process."""
@@ -127,6 +137,18 @@ def test_an_export_can_be_verified_by_anybody(reader: Person) -> None:
     assert len(lines) == 4
     assert json.loads(lines[1])["changes"][0]["path"] == ODD
     assert json.loads(lines[1])["confidence"] == 0.74
+
+
+def test_an_act_in_another_service_is_listed_with_its_place_and_found_by_it(ann: Person) -> None:
+    errand = Errand("kf-1", "bob@cursor", "zulip_send_message", "zulip:design/merge", "dd" * 32, NOW, proposal="p-7")
+    asyncio.run(ann.send(errand, at=NOW + 4 * DAY))
+    assert ann.here("verify").stdout.startswith("5 records, all sound")
+    (found,) = ann.json("search", "DESIGN/merge")
+    assert (found["tool"], found["outcome"], found["proposal"]) == ("zulip_send_message", "sent", "p-7")
+    assert found["delivery"] == {"errand": "kf-1", "target": "zulip:design/merge"}
+    told = "".join(ann.here("search", "kf-1").stdout.split())
+    assert "zulip:design" in told, "whatever the width of the terminal"
+    assert "p-7" in told
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from mcp import Client
 
+from knowledge.outbox.ports import Errand
 from knowledge.trust.ports import Note
 from mcp_server.app import open_app
 from mcp_server.base import utc_now
@@ -605,6 +606,16 @@ async def test_the_audit_log_is_searched_and_paged_newest_first(place: Place) ->
     html = await visitor.look("/audit?q=HOST17")
     assert len(re.findall(r'data-label="No.">', html)) == 1
     assert "No record has that in it" in await visitor.look("/audit?q=<nothing>")
+
+
+async def test_the_audit_log_says_where_in_another_service_an_act_went(place: Place) -> None:
+    outbox, now = place.app.base.state.outbox, place.app.services.now()
+    errand = Errand("kf-1", f"{ME}@writer", "zulip_send_message", "zulip:<design>/merge", "dd" * 32, now)
+    await outbox.begin(errand, within=timedelta(0))
+    await outbox.end("kf-1", "unsure", at=now)
+    html = await (await place.visitor()).look("/audit?q=kf-1")
+    assert '<td data-label="Where"><bdi>zulip:&lt;design&gt;/merge</bdi></td>' in html
+    assert 'data-label="Outcome">unsure<' in html
 
 
 async def test_contradictions_are_shown_with_both_sides_and_decided_about(place: Place) -> None:

@@ -7,11 +7,13 @@ import json
 import os
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from mcp_types import TextResourceContents
 
+from knowledge.outbox.ports import Errand
 from mcp_server.settings import Settings
 from tests.contract.test_server import answers
 from tests.knowledge_bases import write
@@ -444,6 +446,18 @@ async def test_every_act_is_on_record_and_readable_without_any_text(host: Writer
     assert before["changes"][0]["after"] == done["revision"] == newest["changes"][0]["before"]
     assert before["principal"].endswith("@writer")
     assert "secret" not in content.text
+
+
+async def test_who_reads_recent_acts_is_not_told_who_wrote_to_whom_elsewhere(host: Writer) -> None:
+    outbox, now = host.app.base.state.outbox, host.app.services.now()
+    errand = Errand("kf-1", "bob@cursor", "zulip_send_message", "zulip:direct/Zoe", "dd" * 32, now)
+    await outbox.begin(errand, within=timedelta(0))
+    await outbox.end("kf-1", "done", at=now)
+    content = (await host.client.read_resource("audit://recent")).contents[0]
+    assert isinstance(content, TextResourceContents)
+    newest = json.loads(content.text)[0]
+    assert (newest["tool"], newest["outcome"]) == ("zulip_send_message", "sent")
+    assert "Zoe" not in content.text
 
 
 async def test_a_write_that_breaks_a_link_is_taken_back_and_that_is_on_record(host: Writer) -> None:
