@@ -92,6 +92,7 @@ UNTOLD = ("id", "code", "error_code", "message")
 
 LONGEST_REASON = 120
 HOW_TO_FIND = "check how it is written, or whether it was deleted or archived"
+UNKNOWN_PATH = f"this Plane does not know the question; check {ADDRESS_SETTING}, or its version"
 DEFAULT_WAIT_S = 60.0
 T = TypeVar("T")
 
@@ -430,7 +431,7 @@ def _verdict(request: Request, reply: Reply, what: str) -> ConnectorError:
     if reply.status in (401, 403):
         return Denied(SERVICE, reply.status, reason, _mend(reply, what))
     if reply.status == 404:
-        return Missing(SERVICE, what, HOW_TO_FIND)
+        return Missing(SERVICE, what, UNKNOWN_PATH if "Page not found" in reason else HOW_TO_FIND)
     if reply.status == 429:
         return Limited(SERVICE, _wait_s(reply))
     if 400 <= reply.status < 500:

@@ -237,6 +237,7 @@ BY_OTHERS = {
 NO_MEMBER = "either there is no thing, or the key's owner is no member there; guests only read"
 NO_RIGHT = f"Plane does not allow it (403: You do not have permission to perform this action); {NO_MEMBER}"
 NOTHING = f"Plane has no thing that this key can see; {wire.HOW_TO_FIND}"
+UNKNOWN = f"Plane has no thing that this key can see; {wire.UNKNOWN_PATH}"
 GET_A_KEY = "PLANE_API_KEY has to be a personal access token that is still valid"
 
 
@@ -287,8 +288,8 @@ JUDGED: dict[str, tuple[type[ConnectorError], str]] = {
     "err_project_items_missing_project": (Denied, NO_RIGHT),
     "err_workspace_missing": (Denied, NO_RIGHT),
     "err_work_item_404": (Missing, NOTHING),
-    "err_bad_uuid_404": (Missing, NOTHING),
-    "err_unknown_route_404": (Missing, NOTHING),
+    "err_bad_uuid_404": (Missing, UNKNOWN),
+    "err_unknown_route_404": (Missing, UNKNOWN),
     "err_method_405": refused(405, "Method not allowed"),
     "state_delete_default_400": refused(400, "Default state cannot be deleted"),
     "work_item_get_deleted_404": (Missing, NOTHING),

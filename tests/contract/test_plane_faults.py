@@ -1,0 +1,266 @@
+"""What the client of Plane makes of a bad network, a full allowance, a strange server and a list that leads nowhere."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from mcp_server.connectors.errors import ConnectorError, Denied, Limited, NoAnswer, ReplyLost, Unreachable, WrongAddress
+from mcp_server.connectors.http import Bounds, Place, Sender, made_clients
+from mcp_server.plane import wire
+from mcp_server.plane.client import PlaneClient
+from mcp_server.plane.model import Task, TaskChanges, TaskDraft
+from mcp_server.plane.walking import everything
+from tests.doubles import serving
+from tests.doubles.plane import ADA, GUS, MEL, OTTO, WORKSPACE, Account, Plane, plane_served, seeded
+from tests.doubles.serving import Fault, Plan, Served, for_requests, in_turn
+
+QUICK = Bounds(silence_s=0.5, reply_s=1.0, connect_s=1.0)
+DRAFT = TaskDraft(name="Once", key="kf-1")
+
+
+@dataclass
+class Here:
+    """A double, a client of it, and how long the client waited."""
+
+    running: Served
+    double: Plane
+    plane: PlaneClient
+    waits: list[float] = field(default_factory=list)
+
+    @property
+    def kb(self) -> str:
+        """Return the id of the project KB."""
+        return str(self.double.project("KB").row["id"])
+
+    def once(self) -> list[str]:
+        """Return the ids of the tasks that the draft made."""
+        return [task["id"] for task in self.double.tasks("KB") if task["name"] == "Once"]
+
+
+@asynccontextmanager
+async def here(
+    plan: Plan = serving.no_fault, *, double: Plane | None = None, who: Account = ADA, workspace: str = WORKSPACE
+) -> AsyncIterator[Here]:
+    """Yield a client that signs with the key of `who`."""
+    clients = made_clients(None)
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    async with plane_served(double, plan=plan) as (running, standing):
+        place = Place(wire.SERVICE, running.address, wire.ADDRESS_SETTING, wire.headers_of(who.key), (who.key,))
+        sender = Sender(place, clients.kept, fresh=clients.fresh, sleep=sleep, monotonic=time.monotonic, bounds=QUICK)
+        try:
+            yield Here(running, standing, PlaneClient(sender, workspace), waits)
+        finally:
+            await clients.aclose()
+
+
+LOST: list[tuple[str, Fault, bool]] = [
+    ("cut after it acted", serving.after(), True),
+    ("cut before it acted", serving.before(), False),
+    ("500 after it acted", serving.status(500, body="{}", acts=True), True),
+    ("503 before it acted", serving.status(503, {"retry-after": "1"}), False),
+    ("HTML after it acted", serving.html(), True),
+    ("half a reply", serving.truncated(), True),
+    ("too large a reply", serving.oversized(9_000_000), True),
+    ("a list where a task was due", serving.body('{"results": [], "next_page_results": false}'), True),
+    ("a task without an id", serving.body('{"name": "Once"}'), True),
+    ("nothing at all", serving.status(201, acts=True), True),
+]
+
+
+@pytest.mark.parametrize(("fault", "acted"), [entry[1:] for entry in LOST], ids=[entry[0] for entry in LOST])
+async def test_a_create_without_a_usable_reply_is_sent_once_and_found_by_its_key(fault: Fault, *, acted: bool) -> None:
+    """It is never said to have failed, and never sent again by itself: Plane's check for the key is not one with the write."""
+    async with here(for_requests("POST", "/work-items/", fault)) as at:
+        with pytest.raises(ReplyLost):
+            await at.plane.create_task(at.kb, DRAFT)
+        assert at.running.count("POST", "/work-items/") == 1
+        assert len(at.once()) == int(acted)
+        found = await at.plane.task_by_external(at.kb, DRAFT.key)
+        assert (found is not None) == acted
+
+
+async def test_a_comment_without_a_usable_reply_is_sent_once_and_found_by_its_key() -> None:
+    """Plane has no question for a comment by its key, so the comments are read."""
+    async with here(for_requests("POST", "/comments/", serving.after())) as at:
+        task = at.double.task("KB-2")["id"]
+        with pytest.raises(ReplyLost):
+            await at.plane.create_comment(at.kb, task, "<p>Seen</p>", "kf-2")
+        assert at.running.count("POST") == 1
+        found = await at.plane.comment_by_external(at.kb, task, "kf-2")
+        assert found is not None
+        assert [row["id"] for row in at.double.comments("KB-2")] == [found.id]
+
+
+async def test_a_change_without_a_reply_is_sent_again_for_it_sets_values() -> None:
+    """Twice the same values are the same values."""
+    async with here(for_requests("PATCH", "/", serving.after())) as at:
+        task = at.double.task("KB-2")["id"]
+        changed = await at.plane.update_task(at.kb, task, TaskChanges(priority="urgent"))
+        assert (changed.priority, at.running.count("PATCH"), len(at.waits)) == ("urgent", 2, 1)
+
+
+async def test_a_question_is_asked_again_when_the_network_stumbles() -> None:
+    """What only asks may be asked again."""
+    async with here(in_turn(serving.before(), serving.status(502), None)) as at:
+        assert len((await at.plane.tasks(at.kb)).items) == 4
+        assert at.running.count("GET") == 3
+
+
+async def test_a_used_up_allowance_says_for_how_long() -> None:
+    """Source: err_429. It wants to be left alone for the rest of the minute, which nobody waits for here."""
+    async with here(double=seeded(allowance=2, monotonic=lambda: 0.0)) as at:
+        await at.plane.me()
+        await at.plane.me()
+        for call in (at.plane.me(), at.plane.create_task(at.kb, DRAFT)):
+            with pytest.raises(Limited) as caught:
+                await call
+            assert caught.value.wait_s == 60
+        assert (at.once(), at.waits) == ([], [])
+
+
+async def test_a_short_wait_is_waited_for() -> None:
+    """`Retry-After` may be a whole number or none."""
+    limited = serving.status(
+        429, {"retry-after": "1.5"}, '{"error_code": 5900, "error_message": "RATE_LIMIT_EXCEEDED"}'
+    )
+    async with here(in_turn(limited, None)) as at:
+        assert (await at.plane.me()).name == "ada"
+        assert at.waits == [1.5]
+
+
+async def test_a_guest_reads_and_writes_nothing() -> None:
+    """Source: guest_list, err_guest_create_403."""
+    async with here(who=GUS) as at:
+        assert len((await at.plane.tasks(at.kb)).items) == 4
+        with pytest.raises(Denied, match="guests only read"):
+            await at.plane.create_task(at.kb, DRAFT)
+        assert at.once() == []
+
+
+async def test_a_project_is_listed_for_who_is_no_member_and_says_so() -> None:
+    """Source: err_nonmember_project_403. A public project is seen by all of the workspace."""
+    async with here(who=MEL) as at:
+        listed = {project.key: project for project in (await at.plane.projects()).items}
+        assert (listed["KB"].member, listed["OPS"].member) == (True, False)
+        with pytest.raises(Denied):
+            await at.plane.tasks(listed["OPS"].id)
+        assert await at.plane.search("ops") == ()
+
+
+async def test_who_is_not_of_the_workspace_is_told_so() -> None:
+    """Source: err_other_workspace."""
+    async with here(who=OTTO) as at:
+        with pytest.raises(Denied, match="either there is no workspace acme"):
+            await at.plane.projects()
+
+
+async def test_people_who_may_not_be_assigned_are_dropped_and_the_reply_shows_it() -> None:
+    """Source: work_item_create_badassignee; guests cannot be assigned either."""
+    async with here() as at:
+        draft = TaskDraft(name="For whom", key="kf-3", assignee_ids=(MEL.id, GUS.id, OTTO.id))
+        made = await at.plane.create_task(at.kb, draft)
+        assert isinstance(made, Task)
+        assert made.assignee_ids == (MEL.id,)
+
+
+@pytest.mark.parametrize("base", ["/nowhere", "/api/v1"])
+async def test_an_address_that_is_no_plane_s_is_told(base: str) -> None:
+    """Plane answers paths that it does not have with a 404 of its own; what is no Plane with a page."""
+    async with here(in_turn(*[serving.html(404)] * 4) if base == "/nowhere" else serving.no_fault) as at:
+        place = Place(wire.SERVICE, f"{at.running.address}{base}", wire.ADDRESS_SETTING, wire.headers_of(ADA.key), ())
+        clients = made_clients(None)
+        sender = Sender(place, clients.kept, fresh=clients.fresh, sleep=_never, monotonic=time.monotonic)
+        with pytest.raises(ConnectorError, match="PLANE_BASE_URL"):
+            await PlaneClient(sender, WORKSPACE).projects()
+        await clients.aclose()
+
+
+async def test_a_create_that_is_redirected_is_not_followed_and_says_where_it_led() -> None:
+    """Many clients follow with a GET, which is answered 200: nothing was created and nothing complained."""
+    async with here(for_requests("POST", "/", serving.redirected("https://elsewhere.example/", 301))) as at:
+        with pytest.raises(WrongAddress, match=r"elsewhere\.example"):
+            await at.plane.create_task(at.kb, DRAFT)
+        assert (at.running.count("POST"), at.running.count("GET"), at.once()) == (1, 0, [])
+
+
+async def test_nobody_listens_and_that_is_said() -> None:
+    """Nothing was sent, so nothing happened."""
+    async with here() as at:
+        clients = made_clients(None)
+        place = Place(wire.SERVICE, "http://127.0.0.1:9", wire.ADDRESS_SETTING, wire.headers_of(ADA.key), (ADA.key,))
+        sender = Sender(
+            place, clients.kept, fresh=clients.fresh, sleep=_no_wait, monotonic=time.monotonic, bounds=QUICK
+        )
+        with pytest.raises(Unreachable):
+            await PlaneClient(sender, WORKSPACE).create_task(at.kb, DRAFT)
+        await clients.aclose()
+
+
+async def test_1200_tasks_are_listed_in_few_requests_without_their_texts() -> None:
+    """60 requests a minute are all that a key has."""
+    async with here(double=many(1200)) as at:
+        walked = await everything(lambda cursor: at.plane.tasks(at.kb, cursor))
+        assert (len(walked.items), walked.note) == (1200, None)
+        assert {task.number for task in walked.items} == set(range(1, 1201))
+        assert at.running.count("GET", "/work-items/") == 5
+        assert all(task.html is None for task in walked.items)
+
+
+@pytest.mark.parametrize(
+    ("cursor", "goes_on", "rows", "read", "why"),
+    [
+        ("250:2:0", True, True, 750, "circle"),
+        ("250:0:0", True, True, 750, "nothing new"),
+        ("250:3:0", True, False, 500, "nothing new"),
+        ("250:3:0", False, True, 750, "ended early"),
+    ],
+)
+async def test_1200_tasks_behind_a_cursor_that_leads_nowhere_end_and_it_is_said(
+    cursor: str, *, goes_on: bool, rows: bool, read: int, why: str
+) -> None:
+    """The third page leads to itself, to the first one, is empty, or says that it is the last."""
+    async with here(double=many(1200)) as at:
+        asked = f"per_page=250&order_by=-created_at&fields={','.join(wire.LEAN)}&cursor=250:2:0"
+        path = f"/api/v1/workspaces/{WORKSPACE}/projects/{at.kb}/work-items/"
+        page = at.double.answered("GET", path, asked, {"x-api-key": ADA.key}, b"").body
+        page |= {"next_cursor": cursor, "next_page_results": goes_on, "results": page["results"] if rows else []}
+        at.running.plan = in_turn(None, None, serving.body(json.dumps(page)))
+        walked = await everything(lambda cursor: at.plane.tasks(at.kb, cursor, order_by="-created_at"))
+        assert len(walked.items) == len({task.id for task in walked.items}) == read
+        assert walked.note is not None
+        assert why in walked.note
+        assert f"{read} of 1200" in walked.note
+
+
+async def test_a_list_that_stays_unreadable_is_no_answer() -> None:
+    """A page that is no page is not an empty one."""
+    async with here(in_turn(*[serving.body("{}")] * 4)) as at:
+        with pytest.raises(NoAnswer, match="whether it is the last"):
+            await at.plane.tasks(at.kb)
+
+
+def many(number: int) -> Plane:
+    """Return a workspace with so many tasks in KB."""
+    plane = Plane()
+    plane.add_project("KB", "Knowledge Base")
+    for at in range(number):
+        plane.add_task("KB", f"Task {at}", description_html="<p>Text</p>")
+    return plane
+
+
+async def _never(_seconds: float) -> None:
+    raise AssertionError("nothing was to be waited for")
+
+
+async def _no_wait(_seconds: float) -> None:
+    return None
