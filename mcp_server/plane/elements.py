@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
 ADDRESS_SCHEMES = ("http", "https", "mailto", "tel")
-LONGEST_HTML = 2_000_000
+LONGEST_HTML = 1_000_000
 """Characters of one text that are looked at; Plane takes up to 10 MB."""
 DEEPEST = 60
 """Elements inside each other; what is deeper belongs to the last of them."""

@@ -10,12 +10,13 @@ elements (`mention-component`, `image-component`, task lists) from packages/edit
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
-from mcp_server.plane.elements import ADDRESS_SCHEMES, Element, address_of, parsed, plain_text, scheme_of
+from mcp_server.plane.elements import ADDRESS_SCHEMES, LONGEST_HTML, Element, address_of, parsed, plain_text, scheme_of
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 DEEPEST = 50
-"""Lists and quotes inside each other; what is deeper is not told from what is around it."""
+"""Levels of lists and quotes inside each other that the parser follows; it drops what is deeper."""
+THE_REST = "(The rest of this text is only in Plane.)"
 
 NAMES_OF_TAGS = (
     "a blockquote br code del div em h1 h2 h3 h4 h5 h6 hr img input label li ol p pre s span strong table tbody td th thead tr "
@@ -50,8 +52,12 @@ def html_of(markdown: str) -> str:
     """
     import nh3
 
+    parser = markdown_parser()
+    tokens = parser.parse(markdown)
+    if any(token.level >= DEEPEST - 2 for token in tokens):
+        tokens = parser.parse(_as_code(markdown))
     return nh3.clean(
-        markdown_parser().render(markdown),
+        parser.renderer.render(tokens, parser.options, {}),
         tags=set(TAGS),
         attributes={tag: set(names) for tag, names in ATTRIBUTES.items()},
         url_schemes=set(ADDRESS_SCHEMES),
@@ -67,7 +73,14 @@ def markdown_of(html: str | None, people: Mapping[str, str] | None = None) -> st
     """
     from mcp_server.plane.writing import written
 
-    return written(html or "", people or {})
+    text = written(html or "", people or {})
+    return f"{text}\n\n{THE_REST}" if html and len(html) > LONGEST_HTML else text
+
+
+def _as_code(markdown: str) -> str:
+    """Return a text that is nested so deeply that the parser would leave some of it out as one block of code."""
+    sign = "`" * max(3, 1 + max((len(found) for found in re.findall("`+", markdown)), default=0))
+    return f"{sign}\n{markdown}\n{sign}"
 
 
 def differs(sent: str, kept: str | None) -> tuple[str, ...]:
@@ -278,8 +291,14 @@ def _box(tokens: list[Token], parts: list[int]) -> bool:
     """Return whether an item begins with a box, open or ticked, and says something behind it."""
     if not parts or tokens[parts[0]].type != "paragraph_open":
         return False
-    first = next(iter(tokens[parts[0] + 1].children or ()), None)
-    return first is not None and first.type == "text" and first.content[:4].lower() in ("[ ] ", "[x] ")
+    line = tokens[parts[0] + 1]
+    first = next(iter(line.children or ()), None)
+    # What was escaped looks the same once it is parsed, so it is asked how it was written, too.
+    return first is not None and first.type == "text" and _is_box(first.content) and _is_box(line.content)
+
+
+def _is_box(text: str) -> bool:
+    return text[:4].lower().rstrip() in ("[ ]", "[x]") and text[3:4] in ("", " ")
 
 
 def _make_task(tokens: list[Token], item: int, end: int, inserted: dict[int, list[Token]]) -> None:

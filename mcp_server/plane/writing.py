@@ -106,31 +106,29 @@ class _Writer:
         return ["\n".join(f"> {line}".rstrip() for line in inner.split("\n"))] if inner else []
 
     def _list(self, element: Element, ending: str) -> str:
-        items = [child for child in element.children if isinstance(child, Element)]
+        items = _items(element)
         number = int(start) if (start := element.attributes.get("start", "1")).isdecimal() and len(start) < 10 else 1
         written_items: list[str] = []
         loose = any(not _is_simple(item) for item in items)
+        tasks = element.tag == "ul" and _is_of_tasks(element, items)
         for place, item in enumerate(items):
             sign = ending if element.tag == "ul" else f"{min(number + place, 999_999_999)}{ending}"
-            written_items.append(self._item(item, sign, loose=loose))
+            written_items.append(self._task(item, sign, loose=loose) if tasks else self._item(item, sign, loose=loose))
         return ("\n\n" if loose else "\n").join(written_items)
 
     def _item(self, item: Element, sign: str, *, loose: bool) -> str:
-        box = _box(item)
         blocks = self.blocks(item)
-        if box is None and blocks and TASK_BOX.match(blocks[0]):
+        if blocks and TASK_BOX.match(blocks[0]):
             blocks[0] = "\\" + blocks[0]
-        head = f"{sign} {box}" if box and blocks else sign
-        parted = "\n\n" if loose else "\n"
-        body = ""
-        for block in blocks:
-            empty_first = re.match(r"(?:[-*]|\d+[.)])(?:\n|$)", block) is not None
-            body = block if not body else body + ("\n\n" if empty_first else parted) + block
-        if not body:
-            return head
-        space = " " * (len(sign) + 1)
-        first, *others = body.split("\n")
-        return "\n".join([f"{head} {first}", *(f"{space}{line}" if line else "" for line in others)])
+        return _under(sign, blocks, loose=loose)
+
+    def _task(self, item: Element, sign: str, *, loose: bool) -> str:
+        box = "[x]" if item.attributes.get("data-checked") == "true" else "[ ]"
+        inner = _unboxed(item)
+        blocks = self.blocks(inner)
+        if blocks and _begins_with_line(inner):
+            return _under(sign, [f"{box} {blocks[0]}", *blocks[1:]], loose=loose)
+        return _under(sign, [box, *blocks], loose=loose or bool(blocks))
 
     def _table(self, element: Element) -> list[str]:
         rows = [row for row in element.every() if row.tag == "tr"]
@@ -170,6 +168,7 @@ class _Writer:
                 found.append(Run("image", " ".join(title.split()), marks, link, address))
             elif child.tag == "mention-component":
                 found.append(Run("text", self._mentioned(child), marks, link))
+                self._gather(child.children, marks, link, found)
             elif child.tag == "a" and child.attributes.get("href"):
                 to = (child.attributes["href"], " ".join(child.attributes.get("title", "").split()))
                 self._gather(child.children, marks, link or to, found)
@@ -188,8 +187,8 @@ class _Writer:
         if not runs:
             return ""
         wanted = _meant(runs)
-        for careful in (_as_it_is, _escaped, _wholly_escaped):
-            for unmarked in (False, True):
+        for unmarked in (False, True):
+            for careful in (_as_it_is, _escaped, _wholly_escaped):
                 said = [_unmarked(run) for run in runs] if unmarked else runs
                 line = _put_together(said, careful)
                 if self._read_again(framed(line)) == (_meant(said) if unmarked else wanted):
@@ -204,6 +203,18 @@ class _Writer:
         if len(inner) != 1 or isinstance(inner[0], str) or inner[0].tag not in ("p", *HEADINGS):
             return None
         return _meant(self._runs(inner[0].children))
+
+
+def _under(sign: str, blocks: Sequence[str], *, loose: bool) -> str:
+    """Return an item of a list: its sign, and the blocks beside and below it."""
+    body = ""
+    for block in blocks:
+        # Behind a line of text an empty item would underline it: a heading.
+        parted = "\n\n" if loose or re.match(r"(?:[-*]|\d+[.)])(?:\n|$)", block) else "\n"
+        body = f"{body}{parted}{block}" if body else block
+    space = " " * (len(sign) + 1)
+    first, *others = body.split("\n")
+    return "\n".join([f"{sign} {first}".rstrip(), *(f"{space}{line}" if line else "" for line in others)])
 
 
 def _as_paragraph(text: str) -> str:
@@ -227,6 +238,17 @@ def _is_inline(child: Element | str) -> bool:
     return child.tag in INLINE and not any(inner.tag not in INLINE for inner in child.every())
 
 
+def _items(element: Element) -> list[Element]:
+    """Return the items of a list; what stands between them by mistake is one, too."""
+    items: list[Element] = []
+    for child in element.children:
+        if isinstance(child, Element) and child.tag == "li":
+            items.append(child)
+        elif not isinstance(child, str) or child.strip():
+            items.append(Element("li", {}, [child]))
+    return items
+
+
 def _is_simple(item: Element) -> bool:
     """Return whether an item is one line of text, with lists below it or none; a box is no block of its own."""
     kinds: list[str] = []
@@ -239,21 +261,31 @@ def _is_simple(item: Element) -> bool:
     return all(kind in ("ul", "ol") for kind in below)
 
 
+def _is_of_tasks(element: Element, items: Sequence[Element]) -> bool:
+    marked = [item.attributes.get("data-type") == "taskItem" for item in items]
+    return element.attributes.get("data-type") == "taskList" or (bool(marked) and all(marked))
+
+
+def _begins_with_line(item: Element) -> bool:
+    """Return whether the first thing that an item says is a line of text."""
+    for part in _parts(item):
+        if isinstance(part, list):
+            if any(not isinstance(child, str) or child.strip() for child in part):
+                return True
+        else:
+            return part.tag in ("p", "div")
+    return False
+
+
 def _unboxed(item: Element) -> Element:
     """Return what is in an item, without the box and what only holds it."""
     children: list[Element | str] = []
     for child in item.children:
         if isinstance(child, Element) and child.tag == "div":
             children.extend(child.children)
-        elif not (isinstance(child, Element) and child.tag == "label"):
+        elif not (isinstance(child, Element) and child.tag == "label" and not plain_text(child)):
             children.append(child)
     return Element("li", {}, children)
-
-
-def _box(item: Element) -> str | None:
-    if item.attributes.get("data-type") != "taskItem":
-        return None
-    return "[x]" if item.attributes.get("data-checked") == "true" else "[ ]"
 
 
 def _side(cell: Element) -> str:
@@ -270,7 +302,7 @@ def _side(cell: Element) -> str:
 
 def _fence(element: Element) -> str:
     holder = next(iter(element.elements("code")), element)
-    text = "".join(_texts(element)).removesuffix("\n")
+    text = "".join(_texts(element))
     sign = "`" * max(3, 1 + max((len(found) for found in re.findall(r"`+", text)), default=0))
     names = f"{holder.attributes.get('class', '')} {element.attributes.get('class', '')}"
     language = re.search(r"language-([^\s`]+)", names)
@@ -396,7 +428,7 @@ def _put_together(runs: Sequence[Run], careful: Callable[[str], str]) -> str:
             out.append(_plain(runs[at], careful))
             at += 1
             continue
-        lasting = [_lasts(runs[at:], one) for one in around]
+        lasting = [_lasts(runs, at, one) for one in around]
         longest = max(lasting)
         one, inner = around[lasting.index(longest)], runs[at : at + longest]
         out.append(_wrapped(one, [_inside(run, one) for run in inner], careful))
@@ -404,9 +436,12 @@ def _put_together(runs: Sequence[Run], careful: Callable[[str], str]) -> str:
     return "".join(out)
 
 
-def _lasts(runs: Sequence[Run], one: str | tuple[str, str]) -> int:
-    """Return how many runs from the first on have that mark or link."""
-    return next((at for at, run in enumerate(runs) if one not in run.marks and one != run.link), len(runs))
+def _lasts(runs: Sequence[Run], at: int, one: str | tuple[str, str]) -> int:
+    """Return how many runs from there on have that mark or link."""
+    end = at
+    while end < len(runs) and (one in runs[end].marks or one == runs[end].link):
+        end += 1
+    return end - at
 
 
 def _inside(run: Run, one: str | tuple[str, str]) -> Run:

@@ -68,9 +68,14 @@ async def query_tasks(services: Services, _call: Call, asked: QueryArguments) ->
 
 async def get_task(services: Services, _call: Call, asked: GetArguments) -> TaskView:
     """Answer plane_get_task."""
+    from mcp_server.connectors.citing import noted, pages_of
     from mcp_server.plane.reading import task_told
 
-    return await task_told(services.plane, asked.task, asked.include, asked.cursor)
+    async def cited(origin: str, title: str, url: str, texts: Sequence[str]) -> Sequence[str]:
+        await noted(services, origin, url=url, texts=texts, title=title)
+        return await pages_of(services, origin, texts)
+
+    return await task_told(services.plane, asked.task, asked.include, asked.cursor, cited)
 
 
 async def projects_read(_services: Services, told: Projects) -> Sequence[str]:
