@@ -76,6 +76,10 @@ class Settings:
     zulip_reviews: tuple[str, str] | None = None
     zulip_reviewers: tuple[str, ...] = ()
     json: bool = False
+    file: Path | None = None
+    """The `forge.toml` that was read."""
+    in_environment: tuple[str, ...] = ()
+    """The variables that were set: another program that starts the server does not see them."""
     notes: tuple[str, ...] = ()
     """What a person should hear about their settings: variables that look like ours but are not."""
 
@@ -157,8 +161,8 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str] | None = None, 
         BadSetting: the first one that is unknown (in the file) or has a value that cannot be used.
     """
     environ = os.environ if environ is None else environ
-    values: dict[str, object] = {}
-    values.update(_from_file(environ, cwd or Path.cwd()))
+    file = _file(environ, cwd or Path.cwd())
+    values: dict[str, object] = {} if file is None else _from_file(file)
     values.update(_from_environment(environ))
     for name, value in flags.items():
         if value is not None:
@@ -166,6 +170,8 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str] | None = None, 
     values.setdefault("kb", handbook())
     _complete_embedder(values)
     _complete_zulip(values)
+    values["file"] = None if file is None else file.absolute()
+    values["in_environment"] = tuple(v.name for v in VARIABLES if environ.get(v.name))
     values["notes"] = (*strangers(environ), *about_services(values))
     return Settings(**values)  # type: ignore[arg-type]  # every value went through its variable's parser
 
@@ -220,13 +226,16 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, object]:
     return {v.field: _use(v, environ[v.name], "environment") for v in VARIABLES if environ.get(v.name)}
 
 
-def _from_file(environ: Mapping[str, str], cwd: Path) -> dict[str, object]:
+def _file(environ: Mapping[str, str], cwd: Path) -> Path | None:
+    """Return the `forge.toml` to read, if there is one."""
     named = environ.get("FORGE_CONFIG")
     file = Path(named).expanduser() if named else cwd / "forge.toml"
-    if not file.is_file():
-        if named:
-            raise BadSetting("FORGE_CONFIG", "environment", f"there is no file {file}")
-        return {}
+    if named and not file.is_file():
+        raise BadSetting("FORGE_CONFIG", "environment", f"there is no file {file}")
+    return file if file.is_file() else None
+
+
+def _from_file(file: Path) -> dict[str, object]:
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

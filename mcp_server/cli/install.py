@@ -21,10 +21,13 @@ from mcp_server.hosts.edit import NotAnObject, TwiceTheSameKey, drop, lookup, me
 from mcp_server.hosts.entry import MASKED, NAME, Launch, Served, kb_of, key_for, masked, server_entry
 from mcp_server.hosts.files import ConfigurationRefused, backups, check_writable, read, rewrite
 from mcp_server.hosts.jsonc import BadJson
+from mcp_server.setting_notes import listed
 from mcp_server.settings import Settings, host_environment
 
 QUESTION = "May this host edit this knowledge base? Everything it does can be undone."
 FIRST_LEVEL, EDIT_LEVEL = 2, 3
+SERVICES = ("PLANE_", "ZULIP_")
+"""Variables that begin so hold keys to other services, or say how far these go: nobody but the person copies them."""
 REFUSED, BAD_USAGE = 1, 2
 _LONGEST_FOLDER = 40
 
@@ -43,7 +46,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the person asked for; `edit` None means that the question is still open."""
+    """What the person asked for; `edit` None means that the question is still open.
+
+    `not_carried` are variables of this terminal that the host will not see, because what they hold is for the person to give.
+    """
 
     host: str
     kb: Path
@@ -53,6 +59,7 @@ class Request:
     project: bool = False
     edit: bool | None = None
     json: bool = False
+    not_carried: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +84,14 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         project=args.project,
         edit=args.edit,
         json=settings.json,
+        not_carried=tuple(name for name in settings.in_environment if name.startswith(SERVICES)),
     )
     from mcp_server.cli.acts import enrol, grant
     from mcp_server.gate.enrolment import Principal, os_user
 
     means = Means(
         place=Place(sys.platform, Path.home(), Path.cwd(), host_environment()),
-        launch=with_database(launch_of_this_program(), settings),
+        launch=with_file(with_database(launch_of_this_program(), settings), settings),
         enrol=lambda host: anyio.run(enrol, settings, host),
         grant=lambda host, level: anyio.run(grant, settings, Principal(os_user(), host).id, level),
         ask=lambda question: ask_yes_no(question, stdin_is_tty=sys.stdin.isatty()),
@@ -113,6 +121,21 @@ def with_database(launch: Launch, settings: Settings) -> Launch:
     if settings.database_schema is not None:
         named["FORGE_DATABASE_SCHEMA"] = settings.database_schema
     return replace(launch, environ={**(launch.environ or {}), **named})
+
+
+def with_file(launch: Launch, settings: Settings) -> Launch:
+    """Return `launch` with the file that holds the settings here: a host starts in a folder of its own and would not find it.
+
+    A file that makes a server of HTTP of it is of no use to a host, which speaks through the standard streams; nor is one whose
+    name JSON cannot hold.
+    """
+    try:
+        str(settings.file).encode()
+    except UnicodeEncodeError:
+        return launch
+    if settings.file is None or settings.http is not None:
+        return launch
+    return replace(launch, environ={**(launch.environ or {}), "FORGE_CONFIG": str(settings.file)})
 
 
 def install(request: Request, means: Means) -> int:
@@ -162,6 +185,7 @@ class _Installation:
         may_edit = may_edit and self._granted()
         key, _ = self._key(read(self.file) or "")
         self._report(key, done.backup, may_edit=may_edit)
+        self._say_what_was_left(key, self._servers(read(self.file) or "").get(key))
         if not at_home:
             say(f"{self.file.parent} was not there before: is {self.host.name} installed for this account?")
         if self.request.project:
@@ -182,6 +206,7 @@ class _Installation:
             say(f"{self.principal_host} has this secret now; an earlier one no longer works.")
         else:
             say("To get it with its secret, for pasting, add --no-edit or --yes-edit: that enrols the host.")
+        self._say_what_was_left(key, entry)
         return 0
 
     def undo(self) -> int:
@@ -274,6 +299,16 @@ class _Installation:
         for key, kb in others.items():
             say(f"  {key} is for another knowledge base: --undo --kb {kb}")
         return REFUSED if others else 0
+
+    def _say_what_was_left(self, key: str, entry: object) -> None:
+        """Say which variables of this terminal the host will not see, and how a person gives them to it."""
+        environ = entry.get("env") if isinstance(entry, dict) else None
+        there = environ if isinstance(environ, dict) else {}
+        if left := [name for name in self.request.not_carried if name not in there]:
+            say(
+                f"{self.host.name} does not see {listed(left)} of this terminal, and no key is copied unasked: put them into "
+                f"forge.toml (and run this where it lies), or into `env` of {key} in {self.file}."
+            )
 
     def _trust_command(self, level: int) -> str:
         """Return what to type to set the host's level later. Trust is per knowledge base, so it names this one."""

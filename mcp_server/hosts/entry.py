@@ -10,6 +10,8 @@ NAME = "knowledge-forge"
 MODULE = "mcp_server"
 SECRET = "FORGE_ENROLMENT"  # noqa: S105 - the variable's name
 MASKED = "(kept secret)"
+NO_SECRETS = ("PYTHONPATH", "FORGE_CONFIG")
+"""Variables that only say where something lies."""
 _SLASHES = re.compile(r"[/\\]")
 _LONGEST_SUFFIX = 24
 """Hosts put the server's name in front of every tool's, and some allow 64 characters for both."""
@@ -52,7 +54,7 @@ def masked(entry: Mapping[str, object]) -> dict[str, object]:
     """Return the entry as it may be shown: without our secret, and without those that a person put beside it."""
     environ = entry.get("env")
     names = environ if isinstance(environ, dict) else {}
-    return {**entry, "env": {name: value if name == "PYTHONPATH" else MASKED for name, value in names.items()}}
+    return {**entry, "env": {name: value if name in NO_SECRETS else MASKED for name, value in names.items()}}
 
 
 def kb_of(entry: object) -> str | None:

@@ -16,7 +16,15 @@ import pytest
 
 from mcp_server.base import open_state, utc_now
 from mcp_server.cli import install as verb
-from mcp_server.cli.install import QUESTION, Means, Request, install, launch_of_this_program, with_database
+from mcp_server.cli.install import (
+    QUESTION,
+    Means,
+    Request,
+    install,
+    launch_of_this_program,
+    with_database,
+    with_file,
+)
 from mcp_server.cli.terminal import ask_yes_no, console, print_json
 from mcp_server.gate.enrolment import Principal, identify, os_user
 from mcp_server.gate.scores import standing_of
@@ -24,7 +32,7 @@ from mcp_server.hosts.catalogue import Place, host_named
 from mcp_server.hosts.edit import lookup
 from mcp_server.hosts.entry import MASKED, Launch, Served, masked, server_entry
 from mcp_server.hosts.files import backups
-from mcp_server.settings import HOST_VARIABLES, Settings
+from mcp_server.settings import HOST_VARIABLES, Settings, load
 
 SOMEONES = '{\n  // mine\n  "theme": "dark",\n  "mcpServers": {\n    "other": {"command": "x"}, // keep\n  },\n}\n'
 PLATFORMS = ("darwin", "win32", "linux")
@@ -460,6 +468,60 @@ def test_json_survives_a_terminal_without_unicode(monkeypatch: pytest.MonkeyPatc
         print_json("ü")
         out.flush()
         assert held.getvalue().decode(encoding).strip() == f'"{shown}"'
+
+
+NAMED_HERE = ("PLANE_API_KEY", "PLANE_BASE_URL", "PLANE_READ_ONLY")
+
+
+@pytest.mark.parametrize("show", [True, False])
+def test_settings_of_services_in_this_terminal_are_named_and_not_copied(
+    world: World, capsys: pytest.CaptureFixture[str], *, show: bool
+) -> None:
+    """A key in one more file is one more place where it can be read, so a person says where it goes."""
+    assert world.run(not_carried=NAMED_HERE, show=show) == 0
+    said = capsys.readouterr()
+    assert "Cursor does not see PLANE_API_KEY, PLANE_BASE_URL and PLANE_READ_ONLY of this terminal" in said.err
+    assert "forge.toml" in said.err
+    assert str(world.file()) in said.err
+    if not show:
+        entry = servers(world.file())["knowledge-forge"]
+        assert set(entry["env"]) == {"FORGE_ENROLMENT"}
+
+
+def test_what_a_person_put_into_the_entry_stays_and_is_not_asked_for_again(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert world.run() == 0
+    text = world.file().read_text(encoding="utf-8")
+    text = text.replace('"FORGE_ENROLMENT"', '"PLANE_API_KEY": "a-key", "FORGE_ENROLMENT"')
+    world.file().write_text(text, encoding="utf-8")
+    capsys.readouterr()
+    assert world.run(not_carried=("PLANE_API_KEY",)) == 0
+    said = capsys.readouterr()
+    assert servers(world.file())["knowledge-forge"]["env"]["PLANE_API_KEY"] == "a-key"
+    assert "PLANE_API_KEY" not in said.err
+    assert "a-key" not in said.out + said.err
+
+
+def test_a_host_is_told_of_the_file_that_holds_the_settings_here(tmp_path: Path) -> None:
+    """It starts the server in a folder of its own, in which nobody looks for `forge.toml`."""
+    (tmp_path / "forge.toml").write_text(
+        'plane_base_url = "https://plane.example.com"\nplane_api_key = "a-key"\nplane_workspace = "acme"\n',
+        encoding="utf-8",
+    )
+    settings = load({"kb": tmp_path}, {"ZULIP_API_KEY": "another-key"}, cwd=tmp_path)
+    entry = server_entry(with_file(Launch("knowledge-forge"), settings), Served("/kb"), "the secret", typed=False)
+    assert entry["env"] == {"FORGE_CONFIG": str(tmp_path / "forge.toml"), "FORGE_ENROLMENT": "the secret"}
+    assert masked(entry)["env"] == {"FORGE_CONFIG": str(tmp_path / "forge.toml"), "FORGE_ENROLMENT": MASKED}
+    assert load({}, {"FORGE_CONFIG": str(tmp_path / "forge.toml")}, cwd=tmp_path.parent).plane is not None
+    assert settings.in_environment == ("ZULIP_API_KEY",)
+
+
+def test_a_file_that_is_no_use_to_a_host_is_not_named_to_it(tmp_path: Path) -> None:
+    launch = Launch("knowledge-forge")
+    assert with_file(launch, load({}, {}, cwd=tmp_path)) == launch
+    (tmp_path / "forge.toml").write_text('http = "127.0.0.1:8321"\n', encoding="utf-8")
+    assert with_file(launch, load({}, {}, cwd=tmp_path)) == launch
 
 
 def test_a_host_is_told_of_the_database_that_knows_its_secret(tmp_path: Path) -> None:
