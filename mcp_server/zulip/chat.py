@@ -15,6 +15,7 @@ from mcp_server.zulip.links import link_to, link_to_topic, read_link
 from mcp_server.zulip.model import Channel, Message, Person, Server, Topic, Where
 
 if TYPE_CHECKING:
+    from knowledge.writing.sources import Fetched
     from mcp_server.settings import ZulipAccess
     from mcp_server.zulip.client import ZulipClient
 
@@ -203,6 +204,17 @@ class Chat:
     async def url_of_topic(self, channel: Channel, topic: str | None = None) -> str:
         """Return where a person sees the topic, or the channel."""
         return link_to_topic(self.site, await self.server(), channel, topic)
+
+    async def evidence(self, locator: str) -> Fetched:
+        """Return what was said at `channel/topic/message` or in `channel/topic`.
+
+        Raises:
+            NoSuchSource: nothing that may be used stands there.
+            SourceAway: it cannot be looked up now.
+        """
+        from mcp_server.zulip.evidence import fetched
+
+        return await fetched(self, locator)
 
     async def _others(self, people: Sequence[Person]) -> tuple[Person, ...]:
         """Return who takes part besides the bot; the bot itself where nobody else does."""
