@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import Client
 
 from knowledge.storage.memory import MemoryStateStore
+from mcp_server.app import open_app
 from mcp_server.cli import doctor
 from mcp_server.cli.doctor_services import services_examined
 from mcp_server.cli.finding import Finding
@@ -94,15 +96,26 @@ async def test_half_a_configuration_is_told_with_the_missing_half(site: Site) ->
     assert plane.mend.startswith("set PLANE_WORKSPACE, in")
 
 
-async def test_the_doctor_tells_of_both_services_in_its_turn_and_a_server_that_starts_contacts_neither(
-    site: Site, tmp_path: Path
-) -> None:
-    settings = replace(
-        site.settings("plane", "zulip"), kb=write(tmp_path / "kb", {"a.md": "# A\n"}), state_dir=tmp_path / "state"
-    )
-    found = {one.what: one for one in await doctor.examine(settings)}
+def whole(site: Site, folder: Path) -> Settings:
+    """Return settings with both services and a knowledge base of its own."""
+    both = site.settings("plane", "zulip", PLANE_PROJECTS="KB")
+    return replace(both, kb=write(folder / "kb", {"a.md": "# A\n"}), state_dir=folder / "state")
+
+
+async def test_the_doctor_tells_of_both_services_in_its_turn(site: Site, tmp_path: Path) -> None:
+    found = {one.what: one for one in await doctor.examine(whole(site, tmp_path))}
     assert found["plane"].health == "ok", found["plane"]
     assert found["zulip"].health == "ok", found["zulip"]
+
+
+async def test_a_server_that_starts_and_lists_its_tools_contacts_neither(site: Site, tmp_path: Path) -> None:
+    """Issue 8, item 7."""
+    async with open_app(whole(site, tmp_path), indexing=False) as app, Client(app.server) as client:
+        named = {tool.name for tool in (await client.list_tools()).tools}
+        assert {"plane_create_task", "zulip_send_message"} <= named
+        await client.call_tool("trust_status", {})
+    assert not site.served["plane"].seen
+    assert not site.served["zulip"].seen
 
 
 async def test_a_toolset_that_is_left_out_is_told(site: Site) -> None:
