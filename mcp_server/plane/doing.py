@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from knowledge.errors import EffectChanged
 from mcp_server.connectors.errors import ConnectorError, ReplyLost
-from mcp_server.plane.acts import Field, Kind, TaskPlan, answered
+from mcp_server.plane.acts import LONG, Field, Kind, TaskPlan, answered
 from mcp_server.plane.answers import TaskActed
 from mcp_server.plane.model import CLEAR, Clear, Taken, Task, TaskChanges, TaskDraft
 from mcp_server.plane.readback import Difference, difference, is_as_before, is_between, is_done, text_difference
@@ -159,7 +159,7 @@ async def carried_out(services: Services, call: Call, plan: TaskPlan) -> TaskAct
         if call.approval:
             raise
         return answered(plan, "conflict", f"{plan.key} was changed meanwhile; nothing was sent. Read it and call again")
-    return await told(services.plane, plan, delivered)
+    return await _concluded(services, plan, delivered)
 
 
 async def recalled(services: Services, call: Call, plan: TaskPlan) -> TaskActed | None:
@@ -175,7 +175,20 @@ async def recalled(services: Services, call: Call, plan: TaskPlan) -> TaskActed 
         return None
     # A record that says that it was done answers for the process that did it.
     known = replace(delivered, status="done") if delivered.status == "unchanged" else delivered
-    return await told(services.plane, plan, known)
+    return await _concluded(services, plan, known)
+
+
+async def _concluded(services: Services, plan: TaskPlan, delivered: Delivered) -> TaskActed:
+    """Return the answer, and remember which pages the text names that is in Plane now."""
+    from mcp_server.connectors.citing import noted
+
+    answer = await told(services.plane, plan, delivered)
+    texts = [one.will_be for one in plan.fields if one.name in LONG]
+    if answer.status == "done" and texts and answer.key:
+        name = plan.field("name")
+        title = name.will_be if name else plan.task.name if plan.task else ""
+        await noted(services, f"plane:{answer.key}", url=answer.url or "", texts=texts, title=f"{answer.key} {title}")
+    return answer
 
 
 def draft_of(plan: TaskPlan, key: str) -> TaskDraft:

@@ -179,12 +179,16 @@ class _Names:
 
     def several(self, name: FieldName, before: Sequence[str], after: Sequence[Person | Label]) -> Field:
         """Return a field for several things; the same ones in another order are the same."""
-        self.known |= {one.id: one.name for one in after}
+        self.known |= {one.id: _called(one) for one in after}
         ids = sorted({one.id for one in after})
         return Field(name, sorted(set(before)), ids, self._told(before), self._told(ids))
 
     def _told(self, ids: Sequence[str]) -> str:
         return ", ".join(sorted(self.known.get(id_, "one that is no more there") for id_ in ids))
+
+
+def _called(one: Person | Label) -> str:
+    return one.name or getattr(one, "full_name", "") or getattr(one, "email", "") or one.id
 
 
 def _halted(plan: TaskPlan, asked: Asked) -> TaskPlan:

@@ -1,0 +1,478 @@
+"""Acts on tasks, through a real client, the real gate and a Plane that answers as recorded: once, shown before, read back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_server.app import listed
+from tests.doubles.plane import MEL, Plane
+from tests.doubles.serving import (
+    Fault,
+    Plan,
+    after,
+    before,
+    body,
+    for_requests,
+    hang_up,
+    html,
+    malformed,
+    oversized,
+    redirected,
+    status,
+    truncated,
+)
+from tests.plane_hosts import PlaneHost, plane_settings, working
+from tests.reviewers import reviewing
+
+WHOLE = {
+    "project": "kb",
+    "name": "  Rotate   the keys ",
+    "description": "# Why\n\nThey are *old*: see kb:guides/deploy.md.\n\n```sh\nrotate --all\n```",
+    "priority": "high",
+    "assignees": ["MEL", "admin@example.com"],
+    "state": "in progres",
+    "labels": ["Bug"],
+    "start": "2026-11-20",
+    "due": "2026-12-01",
+}
+PLAIN = {"project": "KB", "name": "Rotate the keys"}
+
+
+def named(plane: Plane, name: str) -> list[dict[str, Any]]:
+    return [task for task in plane.tasks("KB") if task["name"] == name]
+
+
+async def test_a_task_has_what_was_asked_for_under_a_key_of_ours_and_the_answer_says_where_it_is(
+    tmp_path: Path,
+) -> None:
+    async with working(tmp_path) as host:
+        answer = await host.call("plane_create_task", **WHOLE)
+        (task,) = named(host.plane, "Rotate the keys")
+        assert (answer["status"], answer["task_id"], answer["key"]) == ("done", task["id"], "KB-5")
+        assert (answer["project_id"], answer["url"]) == (task["project"], f"{host.served.address}/acme/browse/KB-5/")
+        assert (answer["dropped"], answer["differs"], answer["note"], answer["proposal"]) == ([], [], None, None)
+
+        assert set(task["assignees"]) == {MEL.id, host.plane.task("KB-1")["created_by"]}
+        assert (task["priority"], task["start_date"], task["target_date"]) == ("high", "2026-11-20", "2026-12-01")
+        assert task["external_source"] == "knowledge-forge"
+        assert task["external_id"].startswith("kf-")
+        assert "<h1>Why</h1>" in task["description_html"]
+        states = {row["id"]: row["name"] for row in host.plane.project("KB").states.values()}
+        assert states[task["state"]] == "In Progress"
+
+
+async def test_the_same_call_again_creates_nothing_and_answers_the_first_task(tmp_path: Path) -> None:
+    async with working(tmp_path) as host:
+        first = await host.call("plane_create_task", **WHOLE)
+        again = await host.call(
+            "plane_create_task", **{**WHOLE, "name": "Rotate the keys", "assignees": ["Ada", "mel"]}
+        )
+        assert (again["status"], again["key"], again["task_id"]) == ("unchanged", first["key"], first["task_id"])
+        assert "nothing was sent again" in again["note"]
+        other = await host.call("plane_create_task", **{**WHOLE, "due": "2026-12-02"})
+        assert (other["status"], other["key"]) == ("done", "KB-6")
+
+
+async def test_what_plane_dropped_or_gave_besides_is_in_the_answer(tmp_path: Path) -> None:
+    """A guest cannot be assigned, and a project may have somebody who gets what nobody else has: both a plain 201."""
+    async with working(tmp_path) as host:
+        host.plane.project("KB").row["default_assignee"] = MEL.id
+        dropped = await host.call("plane_create_task", **PLAIN, assignees=["gus"])
+        assert dropped["dropped"] == ["assignee gus"]
+        assert dropped["differs"] == ["assignees: also mel"]
+        given = await host.call("plane_create_task", project="KB", name="For nobody")
+        assert (given["dropped"], given["differs"]) == ([], ["assignees: also mel"])
+        changed = await host.call("plane_update_task", task=given["key"], assignees=["ada", "gus"])
+        assert (changed["status"], changed["dropped"], changed["differs"]) == ("done", ["assignee gus"], [])
+
+
+async def test_a_page_knows_the_tasks_that_were_written_about_it_from_here(tmp_path: Path) -> None:
+    async with working(tmp_path) as host:
+        await host.call("plane_create_task", **WHOLE)
+        await host.call("plane_comment_task", task="KB-1", text="As in kb:guides/deploy.md, not kb:guides/none.md.")
+        mentions = await host.app.base.state.outbox.mentions("guides/deploy.md")
+        assert sorted((one.origin, one.url) for one in mentions) == [
+            ("plane:KB-1", f"{host.served.address}/acme/browse/KB-1/"),
+            ("plane:KB-5", f"{host.served.address}/acme/browse/KB-5/"),
+        ]
+
+
+WRONG: list[tuple[dict[str, object], str]] = [
+    ({"project": "KC"}, "no project 'KC' in Plane"),
+    ({"state": "Nowhere"}, "no state 'Nowhere' in Plane; there are"),
+    ({"labels": ["bug", "fast lane"]}, "no label 'fast lane' in Plane; there are"),
+    ({"assignees": ["zoe"]}, "'zoe' in Plane; there are"),
+    ({"due": "next week"}, "due 'next week' is no ISO date; write it like 2026-12-01; nothing was sent"),
+    ({"start": "2026-12-02", "due": "2026-12-01"}, "it would start on 2026-12-02, after it is due on 2026-12-01"),
+    ({"name": " \n "}, "the name is empty"),
+    ({"priority": "huge"}, "priority"),
+]
+
+
+async def test_what_cannot_be_meant_is_an_error_with_what_there_is_before_anything_is_sent(tmp_path: Path) -> None:
+    async with working(tmp_path) as host:
+        for wrong, told in WRONG:
+            assert told in await host.refused("plane_create_task", **{**PLAIN, **wrong})
+        assert host.written == 0
+
+
+async def test_a_rehearsal_shows_what_would_be_sent_and_sends_nothing(tmp_path: Path) -> None:
+    async with working(tmp_path, level=1) as host:
+        created = await host.call("plane_create_task", **WHOLE, dry_run=True)
+        assert (created["status"], created["task_id"], created["key"]) == ("analysis", None, None)
+        lines = created["preview"].splitlines()
+        assert lines[:5] == [
+            "name: Rotate the keys",
+            "state: In Progress",
+            "priority: high",
+            "assignees: ada, mel",
+            "labels: bug",
+        ]
+        assert "# Why" in lines
+        moved = await host.call("plane_update_task", task="kb-1", state="done", dry_run=True)
+        assert (moved["status"], moved["key"], moved["preview"]) == ("analysis", "KB-1", "state: Done")
+        said = await host.call("plane_comment_task", task="KB-1", text="It is *so*.", dry_run=True)
+        assert (said["status"], said["preview"]) == ("analysis", "It is *so*.")
+        assert host.written == 0
+
+
+async def test_only_what_is_named_changes_and_what_is_so_already_is_not_sent(tmp_path: Path) -> None:
+    async with working(tmp_path) as host:
+        was = dict(host.plane.task("KB-1"))
+        moved = await host.call("plane_update_task", task="kb-1", state="DONE", priority="low")
+        assert (moved["status"], moved["key"], moved["differs"]) == ("done", "KB-1", [])
+        now = host.plane.task("KB-1")
+        kept = set(was) - {"state", "priority", "updated_at", "updated_by", "completed_at"}
+        assert {name: now[name] for name in kept} == {name: was[name] for name in kept}
+        (patched,) = [seen for seen in host.served.seen if seen.method == "PATCH"]
+        assert set(json.loads(patched.body)) == {"state", "priority"}
+        again = await host.call("plane_update_task", task="KB-1", state="completed", priority="low", name=was["name"])
+        assert (again["status"], again["note"]) == ("unchanged", "all of it is so already; nothing was sent")
+        assert host.served.count("PATCH") == 1
+
+
+async def test_dates_people_and_labels_can_be_emptied(tmp_path: Path) -> None:
+    async with working(tmp_path) as host:
+        made = await host.call("plane_create_task", **WHOLE)
+        changed = await host.call("plane_update_task", task=made["key"], start="", due="", assignees=[], labels=[])
+        assert (changed["status"], changed["differs"], changed["dropped"]) == ("done", [], [])
+        task = host.plane.task("KB-5")
+        assert [task[name] for name in ("start_date", "target_date", "assignees", "labels")] == [None, None, [], []]
+        assert "nothing was sent" in await host.refused("plane_update_task", task="KB-5")
+        late = await host.refused("plane_update_task", task="KB-1", start="2030-01-01")
+        assert "it would start on 2030-01-01" in late
+
+
+async def test_a_task_that_is_moved_moved_back_and_moved_again_is_moved_each_time(tmp_path: Path) -> None:
+    async with working(tmp_path) as host:
+        for state in ("Done", "Todo", "Done"):
+            assert (await host.call("plane_update_task", task="KB-1", state=state))["status"] == "done"
+        assert host.served.count("PATCH") == 3
+
+
+async def test_a_description_that_somebody_changed_since_it_was_read_is_not_replaced(tmp_path: Path) -> None:
+    async with working(tmp_path) as host:
+        seen = host.plane.task("KB-1")["updated_at"]
+        blind = await host.refused("plane_update_task", task="KB-1", description="Mine.")
+        assert "read it with plane_get_task, and name its updated_at as seen_at" in blind
+        host.plane.change_task("KB-1", by=MEL, description_html="<p>Words of <b>Mel</b>.</p>")
+        conflict = await host.call("plane_update_task", task="KB-1", description="Mine.", seen_at=seen, state="Done")
+        assert (conflict["status"], conflict["preview"]) == ("conflict", "Words of **Mel**.")
+        assert host.written == 0
+        fresh = conflict["note"].partition("seen_at=")[2]
+        joined = await host.call("plane_update_task", task="KB-1", description="Mine. Words of **Mel**.", seen_at=fresh)
+        assert (joined["status"], joined["differs"]) == ("done", [])
+        assert "Mine. Words of <strong>Mel</strong>." in host.plane.task("KB-1")["description_html"]
+        same = await host.call("plane_update_task", task="KB-1", description="Mine. Words of **Mel**.", seen_at=seen)
+        assert same["status"] == "unchanged"
+
+
+async def test_a_comment_is_added_once_and_one_without_text_not_at_all(tmp_path: Path) -> None:
+    async with working(tmp_path) as host:
+        count = len(host.plane.comments("KB-1"))
+        answer = await host.call("plane_comment_task", task="KB-1", text="Seen on **build 44**.")
+        assert (answer["status"], answer["key"], answer["differs"]) == ("done", "KB-1", [])
+        again = await host.call("plane_comment_task", task=answer["url"], text="Seen on **build 44**.")
+        assert (again["status"], again["key"]) == ("unchanged", "KB-1")
+        assert len(host.plane.comments("KB-1")) == count + 1
+        assert "Plane would accept" in await host.refused("plane_comment_task", task="KB-1", text=" \n\t ")
+        assert host.written == 1
+
+
+# --- the gate ---------------------------------------------------------------------------------------------------------
+
+
+async def test_below_the_level_it_waits_for_a_person_who_sees_all_that_goes_out_and_then_it_is_done_once(
+    tmp_path: Path,
+) -> None:
+    async with working(tmp_path, level=2) as host, reviewing(host.settings) as person:
+        waits = await host.call("plane_create_task", **WHOLE)
+        assert (waits["status"], waits["task_id"], host.written) == ("proposed", None, 0)
+        again = await host.call("plane_create_task", **WHOLE)
+        assert again["proposal"]["id"] == waits["proposal"]["id"]
+        proposal = await person.only()
+        shown = json.loads(proposal.preview)
+        diffs = "\n".join(file["diff"] for file in shown["files"])
+        for text in ("+name: Rotate the keys", "+state: In Progress", "+assignees: ada, mel", "+rotate --all"):
+            assert text in diffs
+        assert "Knowledge Base (KB) for ada, mel: “Rotate the keys”" in shown["sentence"]
+        done = await person.approve(proposal.id)
+        assert (done.state, done.error) == ("executed", None)
+        assert json.loads(done.result or "")["key"] == "KB-5"
+        assert len(named(host.plane, "Rotate the keys")) == 1
+        told = await host.call("proposal_status", proposal_id=proposal.id)
+        assert told["proposal"]["result"]["status"] == "done"
+
+
+async def test_several_changes_of_one_task_wait_side_by_side(tmp_path: Path) -> None:
+    async with working(tmp_path, level=2) as host, reviewing(host.settings) as person:
+        await host.call("plane_update_task", task="KB-1", state="Done")
+        await host.call("plane_update_task", task="KB-1", assignees=["mel"])
+        await host.call("plane_comment_task", task="KB-1", text="Done.")
+        waiting = await person.waiting()
+        assert len(waiting) == 3
+        for one in waiting:
+            assert (await person.approve(one.id)).state == "executed"
+        task = host.plane.task("KB-1")
+        assert task["assignees"] == [MEL.id]
+        assert task["completed_at"]
+
+
+async def test_what_a_person_agreed_to_is_proposed_anew_when_the_task_was_changed_meanwhile(tmp_path: Path) -> None:
+    async with working(tmp_path, level=2) as host, reviewing(host.settings) as person:
+        waits = await host.call("plane_update_task", task="KB-1", priority="low")
+        host.plane.change_task("KB-1", by=MEL, priority="urgent")
+        ended = await person.approve(waits["proposal"]["id"])
+        assert (ended.state, host.written) == ("superseded", 0)
+        anew = await person.only()
+        assert ended.successor == anew.id
+        assert "-priority: urgent" in json.loads(anew.preview)["files"][0]["diff"]
+        assert (await person.approve(anew.id)).state == "executed"
+        assert host.plane.task("KB-1")["priority"] == "low"
+
+
+async def test_an_approved_task_whose_label_is_gone_ends_as_failed_and_says_why(tmp_path: Path) -> None:
+    async with working(tmp_path, level=2) as host, reviewing(host.settings) as person:
+        waits = await host.call("plane_create_task", **PLAIN, labels=["bug"])
+        host.plane.project("KB").labels.clear()
+        ended = await person.approve(waits["proposal"]["id"])
+        assert ended.state == "failed"
+        assert "label" in (ended.error or "")
+        assert host.written == 0
+
+
+async def test_text_of_another_project_that_was_read_before_raises_the_level_and_that_of_the_same_does_not(
+    tmp_path: Path,
+) -> None:
+    async with working(tmp_path, level=4) as host:
+        await host.call("plane_get_task", task="KB-1")
+        assert (await host.call("plane_comment_task", task="KB-2", text="As told there."))["status"] == "done"
+        waits = await host.call("plane_create_task", project="OPS", name="As told in KB")
+        assert waits["status"] == "proposed"
+        assert waits["proposal"]["level_needed"] == 5
+        assert "text from plane:KB-1 was read before" in waits["proposal"]["why"]
+
+
+async def test_an_act_that_shows_nothing_of_a_task_leaves_its_caller_free_and_a_conflict_does_not(
+    tmp_path: Path,
+) -> None:
+    async with working(tmp_path, level=4) as host:
+        await host.call("plane_update_task", task="KB-1", name="Another name")
+        await host.call("plane_comment_task", task="KB-1", text="Renamed.")
+        assert (await host.call("plane_create_task", project="OPS", name="Free"))["status"] == "done"
+        conflict = await host.call(
+            "plane_update_task", task="KB-1", description="Mine.", seen_at="2026-01-01T00:00:00Z"
+        )
+        assert conflict["status"] == "conflict"
+        assert (await host.call("plane_create_task", project="OPS", name="Held"))["status"] == "proposed"
+
+
+async def test_who_only_reads_has_no_tools_that_write_and_no_project_beside_the_allowed_ones_is_touched(
+    tmp_path: Path,
+) -> None:
+    names = {spec.name for spec in listed(plane_settings(tmp_path, "http://localhost:1", plane_read_only=True))}
+    assert "plane_get_task" in names
+    assert not names & {"plane_create_task", "plane_update_task", "plane_comment_task"}
+    async with working(tmp_path, plane_projects=("KB",)) as host:
+        task = host.plane.add_task("OPS", "Secret matter")
+        for call in (
+            {"tool": "plane_create_task", "project": "OPS", "name": "x"},
+            {"tool": "plane_update_task", "task": "OPS-1", "state": "Done"},
+            {"tool": "plane_comment_task", "task": "OPS-1", "text": "x"},
+            {"tool": "plane_comment_task", "task": task["id"], "text": "x"},
+        ):
+            told = await host.refused(**call)
+            assert "Secret matter" not in told
+        assert host.written == 0
+
+
+# --- faults of the network, on every step -----------------------------------------------------------------------------
+
+SENT_FAULTS: dict[str, Fault] = {
+    "cut after Plane acted": after(),
+    "cut before Plane saw it": before(),
+    "no connection is kept": hang_up(),
+    "500, done": status(500, acts=True),
+    "500, not done": status(500),
+    "503 of a proxy, done": html(503),
+    "503 of a proxy, not done": html(503, acts=False),
+    "429": status(429, {"retry-after": "1"}, '{"error_code": 5900, "error_message": "RATE_LIMIT_EXCEEDED"}'),
+    "429 for long": status(429, {"retry-after": "60"}),
+    "a redirect": redirected("https://elsewhere.example.com/"),
+    "a page for people, done": html(),
+    "a page for people, not done": html(acts=False),
+    "a reply that is cut, done": truncated(),
+    "a reply that is cut, not done": truncated(acts=False),
+    "no HTTP, done": malformed(),
+    "no HTTP, not done": malformed(acts=False),
+    "too large, done": oversized(9_000_000),
+    "JSON of another shape, done": body('{"ok": true}'),
+    "JSON of another shape, not done": body("[]", acts=False),
+    "nothing at all, done": body(""),
+}
+ALWAYS = 60
+
+
+@dataclass(frozen=True)
+class Deed:
+    """An act under test: how it is called for the nth time, which request carries it, and how often it happened."""
+
+    tool: str
+    method: str
+    path_ends: str
+    arguments: Callable[[int], dict[str, object]]
+    happened: Callable[[Plane, int], int]
+
+
+def moved(plane: Plane, number: int) -> int:
+    """Return 1 if the task has the priority that it is to get the nth time."""
+    return int(plane.task("KB-1")["priority"] == PRIORITIES[number % 4])
+
+
+PRIORITIES = ("low", "urgent", "medium", "high")
+DEEDS = {
+    "create": Deed(
+        "plane_create_task",
+        "POST",
+        "/work-items/",
+        lambda number: {"project": "KB", "name": f"Task number {number}"},
+        lambda plane, number: len(named(plane, f"Task number {number}")),
+    ),
+    "update": Deed(
+        "plane_update_task",
+        "PATCH",
+        "/",
+        lambda number: {"task": "KB-1", "priority": PRIORITIES[number % 4]},
+        moved,
+    ),
+    "comment": Deed(
+        "plane_comment_task",
+        "POST",
+        "/comments/",
+        lambda number: {"task": "KB-1", "text": f"Comment number {number}."},
+        lambda plane, number: sum(f"Comment number {number}." in row["comment_html"] for row in plane.comments("KB-1")),
+    ),
+}
+
+
+async def answered(host: PlaneHost, deed: Deed, number: int) -> str:
+    """Return the status of the answer, `failed` for an error."""
+    result = await host.writer.client.call_tool(deed.tool, deed.arguments(number))
+    return "failed" if result.is_error else str((result.structured_content or {})["status"])
+
+
+@pytest.mark.parametrize("times", [1, *(pytest.param(n, marks=pytest.mark.external) for n in (2, ALWAYS))])
+@pytest.mark.parametrize("deed", DEEDS.values(), ids=DEEDS)
+async def test_whatever_becomes_of_the_reply_an_act_happens_once_and_none_that_happened_is_told_as_failed(
+    tmp_path: Path, deed: Deed, times: int
+) -> None:
+    async with working(tmp_path) as host:
+        for number, (name, fault) in enumerate(SENT_FAULTS.items()):
+            host.served.plan = for_requests(deed.method, deed.path_ends, *[fault] * times)
+            told = await answered(host, deed, number)
+            happened = deed.happened(host.plane, number)
+            assert told in ("done", "unsure", "failed"), name
+            assert happened <= 1, name
+            assert told != "done" or happened == 1, name
+            assert told != "failed" or happened == 0, name
+            assert told != "unsure" or not happened, f"{name}: Plane could be asked"
+            host.served.plan = none
+            assert await answered(host, deed, number) in ("done", "unchanged"), name
+            assert deed.happened(host.plane, number) == 1, name
+
+
+@pytest.mark.parametrize("deed", DEEDS.values(), ids=DEEDS)
+async def test_while_plane_can_be_asked_nothing_more_an_act_may_be_unsure_and_is_told_as_it_is_when_asked_again(
+    tmp_path: Path, deed: Deed
+) -> None:
+    """Its reply is lost, and so is every other reply from then on, that to the question whether it happened as well."""
+    async with working(tmp_path) as host:
+        for number, lost in enumerate((after(), before(), status(502, acts=True), status(502))):
+            host.served.plan = from_first(deed.method, deed.path_ends, lost)
+            result = await host.writer.client.call_tool(deed.tool, deed.arguments(number))
+            assert not result.is_error
+            answer = result.structured_content or {}
+            assert answer["status"] == "unsure"
+            assert "It is not known whether it was done; look at " in answer["note"]
+            assert deed.happened(host.plane, number) <= 1
+            host.served.plan = none
+            assert await answered(host, deed, number) in ("done", "unchanged")
+            assert deed.happened(host.plane, number) == 1
+
+
+@pytest.mark.parametrize("deed", DEEDS.values(), ids=DEEDS)
+async def test_what_cannot_be_read_back_is_done_all_the_same_and_the_answer_says_that_it_was_not_compared(
+    tmp_path: Path, deed: Deed
+) -> None:
+    async with working(tmp_path) as host:
+        for number, fault in enumerate((before(), status(500), html(), status(429, {"retry-after": "60"}), body("[]"))):
+            seen: list[str] = []
+
+            def plan(
+                method: str, path: str, _number: int, fault: Fault = fault, seen: list[str] = seen
+            ) -> Fault | None:
+                if method == deed.method and path.endswith(deed.path_ends):
+                    seen.append(path)
+                    return None
+                return fault if seen else None
+
+            host.served.plan = plan
+            result = await host.writer.client.call_tool(deed.tool, deed.arguments(number))
+            answer = result.structured_content or {}
+            assert (answer["status"], answer["key"]) == ("done", answer["key"])
+            assert "could not be read back" in answer["note"]
+            assert deed.happened(host.plane, number) == 1
+
+
+@pytest.mark.parametrize("deed", DEEDS.values(), ids=DEEDS)
+async def test_while_plane_cannot_be_read_nothing_is_sent_to_it(tmp_path: Path, deed: Deed) -> None:
+    async with working(tmp_path) as host:
+        for number, fault in enumerate(SENT_FAULTS.values()):
+            if fault == hang_up():
+                continue
+            host.served.plan = for_requests("GET", "/", *[fault] * ALWAYS)
+            assert await answered(host, deed, number) == "failed"
+            assert host.written == 0
+
+
+def none(_method: str, _path: str, _number: int) -> Fault | None:
+    return None
+
+
+def from_first(method: str, path_ends: str, lost: Fault) -> Plan:
+    """Return a plan that loses the first such request and cuts every other one from then on."""
+    begun: list[str] = []
+
+    def plan(asked: str, path: str, _number: int) -> Fault | None:
+        if not begun and asked == method and path.endswith(path_ends):
+            begun.append(path)
+            return lost
+        return before() if begun else None
+
+    return plan
