@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from mcp_server.connectors.showing import Change, shown_change
 from mcp_server.gate.canonical import canonical
 from mcp_server.zulip.answers import MessageActed
 from mcp_server.zulip.model import Message, Where
+from mcp_server.zulip.places import place_of
 
 LONGEST_SENTENCE = 240
 MOST_MENTIONED = 5
@@ -51,7 +52,7 @@ class MessagePlan:
     @property
     def destination(self) -> str:
         """Return where it goes: the channel, or the conversation."""
-        return f"zulip:{self.where.channel.name}" if self.where.channel else f"zulip:{self.place}"
+        return f"zulip:{place_of(replace(self.where, topic=None))}"
 
     @property
     def target(self) -> str:

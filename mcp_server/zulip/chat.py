@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -13,16 +13,13 @@ from mcp_server.connectors.names import chosen, folded
 from mcp_server.zulip.errors import CHANNELS_SETTING, SERVICE, Deactivated, Unclear
 from mcp_server.zulip.links import link_to, link_to_topic, read_link
 from mcp_server.zulip.model import Channel, Message, Person, Server, Topic, Where
+from mcp_server.zulip.places import DIRECT, place_of, topic_names
 
 if TYPE_CHECKING:
     from knowledge.writing.sources import Fetched
     from mcp_server.settings import ZulipAccess
     from mcp_server.zulip.client import ZulipClient
 
-DIRECT = "direct"
-"""What conversations between people are called where a channel's name would stand."""
-RESOLVED = "✔ "
-"""What Zulip puts before a topic that is marked as resolved. Source: https://zulip.com/help/resolve-a-topic."""
 ME = "me"
 _CHANNEL_MARKS = re.compile(r"#?\*\*(?P<marked>[^*>]+)\*\*|#?(?P<bare>.*)", re.DOTALL)
 _PERSON_MARKS = re.compile(r"@?_?\*\*(?P<marked>[^*]+)\*\*|@?(?P<bare>.*)", re.DOTALL)
@@ -221,23 +218,6 @@ class Chat:
         me = await self.me()
         others = tuple(person for person in people if person.id != me.id)
         return others or tuple(people) or (me,)
-
-
-def place_of(where: Where) -> str:
-    """Return the place as people say it: `channel/topic`, the channel, or `direct/` and the people's names."""
-    if where.channel is not None:
-        return where.channel.name if where.topic is None else f"{where.channel.name}/{where.topic}"
-    return f"{DIRECT}/{', '.join(sorted(person.name for person in where.people))}"
-
-
-def topic_names(topic: str) -> Sequence[str]:
-    """Return by what a topic is asked for: as it is, or without the mark that it is resolved."""
-    return (topic, topic.removeprefix(RESOLVED)) if topic.startswith(RESOLVED) else (topic,)
-
-
-def names_by_id(people: Sequence[Person]) -> Mapping[int, str]:
-    """Return who is called what."""
-    return {person.id: person.name for person in people}
 
 
 def _unmarked(marks: re.Pattern[str], asked: str) -> str:

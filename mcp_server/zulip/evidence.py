@@ -9,8 +9,8 @@ from knowledge.errors import NoSuchSource, SourceAway
 from knowledge.writing.sources import Fetched
 from mcp_server.connectors.errors import ConnectorError, Missing
 from mcp_server.connectors.names import folded
-from mcp_server.zulip.chat import topic_names
 from mcp_server.zulip.model import Channel, Message, Where
+from mcp_server.zulip.places import channel_word, topic_names
 
 if TYPE_CHECKING:
     from mcp_server.zulip.chat import Chat
@@ -58,7 +58,7 @@ async def _channel(chat: Chat, locator: str) -> tuple[Channel | None, str]:
     """Return the channel, the one with the longest name where several could be meant, and what stands behind it."""
     parts = locator.strip().removeprefix("#").split("/")
     for channels in (await chat.channels(), await chat.channels(fresh=True)):
-        by_name = {folded(channel.name): channel for channel in channels}
+        by_name = {folded(name): one for one in channels for name in (channel_word(one.name), one.name)}
         for count in range(len(parts) - 1, 0, -1):
             found = by_name.get(folded("/".join(parts[:count])))
             if found is not None:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Literal
 
 from mcp_server.connectors.names import folded
 from mcp_server.zulip.acts import MessagePlan, Reacted, answered
-from mcp_server.zulip.chat import RESOLVED, place_of, topic_names
 from mcp_server.zulip.errors import Unclear
 from mcp_server.zulip.links import link_to, link_to_people, link_to_topic
 from mcp_server.zulip.model import Where
+from mcp_server.zulip.places import RESOLVED, place_of, topic_names
 from mcp_server.zulip.splitting import Unsplittable, split
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ import anyio
 
 from knowledge.errors import BadCursor, KnowledgeError
 from mcp_server.zulip.answers import ChannelLine, Channels, MessageLine, Messages
-from mcp_server.zulip.chat import DIRECT, place_of
 from mcp_server.zulip.errors import Unclear
 from mcp_server.zulip.links import link_to, read_link
 from mcp_server.zulip.model import Message, Where, Window
+from mcp_server.zulip.places import DIRECT, channel_word, place_of
 from mcp_server.zulip.wire import DATED_ANCHOR
 
 if TYPE_CHECKING:
@@ -382,7 +382,7 @@ def origins(told: Messages | Channels) -> Sequence[str]:
     """Return where the text in an answer comes from."""
     if isinstance(told, Messages):
         return tuple(dict.fromkeys(f"zulip:{line.place}" for line in told.messages))
-    return tuple(f"zulip:{line.name}" for line in told.channels) if told.tainted else ()
+    return tuple(f"zulip:{channel_word(line.name)}" for line in told.channels) if told.tainted else ()
 
 
 async def remember_mentions(services: Services, told: Messages) -> None:
@@ -396,4 +396,4 @@ async def remember_mentions(services: Services, told: Messages) -> None:
         if not place.startswith(f"{DIRECT}/"):
             title = f"#{place.replace('/', ' > ', 1)}"
             said = [line.text for line in lines]
-            await noted(services, origin=f"zulip:{place}", title=title, url=lines[-1].url, texts=said)
+            await noted(services, f"zulip:{place}", url=lines[-1].url, texts=said, title=title)

@@ -231,9 +231,13 @@ async def carried_out(services: Services, call: Call, plan: MessagePlan) -> Mess
         at=services.now(),
     )
     within = NO_REPETITION if plan.reaction else WITHIN
-    return await told(
-        services.zulip, plan, await services.courier.deliver(errand, _act(services.zulip, plan), within=within)
-    )
+    delivered = await services.courier.deliver(errand, _act(services.zulip, plan), within=within)
+    answer = await told(services.zulip, plan, delivered)
+    if answer.status == "done" and plan.parts and plan.where.channel:
+        from mcp_server.connectors.citing import noted
+
+        await noted(services, plan.target, url=answer.url or plan.url, texts=plan.parts, title=_title(plan))
+    return answer
 
 
 async def recalled(services: Services, call: Call, plan: MessagePlan) -> MessageActed | None:
@@ -268,6 +272,10 @@ async def told(chat: Chat, plan: MessagePlan, delivered: Delivered) -> MessageAc
     if plan.reaction is not None:
         return replace(answer, status="done" if result.get("changed", True) else "unchanged")
     return await _read_back(chat, plan, answer)
+
+
+def _title(plan: MessagePlan) -> str:
+    return f"#{plan.where.channel.name} > {plan.where.topic}" if plan.where.channel else plan.place
 
 
 def _unsure(plan: MessagePlan, delivered: Delivered) -> str:
