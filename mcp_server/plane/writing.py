@@ -341,16 +341,21 @@ def _tidy(runs: Sequence[Run]) -> list[Run]:
 
 
 def _pieces(run: Run) -> Iterable[Run]:
-    """Return words and blanks one by one, and what else is there."""
+    """Return what a run has, blanks at its ends apart from its words."""
     if run.kind != "text":
         if run.kind == "break" or run.text or run.address:
             yield run
         return
-    for part in re.split(r"([ \t\r\n\f]+)", run.text):
-        if part:
-            yield Run("text", part, run.marks, run.link) if part.strip(" \t\r\n\f") else BLANK
+    words = run.text.strip(BLANKS)
+    if run.text[:1] in BLANKS:
+        yield BLANK
+    if words:
+        yield Run("text", re.sub(f"[{BLANKS}]+", " ", words), run.marks, run.link)
+        if run.text[-1] in BLANKS:
+            yield BLANK
 
 
+BLANKS = " \t\r\n\f"
 BLANK = Run("text", " ")
 BREAK = Run("break", "\n")
 
