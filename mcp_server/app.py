@@ -32,6 +32,7 @@ from mcp_server.changes import SessionSubscribers, follow_changes
 from mcp_server.completions import add_completions
 from mcp_server.connecting import connecting
 from mcp_server.engines import keep_up
+from mcp_server.evidence import Evidence
 from mcp_server.gate.carrying import Carrier
 from mcp_server.gate.decisions import Decisions
 from mcp_server.gate.dispatch import Gate
@@ -44,7 +45,7 @@ from mcp_server.prompts import add_prompts
 from mcp_server.resources import add_resources
 from mcp_server.server import INSTRUCTIONS, NAME, ForgeServer, GatedTool
 from mcp_server.services import Services, nothing
-from mcp_server.settings import Settings
+from mcp_server.settings import Settings, ZulipAccess
 from mcp_server.tools.registry import AnySpec, chosen, declared
 
 if TYPE_CHECKING:
@@ -127,6 +128,7 @@ async def open_app(
         ledger = ReadingLedger(base.state, utc_now)
         review = Review(settings, base.state)
         loaded = anyio.Event()
+        load_writing = cache(lambda: base.load_writing(Evidence(connected, time.monotonic)))
 
         @cache
         def journeys() -> Runner:
@@ -148,7 +150,7 @@ async def open_app(
             now=utc_now,
             tools=lambda: specs,
             ledger=ledger,
-            load_writing=_telling(base.load_writing, loaded),
+            load_writing=_telling(load_writing, loaded),
             load_journeys=journeys,
             taints=Taints(base.state, utc_now),
             load_plane=connected.plane,
@@ -173,10 +175,12 @@ async def open_app(
         sessions.serve(server)
         tasks.start_soon(ledger.run)
         tasks.start_soon(follow_changes, base.state, bus, sessions)
-        tasks.start_soon(_look_after_writes, base, loaded)
+        tasks.start_soon(_look_after_writes, load_writing, loaded)
         tasks.start_soon(_recover, base)
         tasks.start_soon(_resume, base, carrier)
         tasks.start_soon(review.run, services, desk)
+        if announcing and settings.zulip is not None and settings.zulip.reviews is not None:
+            tasks.start_soon(_tell_in_zulip, services, desk, settings.zulip)
         if indexing:
             tasks.start_soon(_index_in_turn, base)
             tasks.start_soon(_replace_when_damaged, base.index)
@@ -186,6 +190,18 @@ async def open_app(
             yield App(server, services, gate, base, desk, review)
         finally:
             tasks.cancel_scope.cancel()
+
+
+async def _tell_in_zulip(services: Services, desk: Decisions, access: ZulipAccess) -> None:
+    """Tell of what waits where a person wants to be told. What that needs is loaded a moment after the host's handshake, aside."""
+    await anyio.sleep(START_DELAY_S)
+    await (await anyio.to_thread.run_sync(_telling_in_zulip))(services, desk, access)
+
+
+def _telling_in_zulip() -> Callable[[Services, Decisions, ZulipAccess], Awaitable[None]]:
+    from mcp_server.zulip.notices import run
+
+    return run
 
 
 async def _quietly(_proposal: Proposal) -> None:
@@ -203,10 +219,10 @@ def _telling(load: Callable[[], Writing], loaded: anyio.Event) -> Callable[[], W
     return load_and_tell
 
 
-async def _look_after_writes(base: KnowledgeBase, loaded: anyio.Event) -> None:
+async def _look_after_writes(load: Callable[[], Writing], loaded: anyio.Event) -> None:
     """Do what writing has to do in the background, once anybody writes."""
     await loaded.wait()
-    writing = base.load_writing()
+    writing = load()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(writing.acts.watch)
         tasks.start_soon(writing.elsewhere.run)

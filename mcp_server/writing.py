@@ -24,6 +24,8 @@ from knowledge.writing.merging import Merging
 from knowledge.writing.moving import Moving, rejoin
 from knowledge.writing.pages import Pages
 from knowledge.writing.related import Related
+from knowledge.writing.sources import Sources
+from knowledge.writing.witnesses import Witnesses
 from knowledge.writing.writer import Writer
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ class Ground:
     words: Callable[[], StaticEmbedder]
     locks: PageLocks
     now: Callable[[], datetime]
+    sources: Sources
 
 
 def writing_on(ground: Ground) -> Writing:
@@ -73,6 +76,7 @@ def writing_on(ground: Ground) -> Writing:
         elsewhere=elsewhere,
         related=related,
         similarity=_meaning(ground.words),
+        witnesses=Witnesses(ground.vault, pages, ground.sources),
     )
     chronicle = Chronicle(ground.vault, ground.ledger, ground.circles, ground.now)
     return Writing(writer, chronicle, acts, elsewhere)

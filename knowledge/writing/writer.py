@@ -9,16 +9,11 @@ from typing import Protocol, TypeVar
 import anyio.to_thread
 
 from knowledge.errors import ConfiguresNow, EffectChanged, InvalidPath, KnowledgeError, WriteUndone
-from knowledge.find.circles import chunk_section
 from knowledge.ledger.past import Past
-from knowledge.merge.confidence import lineage_of
-from knowledge.merge.corroboration import says
-from knowledge.merge.cut import cut, units
-from knowledge.merge.model import Cut
+from knowledge.merge.cut import cut
 from knowledge.merge.place import Similarity, best_page
 from knowledge.merge.verify import problems
 from knowledge.paths import clean_path, is_markdown
-from knowledge.provenance import source_kind
 from knowledge.vault import Vault, revision_of
 from knowledge.writing.answers import Changed, Merged
 from knowledge.writing.effect import effect_of
@@ -30,6 +25,7 @@ from knowledge.writing.moving import Moving, Turned
 from knowledge.writing.pages import Pages, Target, may_configure, new_page_path, text_of
 from knowledge.writing.related import Related
 from knowledge.writing.requests import Approval, ChangeRequest, DeleteRequest, MergeRequest, MoveRequest, RevertRequest
+from knowledge.writing.witnesses import Witnesses, slug
 
 T = TypeVar("T")
 
@@ -94,10 +90,12 @@ class Writer:
         elsewhere: Elsewhere,
         related: Related,
         similarity: Similarity,
+        witnesses: Witnesses,
     ) -> None:
         self._vault, self._past, self._acts, self._pages = vault, past, acts, pages
         self._merging, self._moving, self._linking = merging, moving, linking
         self._elsewhere, self._related, self._similarity = elsewhere, related, similarity
+        self._witnesses = witnesses
 
     async def aimed(self, request: MergeRequest) -> MergeRequest | None:
         """Return the request for the page that it names; None where only a preview tells page or effect.
@@ -115,6 +113,7 @@ class Writer:
         """Return what merging would do now, and into which page. Changes nothing.
 
         Raises:
+            NoSuchSource: what it cites does not exist.
             KnowledgeError: the request cannot be met; the message says why.
         """
         target = await self._pages.target(request.path)
@@ -122,9 +121,10 @@ class Writer:
         if target.kind == "directory":
             target, note = await self._placed(request, target.path)
         request = replace(request, path=target.path)
-        rehearsed = await self._acts.rehearse(await self._merge_act(request))
+        act, told = await self._merge_act(request)
+        rehearsed = await self._acts.rehearse(act)
         outcome = rehearsed.result
-        merged = outcome.merged if note is None else replace(outcome.merged, note=_joined(note, outcome.merged.note))
+        merged = replace(outcome.merged, note=_joined(note, told, outcome.merged.note) or None)
         if merged.status == "analysis":
             await self.shown(request.path)
         return Preview(request, merged, outcome.configures, rehearsed)
@@ -145,10 +145,14 @@ class Writer:
 
         Raises:
             ConfiguresNow: it would be, with what is there by now.
+            NoSuchSource: what it cites does not exist; nothing is written.
             WriteUndone: what was written was found wrong and taken back.
         """
-        done = await self._run(await self._merge_act(request), request.approval, configuring=configuring)
-        outcome = done.result
+        act, told = await self._merge_act(request)
+        done = await self._run(act, request.approval, configuring=configuring)
+        outcome = replace(
+            done.result, merged=replace(done.result.merged, note=_joined(told, done.result.merged.note) or None)
+        )
         revision = outcome.merged.revision
         if outcome.brought and revision is not None:
             self._elsewhere.look(Written(request.actor, request.path, revision, outcome.brought))
@@ -169,10 +173,12 @@ class Writer:
         note = f"others have written in the page too, which is at {merged.revision}: to see it all, read it"
         return replace(merged, revision=revision, note=_joined(merged.note, note))
 
-    async def _merge_act(self, request: MergeRequest) -> Act[Outcome]:
-        verified = await self._verified(request)
-        earlier = [(one, await self._verified(one)) for one in request.earlier]
-        return self._merging.act(request, verified=verified, similarity=self._similarity, earlier=earlier)
+    async def _merge_act(self, request: MergeRequest) -> tuple[Act[Outcome], str]:
+        """Return the act of a merge, with what is cited looked at, and what there is to tell of that."""
+        cited = [await self._witnesses.cited(one) for one in (*request.earlier, request)]
+        *earlier, last = [(one.request, one.verified) for one in cited]
+        act = self._merging.act(last[0], verified=last[1], similarity=self._similarity, earlier=earlier)
+        return act, _joined(*dict.fromkeys(one.note for one in cited))
 
     async def _run(self, act: Act[C], approval: Approval | None, *, configuring: bool) -> Done[C]:
         if not configuring:
@@ -225,32 +231,9 @@ class Writer:
                 "it is a directory and none of its pages speaks of this; name a page, or begin the text with a heading "
                 "and a new page is made",
             )
-        path = f"{directory}/{_slug(title)}.md" if directory else f"{_slug(title)}.md"
+        path = f"{directory}/{slug(title)}.md" if directory else f"{slug(title)}.md"
         target = await self._pages.target(path)
         return target, f"no page {under} speaks of this, so it is a page of its own"
-
-    async def _verified(self, request: MergeRequest) -> tuple[str, ...]:
-        """Return the lineages, of the source and of those that are said to agree, that this server found to say the same."""
-        sources = [request.source, *request.corroboration]
-        found = [source for source in dict.fromkeys(sources) if await self._says(source, request)]
-        return tuple(dict.fromkeys(map(lineage_of, found)))
-
-    async def _says(self, source: str, request: MergeRequest) -> bool:
-        if source_kind(source) != "kb":
-            return False
-        asked, _, section = source.partition(":")[2].partition("#")
-        try:
-            path = await self._pages.existing(asked)
-            if path == request.path:
-                return False
-            file = await anyio.to_thread.run_sync(self._vault.read, path)
-            page = cut(text_of(path, file.raw))
-        except KnowledgeError:
-            return False
-        if section:
-            page = Cut(page.text, tuple(piece for piece in page.pieces if _lies_in(piece.section, section)))
-        said = [unit.text for unit in units(cut(request.content)) if unit.kind not in ("heading", "front")]
-        return bool(said) and all(says(page, text) for text in said)
 
     async def preview_change(self, request: ChangeRequest) -> ChangePreview:
         """Return the request with real paths, what doing it would answer now, and whether it changes what configures the server."""
@@ -321,21 +304,6 @@ def _as_agreed(act: Act[C], approval: Approval) -> Callable[[Contents], Awaitabl
         return found
 
     return work
-
-
-def _lies_in(path: Sequence[str], asked: str) -> bool:
-    """Return whether a heading path lies in the section that a source names: by heading, path or anchor."""
-    wanted = asked.strip().casefold()
-    names = [chunk_section(path[: end + 1]).casefold() for end in range(len(path))]
-    return any(
-        name == wanted or name.endswith(" > " + wanted) or _slug(name.rpartition(" > ")[2]) == wanted for name in names
-    )
-
-
-def _slug(title: str) -> str:
-    """Return a file name for a title: lower case, words joined by dashes."""
-    words = "".join(c if c.isalnum() else " " for c in title.casefold()).split()
-    return "-".join(words)[:80].strip("-") or "page"
 
 
 def _joined(*notes: str | None) -> str:

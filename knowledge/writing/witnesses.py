@@ -1,0 +1,109 @@
+"""Whether what is cited says what is claimed: other pages, and what lies in services that can be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import anyio.to_thread
+
+from knowledge.errors import KnowledgeError, SourceAway
+from knowledge.find.circles import chunk_section
+from knowledge.merge.confidence import lineage_of
+from knowledge.merge.corroboration import says
+from knowledge.merge.cut import cut, units
+from knowledge.merge.model import Cut
+from knowledge.provenance import UNKNOWN_AUTHORITY, source_kind
+from knowledge.vault import Vault
+from knowledge.writing.pages import Pages, text_of
+from knowledge.writing.requests import MergeRequest
+from knowledge.writing.sources import Sources
+
+PAGE = "kb"
+"""The kind of a source that is another page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cited:
+    """A request as it counts: with the time when its source said so, or with less authority where that is not known.
+
+    `verified` are the lineages, of the source and of those that are said to agree, that were found to say the same. `note`
+    tells the caller what of that it could not expect.
+    """
+
+    request: MergeRequest
+    verified: tuple[str, ...]
+    note: str = ""
+
+
+class Witnesses:
+    """Looks at what is cited. Whoever cannot be asked has not said anything."""
+
+    def __init__(self, vault: Vault, pages: Pages, sources: Sources) -> None:
+        self._vault, self._pages, self._sources = vault, pages, sources
+
+    async def cited(self, request: MergeRequest) -> Cited:
+        """Return the request as it counts once what it cites was looked up, where that can be.
+
+        Raises:
+            NoSuchSource: its source does not exist, so it is evidence of nothing.
+        """
+        if not self._sources.knows(request.source):
+            return Cited(request, await self._verified(request))
+        try:
+            found = await self._sources.fetch(request.source)
+        except SourceAway as away:
+            least = min(UNKNOWN_AUTHORITY, UNKNOWN_AUTHORITY if request.authority is None else request.authority)
+            told = f"{away}; it counts as from an unknown source"
+            return Cited(replace(request, authority=least), await self._verified(request), told)
+        verified = await self._verified(request)
+        said = lineage_of(request.source) in verified
+        note = "" if said else f"{request.source} was looked up; it does not say this in these words"
+        return Cited(replace(request, observed_at=request.observed_at or found.at), verified, note)
+
+    async def _verified(self, request: MergeRequest) -> tuple[str, ...]:
+        sources = dict.fromkeys([request.source, *request.corroboration])
+        found = [source for source in sources if await self._says(source, request)]
+        return tuple(dict.fromkeys(map(lineage_of, found)))
+
+    async def _says(self, source: str, request: MergeRequest) -> bool:
+        try:
+            page = await self._read(source, request.path)
+        except KnowledgeError:
+            return False
+        if page is None:
+            return False
+        said = [unit.text for unit in units(cut(request.content)) if unit.kind not in ("heading", "front")]
+        return bool(said) and all(says(page, text) for text in said)
+
+    async def _read(self, source: str, written: str) -> Cut | None:
+        """Return what stands at the source; None if it is the page that is written, or nothing that can be looked at."""
+        if source_kind(source) == PAGE:
+            return await self._page(source.partition(":")[2], written)
+        return cut((await self._sources.fetch(source)).text) if self._sources.knows(source) else None
+
+    async def _page(self, locator: str, written: str) -> Cut | None:
+        asked, _, section = locator.partition("#")
+        path = await self._pages.existing(asked)
+        if path == written:
+            return None
+        file = await anyio.to_thread.run_sync(self._vault.read, path)
+        page = cut(text_of(path, file.raw))
+        if not section:
+            return page
+        return Cut(page.text, tuple(piece for piece in page.pieces if _lies_in(piece.section, section)))
+
+
+def _lies_in(path: Sequence[str], asked: str) -> bool:
+    """Return whether a heading path lies in the section that a source names: by heading, path or anchor."""
+    wanted = asked.strip().casefold()
+    names = [chunk_section(path[: end + 1]).casefold() for end in range(len(path))]
+    return any(
+        name == wanted or name.endswith(" > " + wanted) or slug(name.rpartition(" > ")[2]) == wanted for name in names
+    )
+
+
+def slug(title: str) -> str:
+    """Return a file name, or an anchor, for a title: lower case, words joined by dashes."""
+    words = "".join(c if c.isalnum() else " " for c in title.casefold()).split()
+    return "-".join(words)[:80].strip("-") or "page"
