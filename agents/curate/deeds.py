@@ -109,6 +109,11 @@ def _not_done(act: Item, call: Called | None, calls: Sequence[Called]) -> str:
         return f"{id_} ({_about(act)}) is no call of this visit with this journey_id: do it now, or drop {id_}{there}"
     if status == "proposed":
         return f"{id_} ({_about(act)}) became proposal {call.facts.get('proposal')}: name it in {id_}"
+    if status == "unsure":
+        return (
+            f"it is not known whether {id_} ({_about(act)}) was done: call it again with the same arguments, which looks "
+            "first and does it once"
+        )
     again = "read the page again and use its revision" if act["tool"] in KNOWLEDGE else "try again"
     return f"{id_} ({_about(act)}) changed nothing: its status is {short(status, 40)}; {again}, or drop {id_}"
 
