@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -37,6 +39,11 @@ class Here:
     def kb(self) -> str:
         """Return the id of the project KB."""
         return str(self.double.project("KB").row["id"])
+
+    @staticmethod
+    def running_soon(done: threading.Event) -> None:
+        """Set the event once the server has done what it is about to do."""
+        asyncio.get_running_loop().call_soon(done.set)
 
     def once(self) -> list[str]:
         """Return the ids of the tasks that the draft made."""
@@ -87,6 +94,40 @@ async def test_a_create_without_a_usable_reply_is_sent_once_and_found_by_its_key
         assert len(at.once()) == int(acted)
         found = await at.plane.task_by_external(at.kb, DRAFT.key)
         assert (found is not None) == acted
+
+
+async def test_two_creates_with_one_key_at_once_are_two_tasks() -> None:
+    """A gap of Plane's that we pin: it looks for the key before it writes. That is why a create is never sent again at once."""
+    async with here() as at:
+        both = threading.Barrier(2)
+
+        async def pause() -> None:
+            await asyncio.to_thread(both.wait, 5)
+
+        at.double.pause = pause
+        made = await asyncio.gather(at.plane.create_task(at.kb, DRAFT), at.plane.create_task(at.kb, DRAFT))
+        assert {type(one) for one in made} == {Task}
+        assert len(at.once()) == 2
+
+
+async def test_a_create_that_is_written_after_its_reply_was_given_up_is_found_then() -> None:
+    """What was lost may still be under way: nothing is found at first, and then it is there, once."""
+    async with here() as at:
+        done, go_on = threading.Event(), threading.Event()
+
+        async def pause() -> None:
+            await asyncio.to_thread(go_on.wait, 5)
+            at.running_soon(done)
+
+        at.double.pause = pause
+        with pytest.raises(ReplyLost):
+            await at.plane.create_task(at.kb, DRAFT)
+        assert await at.plane.task_by_external(at.kb, DRAFT.key) is None
+        go_on.set()
+        await asyncio.to_thread(done.wait, 5)
+        found = await at.plane.task_by_external(at.kb, DRAFT.key)
+        assert found is not None
+        assert at.once() == [found.id]
 
 
 async def test_a_comment_without_a_usable_reply_is_sent_once_and_found_by_its_key() -> None:

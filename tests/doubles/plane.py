@@ -12,77 +12,56 @@ import json
 import math
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from urllib.parse import parse_qs
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from starlette.types import Receive, Scope, Send
 
-from tests.doubles.plane_html import cleaned
+from tests.doubles.plane_rows import (
+    ADA,
+    ADMIN,
+    GROUPS,
+    GUEST,
+    GUS,
+    MEL,
+    MEMBER,
+    OTTO,
+    PRIORITIES,
+    RELATED,
+    WORKSPACE,
+    Account,
+    Project,
+    Row,
+    Workspace,
+)
+from tests.doubles.plane_rules import wrong_fields, wrong_whole
 from tests.doubles.serving import Plan, Served, no_fault, served
 
-GUEST, MEMBER, ADMIN = 5, 15, 20
-WORKSPACE = "acme"
+__all__ = [
+    "ADA",
+    "GUS",
+    "MEL",
+    "OTTO",
+    "PRIORITIES",
+    "WORKSPACE",
+    "Account",
+    "Answer",
+    "Plane",
+    "Project",
+    "plane_served",
+    "seeded",
+]
 MOST_A_PAGE = 1000
-PRIORITIES = ("urgent", "high", "medium", "low", "none")
-GROUPS = ("backlog", "unstarted", "started", "completed", "cancelled")
-STATES = (
-    ("Backlog", "#60646C", "backlog"),
-    ("Todo", "#60646C", "unstarted"),
-    ("In Progress", "#F59E0B", "started"),
-    ("Done", "#46A758", "completed"),
-    ("Cancelled", "#9AA4BC", "cancelled"),
-)
 NO_PERMISSION = {"detail": "You do not have permission to perform this action."}
 NO_SUCH = {"error": "The requested resource does not exist."}
 NO_PAGE = {"error": "Page not found."}
 BROKEN = {"error": "Something went wrong please try again later"}
 REQUIRED = "This field is required."
-RELATED = {
-    "blocking": "blocked_by",
-    "blocked_by": "blocking",
-    "start_after": "start_before",
-    "start_before": "start_after",
-    "finish_after": "finish_before",
-    "finish_before": "finish_after",
-    "duplicate": "duplicate",
-    "relates_to": "relates_to",
-}
-Row = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Account:
-    """Somebody with a key; `role` is the one in the workspace, None for who is not of it."""
-
-    id: str
-    first: str
-    last: str
-    key: str
-    role: int | None
-
-    @property
-    def shown(self) -> Row:
-        """Return what others are told of this person."""
-        return {
-            "id": self.id,
-            "first_name": self.first,
-            "last_name": self.last,
-            "email": f"{self.last.lower()}@example.com",
-            "avatar": "",
-            "avatar_url": None,
-            "display_name": self.first.lower(),
-        }
-
-
-ADA = Account("d430a76c-bfea-42c6-afdb-311a48e95ec9", "Ada", "Admin", "plane_api_ada", ADMIN)
-MEL = Account("733a981c-7b7c-4c45-92cc-83c0335a34f4", "Mel", "Member", "plane_api_mel", MEMBER)
-GUS = Account("11516be4-7a89-44b3-b768-c8b5d8239749", "Gus", "Guest", "plane_api_gus", GUEST)
-OTTO = Account("1ea63d02-9b56-4186-b70d-b105cf080249", "Otto", "Outsider", "plane_api_otto", None)
 
 
 class Answer(Exception):
@@ -92,23 +71,11 @@ class Answer(Exception):
         self.status, self.body, self.headers = status, body, dict(headers or {})
 
 
-@dataclass
-class Project:
-    """A project with all that is in it, by id."""
+class Paused(Exception):
+    """A create that has looked for its key, and has not written yet; `write` goes on with it."""
 
-    row: Row
-    roles: dict[str, int]
-    states: dict[str, Row] = field(default_factory=dict)
-    labels: dict[str, Row] = field(default_factory=dict)
-    cycles: dict[str, Row] = field(default_factory=dict)
-    modules: dict[str, Row] = field(default_factory=dict)
-    tasks: dict[str, Row] = field(default_factory=dict)
-    comments: dict[str, Row] = field(default_factory=dict)
-    links: dict[str, Row] = field(default_factory=dict)
-    activities: list[Row] = field(default_factory=list)
-    in_cycles: dict[str, Row] = field(default_factory=dict)
-    in_modules: dict[str, Row] = field(default_factory=dict)
-    numbers: int = 0
+    def __init__(self, write: Callable[[], Answer]) -> None:
+        self.write = write
 
 
 @dataclass(frozen=True)
@@ -121,10 +88,11 @@ class Asked:
     who: Account
 
 
-class Plane:
+class Plane(Workspace):
     """A workspace of Plane, as an ASGI application. Tests may look into it and change it as people would in their browser.
 
-    `allowance` is how many requests a key may send in a minute. `now` must not go back.
+    `allowance` is how many requests a key may send in a minute. `pause` is awaited between the look for a create's key and
+    its write, which are not one in the real program either. `now` must not go back.
     """
 
     def __init__(
@@ -135,88 +103,11 @@ class Plane:
         monotonic: Callable[[], float] = time.monotonic,
         allowance: int = 100_000,
     ) -> None:
-        self.accounts = {account.id: account for account in accounts}
-        self.workspace_id = str(uuid4())
-        self.projects: dict[str, Project] = {}
-        self.relations: list[tuple[str, str, str]] = []
+        super().__init__(accounts, now)
         self.allowance = allowance
-        self._now = now or (lambda: datetime.now(UTC))
+        self.pause: Callable[[], Awaitable[None]] | None = None
         self._monotonic = monotonic
-        self._last = datetime.min.replace(tzinfo=UTC)
         self._spent: dict[str, list[float]] = {}
-
-    # What tests use, besides the API
-
-    def project(self, key: str) -> Project:
-        """Return the project with that key (KB)."""
-        return next(project for project in self.projects.values() if project.row["identifier"] == key)
-
-    def task(self, key: str) -> Row:
-        """Return the task that people call so (KB-1), as the API tells it."""
-        name, number = key.rsplit("-", 1)
-        return next(row for row in self.project(name).tasks.values() if row["sequence_id"] == int(number))
-
-    def tasks(self, key: str) -> list[Row]:
-        """Return the tasks of a project, first created first."""
-        return list(self.project(key).tasks.values())
-
-    def comments(self, key: str) -> list[Row]:
-        """Return the comments on a task, first written first."""
-        task = self.task(key)
-        return [row for row in self.project(key.rsplit("-", 1)[0]).comments.values() if row["issue"] == task["id"]]
-
-    def add_project(
-        self, key: str, name: str, *, by: Account = ADA, public: bool = True, own_id: str | None = None
-    ) -> Project:
-        """Make a project, as a person does in a browser, and return it."""
-        made = self._new_project({"identifier": key, "name": name, "cycle_view": True, "module_view": True}, by, own_id)
-        made.row["network"] = 2 if public else 0
-        return made
-
-    def add_member(self, key: str, who: Account, role: int | None = None) -> None:
-        """Add a person to a project, with their role in the workspace unless another is given."""
-        self.project(key).roles[who.id] = role or who.role or MEMBER
-
-    def add_label(self, key: str, name: str, *, by: Account = ADA) -> Row:
-        """Make a label and return it."""
-        return self._new_label(self.project(key), {"name": name}, by)
-
-    def add_state(self, key: str, name: str, group: str, *, by: Account = ADA) -> Row:
-        """Make a state and return it."""
-        return self._new_state(self.project(key), {"name": name, "group": group, "color": "#3366ff"}, by)
-
-    def add_task(self, key: str, name: str, *, by: Account = ADA, **fields: Any) -> Row:
-        """Make a task with fields as the API names them, and return it."""
-        return self._new_task(self.project(key), {"name": name, **fields}, by)
-
-    def add_comment(self, key: str, html: str, *, by: Account = ADA, **fields: Any) -> Row:
-        """Comment on a task and return the comment."""
-        project = self.project(key.rsplit("-", 1)[0])
-        return self._new_comment(project, self.task(key)["id"], {"comment_html": html, **fields}, by)
-
-    def add_cycle(self, key: str, name: str, *tasks: str, starts: str | None = None, ends: str | None = None) -> Row:
-        """Make a cycle with these tasks in it, and return it."""
-        project = self.project(key)
-        made = self._new_cycle(project, {"name": name, "start_date": starts, "end_date": ends}, ADA)
-        for task in tasks:
-            self._put_in(project.in_cycles, "cycle", made, self.task(task), ADA)
-        return made
-
-    def add_module(self, key: str, name: str, *tasks: str) -> Row:
-        """Make a module with these tasks in it, and return it."""
-        project = self.project(key)
-        made = self._new_module(project, {"name": name}, ADA)
-        for task in tasks:
-            self._put_in(project.in_modules, "module", made, self.task(task), ADA)
-        return made
-
-    def relate(self, key: str, kind: str, other: str) -> None:
-        """Tie a task to another: `relate("KB-1", "blocking", "KB-2")` says that the first blocks the second."""
-        self.relations.append((self.task(key)["id"], kind, self.task(other)["id"]))
-
-    def change_task(self, key: str, *, by: Account = ADA, **fields: Any) -> Row:
-        """Change a task with fields as the API names them, and return it."""
-        return self._change_task(self.project(key.rsplit("-", 1)[0]), self.task(key), fields, by)
 
     # The API
 
@@ -228,23 +119,27 @@ class Plane:
             message = await receive()
             content += message.get("body", b"")
             more = message.get("more_body", False)
-        answer = self.answered(
-            scope["method"],
-            scope["path"],
-            scope["query_string"].decode(),
-            {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]},
-            content,
-        )
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        try:
+            answer = self.answered(scope["method"], scope["path"], scope["query_string"].decode(), headers, content)
+        except Paused as paused:
+            if self.pause is not None:
+                await self.pause()
+            answer = paused.write()
         told = b"" if answer.body is None else json.dumps(answer.body, ensure_ascii=False).encode()
-        headers = {"content-length": str(len(told))} | answer.headers
+        sent = {"content-length": str(len(told))} | answer.headers
         if answer.body is not None:
-            headers["content-type"] = "application/json"
-        raw = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
+            sent["content-type"] = "application/json"
+        raw = [(name.lower().encode(), value.encode("latin-1")) for name, value in sent.items()]
         await send({"type": "http.response.start", "status": answer.status, "headers": raw})
         await send({"type": "http.response.body", "body": told})
 
     def answered(self, method: str, path: str, query: str, headers: Mapping[str, str], content: bytes) -> Answer:
-        """Return the reply to a request."""
+        """Return the reply to a request.
+
+        Raises:
+            Paused: it is a create, and `pause` is set.
+        """
         limits: dict[str, str] = {}
         try:
             handler, parts = self._route(path, query)
@@ -254,6 +149,8 @@ class Plane:
             answer = self._handled(handler, asked, parts, headers, content)
         except Answer as made:
             answer = made
+        except Paused:
+            raise
         except Exception:  # noqa: BLE001  # as the program does: whatever goes wrong inside is a 500 without a reason
             answer = Answer(500, BROKEN)
         if answer.status != 429 and answer.body != NO_PERMISSION:
@@ -529,11 +426,19 @@ class Plane:
         if key and source and (first := _by_external(project.tasks, key, source)):
             told = "Issue with the same external id and external source already exists"
             raise Answer(409, {"error": told, "id": first["id"]})
+        return self._written(lambda: self._created(project, asked))
+
+    def _created(self, project: Project, asked: Asked) -> Answer:
         row = self._new_task(project, asked.body, asked.who)
         shown = self._shown_task(project, row, asked)
         # The times of the reply are those of the first of three writes; they are not what is kept.
         row.update(created_at=self._stamp(), updated_at=self._stamp())
         return Answer(201, shown)
+
+    def _written(self, write: Callable[[], Answer]) -> Answer:
+        if self.pause is not None:
+            raise Paused(write)
+        return write()
 
     def _get_task(self, asked: Asked, project_id: str, own_id: str) -> Answer:
         project = self.projects[project_id]
@@ -601,7 +506,7 @@ class Plane:
             raise Answer(409, {"error": told, "id": first["id"]})
         if task_id not in project.tasks:
             raise Answer(400, {"error": "The payload is not valid"})
-        return Answer(201, self._new_comment(project, task_id, asked.body, asked.who))
+        return self._written(lambda: Answer(201, self._new_comment(project, task_id, asked.body, asked.who)))
 
     def _get_comment(self, _asked: Asked, project_id: str, task_id: str, own_id: str) -> Answer:
         row = _there(self.projects[project_id].comments, own_id)
@@ -657,257 +562,6 @@ class Plane:
             if other == task_id and one in homes:
                 told[RELATED[kind]].append({"project_id": homes[one], "issue_id": one})
         return Answer(200, told)
-
-    # Making rows
-
-    def _stamp(self) -> str:
-        """Return a time that is later than every one before."""
-        self._last = max(self._now(), self._last + timedelta(microseconds=10))
-        return _told_time(self._last)
-
-    def _dated(self, who: Account, **more: Any) -> Row:
-        at = self._stamp()
-        row = {"id": str(uuid4()), "created_at": at, "updated_at": at, "deleted_at": None}
-        return row | {"created_by": who.id, "updated_by": None} | more
-
-    def _new_project(self, body: Row, by: Account, own_id: str | None = None) -> Project:
-        row = self._dated(by) | {
-            "name": body["name"],
-            "identifier": body["identifier"].strip().upper(),
-            "description": body.get("description", ""),
-            "cycle_view": body.get("cycle_view", False),
-            "module_view": body.get("module_view", False),
-            "logo_props": {"icon": {"name": "key", "color": "#f2be02"}, "in_use": "icon"},
-            "workspace": self.workspace_id,
-            **PROJECT_DEFAULTS,
-        }
-        row["id"] = own_id or row["id"]
-        project = Project(row, {by.id: ADMIN})
-        self.projects[row["id"]] = project
-        for sequence, (name, color, group) in enumerate(STATES):
-            self._new_state(project, {"name": name, "color": color, "group": group}, by, 15000.0 + 10000.0 * sequence)
-        next(iter(project.states.values()))["default"] = True
-        return project
-
-    def _shown_project(self, project: Project, who: Account) -> Row:
-        role = project.roles.get(who.id)
-        return project.row | {
-            "total_members": len(project.roles),
-            "total_cycles": len(project.cycles),
-            "total_modules": len(project.modules),
-            "is_member": role is not None,
-            "member_role": role,
-        }
-
-    def _listed_project(self, project: Project, who: Account) -> Row:
-        return self._shown_project(project, who) | {"sort_order": 65535.0 if who.id in project.roles else None}
-
-    def _new_state(self, project: Project, body: Row, by: Account, sequence: float = 70000.0) -> Row:
-        row = self._dated(by) | {
-            "name": body["name"],
-            "description": "",
-            "color": body["color"],
-            "slug": "" if sequence < 70000 else re.sub(r"\W+", "-", body["name"].lower()),
-            "sequence": sequence,
-            "group": body.get("group", "backlog"),
-            "is_triage": False,
-            "default": False,
-            "external_source": None,
-            "external_id": None,
-            "project": project.row["id"],
-            "workspace": self.workspace_id,
-        }
-        project.states[row["id"]] = row
-        return row
-
-    def _new_label(self, project: Project, body: Row, by: Account) -> Row:
-        row = self._dated(by) | {
-            "name": body["name"],
-            "description": "",
-            "color": body.get("color", ""),
-            "sort_order": 65535.0,
-            "external_source": None,
-            "external_id": None,
-            "workspace": self.workspace_id,
-            "project": project.row["id"],
-            "parent": None,
-        }
-        project.labels[row["id"]] = row
-        return row
-
-    def _new_cycle(self, project: Project, body: Row, by: Account) -> Row:
-        row = self._dated(by) | {
-            "name": body["name"],
-            "description": "",
-            "start_date": self._from(body.get("start_date")),
-            "end_date": body.get("end_date") and f"{body['end_date'][:10]}T23:59:00Z",
-            "view_props": {},
-            "sort_order": 65535.0 - 10000.0 * len(project.cycles),
-            "external_source": None,
-            "external_id": None,
-            "progress_snapshot": {},
-            "archived_at": None,
-            "logo_props": {},
-            "timezone": "UTC",
-            "version": 1,
-            "project": project.row["id"],
-            "workspace": self.workspace_id,
-            "owned_by": by.id,
-        }
-        project.cycles[row["id"]] = row
-        return row
-
-    def _from(self, day: str | None) -> str | None:
-        """Return the first moment of a cycle: now, where it begins today."""
-        if not day:
-            return None
-        now = self._now()
-        return _told_time(now) if day[:10] == now.date().isoformat() else f"{day[:10]}T00:00:00Z"
-
-    def _new_module(self, project: Project, body: Row, by: Account) -> Row:
-        row = self._dated(by) | {
-            "name": body["name"],
-            "description": "",
-            "description_text": None,
-            "description_html": None,
-            "start_date": None,
-            "target_date": None,
-            "status": body.get("status", "planned"),
-            "view_props": {},
-            "sort_order": 65535.0,
-            "external_source": None,
-            "external_id": None,
-            "archived_at": None,
-            "logo_props": {},
-            "project": project.row["id"],
-            "workspace": self.workspace_id,
-            "lead": body.get("lead"),
-            "members": [],
-        }
-        project.modules[row["id"]] = row
-        return row
-
-    def _new_task(self, project: Project, body: Row, by: Account) -> Row:
-        default = next(row["id"] for row in project.states.values() if row["default"])
-        state = body.get("state") or default
-        project.numbers += 1
-        orders = [row["sort_order"] for row in project.tasks.values() if row["state"] == state]
-        row = self._dated(by) | {
-            "type_id": None,
-            "point": None,
-            "name": "",
-            "description_html": "<p></p>",
-            "description_binary": None,
-            "priority": "none",
-            "start_date": None,
-            "target_date": None,
-            "sequence_id": project.numbers,
-            "sort_order": max(orders) + 10000.0 if orders else 65535.0,
-            "completed_at": None,
-            "archived_at": None,
-            "is_draft": False,
-            "external_source": body.get("external_source"),
-            "external_id": body.get("external_id"),
-            "project": project.row["id"],
-            "workspace": self.workspace_id,
-            "parent": None,
-            "state": state,
-            "estimate_point": None,
-            "type": None,
-            "assignees": [],
-            "labels": [],
-        }
-        self._set(project, row, body)
-        if not row["assignees"] and project.row["default_assignee"] in project.roles:
-            row["assignees"] = [project.row["default_assignee"]]
-        project.tasks[row["id"]] = row
-        self._activity(project, row, by, None)
-        return row
-
-    def _change_task(self, project: Project, row: Row, body: Row, by: Account) -> Row:
-        for name in ("priority", "name", "state"):
-            if name in body and body[name] != row[name]:
-                self._activity(project, row, by, (name, row[name], body[name]))
-        self._set(project, row, body)
-        row.update(updated_at=self._stamp(), updated_by=by.id)
-        return row
-
-    def _set(self, project: Project, row: Row, body: Row) -> None:
-        """Set what the body names, and drop what the program drops: people that may not be assigned, foreign labels."""
-        for name in ("priority", "start_date", "target_date", "parent", "archived_at"):
-            if name in body:
-                row[name] = body[name]
-        if "name" in body:
-            row["name"] = body["name"].strip()
-        if body.get("state"):
-            row["state"] = body["state"]
-        if body.get("description_html") is not None:
-            row["description_html"] = cleaned(body["description_html"])
-        if body.get("assignees") is not None:
-            given = dict.fromkeys(body["assignees"])
-            row["assignees"] = [own_id for own_id, role in project.roles.items() if own_id in given and role >= MEMBER]
-        if body.get("labels") is not None:
-            row["labels"] = [own_id for own_id in project.labels if own_id in body["labels"]]
-        completed = project.states[row["state"]]["group"] == "completed"
-        row["completed_at"] = (row["completed_at"] or self._stamp()) if completed else None
-
-    def _new_comment(self, project: Project, task_id: str, body: Row, by: Account) -> Row:
-        row = self._dated(by, updated_by=by.id) | {
-            "comment_html": body.get("comment_html", "<p></p>"),
-            "attachments": [],
-            "access": "INTERNAL",
-            "external_source": body.get("external_source"),
-            "external_id": body.get("external_id"),
-            "edited_at": None,
-            "project": project.row["id"],
-            "workspace": self.workspace_id,
-            "description": str(uuid4()),
-            "issue": task_id,
-            "actor": by.id,
-            "parent": None,
-        }
-        project.comments[row["id"]] = row
-        return row
-
-    def _activity(self, project: Project, task: Row, by: Account, changed: tuple[str, Any, Any] | None) -> None:
-        row = self._dated(by)
-        del row["created_by"], row["updated_by"]
-        name, old, new = changed or (None, None, None)
-        words = {None: "created the issue", "link": "created a link"}
-        row |= {
-            "verb": "created" if name in words else "updated",
-            "field": name,
-            "old_value": old,
-            "new_value": new,
-            "comment": words.get(name, f"updated the {name} to"),
-            "attachments": [],
-            "old_identifier": None,
-            "new_identifier": None,
-            "epoch": float(int(self._now().timestamp())),
-            "project": project.row["id"],
-            "workspace": self.workspace_id,
-            "issue": task["id"],
-            "issue_comment": None,
-            "actor": by.id,
-        }
-        project.activities.append(row)
-
-    def _put_in(self, held: dict[str, Row], kind: str, whole: Row, task: Row, by: Account | None) -> Row:
-        row = self._dated(ADA) | {
-            "created_by": by.id if by else None,
-            "updated_by": by.id if by else None,
-            "sub_issues_count": 0,
-            "project": task["project"],
-            "workspace": self.workspace_id,
-            "issue": task["id"],
-            kind: whole["id"],
-        }
-        if kind == "cycle":
-            for own_id in [own_id for own_id, old in held.items() if old["issue"] == task["id"]]:
-                del held[own_id]
-        held[row["id"]] = row
-        task["updated_at"] = self._stamp()
-        return row
 
     # Parts
 
@@ -1001,26 +655,10 @@ class Plane:
 
     def _validated(self, project: Project, body: Row) -> None:
         """Return where a task may have these fields; the errors of fields come before those of the whole."""
-        if wrong := self._wrong_fields(body):
+        if wrong := wrong_fields(self, body):
             raise Answer(400, wrong)
-        if whole := _wrong_whole(project, body):
+        if whole := wrong_whole(project, body):
             raise Answer(400, {"non_field_errors": [whole]})
-
-    def _wrong_fields(self, body: Row) -> Row:
-        states = {key for one in self.projects.values() for key in one.states}
-        labels = {key for one in self.projects.values() for key in one.labels}
-        told: Row = {
-            "name": _wrong_name(body["name"]) if "name" in body else None,
-            "priority": _wrong_priority(body.get("priority", "none")),
-            "state": _wrong_id(body["state"], states) if body.get("state") is not None else None,
-            **{name: _wrong_day(body.get(name)) for name in ("start_date", "target_date")},
-        }
-        wrong: Row = {name: [said] for name, said in told.items() if said}
-        for name, known in (("labels", labels), ("assignees", set(self.accounts))):
-            each = {str(at): _wrong_id(one, known) for at, one in enumerate(body.get(name) or [])}
-            if any(each.values()):
-                wrong[name] = {at: [said] for at, said in each.items() if said}
-        return wrong
 
 
 def _parsed(headers: Mapping[str, str], content: bytes) -> Any:
@@ -1060,84 +698,11 @@ def _only(row: Row, asked: Asked) -> Row:
     return {name: value for name, value in row.items() if name in names} if names else row
 
 
-def _told_time(moment: datetime) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
 def _covers(cycle: Row, now: datetime) -> bool:
     starts, ends = cycle["start_date"], cycle["end_date"]
     return bool(starts and ends) and datetime.fromisoformat(starts) <= now <= datetime.fromisoformat(ends)
 
 
-def _wrong_name(name: Any) -> str | None:
-    if name is None:
-        return "This field may not be null."
-    if not isinstance(name, str):
-        return "Not a valid string."
-    if not name.strip():
-        return "This field may not be blank."
-    return "Ensure this field has no more than 255 characters." if len(name.strip()) > 255 else None
-
-
-def _wrong_id(own_id: Any, known: Iterable[str]) -> str | None:
-    try:
-        UUID(str(own_id))
-    except ValueError:
-        return f"“{own_id}” is not a valid UUID."
-    return None if own_id in set(known) else f'Invalid pk "{own_id}" - object does not exist.'
-
-
-def _wrong_priority(priority: Any) -> str | None:
-    return None if priority in PRIORITIES else f'"{priority}" is not a valid choice.'
-
-
-def _wrong_day(text: Any) -> str | None:
-    try:
-        fits = text is None or date.fromisoformat(text).isoformat() == text
-    except (TypeError, ValueError):
-        fits = False
-    return None if fits else "Date has wrong format. Use one of these formats instead: YYYY-MM-DD."
-
-
-def _wrong_whole(project: Project, body: Row) -> str | None:
-    if body.get("start_date") and body.get("target_date") and body["start_date"] > body["target_date"]:
-        return "Start date cannot exceed target date"
-    if body.get("description_html") is not None and cleaned(body["description_html"]) is None:
-        return "Invalid HTML passed"
-    if body.get("state") and body["state"] not in project.states:
-        return "State is not valid please pass a valid state_id"
-    if body.get("parent") and body["parent"] not in project.tasks:
-        return "Parent is not valid issue_id please pass a valid issue_id"
-    return None
-
-
-PROJECT_DEFAULTS: Row = {
-    "is_deployed": False,
-    "cover_image_url": None,
-    "description_text": None,
-    "description_html": None,
-    "network": 2,
-    "emoji": None,
-    "icon_prop": None,
-    "issue_views_view": False,
-    "page_view": True,
-    "intake_view": False,
-    "is_time_tracking_enabled": False,
-    "is_issue_type_enabled": False,
-    "guest_view_all_features": False,
-    "cover_image": None,
-    "archive_in": 0,
-    "close_in": 0,
-    "archived_at": None,
-    "timezone": "UTC",
-    "external_source": None,
-    "external_id": None,
-    "default_assignee": None,
-    "project_lead": None,
-    "cover_image_asset": None,
-    "estimate": None,
-    "default_state": None,
-}
 PROJECT_LITE = ("id", "identifier", "name", "cover_image", "icon_prop", "emoji", "description", "cover_image_url")
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
