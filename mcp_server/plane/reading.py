@@ -317,7 +317,7 @@ async def task_told(
     words = await _words(board, project, [task])
     people = await board.names_of_people(project) if task.html or "comments" in include else {}
     text = await anyio.to_thread.run_sync(markdown_of, task.html, people)
-    said = await board.comments(project, task) if "comments" in include else Walked[Comment](())
+    said: Walked[Comment] = await board.comments(project, task) if "comments" in include else Walked(())
     texts = [text, *[await anyio.to_thread.run_sync(markdown_of, comment.html, people) for comment in said.items]]
     parts, behind = _parts(texts, *start)
     tied, left_out = await _tied(board, project, task) if "relations" in include and cursor is None else ((), None)
