@@ -17,6 +17,7 @@ from mcp_server.settings import Settings
 from tests.doubles.plane import ADA, WORKSPACE, Plane, plane_served
 from tests.doubles.serving import Served
 from tests.knowledge_bases import write
+from tests.reviewers import Reviewer
 from tests.writers import Refused, Writer, let_in
 
 
@@ -60,6 +61,13 @@ def plane_settings(home: Path, address: str, **more: Any) -> Settings:
     kb = home / "kb" if (home / "kb").exists() else write(home / "kb", None)
     told = {"plane_base_url": address, "plane_api_key": ADA.key, "plane_workspace": WORKSPACE}
     return Settings(kb=kb, state_dir=home / "state", **{**told, **more})
+
+
+@asynccontextmanager
+async def reviewing(settings: Settings) -> AsyncIterator[Reviewer]:
+    """Open a desk in a server of its own, which waits for nothing either."""
+    async with open_app(settings, sleep=at_once, indexing=False) as app:
+        yield Reviewer(app)
 
 
 @asynccontextmanager

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.agent_scripts import VARROA
-from tests.agents_at_work import PAGES
+from tests.agents_at_work import PAGES, VARROA
 from tests.doubles.serving import Fault, Plan, after, before
 from tests.knowledge_bases import write
 from tests.plane_hosts import PlaneHost, working

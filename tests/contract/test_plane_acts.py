@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
+from knowledge.outbox.ports import Errand
+from knowledge.trust.ports import Verdict
 from mcp_server.app import listed
+from mcp_server.plane.doing import SENT
 from tests.doubles.plane import MEL, Plane
 from tests.doubles.serving import (
     Fault,
@@ -18,6 +23,7 @@ from tests.doubles.serving import (
     after,
     before,
     body,
+    delayed,
     for_requests,
     hang_up,
     html,
@@ -27,8 +33,7 @@ from tests.doubles.serving import (
     status,
     truncated,
 )
-from tests.plane_hosts import PlaneHost, plane_settings, working
-from tests.reviewers import reviewing
+from tests.plane_hosts import PlaneHost, plane_settings, reviewing, working
 
 WHOLE = {
     "project": "kb",
@@ -310,6 +315,108 @@ async def test_who_only_reads_has_no_tools_that_write_and_no_project_beside_the_
             told = await host.refused(**call)
             assert "Secret matter" not in told
         assert host.written == 0
+
+
+async def test_of_many_same_calls_at_once_one_is_done_and_all_are_answered_with_its_task(tmp_path: Path) -> None:
+    """Plane looks for a key before it writes and not while it does: two requests at once would make two tasks."""
+    async with working(tmp_path) as host:
+        answers: list[dict[str, Any]] = []
+
+        async def create() -> None:
+            answers.append(await host.call("plane_create_task", **PLAIN))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(12):
+                tasks.start_soon(create)
+        assert {answer["key"] for answer in answers} == {"KB-5"}
+        assert sorted(answer["status"] for answer in answers) == ["done", *["unchanged"] * 11]
+        assert host.served.count("POST") == 1
+
+
+async def test_a_caller_that_goes_away_does_not_cut_what_is_being_sent(tmp_path: Path) -> None:
+    async with working(tmp_path) as host:
+        await host.call("plane_list_projects")
+        host.served.plan = for_requests("POST", "/work-items/", delayed(0.3))
+        with anyio.move_on_after(0.15) as gone:
+            await host.call("plane_create_task", **PLAIN)
+        assert gone.cancelled_caught
+        again = await host.call("plane_create_task", **PLAIN)
+        assert (again["key"], host.served.count("POST")) == ("KB-5", 1)
+
+
+async def test_an_approved_act_whose_reply_is_lost_is_done_once_and_told_as_done(tmp_path: Path) -> None:
+    async with working(tmp_path, level=2) as host, reviewing(host.settings) as person:
+        for number, fault in enumerate((after(), status(502, acts=True), html(504))):
+            waits = await host.call("plane_create_task", project="KB", name=f"Approved {number}")
+            host.served.plan = for_requests("POST", "/work-items/", fault)
+            ended = await person.approve(waits["proposal"]["id"])
+            assert (ended.state, ended.error) == ("executed", None)
+            assert json.loads(ended.result or "")["note"] == "an earlier try did it, whose reply was lost"
+            assert len(named(host.plane, f"Approved {number}")) == 1
+
+
+async def test_an_approved_act_of_which_nobody_knows_ends_as_failed_and_says_where_to_look(tmp_path: Path) -> None:
+    async with working(tmp_path, level=2) as host, reviewing(host.settings) as person:
+        waits = await host.call("plane_comment_task", task="KB-1", text="Approved.")
+        host.served.plan = from_first("POST", "/comments/", after())
+        ended = await person.approve(waits["proposal"]["id"])
+        assert ended.state == "failed"
+        assert "It is not known whether it was done" in (ended.error or "")
+        assert f"{host.served.address}/acme/browse/KB-1/" in (ended.error or "")
+
+
+@pytest.mark.parametrize("acted", [True, False])
+@pytest.mark.parametrize("deed", ["create", "update", "comment"])
+async def test_an_approved_act_whose_process_died_is_looked_up_and_done_once(
+    tmp_path: Path, deed: str, *, acted: bool
+) -> None:
+    """The process dies after the request, before it can put on record what became of it; another one takes it over."""
+    calls: dict[str, tuple[str, dict[str, object]]] = {
+        "create": ("plane_create_task", dict(WHOLE)),
+        "update": ("plane_update_task", {"task": "KB-1", "state": "Done", "description": "New.", "name": "Other"}),
+        "comment": ("plane_comment_task", {"task": "KB-1", "text": "Approved."}),
+    }
+    tool, arguments = calls[deed]
+    async with working(tmp_path, level=2) as host, reviewing(host.settings) as person:
+        if deed == "update":
+            arguments["seen_at"] = host.plane.task("KB-1")["updated_at"]
+        waits = await host.call(tool, **arguments)
+        trust, outbox, now = host.app.base.state.trust, host.app.base.state.outbox, host.app.services.now
+        proposal = await person.proposal(waits["proposal"]["id"])
+        verdict = Verdict(approved=True, by="ann", channel="page", hash=proposal.hash, at=now())
+        await trust.decide(proposal.id, verdict)
+        await trust.claim(proposal.id, "a process that died", now=now() - timedelta(hours=1), lease_s=60)
+        begun = Errand("kf-" + "0" * 32, proposal.principal, tool, "plane:KB", "ab" * 32, now(), proposal=proposal.id)
+        await outbox.begin(begun, within=timedelta(0))
+        if acted:
+            await send_as_it_did(host, deed, begun)
+        await person.app.desk._carrier.resume()
+        ended = await person.proposal(proposal.id)
+        assert (ended.state, ended.error) == ("executed", None)
+        assert json.loads(ended.result or "")["status"] == "done"
+        task = host.plane.task("KB-1")
+        counted = {
+            "create": len(named(host.plane, "Rotate the keys")),
+            "update": int((task["name"], bool(task["completed_at"])) == ("Other", True)),
+            "comment": sum("Approved." in row["comment_html"] for row in host.plane.comments("KB-1")),
+        }
+        assert counted[deed] == 1
+        known = await outbox.errand(begun.id)
+        assert known is not None
+        assert known.fate == "done"
+
+
+async def send_as_it_did(host: PlaneHost, deed: str, errand: Errand) -> None:
+    """Do what the process that died had sent."""
+    source = "knowledge-forge"
+    if deed == "create":
+        host.plane.add_task("KB", "Rotate the keys", external_id=errand.id, external_source=source)
+    elif deed == "comment":
+        host.plane.add_comment("KB-1", "<p>Approved.</p>", external_id=errand.id, external_source=source)
+    else:
+        await host.app.base.state.outbox.mark(errand.id, {SENT: "yes"})
+        done = next(row["id"] for row in host.plane.project("KB").states.values() if row["name"] == "Done")
+        host.plane.change_task("KB-1", name="Other", description_html="<p>New.</p>", state=done)
 
 
 # --- faults of the network, on every step -----------------------------------------------------------------------------
