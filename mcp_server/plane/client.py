@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp_server.connectors.errors import Missing, NoAnswer
-from mcp_server.connectors.http import Sender
 from mcp_server.connectors.wire import Reply, Request
 from mcp_server.plane import wire
 from mcp_server.plane.model import (
@@ -26,6 +25,9 @@ from mcp_server.plane.model import (
     TaskDraft,
 )
 from mcp_server.plane.walking import Walked, everything
+
+if TYPE_CHECKING:
+    from mcp_server.connectors.http import Sender
 
 T = TypeVar("T")
 NEWEST_CHANGED = "-updated_at"
