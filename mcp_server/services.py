@@ -151,6 +151,11 @@ class Services:
         return self.load_zulip()
 
     @property
+    def elsewhere(self) -> bool:
+        """Return whether any other service is configured."""
+        return self.load_plane is not no_plane or self.load_zulip is not no_zulip
+
+    @property
     def courier(self) -> Courier:
         """Return what does acts in other services, likewise."""
         return self.load_courier()

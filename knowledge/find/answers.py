@@ -40,8 +40,19 @@ class OutlineLine:
 
 
 @dataclass(frozen=True, slots=True)
+class Citing:
+    """A task or thread of another service that names a page: `plane:KB-12`, `zulip:design/merge`, and where a person sees it."""
+
+    origin: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
-    """Circle 2. `text` is what was asked for, from `offset`; `next_offset` is where it goes on, None at the end."""
+    """Circle 2. `text` is what was asked for, from `offset`; `next_offset` is where it goes on, None at the end.
+
+    `cited_by`: what is known to name the page, newest first, where a service is configured in which anything could.
+    """
 
     path: str
     title: str
@@ -54,6 +65,7 @@ class Reading:
     authority: float
     tainted: bool
     note: str | None
+    cited_by: Sequence[Citing] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
-from knowledge.errors import InvalidPath, KnowledgeError
+from knowledge.errors import InvalidPath, KnowledgeError, StorageError
+from knowledge.find.answers import Citing
 from knowledge.outbox.ports import Mention
 from knowledge.paths import INDEX_NAME, MARKDOWN_SUFFIXES, is_markdown
 from mcp_server.connectors.mentions import Named, names_in
@@ -14,6 +15,7 @@ from mcp_server.services import Services
 logger = logging.getLogger("knowledge_forge.connectors")
 
 MOST_PAGES = 20
+MOST_CITING = 10
 
 
 async def noted(services: Services, origin: str, *, url: str, texts: Iterable[str], title: str = "") -> tuple[str, ...]:
@@ -40,6 +42,19 @@ async def pages_of(services: Services, origin: str, texts: Iterable[str]) -> tup
     except KnowledgeError:
         logger.warning("it cannot be said now which pages belong to %s", origin, exc_info=True)
         return ()
+
+
+async def cited_by(services: Services, path: str) -> Sequence[Citing]:
+    """Return what is known to name the page, newest first.
+
+    What it is called there is left out: nobody vouches for it, and reading the page must not count as reading that.
+    """
+    try:
+        found = await services.state.outbox.mentions(path, limit=MOST_CITING)
+    except StorageError:
+        logger.warning("it cannot be said now what cites %s", path, exc_info=True)
+        return ()
+    return [Citing(mention.origin, mention.url) for mention in found]
 
 
 async def _named(services: Services, texts: Iterable[str]) -> tuple[str, ...]:

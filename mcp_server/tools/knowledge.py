@@ -72,7 +72,12 @@ async def read(services: Services, call: Call, asked: ReadArguments) -> Reading:
         asked.path, section=asked.section, view=asked.view, revision=asked.revision, offset=asked.offset
     )
     await services.ledger.saw_page(call.reader, reading)
-    return reading
+    # Who goes on reading has seen what cites the page.
+    if not services.elsewhere or asked.offset:
+        return reading
+    from mcp_server.connectors.citing import cited_by
+
+    return replace(reading, cited_by=await cited_by(services, reading.path))
 
 
 def origin_of(path: str, source: str) -> str:
