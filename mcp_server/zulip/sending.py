@@ -201,16 +201,31 @@ class Reacting:
     async def send(self, trip: Trip) -> Json:
         """Do it and return what it was done to."""
         del trip
-        act = self._chat.client.unreact if self._reacted.remove else self._chat.client.react
-        changed = await act(self._reacted.message.id, self._reacted.emoji)
-        return {**self._told(), "changed": changed}
+        client, message_id, emoji = self._chat.client, self._reacted.message.id, self._reacted.emoji
+        if self._reacted.remove:
+            await client.unreact(message_id, emoji)
+            return self._told()
+        return {**self._told(), "changed": await client.react(message_id, emoji) or await self._is_ours()}
+
+    async def _is_ours(self) -> bool:
+        """Return whether an emoji that was there when it came was added by this: a first try whose reply was lost may have done it.
+
+        It was not there under that name before; under another name of the same emoji it may have been.
+        """
+        try:
+            return await self._is_so()
+        except ConnectorError:
+            return True
 
     async def look(self, trip: Trip) -> Json | None:
         """Return what it was done to if it is so; None if it is not so now."""
         del trip
+        return self._told() if await self._is_so() else None
+
+    async def _is_so(self) -> bool:
         message, me = await self._chat.message(self._reacted.message.id), await self._chat.me()
         there = any(one.user_id == me.id and one.emoji == self._reacted.emoji for one in message.reactions)
-        return self._told() if there is not self._reacted.remove else None
+        return there is not self._reacted.remove
 
     def _told(self) -> Json:
         return {"message_ids": [self._reacted.message.id], "place": self._plan.place, "url": self._plan.url}
