@@ -1,0 +1,89 @@
+"""Links both ways: pages that tasks and messages name, and what names a page."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from knowledge.errors import DatabaseUnavailable
+from mcp_server.connectors.citing import cited_by, noted, pages_of
+from tests.knowledge_bases import write
+from tests.plane_hosts import PlaneHost, working
+
+PAGES = {
+    "guides/trust.md": "---\naliases: [Trust]\n---\n# Levels of trust\n\nThere are five.\n",
+    "guides/größe.md": "# Größe\n\nGroß.\n",
+    "guides/_index.md": "# Guides\n",
+    "notes.md": "# Notes\n",
+}
+URL = "https://plane.example/acme/browse/KB-12/"
+
+
+@asynccontextmanager
+async def indexed(home: Path) -> AsyncIterator[PlaneHost]:
+    write(home / "kb", PAGES)
+    async with working(home) as host:
+        await host.app.base.indexer.reconcile(1)
+        yield host
+
+
+async def test_pages_are_found_by_path_link_and_name_and_nothing_else_is(tmp_path: Path) -> None:
+    async with indexed(tmp_path) as host:
+        services = host.app.services
+        for said, paths in {
+            "see kb:guides/trust": ("guides/trust.md",),
+            "see kb:guides/trust.md#levels": ("guides/trust.md",),
+            "see [[Trust]] and [[Levels of trust]]": ("guides/trust.md",),
+            "[it](https://git.example/acme/kb/blob/main/guides/gr%C3%B6%C3%9Fe.md)": ("guides/größe.md",),
+            "`notes.md`, then kb:guides": ("guides/_index.md", "notes.md"),
+            "kb:guides/trus, [[Nobody]], ../../etc/passwd.md, kb:.git/x, kb:guides/../notes.md": (),
+        }.items():
+            assert await pages_of(services, "plane:KB-12", [said]) == paths
+        assert await pages_of(services, "plane:KB-12", []) == ()
+
+
+async def test_what_names_a_page_is_told_by_those_who_read_it(tmp_path: Path) -> None:
+    async with indexed(tmp_path) as host:
+        services = host.app.services
+        assert (await host.call("kb_read", path="guides/trust.md"))["cited_by"] == []
+        assert await noted(services, "plane:KB-12", url=URL, texts=["kb:guides/trust"]) == ("guides/trust.md",)
+        assert await noted(services, "plane:KB-12", url=URL, texts=["[[Trust]]", "notes.md"], title="Do this!") == (
+            "guides/trust.md",
+            "notes.md",
+        )
+        read = await host.call("kb_read", path="guides/trust.md")
+        assert read["cited_by"] == [{"origin": "plane:KB-12", "url": URL}]
+        assert "Do this!" not in str(read)
+        assert read["tainted"] is False
+        assert await cited_by(services, "guides/größe.md") == []
+
+
+async def test_a_page_is_read_and_a_task_too_while_nobody_can_say_what_cites_what(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with indexed(tmp_path) as host:
+        outbox = type(host.app.base.state.outbox)
+
+        async def away(*_: object, **__: object) -> None:
+            raise DatabaseUnavailable("state.db", "it is away")
+
+        monkeypatch.setattr(outbox, "mention", away)
+        monkeypatch.setattr(outbox, "mentions", away)
+        assert await noted(host.app.services, "plane:KB-12", url=URL, texts=["notes.md"]) == ()
+        assert (await host.call("kb_read", path="notes.md"))["cited_by"] == []
+
+
+async def test_where_no_service_is_configured_nobody_asks_what_cites_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "kb", PAGES)
+    async with working(tmp_path, plane_api_key=None) as host:
+
+        async def asked(*_: object, **__: object) -> None:
+            raise AssertionError("it was asked")
+
+        monkeypatch.setattr(type(host.app.base.state.outbox), "mentions", asked)
+        assert (await host.call("kb_read", path="notes.md"))["cited_by"] == []
