@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -16,6 +17,7 @@ from mcp_server.app import listed
 from mcp_server.connectors.courier import Courier
 from mcp_server.gate.enrolment import Principal
 from mcp_server.services import Call, Services
+from mcp_server.settings import Settings
 from mcp_server.tools.zulip import SendArguments, act, plan_send
 from mcp_server.zulip.answers import MessageActed
 from tests.doubles.serving import (
@@ -35,8 +37,11 @@ from tests.doubles.serving import (
     truncated,
 )
 from tests.doubles.zulip import Zulip
+from tests.knowledge_bases import write
 from tests.reviewers import reviewing
+from tests.writers import writing
 from tests.zulip_hosts import BOT, HAMLET, LEVELS, ZulipHost, at_once, chatting, held, zulip_settings
+from tests.zulip_places import ALL, ground
 
 SEND, REACT = "zulip_send_message", "zulip_react"
 PLAIN = {"channel": "drawing", "topic": "merge", "text": "The merge is ready, see kb:guides/deploy.md."}
@@ -482,3 +487,45 @@ async def test_a_reaction_whose_reply_is_lost_is_there_once(here: ZulipHost) -> 
         here.served.plan = for_requests("POST", "/reactions", fault)
         assert (await here.call(REACT, message_id=asked, emoji="eyes"))["status"] == "done"
         assert len(here.world.said[asked].reactions) == 1
+
+
+# --- wherever Zulip is ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ALL)
+async def test_a_long_message_is_sent_once_read_found_and_reacted_to(tmp_path: Path, kind: str) -> None:
+    """The same on the double and on a real server, named by FORGE_TEST_ZULIP_SITE, _EMAIL and _KEY."""
+    async with ground(kind) as place:
+        bot = place.zulip.world.user(BOT) if place.zulip else None
+        settings = Settings(
+            kb=write(tmp_path / "kb", None),
+            state_dir=tmp_path / "state",
+            zulip_site=place.site,
+            zulip_email=bot.email if bot else os.environ["FORGE_TEST_ZULIP_EMAIL"],
+            zulip_api_key=bot.key if bot else os.environ["FORGE_TEST_ZULIP_KEY"],
+        )
+        there: dict[str, Any] = {"channel": place.channel.name, "topic": place.topic}
+        async with writing(settings) as host:
+            sent = await host.call(SEND, **there, text=LONG)
+            assert (sent["status"], len(sent["message_ids"])) == ("done", 3)
+            again = await host.call(SEND, **there, text=LONG)
+            assert (again["status"], again["message_ids"]) == ("unchanged", sent["message_ids"])
+            read = await host.call("zulip_read_messages", **there)
+            assert [line["id"] for line in read["messages"]] == sent["message_ids"]
+            assert " ".join(line["text"] for line in read["messages"]).split() == LONG.split()
+            last = sent["message_ids"][-1]
+            assert (await host.call("zulip_read_messages", anchor=read["messages"][-1]["url"], limit=1))["messages"][0][
+                "id"
+            ] == last
+            since = read["messages"][0]["at"]
+            assert (await host.call("zulip_read_messages", **there, since=since))["messages"][0]["id"] == sent[
+                "message_ids"
+            ][0]
+            found = await host.call("zulip_search_messages", query="word35", **there)
+            assert [line["id"] for line in found["messages"]] == [last]
+            reacted = await host.call(REACT, message_id=last, emoji="eyes")
+            assert (reacted["status"], reacted["place"]) == ("done", f"{place.channel.name}/{place.topic}")
+            assert (await host.call(REACT, message_id=last, emoji="eyes"))["status"] == "unchanged"
+            assert (await host.call(REACT, message_id=last, emoji="eyes", remove=True))["status"] == "done"
+            topics = await host.call("zulip_list_channels", channel=place.channel.name)
+            assert topics["topics"][0] == place.topic
