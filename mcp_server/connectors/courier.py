@@ -32,11 +32,11 @@ WITHIN = timedelta(minutes=10)
 """The same call again, so soon after the first, is a repetition and not a wish to have it twice."""
 LOOKED_AFTER_S: Final = (0.0, 0.5, 1.0, 2.0, 4.0)
 """When it is looked whether it happened: what was sent may be at work there although the reply is lost."""
-SETTLED = timedelta(seconds=120)
+SETTLED = timedelta(minutes=5)
 """So long after it was sent nothing is under way any more: what is not there then did not happen.
 
 Source: Zulip ends a request's process after 20 s (`harakiri` in its puppet/zulip/templates/uwsgi.ini.template.erb); before that
-it may wait in line.
+it may wait in line, there and in proxies on the way.
 """
 LONGEST_S = 100.0
 """An act that takes longer is given up as unsure, before the database takes its lock away (`writing.postgres_locks`)."""

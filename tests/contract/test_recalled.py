@@ -18,7 +18,7 @@ from knowledge.errors import DatabaseUnavailable
 from knowledge.trust.ports import Proposal, Verdict
 from mcp_server.app import App, open_app
 from mcp_server.base import utc_now
-from mcp_server.connectors.courier import Delivered, Json, Trip, errand_for
+from mcp_server.connectors.courier import SETTLED, Delivered, Json, Trip, errand_for
 from mcp_server.connectors.errors import NoAnswer, ReplyLost
 from mcp_server.gate.carrying import UNSURE
 from mcp_server.gate.dispatch import CRASHED_ELSEWHERE, Answered, Failed
@@ -146,7 +146,7 @@ class Place:
     async def died(self, *, sent: bool, arrived: bool) -> Proposal:
         """Return a proposal whose process died over it, before or after it sent the message."""
         proposal = await self.approved()
-        state, before = self.app.base.state, utc_now() - timedelta(minutes=2)
+        state, before = self.app.base.state, utc_now() - 2 * SETTLED
         assert await state.trust.claim(proposal.id, "dead", now=before, lease_s=60)
         call = Call(ME)
         errand = errand_for(call, tool="send", target="mail:all", digest="dd", arguments_hash="", at=before)
@@ -188,7 +188,7 @@ async def _at_once(_seconds: float) -> None:
 async def test_what_was_approved_happens_once_wherever_its_process_died(
     tmp_path: Path, *, sent: bool, arrived: bool
 ) -> None:
-    """The issue: once, and never told as failed. Two minutes later nothing is under way any more."""
+    """The issue: once, and never told as failed. So long after it nothing is under way any more."""
     async with placed(tmp_path) as place:
         done = await place.resumed(await place.died(sent=sent, arrived=arrived))
         assert (done.state, done.error) == ("executed", None)

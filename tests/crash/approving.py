@@ -1,0 +1,31 @@
+"""A person's yes to a proposal, in a process that may be killed over it.
+
+`python -m tests.crash.approving PROPOSAL` goes by the environment, as a server does, and carries out what it approves. It holds
+a proposal for a moment only after it is dead, so that nobody has to wait for a minute to see to it.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import anyio
+
+from mcp_server.app import open_app
+from mcp_server.gate import carrying
+from mcp_server.settings import load
+from tests.reviewers import ANN
+
+LEASE_S = 0.3
+
+
+async def main(proposal_id: str) -> None:
+    """Say yes."""
+    carrying.LEASE_S = LEASE_S
+    async with open_app(load({}), indexing=False, announcing=False) as app:
+        waits = await app.base.state.trust.proposal(proposal_id)
+        assert waits is not None
+        await app.desk.approve(proposal_id, waits.hash, ANN, "")
+
+
+if __name__ == "__main__":
+    anyio.run(main, sys.argv[1])
