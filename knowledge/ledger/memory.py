@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -24,9 +24,11 @@ from knowledge.ledger.forms import content_digest, contradiction_key, revision_o
 from knowledge.ledger.moments import aware
 from knowledge.ledger.ports import Entry, Flag, Found, Intent, Kept, Record, Revision, Tracked
 from knowledge.paths import within
+from knowledge.provenance import source_kind
 from knowledge.trust.ports import Proposal
 
 FOR_EVER = 2**62
+LOOKED_FOR = ("plane", "zulip")
 
 
 @dataclass
@@ -188,6 +190,21 @@ class MemoryLedger:
     async def tracked(self, path: str) -> Tracked | None:
         """Return what is known of the page's units."""
         return self._tracked.get(path)
+
+    async def told_by(self, sources: Collection[str], *, limit: int) -> Sequence[str]:
+        """Return where the pages are now in whose history an act has one of these sources, the newest act first."""
+        acts = [
+            line for line in reversed(self._lines) if line.source in sources and source_kind(line.source) in LOOKED_FOR
+        ]
+        found = dict.fromkeys(self._place_now(line.path, line.seq) for line in acts if line.seq is not None)
+        return list(found)[:limit]
+
+    def _place_now(self, path: str, seq: int) -> str:
+        """Return where the page is that was at `path` after that act."""
+        for line in self._lines:
+            if line.moved_from == path and line.seq is not None and line.seq > seq:
+                return self._place_now(line.path, line.seq)
+        return path
 
     async def flags(self, path: str | None, *, limit: int, after: int | None = None) -> Sequence[Flag]:
         """Return open contradictions, newest first, of which a side lies at or below `path`."""

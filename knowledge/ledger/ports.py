@@ -7,7 +7,7 @@ contents are kept once, compressed, by their whole digest.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
@@ -240,6 +240,14 @@ class Ledger(Protocol):
         """Return what is known of the page's units; None when nothing was ever written to it through us.
 
         Of a page that is gone it stays known, because it may come back.
+        """
+        ...
+
+    async def told_by(self, sources: Collection[str], *, limit: int) -> Sequence[str]:
+        """Return where the pages are now in whose history an act has one of these sources, the newest act first.
+
+        Sources are compared as they were written down, and only those of kinds `plane` and `zulip` are looked for. A page
+        that is gone is told by the path that it had last.
         """
         ...
 

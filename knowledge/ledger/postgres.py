@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -114,6 +114,23 @@ WITH RECURSIVE name (path_key, below, until) AS (
 ), ends AS (
     SELECT path_key, max(below) AS below FROM name GROUP BY path_key
 )
+"""
+# As in SQLite. A percent sign is doubled, because others stand for values.
+_TOLD_BY = """
+WITH RECURSIVE told (path_key, path, seq, newest) AS (
+    SELECT path_key, path, seq, seq FROM forge.revision
+    WHERE source = ANY(%(sources)s::text[]) AND (source LIKE 'plane:%%' OR source LIKE 'zulip:%%')
+    UNION
+    SELECT r.path_key, r.path, r.seq, told.newest FROM told JOIN forge.revision AS r
+    ON r.moved_from_key = told.path_key AND r.seq = (
+        SELECT min(later.seq) FROM forge.revision AS later
+        WHERE later.moved_from_key = told.path_key AND later.seq > told.seq
+    )
+)
+SELECT path, max(newest) AS newest FROM told
+WHERE NOT EXISTS (
+    SELECT 1 FROM forge.revision AS r WHERE r.moved_from_key = told.path_key AND r.seq > told.seq
+) GROUP BY path ORDER BY newest DESC, path COLLATE "C" LIMIT %(limit)s
 """
 _STATE_NOW = f"""{_NAMES}
 SELECT c.digest, c.packed FROM name
@@ -235,6 +252,11 @@ class PostgresLedger:
         sql = "SELECT revision, packed FROM forge.origin WHERE path_key = %s"
         rows = await self._tables.read(sql, (path_key(path),))
         return Tracked(rows[0][0], unpacked_origins(rows[0][1])) if rows else None
+
+    async def told_by(self, sources: Collection[str], *, limit: int) -> Sequence[str]:
+        """Return where the pages are now in whose history an act has one of these sources, the newest act first."""
+        rows = await self._tables.read(_TOLD_BY, {"sources": list(sources), "limit": limit})
+        return [path for path, _ in rows]
 
     async def flags(self, path: str | None, *, limit: int, after: int | None = None) -> Sequence[Flag]:
         """Return open contradictions, newest first, of which a side lies at or below `path`."""

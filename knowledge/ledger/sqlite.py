@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -90,6 +91,21 @@ WHERE settled_us IS NULL AND id < :below AND (
     OR substr(existing_path, 1, length(:place) + 1) = :place || '/'
     OR substr(new_path, 1, length(:place) + 1) = :place || '/'
 ) ORDER BY id DESC LIMIT :limit
+"""
+
+# Who names a page's act by its sequence sees two pages change places in one act as one step.
+_TOLD_BY = """
+WITH RECURSIVE told (path, seq, newest) AS (
+    SELECT path, seq, seq FROM revision
+    WHERE source IN (SELECT value FROM json_each(:sources)) AND (source LIKE 'plane:%' OR source LIKE 'zulip:%')
+    UNION
+    SELECT r.path, r.seq, told.newest FROM told JOIN revision r ON r.moved_from = told.path AND r.seq = (
+        SELECT min(next.seq) FROM revision next WHERE next.moved_from = told.path AND next.seq > told.seq
+    )
+)
+SELECT path, max(newest) AS newest FROM told
+WHERE NOT EXISTS (SELECT 1 FROM revision r WHERE r.moved_from = told.path AND r.seq > told.seq)
+GROUP BY path ORDER BY newest DESC, path LIMIT :limit
 """
 
 ASIDE_BYTES = 64 * 1024
@@ -218,6 +234,12 @@ class SqliteLedger:
         """Return what is known of the page's units."""
         rows: Any = self._database.query("SELECT revision, packed FROM origin WHERE path = ?", (path,))
         return Tracked(rows[0][0], unpacked_origins(rows[0][1])) if rows else None
+
+    async def told_by(self, sources: Collection[str], *, limit: int) -> Sequence[str]:
+        """Return where the pages are now in whose history an act has one of these sources, the newest act first."""
+        values = {"sources": json.dumps(list(sources)), "limit": limit}
+        rows: Any = self._database.read(lambda c: c.execute(_TOLD_BY, values).fetchall())
+        return [path for path, _ in rows]
 
     async def flags(self, path: str | None, *, limit: int, after: int | None = None) -> Sequence[Flag]:
         """Return open contradictions, newest first, of which a side lies at or below `path`."""

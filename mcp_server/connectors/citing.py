@@ -38,7 +38,10 @@ async def noted(services: Services, origin: str, *, url: str, texts: Iterable[st
 async def pages_of(services: Services, origin: str, texts: Iterable[str]) -> tuple[str, ...]:
     """Return the paths of the pages that the texts name, and of those that hold knowledge from `origin`."""
     try:
-        return await _named(services, texts)
+        named = await _named(services, texts)
+        # In capitals or not: both are written by those who cite a task.
+        told = await services.state.ledger.told_by({origin, origin.lower()}, limit=MOST_PAGES)
+        return tuple(dict.fromkeys([*named, *[path for path in told if await _is_page(services, path)]]))[:MOST_PAGES]
     except KnowledgeError:
         logger.warning("it cannot be said now which pages belong to %s", origin, exc_info=True)
         return ()

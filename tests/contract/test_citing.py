@@ -25,7 +25,7 @@ URL = "https://plane.example/acme/browse/KB-12/"
 @asynccontextmanager
 async def indexed(home: Path) -> AsyncIterator[PlaneHost]:
     write(home / "kb", PAGES)
-    async with working(home) as host:
+    async with working(home, level=5) as host:
         await host.app.base.indexer.reconcile(1)
         yield host
 
@@ -87,3 +87,14 @@ async def test_where_no_service_is_configured_nobody_asks_what_cites_a_page(
 
         monkeypatch.setattr(type(host.app.base.state.outbox), "mentions", asked)
         assert (await host.call("kb_read", path="notes.md"))["cited_by"] == []
+
+
+async def test_pages_with_knowledge_from_a_task_belong_to_it_also_when_they_have_moved(tmp_path: Path) -> None:
+    async with indexed(tmp_path) as host:
+        services = host.app.services
+        await host.call("kb_merge", path="limits.md", content="# Limits\n\nOne minute.\n", source="plane:kb-1")
+        assert await pages_of(services, "plane:KB-1", ["kb:notes"]) == ("notes.md", "limits.md")
+        moved = await host.call("kb_move", path="limits.md", to="guides/limits.md")
+        assert moved["status"] == "done", moved
+        assert await pages_of(services, "plane:KB-1", []) == ("guides/limits.md",)
+        assert await pages_of(services, "plane:KB-2", []) == ()

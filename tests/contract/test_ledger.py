@@ -317,6 +317,39 @@ async def test_origins_move_with_their_page_also_when_two_change_places(ledger: 
     assert await ledger.tracked("c.md") == Tracked(revision(b"b.md"), (origin("new"),))
 
 
+async def test_pages_with_knowledge_from_a_task_are_found_where_they_are_now(ledger: Ledger) -> None:
+    task, thread = "plane:PROJ-12", "zulip:design/merge/4711"
+
+    async def told(path: str, source: str, minute: int, before: bytes | None = None) -> None:
+        made = change(path, before, f"{path} {minute}".encode())
+        await ledger.commit(entry(made, at=NOW + minute * MINUTE, source=source))
+
+    await told("stays.md", task, 0)
+    await told("other.md", "code:src/a.py", 1)
+    await told("thread.md", thread, 2)
+    await told("moves.md", task, 3)
+    await told("swapped.md", task, 4)
+    await told("both.md", task, 5)
+    await told("both.md", thread, 6, b"both.md 5")
+    await ledger.keep("outside.md", b"somebody's", how="outside", at=NOW)
+    await move(ledger, "moves.md", "there.md", b"moves.md 3", 7)
+    await move(ledger, "there.md", "deep/there.md", b"moves.md 3", 8)
+    await told("moves.md", "user", 9)  # another page where it was before
+    swap = (
+        change("swapped.md", b"swapped.md 4", b"other.md 1", moved_from="other.md"),
+        change("other.md", b"other.md 1", b"swapped.md 4", moved_from="swapped.md"),
+    )
+    await ledger.commit(entry(*swap, at=NOW + 10 * MINUTE))
+    await move(ledger, "stays.md", "away.md", b"stays.md 0", 11)
+    await move(ledger, "away.md", "stays.md", b"stays.md 0", 12)
+    assert await ledger.told_by([task], limit=9) == ["both.md", "other.md", "deep/there.md", "stays.md"]
+    assert await ledger.told_by([task], limit=2) == ["both.md", "other.md"]
+    assert await ledger.told_by([task, thread], limit=2) == ["both.md", "other.md"]
+    assert await ledger.told_by([thread], limit=9) == ["both.md", "thread.md"]
+    assert await ledger.told_by(["plane:PROJ-1", "code:src/a.py", "user", "plane:%"], limit=9) == []
+    assert await ledger.told_by([], limit=9) == []
+
+
 # --- contradictions -----------------------------------------------------------------------------------------------------
 
 
