@@ -129,7 +129,7 @@ def answered(
 
 def preview(plan: TaskPlan) -> str:
     """Return what would be sent, as a person reads it: nothing of what is there already."""
-    short = [f"{one.name}: {one.will_be or 'none'}" for one in plan.fields if one.name not in LONG]
+    short = [_line(one.name, one.will_be) for one in plan.fields if one.name not in LONG]
     long = [one.will_be for one in plan.fields if one.name in LONG]
     return "\n\n".join(["\n".join(short), *long] if short else long)
 
@@ -141,9 +141,9 @@ def changes(plan: TaskPlan) -> list[Change]:
     found = []
     if short:
         # Whoever decides about KB-12 has to see what that is.
-        name = f"name: {plan.task.name}\n" if plan.task and not plan.field("name") else ""
-        was = name + "".join(f"{one.name}: {one.was or 'none'}\n" for one in short)
-        will_be = name + "".join(f"{one.name}: {one.will_be or 'none'}\n" for one in short)
+        name = [_line("name", plan.task.name)] if plan.task and not plan.field("name") else []
+        was = "\n".join([*name, *(_line(one.name, one.was) for one in short)])
+        will_be = "\n".join([*name, *(_line(one.name, one.will_be) for one in short)])
         found.append(
             shown_change(plan.place if plan.task else f"{plan.place} new task", was if plan.task else None, will_be)
         )
@@ -172,9 +172,15 @@ def sentence(plan: TaskPlan) -> str:
 _TOLD = ("state", "priority", "start", "due")
 
 
+def _line(name: str, value: str) -> str:
+    """Return a field on a line of its own; what others named cannot pass for another field."""
+    return f"{name}: {' '.join(value.split()) or 'none'}"
+
+
 def _quoted(one: Field | None) -> str:
     return f"“{' '.join((one.will_be if one else '').replace('”', chr(39)).split())}”"
 
 
 def _short(text: str) -> str:
+    text = " ".join(text.split())
     return text if len(text) <= LONGEST_SENTENCE else text[: LONGEST_SENTENCE - 3] + "..."

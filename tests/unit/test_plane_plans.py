@@ -1,0 +1,202 @@
+"""Plans of acts on tasks, and what is found by reading back: pure."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_server.plane.acts import Field, FieldName, TaskPlan, Value, changes, preview, sentence
+from mcp_server.plane.doing import changes_of, draft_of
+from mcp_server.plane.model import CLEAR, Project, Task, TaskChanges
+from mcp_server.plane.readback import Difference, difference, is_as_before, is_between, is_done
+
+KB = Project("p-1", "KB", "Knowledge Base")
+AT = datetime(2026, 11, 20, 21, 1, 4, 576801, tzinfo=UTC)
+NAMES = {"u-1": "ada", "u-2": "mel", "l-1": "bug", "s-1": "Todo", "s-2": "Done"}
+TASK = Task(
+    id="t-1",
+    number=7,
+    project_id="p-1",
+    name="Old words of somebody",
+    priority="none",
+    state_id="s-1",
+    assignee_ids=("u-2",),
+    label_ids=(),
+    starts=None,
+    due=date(2026, 12, 1),
+    created_at=AT,
+    updated_at=AT,
+    html="<p>Old text.</p>",
+)
+STATE = Field("state", "s-1", "s-2", "Todo", "Done")
+PEOPLE = Field("assignees", ["u-2"], ["u-1"], "mel", "ada")
+TEXT = Field("description", "<p>Old text.</p>", "<p>New text.</p>", "Old text.", "New text.")
+DUE = Field("due", "2026-12-01", None, "2026-12-01", "")
+
+
+def updating(*fields: Field, **more: Any) -> TaskPlan:
+    return TaskPlan("update", KB, fields, NAMES, **{"task": TASK, "url": "http://plane/KB-7", **more})
+
+
+def creating(*fields: Field) -> TaskPlan:
+    return TaskPlan("create", KB, (Field("name", None, "New", "", "New"), *fields), NAMES)
+
+
+def test_the_effect_is_that_of_what_is_set_and_of_what_it_takes_the_place_of_and_of_nothing_else() -> None:
+    plan = updating(STATE)
+    same = [
+        replace(plan, names={}, url=None, arguments_hash="ab", quotes=True),
+        updating(STATE, task=replace(TASK, updated_at=AT.replace(year=2027), name="Another", assignee_ids=())),
+        updating(replace(STATE, was="To do", will_be="Finished")),
+    ]
+    assert {one.effect for one in same} == {plan.effect}
+    others = [
+        updating(replace(STATE, before="s-3")),
+        updating(replace(STATE, after="s-3")),
+        updating(STATE, PEOPLE),
+        updating(STATE, task=replace(TASK, id="t-2")),
+        replace(plan, project=replace(KB, id="p-2")),
+        replace(plan, kind="comment"),
+    ]
+    assert len({plan.effect, *(one.effect for one in others)}) == len(others) + 1
+    assert updating().effect == ""
+
+
+def test_the_same_change_after_the_task_was_changed_is_another_act_and_the_same_creation_is_not() -> None:
+    plan = updating(STATE)
+    assert plan.digest != updating(STATE, task=replace(TASK, updated_at=AT.replace(year=2027))).digest
+    assert plan.digest == updating(STATE).digest
+    assert creating().digest == creating().digest != creating(STATE).digest
+
+
+def test_a_person_sees_every_text_that_goes_out_and_which_task_it_is_and_the_caller_nothing_of_what_is_there() -> None:
+    plan = updating(STATE, PEOPLE, DUE, TEXT)
+    short, long = changes(plan)
+    assert short["path"] == "plane:KB-7"
+    assert " name: Old words of somebody" in short["diff"]
+    for line in (
+        "-state: Todo",
+        "+state: Done",
+        "-assignees: mel",
+        "+assignees: ada",
+        "-due: 2026-12-01",
+        "+due: none",
+    ):
+        assert line in short["diff"].splitlines()
+    assert long["path"] == "plane:KB-7 description"
+    assert {"-Old text.", "+New text."} <= set(long["diff"].splitlines())
+    told = preview(plan) + sentence(plan)
+    assert "Old" not in told
+    assert preview(plan) == "state: Done\nassignees: ada\ndue: none\n\nNew text."
+    assert (
+        sentence(plan)
+        == "change task KB-7 in Plane: state from Todo to Done, due from 2026-12-01 to none, assignees, description"
+    )
+    assert plan.destination == "plane:KB"
+
+
+@given(st.text(max_size=400), st.text(max_size=400))
+def test_a_name_cannot_end_its_quotes_or_its_line_and_a_sentence_is_short(name: str, people: str) -> None:
+    plan = TaskPlan("create", KB, (Field("name", None, name, "", name), Field("assignees", None, [], "", people)))
+    told = sentence(plan)
+    assert len(told) <= 200
+    assert "\n" not in told
+    assert told.count("”") <= 1 + people.count("”")
+
+
+def test_what_others_named_cannot_pass_for_another_field() -> None:
+    plan = updating(Field("labels", [], ["l-1"], "", "bug\npriority: urgent\r\u2028name: x"))
+    (shown,) = changes(plan)
+    assert [line for line in shown["diff"].splitlines() if line.startswith("+") and not line.startswith("+++")] == [
+        "+labels: bug priority: urgent name: x"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("now", "expected"),
+    [
+        ({"state_id": "s-2"}, Difference()),
+        ({"state_id": "s-1"}, Difference(differs=("state: Todo, not Done",))),
+        ({"state_id": None}, Difference(differs=("state: none, not Done",))),
+        ({"state_id": "s-2", "assignee_ids": ()}, Difference(("assignee ada",), ())),
+        ({"state_id": "s-2", "assignee_ids": ("u-2",)}, Difference(("assignee ada",), ("assignees: also mel",))),
+        (
+            {"state_id": "s-2", "assignee_ids": ("u-1", "u-9")},
+            Difference((), ("assignees: also one that this server does not know",)),
+        ),
+        ({"state_id": "s-2", "due": date(2026, 12, 1)}, Difference(differs=("due: 2026-12-01, not none",))),
+        ({"state_id": "s-2", "html": "<div><p>New text.</p></div>"}, Difference()),
+    ],
+)
+def test_what_plane_has_otherwise_is_told_without_words_of_the_task(now: dict[str, Any], expected: Difference) -> None:
+    there = replace(TASK, **{"assignee_ids": ("u-1",), "due": None, "html": "<p>New text.</p>", **now})
+    assert difference(updating(STATE, PEOPLE, DUE, TEXT), there) == expected
+
+
+def test_a_text_of_which_words_are_missing_or_too_many_is_told() -> None:
+    lost = difference(updating(TEXT), replace(TASK, html="<p>New.</p>"))
+    more = difference(updating(TEXT), replace(TASK, html="<p>New text. And more.</p>"))
+    assert len(lost.differs) == len(more.differs) == 1
+    assert lost.differs[0].startswith("description: ")
+    assert more.differs == ("description: words new: 2",)
+    renamed = Field("name", "Old", "New", "Old", "New")
+    assert difference(updating(renamed), TASK).differs == ("name: it is not what was sent",)
+
+
+def test_a_change_is_there_when_each_field_is_as_it_was_set_or_where_plane_takes_only_some_of_it_at_least_another() -> (
+    None
+):
+    plan = updating(STATE, PEOPLE)
+    assert is_as_before(plan, TASK)
+    assert not is_done(plan, TASK)
+    half = replace(TASK, state_id="s-2")
+    assert (is_done(plan, half), is_as_before(plan, half), is_between(plan, half)) == (False, False, True)
+    dropped = replace(half, assignee_ids=())
+    assert (is_done(plan, dropped), is_between(plan, dropped)) == (True, True)
+    elsewhere = replace(TASK, state_id="s-3")
+    assert (is_done(plan, elsewhere), is_as_before(plan, elsewhere), is_between(plan, elsewhere)) == (
+        False,
+        False,
+        False,
+    )
+
+
+def test_what_is_sent_is_what_is_planned_and_nothing_beside_it() -> None:
+    assert changes_of(updating(STATE, DUE)) == TaskChanges(state_id="s-2", due=CLEAR)
+    assert changes_of(updating(PEOPLE, TEXT)) == TaskChanges(assignee_ids=("u-1",), html="<p>New text.</p>")
+    assert changes_of(updating(Field("start", None, "2026-11-20", "", "2026-11-20"))) == TaskChanges(
+        starts=date(2026, 11, 20)
+    )
+    draft = draft_of(creating(Field("due", None, "2026-12-01", "", "2026-12-01")), "kf-1")
+    assert (draft.name, draft.key, draft.due, draft.html, draft.assignee_ids) == (
+        "New",
+        "kf-1",
+        date(2026, 12, 1),
+        None,
+        None,
+    )
+
+
+NAMED: tuple[FieldName, ...] = ("name", "state", "priority", "start", "due", "description", "comment")
+values = st.one_of(
+    st.none(), st.text(max_size=20).filter(lambda text: max(text, default="") < "\ud800" or max(text) > "\udfff")
+)
+
+
+@given(st.lists(st.tuples(st.sampled_from(NAMED), values, values), min_size=1, max_size=4))
+def test_any_two_plans_that_would_send_something_else_have_other_effects(
+    drawn: list[tuple[FieldName, Value, Value]],
+) -> None:
+    fields = [Field(name, before, after, "", "") for name, before, after in drawn]
+    plan = updating(*fields)
+    told = json.dumps([[one.name, one.before, one.after] for one in fields])
+    for place, one in enumerate(fields):
+        other = [*fields[:place], replace(one, after=f"{one.after}!"), *fields[place + 1 :]]
+        assert json.dumps([[f.name, f.before, f.after] for f in other]) != told
+        assert updating(*other).effect != plan.effect
