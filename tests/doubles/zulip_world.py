@@ -133,6 +133,7 @@ class World:
         self.said: dict[int, Said] = {}
         self.queues: dict[str, EventQueue] = {}
         self.exhausted: dict[int, float] = {}
+        self.edit_limit_s: float | None = None
         self._next_message = 101
         self._seed()
 
@@ -188,6 +189,12 @@ class World:
         """Return what was said in a topic, oldest first."""
         room = self.room(channel).id
         return [said.text for said in self.said.values() if said.room == room and said.topic == topic]
+
+    def deactivate(self, name: str) -> None:
+        """Deactivate an account."""
+        user = self.user(name)
+        user.active = False
+        user.record["is_active"] = False
 
     def forget_queues(self) -> None:
         """Forget every queue of events, as a server does that begins anew."""
@@ -280,6 +287,8 @@ class World:
         """Give a message another text; only its writer may."""
         if said.sender != user.id:
             raise Refusal("You don't have permission to edit this message")
+        if self.edit_limit_s is not None and self.now() - said.at > self.edit_limit_s:
+            raise Refusal("The time limit for editing this message has passed")
         said.text = self._normalised(text)
         said.versions.append((said.text, self.now()))
 

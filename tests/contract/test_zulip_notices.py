@@ -1,0 +1,472 @@
+"""Proposals told in Zulip: each once, whatever dies or gets lost; and a reaction counts only from people on the list."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from knowledge.trust.ports import Proposal
+from mcp_server.app import App
+from mcp_server.gate.deciding import Person
+from mcp_server.settings import Settings, ZulipAccess
+from mcp_server.zulip.notices import LEASE, Pace, run
+from tests.doubles.serving import Fault, Served, after, for_requests, served, status
+from tests.doubles.zulip import Zulip
+from tests.knowledge_bases import write
+from tests.reviewers import Reviewer, reviewing
+from tests.writers import Writer, writing
+from tests.zulip_places import BOT, CHANNEL, zulip_of
+
+PAGE = "guides/deploy.md"
+TEXT = "# Deploying\n\nThe payment service is deployed with a canary first.\n"
+TOPIC = "reviews"
+HAMLET, IAGO, CORDELIA = "King Hamlet", "Iago", "Cordelia, Lear's daughter"
+LISTED = ("hamlet@zulip.com",)
+QUICK = Pace(start=0.0, lease=1.0, renew=0.1, ask=0.02, retry=0.02, longest_retry=0.1, look=0.2)
+MESSAGES = "/api/v1/messages"
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A host that may only propose, the person at the desk, and the channel that hears of it."""
+
+    host: Writer
+    person: Reviewer
+    zulip: Zulip
+    double: Served
+    access: ZulipAccess
+
+    @property
+    def notices(self) -> list[str]:
+        """Return what was told, oldest first."""
+        return self.zulip.world.texts(CHANNEL, TOPIC)
+
+    @property
+    def last(self) -> int:
+        """Return the id of the newest notice."""
+        room = self.zulip.world.room(CHANNEL).id
+        return max(said.id for said in self.zulip.world.said.values() if said.room == room and said.topic == TOPIC)
+
+    async def propose(self, word: str = "blue-green step", path: str = PAGE) -> str:
+        """Have the host propose a change and return the proposal's id."""
+        answer = await self.host.merge(path, TEXT.replace("canary", word), base_revision=await self._base(path))
+        assert answer["status"] == "proposed"
+        return str(answer["proposal"]["id"])
+
+    async def _base(self, path: str) -> str | None:
+        return await self.host.revision(path) if (self.host.root / path).exists() else None
+
+    async def told(self, count: int = 1) -> list[str]:
+        """Return what was told once there are so many notices."""
+        await soon(lambda: len(self.notices) >= count)
+        return self.notices
+
+    async def state_of(self, proposal_id: str, *states: str) -> Proposal:
+        """Return the proposal once it is in one of these states."""
+
+        async def there() -> bool:
+            return (await self.person.proposal(proposal_id)).state in states
+
+        await soon(there)
+        return await self.person.proposal(proposal_id)
+
+
+async def soon(true: Callable[[], bool | Awaitable[bool]]) -> None:
+    """Return once it is so."""
+    for _ in range(2_000):
+        so = true()
+        if so if isinstance(so, bool) else await so:
+            return
+        await anyio.sleep(0.01)
+    raise AssertionError("it did not come about")
+
+
+def configured(root: Path, address: str, user: str, zulip: Zulip) -> Settings:
+    """Return the settings of a server that may use that user's key."""
+    account = zulip.world.user(user)
+    return Settings(
+        kb=write(root / "kb", {PAGE: TEXT}),
+        state_dir=root / "s",
+        zulip_site=address,
+        zulip_email=account.email,
+        zulip_api_key=account.key,
+        zulip_read_only=False,
+    )
+
+
+@asynccontextmanager
+async def scene(
+    root: Path, *, level: float = 2, reviewers: tuple[str, ...] = LISTED, user: str = BOT, telling: bool = True
+) -> AsyncIterator[Scene]:
+    """Yield a host that proposes and a server that tells of it."""
+    zulip = zulip_of("double-newer", heartbeat_s=0.5)
+    async with served(zulip) as double:
+        settings = configured(root, double.address, user, zulip)
+        async with (
+            writing(settings, level=level) as host,
+            reviewing(settings) as person,
+            anyio.create_task_group() as tasks,
+        ):
+            known = settings.zulip
+            assert known is not None
+            access = replace(known, reviews=(CHANNEL, TOPIC), reviewers=reviewers)
+            if telling:
+                tasks.start_soon(told_by(person.app, access))
+            yield Scene(host, person, zulip, double, access)
+            tasks.cancel_scope.cancel()
+
+
+def told_by(app: App, access: ZulipAccess, pace: Pace = QUICK) -> Callable[[], Any]:
+    """Return what tells of proposals from that server."""
+
+    async def tell() -> None:
+        await run(app.services, app.desk, access, pace=pace)
+
+    return tell
+
+
+# --- telling ----------------------------------------------------------------------------------------------------------
+
+
+async def test_what_waits_is_told_with_who_where_until_when_and_where_to_decide_and_without_any_text(
+    tmp_path: Path,
+) -> None:
+    """Who may read the channel and who may read the pages are two groups of people (ADR 38)."""
+    async with scene(tmp_path) as here:
+        proposal_id = await here.propose("SECRET plan")
+        proposal = await here.person.proposal(proposal_id)
+        (notice,) = await here.told()
+        assert f"`{proposal_id}`" in notice
+        assert f"who asks: `{proposal.principal}`; level 3 is needed, 2 is held" in notice
+        assert f"for what: `kb_merge` for `{PAGE}`" in notice
+        assert f"<time:{proposal.expires_at.isoformat(timespec='seconds')}>" in notice
+        assert "`knowledge-forge review` in a terminal" in notice
+        page = await here.person.app.services.review_address()
+        if page is not None:
+            assert f"{page}/proposals/{proposal_id}" in notice
+        for text in ("SECRET", "canary", "Deploying", "payment"):
+            assert text not in notice
+
+
+async def test_several_servers_tell_each_proposal_once(tmp_path: Path) -> None:
+    """One by lease; what the other's host proposes is told by it, too."""
+    async with scene(tmp_path) as here, anyio.create_task_group() as tasks:
+        tasks.start_soon(told_by(here.host.app, here.access))
+        ids = [await here.propose(f"word {number}", f"notes/{number}.md") for number in range(4)]
+        notices = await here.told(4)
+        assert [next(one for one in ids if f"`{one}`" in notice) for notice in notices] == ids
+        tasks.cancel_scope.cancel()
+    assert len(here.notices) == 4
+
+
+@pytest.mark.external
+async def test_the_one_that_takes_over_tells_nothing_twice_and_what_came_meanwhile(tmp_path: Path) -> None:
+    """What was told is on record, and not in a process."""
+    async with scene(tmp_path, telling=False) as here:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(told_by(here.person.app, here.access))
+            first = await here.propose("one", "notes/1.md")
+            await here.told()
+            tasks.cancel_scope.cancel()
+        second = await here.propose("two", "notes/2.md")
+        await here.person.reject(first)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(told_by(here.host.app, here.access))
+            await here.told(2)
+            await soon(lambda: "**Rejected**" in here.notices[0])
+            tasks.cancel_scope.cancel()
+        assert [f"`{first}`" in here.notices[0], f"`{second}`" in here.notices[1]] == [True, True]
+        assert len(here.notices) == 2
+
+
+async def test_a_notice_whose_reply_is_lost_is_found_and_not_told_again(tmp_path: Path) -> None:
+    """Nothing of Zulip makes a second message harmless."""
+    async with scene(tmp_path) as here:
+        here.double.plan = for_requests("POST", MESSAGES, after())
+        proposal_id = await here.propose()
+        await here.told()
+        await here.person.reject(proposal_id)
+        await soon(lambda: "**Rejected**" in here.notices[-1])
+        assert len(here.notices) == 1
+        assert here.double.count("POST", MESSAGES) == 1
+
+
+async def test_a_notice_says_how_it_ended(tmp_path: Path) -> None:
+    """In the same message, so that nobody goes to decide what is decided."""
+    async with scene(tmp_path) as here:
+        approved, rejected, expired = [await here.propose(f"{n}", f"notes/{n}.md") for n in range(3)]
+        replaced = await here.propose("word")
+        await here.told(4)
+        taken_back = await here.propose("another word")
+        await here.told(5)
+        await here.person.approve(approved)
+        await here.person.reject(rejected)
+        trust, now = here.person.app.base.state.trust, here.person.app.services.now()
+        await trust.withdraw(taken_back, (await here.person.proposal(taken_back)).principal, at=now)
+        await trust.expire(now=now + timedelta(days=8))
+        for number, proposal_id, words in (
+            (0, approved, "**Approved and carried out**"),
+            (1, rejected, "**Rejected**"),
+            (2, expired, "**Nobody decided in time**"),
+            (3, replaced, "**Replaced by a newer proposal**"),
+            (4, taken_back, "**Taken back by who asked**"),
+        ):
+            await soon(lambda number=number, words=words: here.notices[number].startswith(words))
+            assert f"`{proposal_id}`" in here.notices[number]
+        assert "approved by `ann` on the review page" in here.notices[0]
+        assert len(here.notices) == 5
+
+
+async def test_a_notice_that_cannot_be_edited_any_more_gets_an_emoji(tmp_path: Path) -> None:
+    """Many organisations let nobody edit after ten minutes. Source: https://zulip.com/help/restrict-message-editing-and-deletion."""
+    async with scene(tmp_path) as here:
+        proposal_id = await here.propose()
+        await here.told()
+        here.zulip.world.edit_limit_s = -1.0
+        await here.person.reject(proposal_id)
+        bot = here.zulip.world.user(BOT).id
+        await soon(lambda: (bot, "cross_mark") in here.zulip.world.said[here.last].reactions)
+        assert here.notices[0].startswith("**Waits for a person**")
+        assert len(here.notices) == 1
+
+
+@pytest.mark.external
+async def test_a_zulip_that_is_away_disturbs_nobody_and_hears_of_it_later(tmp_path: Path) -> None:
+    """The proposal is made all the same."""
+    async with scene(tmp_path) as here:
+        here.double.plan = lambda _method, _path, _number: status(503)
+        proposal_id = await here.propose()
+        assert (await here.person.proposal(proposal_id)).state == "pending"
+        await soon(lambda: len(here.double.seen) >= 2)
+        assert not here.notices
+        here.double.plan = lambda _method, _path, _number: None
+        await here.told()
+        assert await here.person.app.base.state.outbox.open() == []
+
+
+@pytest.mark.external
+async def test_a_channel_that_is_not_there_is_no_reason_to_fall_over(tmp_path: Path) -> None:
+    """It may be made later."""
+    async with scene(tmp_path, telling=False) as here, anyio.create_task_group() as tasks:
+        elsewhere = replace(here.access, reviews=("later", TOPIC))
+        tasks.start_soon(told_by(here.person.app, elsewhere))
+        await here.propose()
+        await soon(lambda: here.double.count("GET", "/streams") >= 2)
+        here.zulip.world.channel("later", BOT)
+        await soon(lambda: len(here.zulip.world.texts("later", TOPIC)) == 1)
+        tasks.cancel_scope.cancel()
+
+
+async def test_without_anything_that_waits_zulip_is_not_contacted(tmp_path: Path) -> None:
+    """Nothing is contacted at start."""
+    async with scene(tmp_path) as here:
+        state = here.person.app.base.state
+
+        async def led() -> bool:
+            return await state.lease(LEASE) is not None
+
+        await soon(led)
+        await state.publish("doc", ["x"])
+        await anyio.sleep(0.1)
+        assert here.double.seen == []
+
+
+# --- reactions --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_person_on_the_list_approves_by_a_reaction(tmp_path: Path) -> None:
+    """Up to level 3; it raises nobody's score (ADR 38)."""
+    async with scene(tmp_path) as here:
+        proposal_id = await here.propose()
+        (notice,) = await here.told()
+        assert ":check: approves" in notice
+        score = await here.person.score((await here.person.proposal(proposal_id)).principal)
+        here.zulip.world.react(HAMLET, here.last, "thumbs_up")
+        done = await here.state_of(proposal_id, "executed", "failed")
+        assert (done.state, done.error) == ("executed", None)
+        assert done.verdict is not None
+        assert (done.verdict.by, done.verdict.channel) == ("hamlet@zulip.com", "zulip")
+        assert "blue-green step" in here.host.text(PAGE)
+        assert await here.person.score(done.principal) == score
+        await soon(lambda: here.notices[0].startswith("**Approved and carried out**"))
+        assert "approved by `hamlet@zulip.com` by a reaction to this message" in here.notices[0]
+
+
+async def test_a_no_outweighs_a_yes_and_others_decide_nothing(tmp_path: Path) -> None:
+    """Neither people who are not listed, nor bots, nor accounts that are gone, nor other emojis."""
+    listed = (*LISTED, "cordelia@zulip.com", "webhook-bot@zulip.com")
+    async with scene(tmp_path, reviewers=listed) as here:
+        world = here.zulip.world
+        world.deactivate(CORDELIA)
+        proposal_id = await here.propose()
+        await here.told()
+        for who in (IAGO, CORDELIA, "Zulip Webhook Bot", BOT):
+            world.react(who, here.last, "check")
+        world.react(HAMLET, here.last, "eyes")
+        world.reacted(world.user(HAMLET), world.said[here.last], "cross_mark")
+        rejected = await here.state_of(proposal_id, "rejected", "approved", "executed", "failed")
+        assert rejected.state == "rejected"
+        assert rejected.verdict is not None
+        assert rejected.verdict.by == "hamlet@zulip.com"
+        assert here.host.text(PAGE) == TEXT
+
+
+async def test_a_server_with_a_persons_own_key_cannot_say_yes_to_itself(tmp_path: Path) -> None:
+    """A host that may react in Zulip would else approve what it proposed."""
+    async with scene(tmp_path, user=IAGO, reviewers=("iago@zulip.com", *LISTED)) as here:
+        first = await here.propose("one", "notes/1.md")
+        await here.told()
+        here.zulip.world.react(IAGO, here.last, "check")
+        second = await here.propose("two", "notes/2.md")
+        await here.told(2)
+        here.zulip.world.react(HAMLET, here.last, "check")
+        await here.state_of(second, "executed")
+        # The other reaction was there before, and was looked at since.
+        assert (await here.person.proposal(first)).state == "pending"
+
+
+async def test_what_needs_level_4_waits_for_another_word(tmp_path: Path) -> None:
+    """It is told, and a reaction to it counts for nothing."""
+    async with scene(tmp_path) as here:
+        sent = await here.host.call("zulip_send_message", channel=CHANNEL, topic="x", text="HELLO there")
+        high = str(sent["proposal"]["id"])
+        (notice,) = await here.told()
+        assert ":check: approves" not in notice
+        assert f"for what: `zulip_send_message` for `zulip:{CHANNEL}`" in notice
+        assert "HELLO" not in notice
+        here.zulip.world.react(HAMLET, here.last, "check")
+        low = await here.propose()
+        await here.told(2)
+        here.zulip.world.react(HAMLET, here.last, "check")
+        await here.state_of(low, "executed")
+        assert (await here.person.proposal(high)).state == "pending"
+
+
+async def test_a_reaction_to_a_copy_of_a_notice_decides_nothing(tmp_path: Path) -> None:
+    """What counts is the message that is on record, whatever another one says."""
+    async with scene(tmp_path) as here:
+        first = await here.propose("one", "notes/1.md")
+        (notice,) = await here.told()
+        copy = here.zulip.world.say(BOT, CHANNEL, TOPIC, notice)
+        here.zulip.world.react(HAMLET, copy, "check")
+        here.zulip.world.said[copy - 1].text = "**Waits for a person**: something harmless"
+        here.zulip.world.react(HAMLET, copy - 1, "check")
+        second = await here.propose("two", "notes/2.md")
+        await here.told(3)
+        here.zulip.world.react(HAMLET, here.last, "check")
+        await here.state_of(second, "executed")
+        assert (await here.person.proposal(first)).state == "pending"
+
+
+async def test_a_word_that_does_not_count_is_answered_in_the_notice(tmp_path: Path) -> None:
+    """Who was frozen meanwhile gets nothing carried out, and the person who said yes hears why."""
+    async with scene(tmp_path) as here:
+        proposal_id = await here.propose()
+        await here.told()
+        principal = (await here.person.proposal(proposal_id)).principal
+        await here.person.app.desk.freeze(principal, Person("ann", "page"), "looked odd")
+        here.zulip.world.react(HAMLET, here.last, "check")
+        await soon(lambda: "a reaction did not decide it" in here.notices[0])
+        assert "is frozen" in here.notices[0]
+        assert (await here.person.proposal(proposal_id)).state == "pending"
+
+
+async def test_reactions_are_heard_again_after_zulip_forgot_the_queue(tmp_path: Path) -> None:
+    """Register again, and look at what happened meanwhile. Source: events_bad_queue_400.json."""
+    async with scene(tmp_path) as here:
+        proposal_id = await here.propose()
+        await here.told()
+        await soon(lambda: here.double.count("GET", "/events") >= 1)
+        here.zulip.world.forget_queues()
+        here.zulip.world.react(HAMLET, here.last, "check")
+        await here.state_of(proposal_id, "executed")
+        assert here.double.count("POST", "/register") >= 2
+
+
+@pytest.mark.external
+async def test_a_bot_that_is_not_subscribed_looks_for_reactions(tmp_path: Path) -> None:
+    """It hears of none."""
+    async with scene(tmp_path) as here:
+        room = here.zulip.world.room(CHANNEL)
+        room.members.clear()
+        here.zulip.world.user(BOT).subscribed.discard(room.id)
+        proposal_id = await here.propose()
+        await here.told()
+        here.zulip.world.react(HAMLET, here.last, "check")
+        await here.state_of(proposal_id, "executed")
+
+
+async def test_without_a_list_reactions_are_not_even_listened_to(tmp_path: Path) -> None:
+    """As it is installed, a reaction decides nothing."""
+    async with scene(tmp_path, reviewers=()) as here:
+        first = await here.propose("one", "notes/1.md")
+        (notice,) = await here.told()
+        assert "react" not in notice
+        here.zulip.world.react(HAMLET, here.last, "check")
+        await here.propose("two", "notes/2.md")
+        await here.told(2)
+        assert here.double.count("POST", "/register") == 0
+        assert (await here.person.proposal(first)).state == "pending"
+
+
+# --- crashes ----------------------------------------------------------------------------------------------------------
+
+CHILD = """
+import sys, anyio
+from pathlib import Path
+from dataclasses import replace
+from mcp_server.app import open_app
+from mcp_server.settings import Settings
+from mcp_server.zulip.notices import Pace, run
+
+async def main(kb, state, site, email, key):
+    settings = Settings(kb=Path(kb), state_dir=Path(state), zulip_site=site, zulip_email=email, zulip_api_key=key)
+    access = replace(settings.zulip, reviews=("kb-test", "reviews"), reviewers=("hamlet@zulip.com",))
+    async with open_app(settings, indexing=False) as app:
+        await run(app.services, app.desk, access, pace=Pace(start=0, lease=1, renew=0.1, ask=0.02, retry=0.02))
+
+anyio.run(main, *sys.argv[1:])
+"""
+
+
+async def test_a_server_that_is_killed_over_a_notice_leaves_one_message(tmp_path: Path) -> None:
+    """Killed when Zulip has it and nobody knows; the next server finds it."""
+    async with scene(tmp_path, telling=False) as here:
+        settings = configured(tmp_path, here.double.address, BOT, here.zulip)
+        words = [str(settings.kb), str(settings.state_dir), settings.zulip_site, settings.zulip_email]
+        killed: list[int] = []
+
+        def kill(method: str, path: str, _number: int) -> Fault | None:
+            if (method, path) != ("POST", MESSAGES) or killed:
+                return None
+            killed.append(child.pid)
+            os.kill(child.pid, signal.SIGKILL)
+            return after()
+
+        here.double.plan = kill
+        child = subprocess.Popen([sys.executable, "-c", CHILD, *map(str, words), str(settings.zulip_api_key)])  # noqa: ASYNC220 - it is over when it is killed
+        try:
+            proposal_id = await here.propose()
+            await soon(lambda: child.poll() is not None)
+            assert killed
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(told_by(here.person.app, here.access))
+                here.zulip.world.react(HAMLET, here.last, "check")
+                await here.state_of(proposal_id, "executed")
+                tasks.cancel_scope.cancel()
+        finally:
+            child.kill()
+            child.wait()
+        assert len(here.notices) == 1
+        assert here.double.count("POST", MESSAGES) == 1
