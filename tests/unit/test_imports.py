@@ -243,6 +243,7 @@ PURE = [
     "mcp_server/zulip/links.py",
     "mcp_server/zulip/acts.py",
     "mcp_server/zulip/model.py",
+    "mcp_server/zulip/notice_text.py",
     "mcp_server/zulip/places.py",
     "mcp_server/zulip/splitting.py",
     "mcp_server/zulip/wire.py",
