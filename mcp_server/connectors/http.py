@@ -11,7 +11,7 @@ import logging
 import random
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -44,8 +44,8 @@ class Place:
     service: str
     address: str
     setting: str
-    headers: Mapping[str, str]
-    secrets: tuple[str, ...]
+    headers: Mapping[str, str] = field(repr=False)
+    secrets: tuple[str, ...] = field(repr=False)
     ca_setting: str = "SSL_CERT_FILE"
 
 
@@ -114,7 +114,8 @@ class Sender:
                 wait_s = self._wait_s(failed, number)
                 spent_s = self._monotonic() - started
                 if not request.repeatable or wait_s is None or spent_s + wait_s >= self._bounds.patience_s:
-                    raise self._told(failed, request, lost=lost) from failed.__cause__
+                    # What the library says quotes what came back, and that may be what was sent: it is in no traceback.
+                    raise self._told(failed, request, lost=lost) from None
             await self._sleep(wait_s)
         raise AssertionError("the last try returns or raises")
 
