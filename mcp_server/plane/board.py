@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 from urllib.parse import quote, urlsplit
@@ -124,10 +124,17 @@ class Board:
         Raises:
             UnknownName, AmbiguousName: with the members that fit, or all.
         """
-        wanted = (await self.me()).id if folded(asked) == "me" else asked
-        return await self._people.chosen(
-            project.id, lambda people: chosen(SERVICE, "member", wanted, people, _names_of_person)
-        )
+        my_id = (await self.me()).id if folded(asked) == "me" else None
+
+        def choose(people: Sequence[Person]) -> Person:
+            if my_id is None:
+                return chosen(SERVICE, "member", asked, people, _names_of_person)
+            for person in people:
+                if person.id == my_id:
+                    return person
+            raise UnknownName(SERVICE, "member", asked, [person.name for person in people])
+
+        return await self._people.chosen(project.id, choose)
 
     async def people(self, project: Project, asked: Sequence[str]) -> tuple[Person, ...]:
         """Return the members of the project, each once, in the order in which they were asked for; raises as `person`."""
@@ -179,17 +186,17 @@ class Board:
         """Return the owner of the key."""
         return await self._me.get("", self.client.me)
 
-    async def states_of(self, project: Project) -> Mapping[str, State]:
-        """Return the states of the project by id."""
-        return await self._states.by_id(project.id)
+    async def states_of(self, project: Project, having: Collection[str] = ()) -> Mapping[str, State]:
+        """Return the states of the project by id; asked for anew if one of the ids is not among those that are known."""
+        return await self._states.by_id(project.id, having)
 
-    async def people_of(self, project: Project) -> Mapping[str, Person]:
-        """Return the members of the project by id."""
-        return await self._people.by_id(project.id)
+    async def people_of(self, project: Project, having: Collection[str] = ()) -> Mapping[str, Person]:
+        """Return the members of the project by id, likewise."""
+        return await self._people.by_id(project.id, having)
 
-    async def labels_of(self, project: Project) -> Mapping[str, Label]:
-        """Return the labels of the project by id."""
-        return await self._labels.by_id(project.id)
+    async def labels_of(self, project: Project, having: Collection[str] = ()) -> Mapping[str, Label]:
+        """Return the labels of the project by id, likewise."""
+        return await self._labels.by_id(project.id, having)
 
     async def cycles_of(self, project: Project) -> Mapping[str, Cycle]:
         """Return the cycles of the project by id."""
@@ -203,7 +210,8 @@ class Board:
         """Return the tasks of the project without their texts, as they were within the last half minute."""
 
         async def listed() -> Walked[Task]:
-            return await everything(lambda cursor: self.client.tasks(project.id, cursor))
+            # In this order a task that is changed or made meanwhile moves none from a later page to an earlier one.
+            return await everything(lambda cursor: self.client.tasks(project.id, cursor, order_by="-created_at"))
 
         return await self._tasks.get(project.id, listed)
 
@@ -249,11 +257,10 @@ class Board:
         walked = await everything(lambda cursor: self.client.comments(project.id, task.id, cursor), most=MOST_COMMENTS)
         return Walked(tuple(sorted(walked.items, key=lambda comment: (comment.at, comment.id))), walked.note)
 
-    async def names_of_people(self, project: Project) -> Mapping[str, str]:
+    async def names_of_people(self, project: Project, having: Collection[str] = ()) -> Mapping[str, str]:
         """Return what the members of the project are called, by id."""
-        return {
-            person_id: person.name or person.full_name for person_id, person in (await self.people_of(project)).items()
-        }
+        people = await self.people_of(project, having)
+        return {person_id: person.name or person.full_name for person_id, person in people.items()}
 
     async def evidence(self, locator: str) -> Fetched:
         """Return what a task says with its comments; its time is that of the last thing that was said.
@@ -313,9 +320,16 @@ class Board:
 
     async def _looked_for(self, meant: Reference) -> tuple[Project, Task]:
         usable = await self.projects()
-        if len(usable) > MOST_LOOKED_THROUGH:
+        listed = {
+            task.project_id
+            for walked in self._tasks.all().values()
+            for task in walked.items
+            if task.id == meant.task_id
+        }
+        known = [project for project in usable if project.id in listed]
+        if not known and len(usable) > MOST_LOOKED_THROUGH:
             raise TooManyProjects(len(usable))
-        for project in usable:
+        for project in known or usable:
             try:
                 return project, await self.client.task(project.id, meant.task_id)
             except Missing:
@@ -381,9 +395,12 @@ class _Names(Generic[N]):
         self._kept: Keeping[Sequence[N]] = Keeping(monotonic, longest_s=NAMES_S)
         self._ask = ask
 
-    async def by_id(self, project_id: str) -> Mapping[str, N]:
-        """Return them by id."""
-        return {thing.id: thing for thing in await self._told(project_id)}
+    async def by_id(self, project_id: str, having: Collection[str] = ()) -> Mapping[str, N]:
+        """Return them by id; what is not among them may be new, or gone for ever, so it is not asked for at once again."""
+        known = {thing.id: thing for thing in await self._told(project_id)}
+        if set(having) <= known.keys():
+            return known
+        return {thing.id: thing for thing in await self._told(project_id, at_most_s=LISTING_S)}
 
     async def chosen(self, project_id: str, choose: Callable[[Sequence[N]], T]) -> T:
         """Return what `choose` finds; what it does not find among names that are older may be new."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -55,6 +55,10 @@ class Keeping(Generic[T]):
         kept = self._kept.get(key)
         return None if kept is None else self._monotonic() - kept[1]
 
+    def all(self) -> Mapping[str, T]:
+        """Return all answers that are kept, by key."""
+        return {key: told for key, (told, _at) in self._kept.items()}
+
     def forget(self, key: str) -> None:
         """Have the next caller ask anew."""
         self._kept.pop(key, None)
@@ -72,9 +76,14 @@ class Keeping(Generic[T]):
         else:
             flight.told.append(told)
             if self._flights.get(key) is flight:
+                self._drop_old(asked_at)
                 self._kept[key] = (told, asked_at)
             return told
         finally:
             if self._flights.get(key) is flight:
                 del self._flights[key]
             flight.over.set()
+
+    def _drop_old(self, now: float) -> None:
+        for key in [key for key, (_told, at) in self._kept.items() if now - at >= self._longest_s]:
+            del self._kept[key]

@@ -10,6 +10,7 @@ import base64
 import hashlib
 import json
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -61,8 +62,8 @@ class Wanted:
     def _says(self, task: Task, key: str) -> bool:
         if not self.words:
             return True
-        name = task.name.casefold()
-        return self.words == (key.casefold(),) or all(word in name for word in self.words)
+        name = _in_small(task.name)
+        return self.words == (_in_small(key),) or all(word in name for word in self.words)
 
     def _is_due(self, task: Task) -> bool:
         if self.overdue_at is not None:
@@ -72,7 +73,12 @@ class Wanted:
 
 def words_of(text: str | None) -> tuple[str, ...]:
     """Return the words that have to be there, in lower case."""
-    return tuple((text or "").casefold().split())
+    return tuple(_in_small(text or "").split())
+
+
+def _in_small(text: str) -> str:
+    """Return a text in lower case, as Plane's search compares too: what fits here is found there."""
+    return unicodedata.normalize("NFC", text).lower()
 
 
 def states_meant(asked: str, states: Iterable[State]) -> frozenset[str] | None:

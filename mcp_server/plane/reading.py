@@ -220,16 +220,15 @@ async def _listed(board: Board, query: Query, project: Project) -> Walked[Task]:
 
 
 def _noted(found: Iterable[_Found]) -> str | None:
-    """Return why there may be more tasks than were found."""
-    told_of = [f"{one.project.key}: {one.note}" for one in found if one.note]
-    told_of += [
-        f"{one.project.key} was not looked through: {one.error}"
-        for one in found
-        if one.error is not None and not isinstance(one.error, UnknownName)
-    ]
-    without = [one.project.key for one in found if isinstance(one.error, UnknownName)]
-    told_of += [f"no such name in {', '.join(without)}"] if without else []
-    return "; ".join(told_of) or None
+    """Return why there may be more tasks than were found; projects that failed alike together."""
+    notes = [f"{one.project.key}: {one.note}" for one in found if one.note]
+    failed: dict[str, list[str]] = {}
+    for one in found:
+        if one.error is not None:
+            why = "no such name" if isinstance(one.error, UnknownName) else f"not looked through ({one.error})"
+            failed.setdefault(why, []).append(one.project.key)
+    notes += [f"{', '.join(keys)}: {why}" for why, keys in failed.items()]
+    return "; ".join(notes) or None
 
 
 async def _lines(board: Board, shown: Sequence[Task], of: Mapping[str, Project]) -> list[TaskLine]:
@@ -265,9 +264,11 @@ class _Words:
 
 
 async def _words(board: Board, project: Project, tasks: Sequence[Task]) -> _Words:
-    states = await board.states_of(project)
-    people = await board.names_of_people(project) if any(task.assignee_ids for task in tasks) else {}
-    labels = await board.labels_of(project) if any(task.label_ids for task in tasks) else {}
+    assigned = {person for task in tasks for person in task.assignee_ids}
+    labelled = {label for task in tasks for label in task.label_ids}
+    states = await board.states_of(project, {task.state_id for task in tasks if task.state_id})
+    people = await board.names_of_people(project, assigned) if assigned else {}
+    labels = await board.labels_of(project, labelled) if labelled else {}
     return _Words(
         {state_id: state.name for state_id, state in states.items()},
         people,
@@ -393,10 +394,8 @@ async def _tied(board: Board, project: Project, task: Task) -> tuple[Sequence[Ti
         if other is not None and found is not None:
             tied.append(Tied(relation.kind, board.key(other, found), found.name))
     missing = len(relations) - len(tied)
-    return (
-        tied,
-        f"{missing} relations are not shown: too many, gone, or in projects that may not be used" if missing else None,
-    )
+    note = f"relations not shown: {missing} (too many, gone, or in projects that may not be used)"
+    return tied, note if missing else None
 
 
 async def _tied_task(board: Board, project: Project, relation: Relation) -> Task | None:
