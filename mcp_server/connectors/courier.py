@@ -40,7 +40,13 @@ it may wait in line, there and in proxies on the way.
 """
 LONGEST_S = 100.0
 """An act that takes longer is given up as unsure, before the database takes its lock away (`writing.postgres_locks`)."""
-SENT_AGAIN: Final = "again_at"
+SLOW_SEND = timedelta(seconds=5)
+"""An attempt that took longer without a reply was perhaps not cut but is at work there: it may come to its end much later.
+
+What knows a key looks for it and then writes (Plane), so a second attempt must not overtake the first.
+"""
+SENT_AGAIN, SLOWLY = "again_at", "slowly"
+"""Our own marks: when it was sent again, and that an attempt may be under way for long."""
 BUSY = "the same is being sent by another call right now; ask again in a moment"
 SLOW = "it took too long to find out"
 UNEXPECTED = "its reply was not understood"
@@ -90,7 +96,7 @@ class Act(Protocol):
 
     @property
     def keyed(self) -> bool:
-        """Return whether the service itself takes care that a trip with the same id counts once, when it is sent again later."""
+        """Return whether a trip with the same id counts once in the service, when it is sent again after it was looked for."""
         ...
 
     async def send(self, trip: Trip) -> Json:
@@ -211,7 +217,7 @@ class Courier:
             why = await self._found(trip, act, patient=not self._is_settled(trip))
             if isinstance(why, Delivered):
                 return why
-            if why == NOT_FOUND and (act.keyed or self._is_settled(trip)):
+            if why == NOT_FOUND and (_may_repeat(trip, act) or self._is_settled(trip)):
                 return None
             return await self._unsure(trip, why)
         return await self._unsure(trip, SLOW)
@@ -224,7 +230,7 @@ class Courier:
     async def _sent(self, trip: Trip, act: Act) -> Delivered:
         with anyio.move_on_after(LONGEST_S):
             why = await self._tried(trip, act, first=True)
-            if why == NOT_FOUND and act.keyed:
+            if why == NOT_FOUND and _may_repeat(trip, act):
                 why = await self._tried(trip, act, first=False)
             return why if isinstance(why, Delivered) else await self._unsure(trip, why)
         return await self._unsure(trip, SLOW)
@@ -244,6 +250,7 @@ class Courier:
 
         What says that nothing was done says it of this attempt: of what an earlier one did there is only the look.
         """
+        began = self._now()
         try:
             return await self._done(trip, await act.send(trip), found=False)
         except Halfway as half:
@@ -257,7 +264,15 @@ class Courier:
             raise
         except Exception:
             logger.exception("the errand %s was sent, and its reply not understood", trip.id)
+        if self._now() - began >= SLOW_SEND:
+            await self._remember_slow(trip)
         return await self._found(trip, act, patient=True)
+
+    async def _remember_slow(self, trip: Trip) -> None:
+        try:
+            await trip.mark({SLOWLY: "yes"})
+        except StorageError:
+            trip.errand = replace(trip.errand, marks={**trip.marks, SLOWLY: "yes"})
 
     async def _found(self, trip: Trip, act: Act, *, patient: bool) -> Delivered | str:
         """Return what came of it if it is found there, or why not; who is patient looks for a while."""
@@ -291,6 +306,11 @@ class Courier:
         except StorageError:
             logger.exception("it cannot be noted that the errand %s ended as %s", trip.id, fate)
             return trip.errand
+
+
+def _may_repeat(trip: Trip, act: Act) -> bool:
+    """Return whether to send again what is not there harms nobody, as soon as it has been looked for."""
+    return act.keyed and SLOWLY not in trip.marks
 
 
 def _is_unsent(trip: Trip, act: Act) -> bool:

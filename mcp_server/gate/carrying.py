@@ -17,7 +17,7 @@ from knowledge.trust.ports import Channel, Proposal, State, TrustRecords, Verdic
 from mcp_server.gate import admin
 from mcp_server.gate.accompanying import Companion
 from mcp_server.gate.deciding import CannotDecide, require_trust
-from mcp_server.gate.dispatch import CRASHED, Gate, crashed
+from mcp_server.gate.dispatch import Gate, crashed
 from mcp_server.gate.proposals import AGAINST, Draft, Proposing, calls_of, hash_of, principal_of, with_plain_answer
 from mcp_server.services import Call, Services
 from mcp_server.tools.registry import AnySpec
@@ -114,10 +114,9 @@ class Carrier:
             await self._run(claimed, begun_before=begun_before)
         except (BadArguments, KnowledgeError) as error:
             await self._fail(claimed.id, str(error))
-        except Exception:
+        except Exception as error:
             logger.exception("proposal %s failed", claimed.id)
-            spec = self._gate.spec(claimed.tool)
-            await self._fail(claimed.id, f"{claimed.tool} {crashed(spec) if spec else CRASHED}")
+            await self._fail(claimed.id, f"{claimed.tool} {crashed(error)}")
 
     async def resume(self) -> None:
         """Carry out what was approved and never carried out, because its process died; end what has waited too long."""
@@ -169,8 +168,9 @@ class Carrier:
         call = Call(principal_of(proposal), origin="approved", journey=proposal.journey, approval=approval)
         try:
             recalled = await spec.recalled(self.services, call, spec.parse(calls_of(proposal)[-1]))
-        except KnowledgeError:
-            logger.warning("it cannot be asked what became of %s", proposal.id, exc_info=True)
+        except Exception:
+            # Whatever broke here, what was sent before is sent: it must not be told as not done.
+            logger.exception("it cannot be asked what became of %s", proposal.id)
             await self._fail(proposal.id, UNSURE)
             return True
         if recalled is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -64,9 +64,13 @@ class Failed:
 Outcome = Answered | Failed
 
 
-def crashed(spec: AnySpec) -> str:
+class BrokeElsewhere(Exception):
+    """Something that nobody foresaw broke in an act in another service, which may have happened; the cause says what."""
+
+
+def crashed(error: Exception) -> str:
     """Return what a caller is told of a tool in which something broke that nobody foresaw."""
-    return CRASHED_ELSEWHERE if spec.acts_elsewhere else CRASHED
+    return CRASHED_ELSEWHERE if isinstance(error, BrokeElsewhere) else CRASHED
 
 
 class Gate:
@@ -108,9 +112,9 @@ class Gate:
         except (BadArguments, KnowledgeError) as error:
             told = str(error) if isinstance(error, BadArguments) else f"{name}: {error}"
             return Failed(short(told, getattr(error, "MOST_CHARS", LONGEST_MESSAGE)))
-        except Exception:
+        except Exception as error:
             logger.exception("tool %s failed", name)
-            return Failed(f"{name} {crashed(spec)}")
+            return Failed(f"{name} {crashed(error)}")
 
     async def _run(self, spec: AnySpec, call: Call, asked: Any) -> Outcome:
         return await (self._answer(spec, call, asked) if spec.answer else self._act(spec, call, asked))
@@ -127,8 +131,8 @@ class Gate:
         except KnowledgeError as error:
             await self._companion.failed(call, begun, str(error))
             raise
-        except Exception:
-            await self._companion.failed(call, begun, crashed(spec))
+        except Exception as error:
+            await self._companion.failed(call, begun, crashed(error))
             raise
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
@@ -183,7 +187,7 @@ class Gate:
         """Do what the plan says and return the answer; what is left for a person to decide becomes a proposal."""
         if spec.apply is None:
             raise TypeError(f"{spec.name} cannot act")
-        result = await spec.apply(self._services, call, plan)
+        result = await self._applied(spec.apply, spec, call, plan)
         try:
             flagged = await self._unsettled(spec, call, asked, result)
         except Exception:
@@ -193,6 +197,16 @@ class Gate:
         if flagged is not None:
             return Answered({**spec.as_json(result), "proposal": await summary(flagged, self._address)})
         return Answered(spec.as_json(result))
+
+    async def _applied(self, apply: Callable[..., Awaitable[Any]], spec: AnySpec, call: Call, plan: Any) -> Any:
+        try:
+            return await apply(self._services, call, plan)
+        except KnowledgeError:
+            raise
+        except Exception as error:
+            if spec.open_world:
+                raise BrokeElsewhere from error
+            raise
 
     async def _propose(self, spec: AnySpec, call: Call, asked: Any, *, plan: Any, decision: Propose) -> Outcome:
         if spec.shows is None:

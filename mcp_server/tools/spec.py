@@ -134,11 +134,6 @@ class ToolSpec(Generic[A, P, R]):
             raise BadDeclaration(f"tool {self.name} cannot be read-only at level {int(self.level)}")
 
     @property
-    def acts_elsewhere(self) -> bool:
-        """Return whether it changes something in another service, of which this one cannot say that it did not happen."""
-        return self.open_world and self.plan is not None
-
-    @property
     def needs(self) -> Trust:
         """Return the level; a spec without one never gets past `check`."""
         if self.level is None:

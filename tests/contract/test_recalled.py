@@ -21,7 +21,7 @@ from mcp_server.base import utc_now
 from mcp_server.connectors.courier import SETTLED, Delivered, Json, Trip, errand_for
 from mcp_server.connectors.errors import NoAnswer, ReplyLost
 from mcp_server.gate.carrying import UNSURE
-from mcp_server.gate.dispatch import CRASHED_ELSEWHERE, Answered, Failed
+from mcp_server.gate.dispatch import CRASHED, CRASHED_ELSEWHERE, Answered, Failed
 from mcp_server.gate.enrolment import Principal
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.scores import grant
@@ -210,13 +210,14 @@ async def test_where_nobody_can_tell_it_ends_saying_so_and_where_to_look(tmp_pat
         assert await place.outcomes() == ["unsure"]
 
 
-async def test_where_the_service_cannot_even_be_spoken_of_it_is_not_known(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("broken", [DatabaseUnavailable("state.db", "full"), RuntimeError("a name is gone")])
+async def test_where_the_service_cannot_even_be_asked_it_is_not_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: Exception
 ) -> None:
     async with placed(tmp_path) as place:
 
         async def cannot(*_: object) -> None:
-            raise DatabaseUnavailable("state.db", "full")
+            raise broken
 
         proposal = await place.died(sent=True, arrived=True)
         monkeypatch.setattr(place.app.base.state.outbox, "errand_of", cannot)
@@ -271,3 +272,17 @@ async def test_what_breaks_in_a_tool_that_acts_elsewhere_is_never_told_as_not_do
             told = answer.why
         assert told == f"send {CRASHED_ELSEWHERE}"
         assert place.mail.held == ["hello"]
+
+
+async def test_what_breaks_while_it_is_planned_was_not_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with placed(tmp_path) as place:
+        spec = place.app.gate.spec("send")
+        assert spec is not None
+
+        async def breaks(*_: Any) -> None:
+            raise RuntimeError("before anything is sent")
+
+        monkeypatch.setitem(spec.__dict__, "plan", breaks)
+        answer = await place.app.gate.dispatch("send", {"text": "hello"}, Call(ME))
+        assert isinstance(answer, Failed)
+        assert answer.why == f"send {CRASHED}"

@@ -29,6 +29,7 @@ from mcp_server.connectors.courier import (
     NOT_FOUND,
     SETTLED,
     SLOW,
+    SLOW_SEND,
     UNEXPECTED,
     WITHIN,
     Courier,
@@ -70,9 +71,12 @@ class Message:
     late: int = 0
     """So many looks do not find it yet."""
 
+    takes: Callable[[], None] = lambda: None
+
     async def send(self, trip: Trip) -> Json:
         if not self.keyed:
             await trip.mark({"queue": "q-1"})
+        self.takes()
         _raise_next(self.before)
         if not (self.keyed and trip.id in self.place.held):
             self.place.held.append(trip.id)
@@ -243,6 +247,35 @@ async def test_with_a_key_what_is_not_found_is_sent_again_once_under_the_same_ke
     lost = await world.send(world.message(keyed=True, before=[LOST, LOST, LOST]), "ee")
     assert (lost.status, lost.why) == ("unsure", NOT_FOUND)
     assert world.slept == 3 * LOOKED_S
+
+
+async def test_what_took_long_may_still_be_under_way_and_is_not_overtaken_also_with_a_key(world: World) -> None:
+    """Plane looks for the key and then writes: a second request would find none while the first is at work."""
+
+    def takes() -> None:
+        world.now += SLOW_SEND
+
+    first = await world.send(world.message(keyed=True, before=[LOST], takes=takes))
+    assert (first.status, first.why) == ("unsure", NOT_FOUND)
+    assert (await world.send(world.message(keyed=True))).status == "unsure"
+    world.place.held.append(first.errand.id)
+    assert (await world.send(world.message(keyed=True))).status == "done"
+    other = await world.send(world.message(keyed=True, before=[LOST], takes=takes), "ee")
+    world.now += SETTLED
+    assert (await world.send(world.message(keyed=True), "ee")).status == "done"
+    assert world.place.held == [first.errand.id, other.errand.id]
+
+
+async def test_that_it_took_long_is_heeded_though_it_cannot_be_noted(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def takes() -> None:
+        world.now += SLOW_SEND
+
+    monkeypatch.setattr(world.state.outbox, "mark", _full)
+    told = await world.courier.deliver(world.errand(), world.message(keyed=True, before=[LOST], takes=takes))
+    assert (told.status, told.why) == ("unsure", NOT_FOUND)
+    assert world.place.held == []
 
 
 @KEYED
