@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from mcp_server.connectors.errors import Missing, NotAllowed, UnknownName
+from mcp_server.connectors.errors import AmbiguousName, Missing, NotAllowed, UnknownName
 from mcp_server.connectors.kept import Kept
 from mcp_server.connectors.names import chosen, folded
 from mcp_server.zulip.errors import CHANNELS_SETTING, SERVICE, Deactivated, Unclear
@@ -131,10 +131,16 @@ class Chat:
         """Return the topic that is called so, also where it is marked as resolved.
 
         Raises:
-            UnknownName, AmbiguousName: none or several could be meant.
+            Unclear: none or several could be meant. It names none of them: anybody may write a topic, and nobody is told in an
+                error that what it says is not to be followed.
         """
         topics = [topic.name for topic in await self.topics(channel)]
-        return chosen(SERVICE, f"topic of #{channel.name}", asked, topics, topic_names)
+        try:
+            return chosen(SERVICE, "topic", asked, topics, topic_names)
+        except (UnknownName, AmbiguousName) as error:
+            found = "no topic" if isinstance(error, UnknownName) else "more than one topic like"
+            told = f"{found} {asked[:60]!r} in #{channel.name}; zulip_list_channels with this channel lists them"
+            raise Unclear(told) from None
 
     async def people(self, *, fresh: bool = False) -> Sequence[Person]:
         """Return everybody, those whose accounts are deactivated too, by name."""

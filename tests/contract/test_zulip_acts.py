@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import AsyncIterator
@@ -12,14 +13,17 @@ from typing import Any
 
 import pytest
 
+from knowledge.errors import KnowledgeError
 from knowledge.writing.locks import Locks
+from knowledge.writing.requests import Approval
 from mcp_server.app import listed
-from mcp_server.connectors.courier import Courier
+from mcp_server.connectors.courier import Courier, Trip, errand_for
 from mcp_server.gate.enrolment import Principal
 from mcp_server.services import Call, Services
 from mcp_server.settings import Settings
-from mcp_server.tools.zulip import SendArguments, act, plan_send
+from mcp_server.tools.zulip import SendArguments, act, plan_send, recall_send
 from mcp_server.zulip.answers import MessageActed
+from mcp_server.zulip.sending import Sending
 from tests.doubles.serving import (
     Fault,
     after,
@@ -479,6 +483,38 @@ async def test_while_nothing_comes_back_it_is_unsure_and_found_when_zulip_answer
     here.served.plan = no_fault
     assert (await here.call(SEND, **PLAIN))["status"] == "done"
     assert (said(here), here.sent) == ([PLAIN["text"]], 1)
+
+
+async def test_of_an_approved_message_whose_process_died_zulip_tells_what_became(
+    here: ZulipHost, tmp_path: Path
+) -> None:
+    later = Later(here, tmp_path)
+    outbox = here.app.services.state.outbox
+
+    async def died(proposal: str, *parts: Fault | None) -> MessageActed | None:
+        """Let a process die over a message and ask what became of it; `parts` are what happened to each that it sent."""
+        asked = SendArguments(channel="drawing", topic=proposal, text=LONG)
+        call = Call(Principal("ada", "desktop"), approval=Approval(proposal, "approved by ann", "effect"))
+        plan = await plan_send(later.services, call, asked)
+        errand = errand_for(call, tool=SEND, target=plan.target, digest=plan.effect, arguments_hash="", at=later.now())
+        trip = Trip(await outbox.begin(errand, within=timedelta(0)), outbox.mark)
+        here.served.plan = for_requests("POST", MESSAGES, *parts)
+        if parts:
+            with contextlib.suppress(KnowledgeError):
+                await Sending(here.app.services.zulip, plan).send(trip)
+        here.served.plan = no_fault
+        return await recall_send(later.services, call, asked)
+
+    assert await died("never begun") is None
+    whole = await died("whole", None, None, None)
+    assert whole is not None
+    assert (whole.status, len(whole.message_ids), len(said(here, "whole"))) == ("done", 3, 3)
+    unknown = await died("unknown", before())
+    assert unknown is not None
+    assert (unknown.status, said(here, "unknown")) == ("unsure", [])
+    half = await died("half", after(), before())
+    assert half is not None
+    assert (half.status, len(said(here, "half"))) == ("unsure", 1)
 
 
 async def test_a_reaction_whose_reply_is_lost_is_there_once(here: ZulipHost) -> None:

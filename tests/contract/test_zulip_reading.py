@@ -99,6 +99,20 @@ async def test_from_the_oldest_the_cursor_goes_on_to_newer_ones(here: ZulipHost)
     assert (page["next_cursor"], page["note"]) == (None, "there are no newer ones")
 
 
+async def test_from_the_first_that_is_unread(here: ZulipHost) -> None:
+    read = [here.said(f"m{number}") for number in range(5)]
+    here.world.user(BOT).read.update(range(1, read[1] + 1))
+    page = await here.call(READ, channel="drawing", topic="merge", anchor="first_unread", limit=2)
+    assert texts(page) == ["m2", "m3"]
+    page = await here.call(
+        READ, channel="drawing", topic="merge", anchor="first_unread", limit=2, cursor=page["next_cursor"]
+    )
+    assert texts(page) == ["m4"]
+    here.world.user(BOT).read.update(read)
+    nothing = await here.call(READ, channel="drawing", topic="merge", anchor="first_unread")
+    assert (nothing["messages"], nothing["note"]) == ([], "no messages there")
+
+
 async def test_around_a_message_by_its_id_and_by_its_address(here: ZulipHost) -> None:
     said = [here.said(f"m{number}") for number in range(9)]
     around = await here.call(READ, anchor=str(said[4]), limit=5)
@@ -146,7 +160,8 @@ async def test_a_topic_is_found_in_any_case_and_where_it_is_resolved(here: Zulip
     here.said("done", topic="✔ Index rebuild")
     assert texts(await here.call(READ, channel="drawing", topic="index REBUILD")) == ["done"]
     told = await here.refused(READ, channel="drawing", topic="weather")
-    assert "no topic of #drawing 'weather' in Zulip; there are" in told
+    assert "no topic 'weather' in #drawing; zulip_list_channels with this channel lists them" in told
+    assert "rebuild" not in told
 
 
 async def test_a_name_with_a_slip_is_found_and_one_that_could_be_two_is_asked_about(here: ZulipHost) -> None:
