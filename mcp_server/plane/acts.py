@@ -40,7 +40,8 @@ class Field:
     """A field that an act sets.
 
     `before` and `after` are what Plane has and gets: ids, HTML, dates; ids are sorted. `was` and `will_be` are the same for
-    people: names, Markdown.
+    people: names, Markdown. `flattens` counts what of a text is kept as plain words only: mentions, and what else an editor
+    puts there that Markdown has not.
     """
 
     name: FieldName
@@ -48,6 +49,7 @@ class Field:
     after: Value
     was: str
     will_be: str
+    flattens: str = ""
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -165,7 +167,9 @@ def sentence(plan: TaskPlan) -> str:
     moves = [
         f"{one.name} from {one.was or 'none'} to {one.will_be or 'none'}" for one in plan.fields if one.name in _TOLD
     ]
-    others = [one.name for one in plan.fields if one.name not in _TOLD]
+    others = [
+        f"{one.name} ({one.flattens})" if one.flattens else one.name for one in plan.fields if one.name not in _TOLD
+    ]
     return _short(f"change task {plan.key} in Plane: {', '.join([*moves, *others])}")
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mcp_server.connectors.errors import ConnectorError
 from mcp_server.plane.acts import Field, FieldName, TaskPlan, Wish, answered
+from mcp_server.plane.embedded import flattened, with_pictures
 from mcp_server.plane.model import State, Task
 from mcp_server.plane.text import html_of, markdown_of
 
@@ -148,10 +149,12 @@ async def _wished(board: Board, names: _Names, task: Task, wish: Wish) -> list[F
 async def _description(names: _Names, task: Task, markdown: str) -> Field:
     """Return the description; one that says the same in other HTML does not change."""
     await names.load()
-    html = html_of(markdown) or NOTHING
-    was, will_be = markdown_of(task.html, names.people), markdown_of(html)
     there = task.html or ""
-    return Field("description", there, there if was == will_be else html, was, will_be)
+    html = with_pictures(html_of(markdown) or NOTHING, there)
+    was, will_be = markdown_of(there, names.people), markdown_of(html)
+    if was == will_be:
+        return Field("description", there, there, was, will_be)
+    return Field("description", there, html, was, will_be, flattened(there, html))
 
 
 class _Names:

@@ -71,6 +71,7 @@ def difference(plan: TaskPlan, task: Task) -> Difference:
             differing += added
         elif one.name == "description":
             differing += text_difference(one.name, one.text or "", task.html or "")
+            differing += [f"{one.name}: {one.flattens}"] if one.flattens else []
         elif value_of(task, one) != one.after:
             differing.append(_otherwise(plan, one, value_of(task, one)))
     if plan.kind == "create" and plan.fields and plan.field("assignees") is None:

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 from mcp_server.plane.acts import Field, FieldName, TaskPlan, Value, changes, preview, sentence
 from mcp_server.plane.doing import changes_of, draft_of
+from mcp_server.plane.embedded import flattened, with_pictures
 from mcp_server.plane.model import CLEAR, Project, Task, TaskChanges
 from mcp_server.plane.readback import Difference, difference, is_as_before, is_between, is_done
+from mcp_server.plane.text import html_of, markdown_of
 
 KB = Project("p-1", "KB", "Knowledge Base")
 AT = datetime(2026, 11, 20, 21, 1, 4, 576801, tzinfo=UTC)
@@ -108,6 +110,29 @@ def test_a_name_cannot_end_its_quotes_or_its_line_and_a_sentence_is_short(name: 
     assert len(told) <= 200
     assert "\n" not in told
     assert told.count("”") <= 1 + people.count("”")
+
+
+MENTION = '<mention-component id="x" entity_identifier="u-2" entity_name="user_mention"></mention-component>'
+SHOT = '<image-component src="0b9c4f1e-asset" width="300" height="200"></image-component>'
+
+
+def test_a_picture_that_plane_stores_stays_one_and_what_becomes_plain_words_is_told() -> None:
+    """Plane's editor has elements that Markdown has no form for; who writes a text anew has seen them as words and links."""
+    before = f"<div><p>Ask {MENTION} or {MENTION}</p>{SHOT}<p>End.</p></div>"
+    seen = markdown_of(before, {"u-2": "mel"})
+    after = with_pictures(html_of(seen.replace("End.", "The end.")), before)
+    assert after.count("<image-component") == 1
+    assert SHOT in after
+    assert "<img" not in after
+    assert markdown_of(after) == seen.replace("End.", "The end.")
+    assert flattened(before, after) == "2 mentions of Plane's kept as plain text"
+    assert flattened(before, before) == flattened("<p>x</p>", "<p>y</p>") == ""
+    twice = with_pictures(html_of(f"{seen}\n\n![](0b9c4f1e-asset)"), before)
+    assert twice.count("<image-component") == 1
+    told = updating(replace(TEXT, flattens=flattened(before, after)))
+    assert sentence(told) == "change task KB-7 in Plane: description (2 mentions of Plane's kept as plain text)"
+    kept = difference(told, replace(TASK, html="<p>New text.</p>"))
+    assert kept.differs == ("description: 2 mentions of Plane's kept as plain text",)
 
 
 def test_what_others_named_cannot_pass_for_another_field() -> None:
