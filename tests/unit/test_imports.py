@@ -232,6 +232,7 @@ PURE = [
     "mcp_server/gate/policy.py",
     "mcp_server/journey_words.py",
     "mcp_server/plane/acts.py",
+    "mcp_server/plane/embedded.py",
     "mcp_server/plane/model.py",
     "mcp_server/plane/readback.py",
     "mcp_server/plane/walking.py",
