@@ -1,0 +1,119 @@
+"""What another service told is kept for a while; of any number of callers at once, one asks."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import anyio
+
+from mcp_server.connectors.errors import NoAnswer
+from mcp_server.plane.keeping import Keeping
+
+
+class Asked:
+    """A service that is asked; it answers when it is let, with the number of the question."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.let = anyio.Event()
+        self.fails = False
+
+    async def __call__(self) -> int:
+        self.count += 1
+        number = self.count
+        await self.let.wait()
+        if self.fails:
+            raise NoAnswer("Plane", "the connection was cut")
+        return number
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def together(count: int, call: Callable[[], Awaitable[object]], then: Callable[[], None]) -> list[object]:
+    """Return what so many calls at once got, errors as such; `then` is called when all are under way."""
+    got: list[object] = []
+
+    async def one() -> None:
+        try:
+            got.append(await call())
+        except NoAnswer as error:
+            got.append(error)
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(count):
+            tasks.start_soon(one)
+        await anyio.wait_all_tasks_blocked()
+        then()
+    return got
+
+
+async def test_of_fifty_callers_one_asks_and_all_get_its_answer() -> None:
+    asked, keeping = Asked(), Keeping[int](Clock(), longest_s=30)
+    assert await together(50, lambda: keeping.get("a", asked), asked.let.set) == [1] * 50
+    assert asked.count == 1
+
+
+async def test_of_fifty_callers_one_asks_and_all_get_its_error_and_the_next_one_asks_again() -> None:
+    asked, keeping = Asked(), Keeping[int](Clock(), longest_s=30)
+    asked.fails = True
+    got = await together(50, lambda: keeping.get("a", asked), asked.let.set)
+    assert all(isinstance(one, NoAnswer) for one in got)
+    assert asked.count == 1
+    asked.fails = False
+    assert await keeping.get("a", asked) == 2
+
+
+async def test_who_asks_and_goes_away_leaves_the_question_to_another() -> None:
+    asked, keeping = Asked(), Keeping[int](Clock(), longest_s=30)
+    got: list[int] = []
+
+    async def waits() -> None:
+        got.append(await keeping.get("a", asked))
+
+    first = anyio.CancelScope()
+
+    async def asks() -> None:
+        with first:
+            await keeping.get("a", asked)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(asks)
+        await anyio.wait_all_tasks_blocked()
+        tasks.start_soon(waits)
+        tasks.start_soon(waits)
+        await anyio.wait_all_tasks_blocked()
+        first.cancel()
+        await anyio.wait_all_tasks_blocked()
+        asked.let.set()
+    assert got == [2, 2]
+
+
+async def test_an_answer_is_good_for_its_time_or_for_less_where_less_is_asked() -> None:
+    clock, asked = Clock(), Asked()
+    asked.let.set()
+    keeping = Keeping[int](clock, longest_s=30)
+    assert keeping.age_s("a") is None
+    assert await keeping.get("a", asked) == 1
+    clock.now = 29.0
+    assert await keeping.get("a", asked) == 1
+    assert await keeping.get("a", asked, at_most_s=5) == 2
+    clock.now = 59.5
+    assert await keeping.get("b", asked) == 3
+    assert keeping.all() == {"b": 3}
+
+
+async def test_what_was_under_way_when_it_was_forgotten_is_not_kept() -> None:
+    """A list that was asked for before a task was changed may not have the change."""
+    asked, keeping = Asked(), Keeping[int](Clock(), longest_s=30)
+
+    def change() -> None:
+        keeping.forget("a")
+        asked.let.set()
+
+    assert await together(2, lambda: keeping.get("a", asked), change) == [1, 1]
+    assert await keeping.get("a", asked) == 2

@@ -1,0 +1,218 @@
+"""What is asked of tasks: how one is named, which fit, and where a long answer goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowledge.errors import BadCursor
+from mcp_server.plane.errors import BadDate, BadReference
+from mcp_server.plane.model import State, Task
+from mcp_server.plane.queries import (
+    Reference,
+    Wanted,
+    cursor_behind,
+    day_of,
+    moment_of,
+    page_after,
+    question,
+    reference_of,
+    states_meant,
+    told,
+    unseal,
+    words_of,
+)
+
+ID = "ec26f1c1-6200-4c9d-9f82-66ecb6413088"
+PROJECT = "f31ca0e1-8bc5-415e-b30a-e6423eed5b32"
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+STATES = (
+    State("1", "Backlog", "backlog"),
+    State("2", "Todo", "unstarted"),
+    State("3", "Doing", "started"),
+    State("4", "In Review", "started"),
+    State("5", "Done", "completed"),
+    State("6", "Cancelled", "cancelled"),
+)
+
+
+def task(task_id: str = "t", *, at: datetime = BEGIN, **fields: Any) -> Task:
+    """Return a task with some fields."""
+    plain: dict[str, Any] = {
+        "number": 1,
+        "project_id": "p",
+        "name": "A name",
+        "priority": "none",
+        "state_id": "1",
+        "assignee_ids": (),
+        "label_ids": (),
+        "starts": None,
+        "due": None,
+        "created_at": BEGIN,
+    }
+    return Task(id=task_id, updated_at=at, **{**plain, **fields})
+
+
+def meant(asked: str) -> Reference:
+    return reference_of(asked, hosts=("plane.example.com:8443",), base_path="", workspace="acme")
+
+
+@pytest.mark.parametrize(
+    ("asked", "reference"),
+    [
+        ("KB-12", Reference("KB", 12)),
+        (" kb-12 ", Reference("kb", 12)),
+        ("plane:KB-12", Reference("KB", 12)),
+        ("#KB-12", Reference("KB", 12)),
+        ("БАЗА-7", Reference("БАЗА", 7)),
+        (ID, Reference(task_id=ID)),
+        (ID.replace("-", "").upper(), Reference(task_id=ID)),
+        ("https://plane.example.com:8443/acme/browse/KB-12/", Reference("KB", 12)),
+        ("https://PLANE.example.com:8443/acme/browse/KB-12?peek=1#c", Reference("KB", 12)),
+        (
+            f"https://plane.example.com:8443/acme/projects/{PROJECT}/issues/{ID}",
+            Reference(task_id=ID, project_id=PROJECT),
+        ),
+        (
+            f"https://plane.example.com:8443/acme/projects/{PROJECT}/work-items/{ID}/",
+            Reference(task_id=ID, project_id=PROJECT),
+        ),
+    ],
+)
+def test_a_task_is_named_by_key_id_or_address(asked: str, reference: Reference) -> None:
+    assert meant(asked) == reference
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "",
+        "KB",
+        "KB-",
+        "-12",
+        "KB-12/../..",
+        "KB-12?x=1",
+        "K B-12",
+        "KB-1234567890",
+        "../users/me",
+        "https://plane.example.com/acme/browse/KB-12/",
+        "https://plane.example.com:8443@evil.example.com/acme/browse/KB-12/",
+        "https://evil.example.com/?https://plane.example.com:8443/acme/browse/KB-12/",
+        "https://plane.example.com:8443/other/browse/KB-12/",
+        "https://plane.example.com:8443/acme/browse/KB-12%2F..%2F..%2Fusers/",
+        "https://plane.example.com:8443/acme/projects/x/issues/y/",
+        "https://[broken/acme/browse/KB-12",
+    ],
+)
+def test_what_names_none_is_refused_and_shown_in_short(asked: str) -> None:
+    with pytest.raises(BadReference) as refused:
+        meant(asked)
+    assert len(str(refused.value)) <= 280
+
+
+@given(st.text(max_size=80))
+def test_no_text_leads_anywhere_but_to_a_key_or_ids(asked: str) -> None:
+    """What comes out is put into a path."""
+    try:
+        found = meant(asked)
+    except BadReference:
+        return
+    assert "/" not in found.project_key
+    assert not found.task_id or (len(found.task_id) == 36 and set(found.task_id) <= set("0123456789abcdef-"))
+
+
+@pytest.mark.parametrize(
+    ("asked", "ids"),
+    [
+        ("Todo", {"2"}),
+        ("in  review", {"4"}),
+        ("started", {"3", "4"}),
+        ("OPEN", {"1", "2", "3", "4"}),
+        ("completed", {"5"}),
+        ("done", {"5"}),
+        ("canceled", {"6"}),
+        ("backlog", {"1"}),
+    ],
+)
+def test_a_state_is_meant_by_name_first_then_by_group(asked: str, ids: set[str]) -> None:
+    assert states_meant(asked, STATES) == frozenset(ids)
+
+
+def test_a_state_that_nobody_knows_is_left_to_who_knows_about_typing_errors() -> None:
+    assert states_meant("Tood", STATES) is None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "fields", "fits"),
+    [
+        (Wanted(), {}, True),
+        (Wanted(words=words_of("NAME a")), {}, True),
+        (Wanted(words=words_of("name b")), {}, False),
+        (Wanted(words=words_of("kb-1")), {}, True),
+        (Wanted(words=words_of("cafe\u0301")), {"name": "Café"}, True),
+        (Wanted(state_ids=frozenset({"1"})), {}, True),
+        (Wanted(state_ids=frozenset()), {}, False),
+        (Wanted(assignee_id="a"), {"assignee_ids": ("b", "a")}, True),
+        (Wanted(assignee_id="a"), {}, False),
+        (Wanted(nobody=True), {}, True),
+        (Wanted(nobody=True), {"assignee_ids": ("a",)}, False),
+        (Wanted(due_by=date(2026, 1, 2)), {"due": date(2026, 1, 2)}, True),
+        (Wanted(due_by=date(2026, 1, 2)), {"due": date(2026, 1, 3)}, False),
+        (Wanted(due_by=date(2026, 1, 2)), {}, False),
+        (Wanted(overdue_at=date(2026, 1, 2)), {"due": date(2026, 1, 1)}, True),
+        (Wanted(overdue_at=date(2026, 1, 2)), {"due": date(2026, 1, 2)}, False),
+        (Wanted(overdue_at=date(2026, 1, 2), closed_ids=frozenset({"1"})), {"due": date(2026, 1, 1)}, False),
+        (Wanted(updated_since=BEGIN), {}, True),
+        (Wanted(updated_since=BEGIN + timedelta(microseconds=1)), {}, False),
+    ],
+)
+def test_a_task_fits_if_it_has_all_that_is_wanted(*, wanted: Wanted, fields: Mapping[str, Any], fits: bool) -> None:
+    assert wanted.fits(task(**fields), "KB-1") is fits
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 50)), unique_by=lambda made: made[1], max_size=40),
+    st.integers(1, 7),
+)
+def test_pages_have_every_task_once_also_where_many_changed_at_the_same_moment(
+    made: list[tuple[int, int]], limit: int
+) -> None:
+    tasks = [task(f"{number:02}", at=BEGIN + timedelta(microseconds=moment)) for moment, number in made]
+    found: list[str] = []
+    cursor: str | None = None
+    while True:
+        waiting = page_after(tasks, cursor, "k")
+        found += [one.id for one in waiting[:limit]]
+        if len(waiting) <= limit:
+            break
+        cursor = cursor_behind(waiting[limit - 1], "k")
+    assert len(found) == len(set(found)) == len(tasks)
+    moments = {one.id: one.updated_at for one in tasks}
+    assert [moments[one] for one in found] == sorted(moments.values(), reverse=True)
+
+
+@given(st.text(max_size=60))
+def test_no_text_is_taken_for_a_cursor_of_another_question(cursor: str) -> None:
+    with pytest.raises(BadCursor):
+        unseal(cursor, question({"project": "KB"}), str, str)
+
+
+def test_a_moment_is_told_to_the_last_digit() -> None:
+    """It comes back as `seen_at`, and is compared."""
+    assert told(datetime(2026, 1, 1, 12, 0, 0, 120, tzinfo=UTC)) == "2026-01-01T12:00:00.000120Z"
+
+
+def test_dates_are_iso_dates_and_a_moment_without_a_zone_is_utc() -> None:
+    assert day_of("due", " 2026-11-30 ") == date(2026, 11, 30)
+    assert moment_of("updated_since", "2026-11-30") == datetime(2026, 11, 30, tzinfo=UTC)
+    assert moment_of("updated_since", "2026-11-30T02:00:00+02:00") == datetime(2026, 11, 30, tzinfo=UTC)
+    for wrong in ("tomorrow", "30.11.2026", "2026-13-01", ""):
+        with pytest.raises(BadDate):
+            day_of("due", wrong)
+        with pytest.raises(BadDate):
+            moment_of("updated_since", wrong)
