@@ -226,6 +226,30 @@ async def test_text_of_another_channel_that_was_read_before_raises_the_level_and
     assert "text from zulip:drawing/merge was read before" in waits["proposal"]["why"]
 
 
+async def test_text_of_a_conversation_stays_among_those_who_have_it(here: ZulipHost) -> None:
+    here.world.tell(HAMLET, [BOT], "between us")
+    await here.call("zulip_read_messages", people=[HAMLET])
+    assert (await here.call(SEND, people=[HAMLET], text="I see."))["status"] == "done"
+    for others in ({"people": ["Iago"]}, {"people": [HAMLET, "Iago"]}, {"channel": "drawing", "topic": "merge"}):
+        waits = await here.call(SEND, **others, text="I heard something.")
+        assert (waits["status"], waits["proposal"]["level_needed"]) == ("proposed", 5)
+
+
+@pytest.mark.parametrize(("channel", "other"), [("a/b", "a"), ("a%2Fb", "a/b"), ("direct", "drawing")])
+async def test_no_channel_passes_for_another_place(here: ZulipHost, channel: str, other: str) -> None:
+    """A channel may have a slash in its name, or be called as conversations are; each stays a place of its own."""
+    for name in (channel, other):
+        if name not in {room.name for room in here.world.rooms.values()}:
+            here.world.channel(name, HAMLET, BOT)
+    here.said("text", channel=channel, topic=HAMLET)
+    read = await here.call("zulip_read_messages", channel=channel, topic=HAMLET)
+    assert (await here.call(SEND, channel=channel, topic="x", text="same place"))["status"] == "done"
+    assert (await here.call(SEND, channel=other, topic="x", text="another"))["status"] == "proposed"
+    assert (await here.call(SEND, people=[HAMLET], text="another"))["status"] == "proposed"
+    fetched = await here.app.services.zulip.evidence(read["messages"][0]["place"])
+    assert (fetched.text, fetched.title) == (f"{HAMLET}: text", f"#{channel} > {HAMLET}")
+
+
 async def test_who_lists_channels_may_still_send_to_one(here: ZulipHost) -> None:
     await here.call("zulip_list_channels")
     assert (await here.call(SEND, **PLAIN))["status"] == "done"
