@@ -437,6 +437,42 @@ async def test_many_requests_at_once_all_get_their_own_reply(sending: Sending) -
     assert [reply.body["query"]["n"] for reply in replies] == [str(number) for number in range(100)]
 
 
+async def test_the_proxy_of_the_environment_is_used_but_for_hosts_that_it_excepts(
+    sending: Sending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", sending.double.address)
+    monkeypatch.setenv("NO_PROXY", "direct.invalid")
+    async with clients() as made:
+
+        async def reached(host: str) -> Reply:
+            place = Place("Plane", f"http://{host}/api", "PLANE_BASE_URL", {"X-API-Key": KEY}, (KEY,))
+            return await Sender(place, made.kept, fresh=made.fresh, sleep=at_once, monotonic=lambda: 0.0).send(WRITE)
+
+        assert (await reached("plane.invalid")).status == 200
+        with pytest.raises(Unreachable, match="no such host"):
+            await reached("direct.invalid")
+    assert len(sending.double.seen) == 1
+    assert sending.double.seen[0].headers["host"] == "plane.invalid"
+
+
+async def test_a_proxy_that_lets_nothing_through_is_told_so_and_nothing_was_sent(
+    sending: Sending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", sending.double.address)
+    sending.double.plan = lambda *_: serving.status(403)
+    for request in (READ, WRITE):
+        error, waits = await fails("https://plane.invalid", request)
+        assert isinstance(error, Unreachable)
+        assert "proxy of the environment" in error.why
+        assert waits == []
+    assert {seen.method for seen in sending.double.seen} == {"CONNECT"}
+    assert not [seen for seen in sending.double.seen if "x-api-key" in seen.headers]
+
+
+async def at_once(_seconds: float) -> None:
+    """Wait for nothing."""
+
+
 @dataclass(frozen=True)
 class Authority:
     """A certificate authority made for one test, and certificates from it."""
