@@ -157,10 +157,10 @@ class Place:
 
 @asynccontextmanager
 async def shown(
-    folder: Path, pages: dict[str, str] | None = None, agents: Catalogue | None = None
+    folder: Path, pages: dict[str, str] | None = None, agents: Catalogue | None = None, **more: Any
 ) -> AsyncIterator[Place]:
-    """Open a knowledge base and show its page."""
-    settings = Settings(kb=write(folder / "kb", pages), state_dir=folder / "state", open_browser=False)
+    """Open a knowledge base and show its page; `more` are other settings."""
+    settings = Settings(kb=write(folder / "kb", pages), state_dir=folder / "state", open_browser=False, **more)
     async with (
         open_app(settings, indexing=False, agents=agents) as app,
         Client(app.server) as host,
