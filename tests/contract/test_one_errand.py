@@ -1,0 +1,67 @@
+"""Several servers that are asked for the same act at once: one does it, and the others tell of what it did."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import pytest
+
+from mcp_server.app import App, open_app
+from mcp_server.base import utc_now
+from mcp_server.gate.dispatch import Answered
+from mcp_server.gate.enrolment import Principal
+from mcp_server.gate.scores import grant
+from mcp_server.services import Call
+from mcp_server.settings import Settings
+from tests.knowledge_bases import write
+from tests.mail import Mail
+
+ME = Principal("ann", "desktop")
+SERVERS, CALLS = 3, 4
+
+
+@asynccontextmanager
+async def servers(settings: Settings, folder: Path, mail: Mail) -> AsyncIterator[list[App]]:
+    """Yield servers that share their state; where that is a database each is on a machine of its own."""
+    async with AsyncExitStack() as stack:
+        apps = []
+        for n in range(SERVERS):
+            own = folder / (str(n) if settings.database_url else "state")
+            told = replace(settings, state_dir=own)
+            opening = open_app(told, extra_tools=[mail.spec()], indexing=False, announcing=False)
+            apps.append(await stack.enter_async_context(opening))
+        await grant(apps[0].base.state, ME.id, 4, by="ann", now=utc_now())
+        yield apps
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+async def test_of_several_servers_that_are_asked_for_the_same_at_once_one_sends_it(
+    engine: str, request: pytest.FixtureRequest, schema: str, tmp_path: Path
+) -> None:
+    """Who comes second waits for the first, instead of taking its request for lost."""
+
+    async def takes() -> None:
+        await anyio.sleep(0.05)
+
+    settings, mail = Settings(kb=write(tmp_path / "kb")), Mail(takes=takes)
+    if engine == "postgres":
+        url = request.getfixturevalue("postgres").url()
+        settings = replace(settings, database_url=url, database_schema=schema)
+    told: Counter[str] = Counter()
+    async with servers(settings, tmp_path, mail) as apps, anyio.create_task_group() as tasks:
+
+        async def ask(app: App, text: str) -> None:
+            answer = await app.gate.dispatch("send", {"text": text}, Call(ME))
+            assert isinstance(answer, Answered), answer
+            told[answer.content["status"]] += 1
+
+        for n in range(CALLS):
+            for app in apps:
+                tasks.start_soon(ask, app, f"message {n}")
+    assert sorted(mail.held) == [f"message {n}" for n in range(CALLS)]
+    assert told == {"done": CALLS, "unchanged": CALLS * (SERVERS - 1)}

@@ -1,0 +1,110 @@
+"""A service without keys for tests of the gate, and a tool that sends messages by it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from mcp_server.connectors.courier import Delivered, Json, Trip, errand_for
+from mcp_server.connectors.errors import ReplyLost
+from mcp_server.gate.policy import Trust
+from mcp_server.services import Call, Services
+from mcp_server.tools.registry import AnySpec
+from mcp_server.tools.spec import Arguments, Shown, ToolSpec
+
+PLACE = "https://mail.example/all"
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What the tool answers."""
+
+    status: str
+    proposal: Mapping[str, Any] | None = None
+    url: str | None = None
+    note: str | None = None
+
+
+class Message(Arguments):
+    """What it is asked."""
+
+    text: str
+
+
+@dataclass
+class Mail:
+    """A service without keys, and a tool that sends by it."""
+
+    held: list[str] = field(default_factory=list)
+    reply: Exception | None = None
+    looking: Exception | None = None
+    takes: Callable[[], Awaitable[None]] | None = None
+
+    def act(self, text: str) -> Posting:
+        return Posting(self, text)
+
+    async def apply(self, services: Services, call: Call, asked: Message) -> Sent:
+        errand = errand_for(
+            call,
+            tool="send",
+            target="mail:all",
+            digest=sha256(asked.text.encode()).hexdigest(),
+            arguments_hash=ToolSpec.hash_of(asked),
+            at=services.now(),
+        )
+        return _told(await services.courier.deliver(errand, self.act(asked.text)))
+
+    async def recalled(self, services: Services, call: Call, asked: Message) -> Sent | None:
+        assert call.approval is not None
+        found = await services.courier.recall(call.approval.proposal, self.act(asked.text))
+        return None if found is None else _told(found)
+
+    def spec(self) -> AnySpec:
+        async def plan(_services: Services, _call: Call, asked: Message) -> Message:
+            return asked
+
+        return ToolSpec[Message, Message, Sent](
+            "send",
+            "Send",
+            Trust.ROUTINE,
+            "mail",
+            "Sends a message.",
+            Message,
+            Sent,
+            plan=plan,
+            apply=self.apply,
+            shows=lambda asked: Shown(Sent("proposed"), "a message", effect=asked.text, documents=()),
+            recalled=self.recalled,
+            open_world=True,
+        )
+
+
+@dataclass
+class Posting:
+    """One message."""
+
+    mail: Mail
+    text: str
+    keyed: bool = False
+
+    async def send(self, trip: Trip) -> Json:
+        await trip.mark({"queue": "q-1"})
+        if self.mail.takes is not None:
+            await self.mail.takes()
+        if self.mail.reply is None or isinstance(self.mail.reply, ReplyLost):
+            self.mail.held.append(self.text)
+        if self.mail.reply is not None:
+            raise self.mail.reply
+        return {"id": 1}
+
+    async def look(self, trip: Trip) -> Json | None:
+        del trip
+        if self.mail.looking is not None:
+            raise self.mail.looking
+        return {"id": 1} if self.text in self.mail.held else None
+
+
+def _told(delivered: Delivered) -> Sent:
+    return Sent(delivered.status, url=PLACE, note=delivered.why or None)
