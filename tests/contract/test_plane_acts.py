@@ -262,6 +262,49 @@ async def test_what_a_person_agreed_to_is_proposed_anew_when_the_task_was_change
         assert host.plane.task("KB-1")["priority"] == "low"
 
 
+async def test_a_task_that_changes_between_the_plan_and_the_act_is_left_as_it_is(tmp_path: Path) -> None:
+    async with working(tmp_path) as host:
+        host.served.plan = changing_before_look(host, 1)
+        conflict = await host.call("plane_update_task", task="KB-1", priority="low")
+        assert conflict["status"] == "conflict"
+        assert "was changed meanwhile; nothing was sent" in conflict["note"]
+        assert (host.plane.task("KB-1")["priority"], host.written) == ("urgent", 0)
+        host.served.plan = none
+        assert (await host.call("plane_update_task", task="KB-1", priority="low"))["status"] == "done"
+    async with working(tmp_path / "waits", level=2) as host, reviewing(host.settings) as person:
+        waits = await host.call("plane_update_task", task="KB-1", priority="low")
+        host.served.plan = changing_before_look(host, 1)
+        ended = await person.approve(waits["proposal"]["id"])
+        assert (ended.state, host.plane.task("KB-1")["priority"], host.written) == ("superseded", "urgent", 0)
+
+
+async def test_what_somebody_else_did_after_a_lost_change_is_not_undone(tmp_path: Path) -> None:
+    """The first request never arrived; before it is sent again somebody moves the task."""
+    async with working(tmp_path) as host:
+        lost = for_requests("PATCH", "/", *[before()] * 4)
+        meanwhile = changing_before_look(host, 2)
+        host.served.plan = lambda method, path, number: lost(method, path, number) or meanwhile(method, path, number)
+        answer = await host.call("plane_update_task", task="KB-1", priority="low")
+        assert answer["status"] == "unsure"
+        assert "somebody else changed KB-1 meanwhile" in answer["note"]
+        assert host.plane.task("KB-1")["priority"] == "urgent"
+
+
+def changing_before_look(host: PlaneHost, nth: int) -> Plan:
+    """Return a plan without faults by which somebody else changes KB-1 just before it is read by its id the nth time."""
+    looks: list[str] = []
+    by_id = f"{host.plane.task('KB-1')['id']}/"
+
+    def plan(method: str, path: str, _number: int) -> Fault | None:
+        if method == "GET" and path.endswith(by_id):
+            looks.append(path)
+            if len(looks) == nth:
+                host.plane.change_task("KB-1", by=MEL, priority="urgent")
+        return None
+
+    return plan
+
+
 async def test_an_approved_task_whose_label_is_gone_ends_as_failed_and_says_why(tmp_path: Path) -> None:
     async with working(tmp_path, level=2) as host, reviewing(host.settings) as person:
         waits = await host.call("plane_create_task", **PLAIN, labels=["bug"])
