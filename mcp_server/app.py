@@ -177,7 +177,8 @@ async def open_app(
         tasks.start_soon(follow_changes, base.state, bus, sessions)
         tasks.start_soon(_look_after_writes, load_writing, loaded)
         tasks.start_soon(_recover, base)
-        tasks.start_soon(_resume, base, carrier)
+        services_here = settings.plane is not None or settings.zulip is not None
+        tasks.start_soon(partial(_resume, base, carrier, for_others=services_here))
         tasks.start_soon(review.run, services, desk)
         if announcing and settings.zulip is not None and settings.zulip.reviews is not None:
             tasks.start_soon(_tell_in_zulip, services, desk, settings.zulip)
@@ -267,13 +268,22 @@ def _recovery(base: KnowledgeBase) -> Recovery:
     return Recovery(Files(base.vault), base.state.ledger, base.locks, rejoin=rejoin, now=utc_now)
 
 
-async def _resume(base: KnowledgeBase, carrier: Carrier) -> None:
-    """Carry out what was approved while its process died, and end what nobody decided about in time."""
+async def _resume(base: KnowledgeBase, carrier: Carrier, *, for_others: bool) -> None:
+    """Carry out what was approved while its process died, and end what nobody decided about in time.
+
+    With `for_others` also, within a moment, what was approved in a process that does not reach the service.
+    """
     await anyio.sleep(START_DELAY_S)
     while True:
         try:
+            seen = await base.state.last_event()
             if await base.state.trust.unfinished(now=utc_now()):
                 await carrier.resume()
+            if for_others:
+                with anyio.move_on_after(RESUME_S):
+                    await base.state.changed(seen)
+                await anyio.sleep(START_DELAY_S)  # whoever said yes goes first
+                continue
         except KnowledgeError:
             logger.warning("cannot look after proposals now", exc_info=True)
         await anyio.sleep(RESUME_S)

@@ -148,6 +148,8 @@ def ending(proposal: Proposal) -> str:
         "expired": "its time is over; nothing was done",
         "withdrawn": "it was taken back; nothing was done",
     }
+    if proposal.state == "approved" and not proposal.runner:
+        return f"approved; {visible(proposal.tool)} is not listed with the settings given here: the next server that lists it does it"
     if proposal.state == "failed":
         return f"approved, but it could not be done: {visible(proposal.error or 'no reason is recorded')}"
     if proposal.state == "superseded":

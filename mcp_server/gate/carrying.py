@@ -20,7 +20,7 @@ from mcp_server.gate.deciding import CannotDecide, require_trust
 from mcp_server.gate.dispatch import Gate, crashed
 from mcp_server.gate.proposals import AGAINST, Draft, Proposing, calls_of, hash_of, principal_of, with_plain_answer
 from mcp_server.services import Call, Services
-from mcp_server.tools.registry import AnySpec
+from mcp_server.tools.registry import AnySpec, declared
 from mcp_server.tools.spec import BadArguments, Shown
 
 if TYPE_CHECKING:
@@ -32,7 +32,10 @@ LEASE_S = 60.0
 """How long one process may take to carry out a proposal before another one looks what became of it."""
 PATIENCE_S = 30.0
 """How long whoever said yes waits for another process that was quicker to begin."""
+HANDED_S = 10.0
+"""How long they wait where only another process can do it, which need not be running."""
 UNSURE = "it is not known whether this was done: the process that did it died meanwhile. Look there, and propose it again if it is not"
+LEFT = "no server that reaches its service has run since; propose it again if it is still meant"
 CHANGED = "what it rests on has changed, so that something else would happen now"
 UNTOLD = "it is not known whether this was done: {why}. Look at {where}, and propose it again if it is not"
 WHERE: Final = ("url", "place", "key", "path")
@@ -75,9 +78,14 @@ class Carrier:
         return self.services.state.trust
 
     async def carry_out(self, proposal_id: str) -> Proposal:
-        """Carry out an approved proposal and return how it ended; if somebody else is at it, once they are done."""
+        """Carry out an approved proposal and return how it ended; if somebody else is at it, once they are done.
+
+        What this process cannot do, because the service is configured in others only, is left to them: it stays approved.
+        """
         runner = f"{self._runner}-{secrets.token_hex(4)}"
         before = await self.found(proposal_id)
+        if self.is_for_others(before):
+            return await self._ended(proposal_id, HANDED_S)
         claimed = await self._trust.claim(proposal_id, runner, now=self.services.now(), lease_s=LEASE_S)
         if claimed is None:
             return await self._ended(proposal_id)
@@ -89,10 +97,16 @@ class Carrier:
                 tasks.cancel_scope.cancel()
         return await self.found(proposal_id)
 
-    async def _ended(self, proposal_id: str) -> Proposal:
+    def is_for_others(self, proposal: Proposal) -> bool:
+        """Return whether its tool is one of this program that this process does not list: its service is not configured here."""
+        if proposal.kind == "admin" or self._gate.spec(proposal.tool) is not None:
+            return False
+        return proposal.tool in {spec.name for spec in declared()}
+
+    async def _ended(self, proposal_id: str, patience_s: float = PATIENCE_S) -> Proposal:
         """Return the proposal once nobody is at it any more, or as it is when that takes too long."""
         state = self.services.state
-        with anyio.move_on_after(PATIENCE_S):
+        with anyio.move_on_after(patience_s):
             while True:
                 seen = await state.last_event()
                 proposal = await self.found(proposal_id)
@@ -124,7 +138,10 @@ class Carrier:
         await self._trust.expire(now=now)
         approved: tuple[State, ...] = ("approved",)
         for proposal in await self._trust.proposals(states=approved):
-            if proposal.runs_until is None or proposal.runs_until <= now:
+            if self.is_for_others(proposal):
+                if proposal.runs_until is None and proposal.expires_at <= now:
+                    await self._fail(proposal.id, LEFT)
+            elif proposal.runs_until is None or proposal.runs_until <= now:
                 await self.carry_out(proposal.id)
         executed: tuple[State, ...] = ("executed",)
         for proposal in await self._trust.proposals(states=executed, limit=20):
@@ -212,6 +229,10 @@ class Carrier:
             BadArguments, KnowledgeError: they cannot be done.
         """
         spec = self._gate.spec(proposal.tool)
+        if self.is_for_others(proposal):
+            raise CannotDecide(
+                f"{proposal.tool} is not listed here: start this with the settings of its service, or use the page"
+            )
         if spec is None or spec.plan is None or spec.shows is None:
             raise CannotDecide(f"there is no tool {proposal.tool} (any more)")
         calls = calls_of(proposal)
