@@ -24,6 +24,8 @@ ADDRESS_SETTING = "ZULIP_SITE"
 API = "/api/v1"
 MOST_MESSAGES = 1_000
 """At most so many are asked for at once; the server refuses more than 5,000. Source: messages_too_many_400.json."""
+OLDEST = 120
+"""Before this feature level (Zulip 5.0) one message could not be read whole."""
 ONLY_OTHERS = 155
 """From this feature level on the message that is the anchor can be left out by the server."""
 DIRECT_TYPE = 174
@@ -54,6 +56,15 @@ class QueueGone(ConnectorError):
 
     def __init__(self) -> None:
         super().__init__(SERVICE, "Zulip has forgotten this queue of events; nothing was lost but what it held")
+
+
+class TooOld(ConnectorError):
+    """The server is older than what can be spoken to."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        found = f"Zulip {server.version[:20]} (feature level {server.level}) is too old"
+        super().__init__(SERVICE, f"{found}; this needs feature level {OLDEST}, which is Zulip 5.0")
 
 
 def headers_of(email: str, key: str) -> Mapping[str, str]:
@@ -356,8 +367,16 @@ def _reading(read: Callable[[Request, Mapping[str, Any]], _T]) -> Callable[[Requ
 
 @_reading
 def server_read(_request: Request, body: Mapping[str, Any]) -> Server:
-    """Return what the server is; its limits are those of any server until `limits_read`."""
-    return Server(str(body.get("realm_name", "")), str(body["zulip_version"]), int(body["zulip_feature_level"]))
+    """Return what the server is; its limits are those of any server until `limits_read`.
+
+    Raises:
+        TooOld: it does not know what is asked here. Servers before Zulip 3.0 tell no feature level at all.
+    """
+    level = int(body.get("zulip_feature_level", 0))
+    server = Server(str(body.get("realm_name", "")), str(body["zulip_version"]), level)
+    if level < OLDEST:
+        raise TooOld(server)
+    return server
 
 
 @_reading

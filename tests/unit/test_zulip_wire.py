@@ -327,6 +327,13 @@ def test_reactions_and_messages_of_newer_servers_are_read_without_what_they_left
         wire.judged(WRITE, Reply(400, {}, gone))
 
 
+@pytest.mark.parametrize("level", [{"zulip_feature_level": 119}, {}])
+def test_a_server_that_is_too_old_is_told_so(level: dict[str, int]) -> None:
+    """Before Zulip 5.0 one message could not be read whole; before 3.0 there were no feature levels."""
+    with pytest.raises(wire.TooOld, match="needs feature level 120"):
+        wire.server_read(READ, Reply(200, {}, {"result": "success", "zulip_version": "4.11", **level}))
+
+
 @pytest.mark.parametrize("code", ["UNAUTHORIZED", "USER_DEACTIVATED", "REALM_DEACTIVATED"])
 def test_an_account_that_is_no_more_is_told_like_a_wrong_key(code: str) -> None:
     """Source: https://zulip.com/api/rest-error-handling."""
