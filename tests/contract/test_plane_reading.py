@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from knowledge.errors import NoSuchSource, SourceAway
 from tests.doubles.plane import ADA, GUS, MEL, OTTO, Plane
-from tests.doubles.serving import after, for_requests, in_turn, status
+from tests.doubles.serving import after, for_requests, hang_up, in_turn, status
 from tests.plane_hosts import PlaneHost, working
 
 TASKS = "/work-items/"
@@ -416,3 +418,31 @@ async def test_pages_that_a_task_names_are_told(tmp_path: Path) -> None:
         host.plane.add_comment("KB-1", "<p>See kb:guides/search and kb:guides/nowhere.</p>")
         assert (await host.call("plane_get_task", task="KB-1"))["pages"] == []
         assert (await host.call("plane_get_task", task="KB-1", include=["comments"]))["pages"] == ["guides/search.md"]
+
+
+async def test_as_evidence_a_task_is_all_that_was_said_and_as_old_as_the_last_of_it(tmp_path: Path) -> None:
+    """A task is dated anew with every change of its state, so the time of that says nothing about what was said."""
+    async with working(tmp_path, level=1, plane_projects=("KB",)) as host:
+        board = host.app.services.plane
+        comment = host.plane.add_comment("KB-1", "<p>Mended in <b>43</b></p>", by=MEL)
+        host.plane.change_task("KB-1", name="Search returned stale rows")
+        found = await board.evidence("kb-1")
+        assert found.text.split("\n\n") == [
+            "Search returned stale rows",
+            "After re-index the **old** rows stay.",
+            "Seen again on build 42.",
+            "Mended in **43**",
+        ]
+        assert found.at == datetime.fromisoformat(comment["created_at"])
+        assert (found.title, found.url) == (
+            "KB-1 Search returned stale rows",
+            f"{host.served.address}/acme/browse/KB-1/",
+        )
+        silent = await board.evidence("KB-2")
+        assert silent.at == datetime.fromisoformat(host.plane.task("KB-2")["created_at"])
+        for nothing in ("KB-9999", "OPS-1", "nonsense", "ZEB-1"):
+            with pytest.raises(NoSuchSource, match=f"plane:{nothing}"):
+                await board.evidence(nothing)
+        host.served.plan = for_requests("GET", "/KB-1/", *[hang_up()] * 20)
+        with pytest.raises(SourceAway, match="plane:KB-1"):
+            await board.evidence("KB-1")
