@@ -10,10 +10,10 @@ from urllib.parse import quote, urlsplit
 from knowledge.errors import NoSuchSource, SourceAway
 from knowledge.writing.sources import Fetched
 from mcp_server.connectors.errors import ConnectorError, Missing, NotAllowed, UnknownName
+from mcp_server.connectors.keeping import Keeping
 from mcp_server.connectors.names import chosen, folded
 from mcp_server.plane.client import PlaneClient
 from mcp_server.plane.errors import SERVICE, BadReference, ClosedProject, TooManyProjects
-from mcp_server.plane.keeping import Keeping
 from mcp_server.plane.model import Comment, Cycle, Label, Module, Person, Project, State, Task
 from mcp_server.plane.queries import GROUPS, Reference, reference_of, states_meant
 from mcp_server.plane.walking import Walked, everything
