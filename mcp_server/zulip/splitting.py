@@ -205,7 +205,7 @@ def _opened(line: str) -> _Fence | None:
     mark = _MARK.match(line)
     if mark is None:
         return None
-    rest = line[mark.end() :].strip(" ")
+    rest = line[mark.end() :].strip(" \t")  # tabs are made spaces before Zulip looks for fences
     kind = _KIND.match(rest)
     if "`" in rest or "~" in rest or (rest and kind is None):
         return None

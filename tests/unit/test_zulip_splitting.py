@@ -21,7 +21,7 @@ def fences_left_open(text: str) -> list[str]:
     Source: zerver/lib/markdown/fenced_code.py, by a walk that shares nothing with the code under test.
     """
     marks: list[tuple[str, bool]] = []
-    for line in text.split("\n"):
+    for line in text.expandtabs(4).split("\n"):
         if marks and line.rstrip() == marks[-1][0]:
             marks.pop()
         elif not marks or marks[-1][1]:
@@ -214,7 +214,7 @@ def test_no_part_is_too_long_nothing_is_lost_or_doubled_and_every_fence_is_close
 
 
 @settings(max_examples=250, deadline=None)
-@given(st.text(st.sampled_from("ab `~|-#>\n\u0301*_[]()."), max_size=400), st.integers(20, 120))
+@given(st.text(st.sampled_from("ab `~|-#>\n\t\u0301*_[]()."), max_size=400), st.integers(20, 120))
 def test_any_text_keeps_its_characters(text: str, longest: int) -> None:
     try:
         parts = split(text, longest)
