@@ -11,7 +11,7 @@ import pytest
 
 from knowledge.errors import NoSuchSource, SourceAway
 from tests.doubles.plane import ADA, GUS, MEL, OTTO, Plane
-from tests.doubles.serving import after, for_requests, hang_up, in_turn, status
+from tests.doubles.serving import after, for_requests, in_turn, status
 from tests.plane_hosts import PlaneHost, working
 
 TASKS = "/work-items/"
@@ -443,6 +443,6 @@ async def test_as_evidence_a_task_is_all_that_was_said_and_as_old_as_the_last_of
         for nothing in ("KB-9999", "OPS-1", "nonsense", "ZEB-1"):
             with pytest.raises(NoSuchSource, match=f"plane:{nothing}"):
                 await board.evidence(nothing)
-        host.served.plan = for_requests("GET", "/KB-1/", *[hang_up()] * 20)
+        host.served.plan = for_requests("GET", "/KB-1/", *[status(503)] * 20)
         with pytest.raises(SourceAway, match="plane:KB-1"):
             await board.evidence("KB-1")
