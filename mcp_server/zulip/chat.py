@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from mcp_server.connectors.errors import AmbiguousName, Missing, NotAllowed, UnknownName
-from mcp_server.connectors.kept import Kept
+from mcp_server.connectors.keeping import Keeping
 from mcp_server.connectors.names import chosen, folded
 from mcp_server.zulip.errors import CHANNELS_SETTING, SERVICE, Deactivated, Unclear
 from mcp_server.zulip.links import link_to, link_to_topic, read_link
@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from mcp_server.zulip.client import ZulipClient
 
 ME = "me"
+ALL = "all"
+"""The one key under which a whole list is kept."""
+KEPT_S = 300.0
+"""Names change seldom; whoever asks for one that is not there has them asked for again."""
+JUST_ASKED_S = 5.0
+"""What was asked so short a time ago is not asked again for a name that it does not have."""
 _CHANNEL_MARKS = re.compile(r"#?\*\*(?P<marked>[^*>]+)\*\*|#?(?P<bare>.*)", re.DOTALL)
 _PERSON_MARKS = re.compile(r"@?_?\*\*(?P<marked>[^*]+)\*\*|@?(?P<bare>.*)", re.DOTALL)
 _OUT_OF_REACH = "it may be deleted, or outside of what the bot and ZULIP_CHANNELS reach"
@@ -45,9 +51,9 @@ class Chat:
         self.now, self.sleep = now, sleep
         self.site = access.site
         self._allowed = None if access.channels is None else {folded(name) for name in access.channels}
-        self._channels = Kept(client.channels, monotonic=monotonic)
-        self._people = Kept(client.people, monotonic=monotonic)
-        self._me = Kept(client.me, monotonic=monotonic)
+        self._channels = Keeping[Sequence[Channel]](monotonic, longest_s=KEPT_S)
+        self._people = Keeping[Sequence[Person]](monotonic, longest_s=KEPT_S)
+        self._me = Keeping[Person](monotonic, longest_s=KEPT_S)
 
     @property
     def limited(self) -> bool:
@@ -67,7 +73,7 @@ class Chat:
 
     async def me(self) -> Person:
         """Return the user whose key it is."""
-        return await self._me.get()
+        return await self._me.get(ALL, self.client.me)
 
     async def server(self) -> Server:
         """Return what the server is."""
@@ -75,7 +81,10 @@ class Chat:
 
     async def channels(self, *, fresh: bool = False) -> Sequence[Channel]:
         """Return the channels that may be used, by name."""
-        return [channel for channel in await self._channels.get(fresh=fresh) if self._may_use(channel)]
+        return [channel for channel in await self._all_channels(fresh=fresh) if self._may_use(channel)]
+
+    async def _all_channels(self, *, fresh: bool = False) -> Sequence[Channel]:
+        return await self._channels.get(ALL, self.client.channels, at_most_s=JUST_ASKED_S if fresh else None)
 
     def _may_use(self, channel: Channel) -> bool:
         return self._allowed is None or folded(channel.name) in self._allowed
@@ -89,12 +98,12 @@ class Chat:
         """
         wanted = self._channel_name(asked)
         try:
-            return self._chosen_channel(wanted, await self._channels.get())
+            return self._chosen_channel(wanted, await self._all_channels())
         except UnknownName:
-            return self._chosen_channel(wanted, await self._channels.get(fresh=True))
+            return self._chosen_channel(wanted, await self._all_channels(fresh=True))
         except NotAllowed as error:
             try:
-                return self._chosen_channel(wanted, await self._channels.get(fresh=True))
+                return self._chosen_channel(wanted, await self._all_channels(fresh=True))
             except NotAllowed:
                 raise error from None
 
@@ -144,7 +153,7 @@ class Chat:
 
     async def people(self, *, fresh: bool = False) -> Sequence[Person]:
         """Return everybody, those whose accounts are deactivated too, by name."""
-        return await self._people.get(fresh=fresh)
+        return await self._people.get(ALL, self.client.people, at_most_s=JUST_ASKED_S if fresh else None)
 
     async def person(self, asked: str, *, active: bool = False) -> Person:
         """Return the user who is called so: by name, `@name`, e-mail, id, or `me`; those who are active first.
