@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from mcp_server.connectors.showing import Change, shown_change
 from mcp_server.gate.canonical import canonical
@@ -127,6 +127,14 @@ def answered(
     shown = preview(plan) if status == "analysis" else None
     task_id = plan.task.id if plan.task else None
     return TaskActed(status, None, task_id, plan.key, plan.project.id, plan.url, preview=shown, note=note)
+
+
+def done_before(plan: TaskPlan, answer: Mapping[str, Any], proposal: str) -> TaskPlan:
+    """Return the plan with the answer that the same call was given after a person had agreed to it."""
+    note = f"the same call was approved as {proposal} and is done; nothing was sent again"
+    same = answered(plan, "unchanged", note)
+    known = replace(same, task_id=answer.get("task_id"), key=answer.get("key"), url=answer.get("url"))
+    return replace(plan, halted=known)
 
 
 def preview(plan: TaskPlan) -> str:

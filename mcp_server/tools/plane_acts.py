@@ -68,7 +68,8 @@ async def plan_create(services: Services, call: Call, asked: CreateArguments) ->
     """Work out what creating the task would send. Changes nothing."""
     from mcp_server.plane.planning import planned_creation
 
-    return await planned_creation(services.plane, asked.project, _wish(asked), _how(call, asked))
+    plan = await planned_creation(services.plane, asked.project, _wish(asked), _how(call, asked))
+    return await _unless_done(services, call, asked, plan)
 
 
 async def plan_update(services: Services, call: Call, asked: UpdateArguments) -> TaskPlan:
@@ -83,7 +84,24 @@ async def plan_comment(services: Services, call: Call, asked: CommentArguments) 
     """Work out what the comment would send. Changes nothing."""
     from mcp_server.plane.planning import planned_comment
 
-    return await planned_comment(services.plane, asked.task, asked.text, _how(call, asked))
+    plan = await planned_comment(services.plane, asked.task, asked.text, _how(call, asked))
+    return await _unless_done(services, call, asked, plan)
+
+
+async def _unless_done(
+    services: Services, call: Call, asked: CreateArguments | CommentArguments, plan: TaskPlan
+) -> TaskPlan:
+    """Return the plan, halted if a person agreed to this very call a while ago and it was done: nobody is asked twice."""
+    from mcp_server.connectors.earlier import done_earlier
+    from mcp_server.plane.acts import done_before
+    from mcp_server.plane.doing import TOOLS as TOOL_OF
+    from mcp_server.plane.doing import WITHIN
+
+    if plan.halted is not None:
+        return plan
+    told = asked.model_dump(mode="json")
+    earlier = await done_earlier(services, call, TOOL_OF[plan.kind], told, WITHIN[plan.kind])
+    return done_before(plan, earlier.answer, earlier.proposal) if earlier else plan
 
 
 def _wish(asked: CreateArguments | UpdateArguments) -> Wish:

@@ -235,6 +235,23 @@ async def test_below_the_level_it_waits_for_a_person_who_sees_all_that_goes_out_
         assert told["proposal"]["result"]["status"] == "done"
 
 
+async def test_nobody_is_asked_again_about_what_they_agreed_to_and_what_is_done(tmp_path: Path) -> None:
+    async with working(tmp_path, level=2) as host, reviewing(host.settings) as person:
+        for tool, arguments in (
+            ("plane_create_task", WHOLE),
+            ("plane_comment_task", {"task": "KB-1", "text": "Agreed."}),
+        ):
+            waits = await host.call(tool, **arguments)
+            result = json.loads((await person.approve(waits["proposal"]["id"])).result or "")
+            again = await host.call(tool, **arguments)
+            assert (again["status"], again["proposal"]) == ("unchanged", None)
+            assert (again["key"], again["task_id"], again["url"]) == (result["key"], result["task_id"], result["url"])
+            assert f"approved as {waits['proposal']['id']} and is done" in again["note"]
+        other = await host.call("plane_create_task", **{**WHOLE, "priority": "low"})
+        assert other["status"] == "proposed"
+        assert host.written == 2
+
+
 async def test_several_changes_of_one_task_wait_side_by_side(tmp_path: Path) -> None:
     async with working(tmp_path, level=2) as host, reviewing(host.settings) as person:
         await host.call("plane_update_task", task="KB-1", state="Done")
@@ -278,11 +295,12 @@ async def test_a_task_that_changes_between_the_plan_and_the_act_is_left_as_it_is
         assert (ended.state, host.plane.task("KB-1")["priority"], host.written) == ("superseded", "urgent", 0)
 
 
-async def test_what_somebody_else_did_after_a_lost_change_is_not_undone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("nth", [2, 7], ids=["while it is looked up", "before it is sent again"])
+async def test_what_somebody_else_did_after_a_lost_change_is_not_undone(tmp_path: Path, nth: int) -> None:
     """The first request never arrived; before it is sent again somebody moves the task."""
     async with working(tmp_path) as host:
         lost = for_requests("PATCH", "/", *[before()] * 4)
-        meanwhile = changing_before_look(host, 2)
+        meanwhile = changing_before_look(host, nth)
         host.served.plan = lambda method, path, number: lost(method, path, number) or meanwhile(method, path, number)
         answer = await host.call("plane_update_task", task="KB-1", priority="low")
         assert answer["status"] == "unsure"
