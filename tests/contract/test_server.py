@@ -22,7 +22,7 @@ from mcp_types import INVALID_PARAMS, ResourceTemplateReference, TextContent, Te
 
 from mcp_server.app import open_app
 from mcp_server.settings import Settings
-from mcp_server.tools.registry import declared
+from mcp_server.tools.registry import chosen, declared
 from tests.knowledge_bases import write
 
 ERAS = ["auto", "legacy"]
@@ -143,7 +143,7 @@ async def test_a_client_finds_its_way_from_the_map_to_the_answer(connect: Connec
     """The contract of the three circles, whole: fields, shapes, values."""
     async with connect() as client:
         tools = (await client.list_tools()).tools
-        assert [tool.name for tool in tools] == [spec.name for spec in declared()]
+        assert [tool.name for tool in tools] == [spec.name for spec in chosen(declared(), configured=())]
         for tool in tools:
             assert tool.annotations is not None
             assert tool.annotations.read_only_hint is (tool.name not in CHANGING)
