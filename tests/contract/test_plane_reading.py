@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from knowledge.errors import NoSuchSource, SourceAway
-from tests.doubles.plane import ADA, GUS, MEL, OTTO, Plane
+from tests.doubles.plane import ADA, GUS, MEL, OTTO, Account, Plane
 from tests.doubles.serving import after, for_requests, in_turn, status
 from tests.plane_hosts import PlaneHost, working
 
@@ -164,23 +164,79 @@ async def test_what_changes_between_two_pages_is_not_told_twice(tmp_path: Path) 
         assert keys(first) + keys(second) == ["KB-1", "KB-4", "KB-3"]
 
 
-async def test_a_plane_that_pages_in_a_circle_is_read_once_and_said_to(tmp_path: Path) -> None:
-    """A proxy that caches without looking at the query does this: whatever page is asked for, the first one comes."""
+def same_page(query: dict[str, str], _body: dict[str, Any]) -> None:
+    """A proxy that caches without looking at the query: whatever page is asked for, the first one comes."""
+    query.pop("cursor", None)
+
+
+def circle(query: dict[str, str], _body: dict[str, Any]) -> None:
+    """The third page is the first one again, and so on."""
+    size, number, way = query.get("cursor", "250:0:0").split(":")
+    query["cursor"] = f"{size}:{int(number) % 2}:{way}"
+
+
+def early_end(query: dict[str, str], body: dict[str, Any]) -> None:
+    """The second page says that it is the last."""
+    if body and query.get("cursor"):
+        body["next_page_results"] = False
+
+
+def emptiness(query: dict[str, str], body: dict[str, Any]) -> None:
+    """From the second page on there is nothing, and more is promised."""
+    if body and query.get("cursor"):
+        body.update(results=[], next_page_results=True)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "read", "why"),
+    [
+        (same_page, 250, "250 of 1200"),
+        (circle, 500, "500 of 1200"),
+        (early_end, 500, "500 of 1200"),
+        (emptiness, 250, "250 of 1200"),
+    ],
+)
+async def test_pages_that_lead_astray_end_are_said_and_show_no_task_twice(
+    tmp_path: Path, wrong: Callable[[dict[str, str], dict[str, Any]], None], read: int, why: str
+) -> None:
+    """1,200 tasks, of which a Plane gone wrong shows some again and again, or never."""
     async with working(tmp_path, level=1) as host:
-        many(host.plane, "KB", 596)
-        original = host.plane._get_tasks
+        many(host.plane, "KB", 1_196)
+        rightly = host.plane._get_tasks
 
-        def first_page_only(asked: Any, project_id: str) -> Any:
-            query = {name: value for name, value in asked.query.items() if name != "cursor"}
-            return original(type(asked)(asked.method, query, asked.body, asked.who), project_id)
+        def wrongly(asked: Any, project_id: str) -> Any:
+            query = dict(asked.query)
+            wrong(query, {})
+            answer = rightly(type(asked)(asked.method, query, asked.body, asked.who), project_id)
+            wrong(dict(asked.query), answer.body)
+            return answer
 
-        host.plane._get_tasks = first_page_only  # type: ignore[method-assign]  # a Plane gone wrong
+        host.plane._get_tasks = wrongly  # type: ignore[method-assign]  # a Plane gone wrong
         answer = await host.call("plane_query_tasks", project="KB", limit=100)
-        assert "KB: " in answer["note"]
-        assert "250 of 600" in answer["note"]
+        assert why in answer["note"]
         found = await paged(host, project="KB", limit=100)
-        assert len(found) == len(set(found)) == 250
-        assert host.served.count("GET", TASKS) <= 3
+        assert len(found) == len(set(found)) == read
+        assert host.served.count("GET", TASKS) <= 4
+
+
+async def test_a_name_that_no_project_knows_is_answered_with_what_there_is_in_any(tmp_path: Path) -> None:
+    async with working(tmp_path, level=1) as host:
+        host.plane.add_label("OPS", "outage")
+        told = await host.refused("plane_query_tasks", label="zebra")
+        assert "bug" in told
+        assert "outage" in told
+
+
+async def test_two_people_of_one_name_are_told_apart_by_their_addresses(tmp_path: Path) -> None:
+    async with working(tmp_path, level=1) as host:
+        twin = Account("aaaaaaaa-7b7c-4c45-92cc-83c0335a34f4", "Mel", "Twin", "plane_api_twin", MEL.role)
+        host.plane.accounts[twin.id] = twin
+        host.plane.add_member("KB", twin)
+        told = await host.refused("plane_query_tasks", project="KB", assignee="mel")
+        assert "ambiguous" in told
+        assert "twin@example.com" in told or "Mel Twin" in told
+        assert "member@example.com" in told or "Mel Member" in told
+        assert keys(await host.call("plane_query_tasks", project="KB", assignee="mel member")) == ["KB-1"]
 
 
 async def test_all_projects_are_looked_through_and_what_could_not_be_is_said(tmp_path: Path) -> None:
