@@ -84,20 +84,22 @@ class Sending:
 
     async def _listening(self, trip: Trip) -> Queue | None:
         """Return a queue that will hear what is sent, put on record together with the newest message before; None if there is none."""
-        where = self._plan.where
         try:
-            queue = await self._chat.client.register(where)
+            queue = await self._chat.client.register(self._plan.where)
         except ReplyLost as error:  # a queue more or less is nothing that was done
             raise NoAnswer(SERVICE, error.why) from error
         except (Denied, Refused):
-            newest = await self._chat.client.messages(_around(where), anchor="newest", before=1)
-            await trip.mark(
-                {"newest": trip.marks.get("newest") or str(newest.messages[-1].id if newest.messages else 0)}
-            )
-            return None
-        queues = [*_queues(trip), [queue.id, queue.last_event_id]]
-        await trip.mark({"queues": json.dumps(queues), "newest": trip.marks.get("newest") or str(max(queue.newest, 0))})
+            queue = None
+        marks = {"newest": trip.marks.get("newest") or str(await self._newest())}
+        if queue is not None:
+            marks["queues"] = json.dumps([*_queues(trip), [queue.id, queue.last_event_id]])
+        await trip.mark(marks)
         return queue
+
+    async def _newest(self) -> int:
+        """Return the newest message there, which is not always what the queue calls newest: that is the newest the bot received."""
+        window = await self._chat.client.messages(_around(self._plan.where), anchor="newest", before=1)
+        return window.messages[-1].id if window.messages else 0
 
     async def _send_part(self, trip: Trip, number: int, part: str, queue: Queue | None) -> None:
         await trip.mark({_begun(number): self._chat.now().isoformat()})

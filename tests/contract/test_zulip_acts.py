@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from knowledge.errors import KnowledgeError
@@ -435,6 +436,34 @@ async def test_somebody_elses_message_of_the_same_text_is_not_taken_for_ours(her
     courier = Courier(here.app.services.state.outbox, Locks(tmp_path / "more"), now=later.now, sleep=meanwhile)
     later.services = replace(later.services, load_courier=lambda: courier)
     assert (await later.send(**PLAIN)).status == "unsure"
+
+
+async def test_yesterdays_message_of_the_same_text_is_not_taken_for_todays(here: ZulipHost) -> None:
+    """What a bot sends to a channel that it is not in does not count as received: the newest that it knows of is older."""
+    here.said("Done.", channel="lobby", by=BOT)
+
+    def plan(method: str, path: str, _number: int) -> Fault | None:
+        if method == "GET" and path.endswith("/events"):
+            here.world.forget_queues()
+        return before() if (method, path) == ("POST", MESSAGES) else None
+
+    here.served.plan = plan
+    answer = await here.call(SEND, channel="lobby", topic="merge", text="Done.")
+    assert (answer["status"], here.world.texts("lobby", "merge")) == ("unsure", ["Done."])
+
+
+async def test_the_same_call_from_many_at_once_is_sent_once(here: ZulipHost) -> None:
+    answers: list[dict[str, Any]] = []
+
+    async def call() -> None:
+        answers.append(await here.call(SEND, **PLAIN))
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(6):
+            tasks.start_soon(call)
+    assert sorted(answer["status"] for answer in answers) == ["done", *["unchanged"] * 5]
+    assert len({answer["message_ids"][0] for answer in answers}) == 1
+    assert said(here) == [PLAIN["text"]]
 
 
 async def test_a_part_whose_reply_is_lost_is_found_and_the_rest_follows(here: ZulipHost) -> None:
