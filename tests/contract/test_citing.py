@@ -12,6 +12,7 @@ from knowledge.errors import DatabaseUnavailable
 from mcp_server.connectors.citing import cited_by, noted, pages_of
 from tests.knowledge_bases import write
 from tests.plane_hosts import PlaneHost, working
+from tests.zulip_hosts import chatting
 
 PAGES = {
     "guides/trust.md": "---\naliases: [Trust]\n---\n# Levels of trust\n\nThere are five.\n",
@@ -98,3 +99,24 @@ async def test_pages_with_knowledge_from_a_task_belong_to_it_also_when_they_have
         assert moved["status"] == "done", moved
         assert await pages_of(services, "plane:KB-1", []) == ("guides/limits.md",)
         assert await pages_of(services, "plane:KB-2", []) == ()
+
+
+async def test_a_task_and_its_page_know_each_other_once_the_task_was_read(tmp_path: Path) -> None:
+    """Issue 8, 4: links resolve both ways."""
+    async with indexed(tmp_path) as host:
+        host.plane.add_task("KB", "Explain levels", description_html="<p>See kb:guides/trust and [[Nobody]].</p>")
+        await host.call("kb_merge", path="limits.md", content="# Limits\n\nOne minute.\n", source="plane:KB-5")
+        task = await host.call("plane_get_task", task="KB-5")
+        assert task["pages"] == ["guides/trust.md", "limits.md"]
+        [cited] = (await host.call("kb_read", path="guides/trust.md"))["cited_by"]
+        assert cited == {"origin": "plane:KB-5", "url": task["url"]}
+
+
+async def test_a_thread_and_its_page_know_each_other_once_the_thread_was_read(tmp_path: Path) -> None:
+    write(tmp_path / "kb", PAGES)
+    async with chatting(tmp_path) as host:
+        host.said("It is in notes.md, isn't it?", topic="where is it")
+        read = await host.call("zulip_read_messages", channel="drawing", topic="where is it")
+        [cited] = (await host.call("kb_read", path="notes.md"))["cited_by"]
+        assert cited["origin"] == "zulip:drawing/where is it"
+        assert cited["url"] == read["messages"][-1]["url"]
