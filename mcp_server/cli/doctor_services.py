@@ -6,8 +6,12 @@ Only the doctor contacts them unasked. What they say of themselves is foreign te
 from __future__ import annotations
 
 import logging
+import os
+import shlex
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from stat import S_IRGRP, S_IROTH
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -91,7 +95,7 @@ async def services_examined(
             and (lambda: zulip_examined(lambda: connected.zulip().client, zulip, settings.zulip_reviews)),
         }
         found = [await _looked(what, look) if look else [_unset(what, settings)] for what, look in looks.items()]
-    return [*(finding for findings in found for finding in findings), *_unlisted(settings)]
+    return [*(finding for findings in found for finding in findings), *_unlisted(settings), *_open_to_others(settings)]
 
 
 async def _looked(what: str, look: Callable[[], Awaitable[list[Finding]]]) -> list[Finding]:
@@ -114,6 +118,26 @@ def _unlisted(settings: Settings) -> Iterable[Finding]:
         if access is not None and settings.toolsets is not None and service not in settings.toolsets:
             found = "its tools are not listed, although it is configured"
             yield Finding(service, "note", found, f"add {service} to FORGE_TOOLSETS, or leave that out")
+
+
+def _open_to_others(settings: Settings) -> Iterable[Finding]:
+    """Yield which files hold a key and can be read by others of this machine."""
+    keys = {"plane": settings.plane_api_key, "zulip": settings.zulip_api_key}
+    for file in (settings.file, settings.zulip_config):
+        text = "" if file is None else _read_by_others(file)
+        for service, key in keys.items():
+            if key and key in text:
+                found = f"{file} holds its key, and others of this machine can read it"
+                yield Finding(service, "note", found, f"chmod 600 {shlex.quote(str(file))}")
+
+
+def _read_by_others(file: Path) -> str:
+    """Return what others of this machine can read in a file; "" where that cannot be told by its mode."""
+    try:
+        shared = os.name == "posix" and file.stat().st_mode & (S_IRGRP | S_IROTH)
+        return file.read_text(encoding="utf-8", errors="replace") if shared else ""
+    except OSError:
+        return ""
 
 
 # --- Plane ------------------------------------------------------------------------------------------------------------

@@ -16,12 +16,14 @@ from mcp_server.cli import doctor
 from mcp_server.cli.doctor_services import services_examined
 from mcp_server.cli.finding import Finding
 from mcp_server.settings import Settings, load
+from tests.contract.test_connector_http import Authority, authority
 from tests.doubles.plane import MEL, OTTO, WORKSPACE, Plane, seeded
 from tests.doubles.serving import Served, html, in_turn, redirected, serving, status
 from tests.doubles.zulip import Zulip
 from tests.knowledge_bases import write
 from tests.unit.test_service_settings import PLANE, ZULIP
 
+__all__ = ["authority"]
 BOT = "Zulip Default Bot"
 WRONG = "plane_api_wrong_0123456789"
 
@@ -124,6 +126,22 @@ async def test_a_toolset_that_is_left_out_is_told(site: Site) -> None:
     assert left_out.mend == "add plane to FORGE_TOOLSETS, or leave that out"
 
 
+@pytest.mark.parametrize(("mode", "notes"), [(0o600, []), (0o640, ["plane", "zulip"]), (0o604, ["plane", "zulip"])])
+async def test_a_file_with_keys_that_others_can_read_is_told(site: Site, mode: int, notes: list[str]) -> None:
+    toml, zuliprc = site.folder / "forge.toml", site.folder / "zuliprc"
+    plane, zulip = site.environ("plane"), site.environ("zulip")
+    lines = [f'{name.lower()} = "{text}"' for name, text in plane.items()]
+    toml.write_text("\n".join([*lines, 'plane_projects = "KB"', 'zulip_config = "zuliprc"', ""]), encoding="utf-8")
+    api = {"site": zulip["ZULIP_SITE"], "email": zulip["ZULIP_EMAIL"], "key": zulip["ZULIP_API_KEY"]}
+    zuliprc.write_text("\n".join(["[api]", *(f"{name}={text}" for name, text in api.items())]), encoding="utf-8")
+    for file in (toml, zuliprc):
+        file.chmod(mode)
+    found = await examined(load({"kb": site.folder}, {}, cwd=site.folder))
+    assert [one.health for one in found if one.health != "note"] == ["ok", "ok"]
+    assert [one.what for one in found if "others of this machine can read it" in one.found] == notes
+    assert all(one.mend.startswith("chmod 600") for one in found if one.health == "note")
+
+
 # --- Plane ------------------------------------------------------------------------------------------------------------
 
 
@@ -166,6 +184,21 @@ async def test_an_address_that_speaks_no_tls_or_is_no_plane_is_told_as_such(site
         (odd,) = await site.findings("plane")
         assert odd.health == "bad"
         assert "PLANE_BASE_URL" in f"{odd.found} {odd.mend}"
+
+
+async def test_a_certificate_of_an_authority_of_ones_own_is_told_with_the_setting_for_it(
+    site: Site, authority: Authority
+) -> None:
+    certificate = authority.certificate("127.0.0.1")
+    with serving(site.plane, certificate=certificate) as plane, serving(site.zulip, certificate=certificate) as zulip:
+        site.served = {"plane": plane, "zulip": zulip}
+        for service, setting in (("plane", "PLANE_CA"), ("zulip", "ZULIP_CERT_BUNDLE")):
+            (bad,) = await site.findings(service)
+            assert bad.health == "bad"
+            assert "its certificate: " in bad.found
+            assert setting in bad.found
+            (ok, *_) = await site.findings(service, **{setting: str(authority.file)})
+            assert ok.health == "ok", ok
 
 
 async def test_a_certificate_file_that_cannot_be_read_is_named(site: Site) -> None:
