@@ -68,12 +68,14 @@ class Dropped:
     lost: int = 0
     sent: int = 0
     stumbles: int = 0
+    spared: int = 0
+    """So many requests that change something go well before the one whose reply is lost."""
     armed: bool = False
 
     def __call__(self, method: str, path: str, _number: int) -> Fault | None:
         if method != "GET" and not path.endswith(OTHER_WRITES):
             self.sent += 1
-            if self.armed:
+            if self.armed and self.sent > self.spared:
                 self.armed, self.lost = False, self.lost + 1
                 return self.chance.choice(LOST)()
         elif not self.armed and self.stumbles:
@@ -81,9 +83,9 @@ class Dropped:
             return before()
         return None
 
-    def arm(self) -> None:
-        """Lose the reply to the next request that changes something, and now and then one of those that ask what became of it."""
-        self.armed, self.sent = True, 0
+    def arm(self, requests: int) -> None:
+        """Lose the reply to one of the next requests that change something, and now and then to one that asks what became of it."""
+        self.armed, self.sent, self.spared = True, 0, self.chance.randrange(requests)
         self.stumbles = int(self.chance.random() < STUMBLES)
 
 
@@ -96,15 +98,15 @@ class Tally:
     answers: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
 
-    async def act(self, tool: str, there: Callable[[], int], *, again: str = "unchanged", **asked: object) -> None:
-        """Make a call whose reply is lost, and the same call again: `there` counts what it left, which is one thing."""
-        self.dropped.arm()
-        for turn, expected in (("first", "done"), ("again", again)):
+    async def act(self, tool: str, there: Callable[[], int], *, things: int = 1, **asked: object) -> None:
+        """Make a call whose reply is lost, and the same call again: `there` counts the `things` that it left."""
+        self.dropped.arm(things)
+        for turn, expected in (("first", "done"), ("again", "unchanged")):
             answer = await self.host.call(tool, **asked)
             self.answers[f"{tool} {turn}: {answer['status']}"] += 1
             if answer["status"] != expected:
                 self.wrong.append(f"{tool} {turn}: {answer['status']} ({answer['note']})")
-            if there() != 1 or (tool not in REPEATABLE and self.dropped.sent != 1):
+            if there() != things or (tool not in REPEATABLE and self.dropped.sent != things):
                 self.wrong.append(f"{tool} {turn}: {there()} there, {self.dropped.sent} times sent")
         if self.dropped.armed:
             self.wrong.append(f"{tool}: nothing was sent, so no reply was lost")
@@ -177,6 +179,16 @@ async def _send(told: Tally, host: ZulipHost, text: str) -> None:
     await told.act("zulip_send_message", there, channel="drawing", topic="merge", text=text)
 
 
+async def _send_long(told: Tally, host: ZulipHost, text: str) -> None:
+    parts = [f"{text}, part {n} {'x' * 8_000}" for n in range(3)]
+
+    def there() -> int:
+        return sum(one in parts for one in host.world.texts("drawing", "merge"))
+
+    asked = {"channel": "drawing", "topic": "merge", "text": "\n\n".join(parts)}
+    await told.act("zulip_send_message", there, things=len(parts), **asked)
+
+
 async def _react(told: Tally, host: ZulipHost, text: str) -> None:
     message = host.said(text)
 
@@ -186,4 +198,4 @@ async def _react(told: Tally, host: ZulipHost, text: str) -> None:
     await told.act("zulip_react", there, message_id=message, emoji="eyes")
 
 
-ZULIP = (_send, _send, _react)
+ZULIP = (_send, _send_long, _react)

@@ -145,13 +145,14 @@ class World:
     found: Counter[str] = field(default_factory=Counter)
 
     def act(self, number: int, stages: tuple[str, ...] = ()) -> Act:
-        """Return the next act, of the tools in turn, with a text of its own, and where its process is to die."""
+        """Return the next act, of the tools and the stages in turn, with a text of its own, and where its process is to die."""
         text, makers = f"number {number}", (self._create, self._send, self._comment, self._update, self._react)
         tool, asked, there = makers[number % len(makers)](text)
         own = PLANE_STAGES if tool.startswith("plane") else ZULIP_STAGES
         if tool == "zulip_react":
             own = tuple(stage for stage in own if stage != "begun")  # that needs no queue
-        return Act(tool, asked, there, self.killer.chance.choice([one for one in own if one in (stages or own)]))
+        left = [stage for stage in own if stage in (stages or own)]
+        return Act(tool, asked, there, left[number // len(makers) % len(left)])
 
     def _create(self, text: str) -> tuple[str, dict[str, Any], Callable[[], int]]:
         return "plane_create_task", {"project": "KB", "name": text}, lambda: self._named(text)
