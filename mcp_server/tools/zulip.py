@@ -114,9 +114,10 @@ async def read_from(_services: Services, told: Messages | Channels) -> Sequence[
 
 async def plan_send(services: Services, call: Call, asked: SendArguments) -> MessagePlan:
     """Work out what would be sent, and where. Changes nothing."""
-    from mcp_server.zulip.planning import Wish, planned_message
+    from mcp_server.connectors.earlier import done_earlier
+    from mcp_server.zulip.planning import Wish, planned_message, sent_earlier
+    from mcp_server.zulip.sending import WITHIN
 
-    del call
     wish = Wish(
         asked.text,
         asked.channel,
@@ -126,7 +127,11 @@ async def plan_send(services: Services, call: Call, asked: SendArguments) -> Mes
         rehearsal=asked.dry_run,
         arguments_hash=ToolSpec.hash_of(asked),
     )
-    return await planned_message(services.zulip, wish)
+    plan = await planned_message(services.zulip, wish)
+    if plan.halted is not None:
+        return plan
+    earlier = await done_earlier(services, call, ZULIP_SEND_MESSAGE.name, asked.model_dump(mode="json"), WITHIN)
+    return sent_earlier(plan, earlier) if earlier else plan
 
 
 async def plan_react(services: Services, call: Call, asked: ReactArguments) -> MessagePlan:

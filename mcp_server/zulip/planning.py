@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from mcp_server.connectors.names import folded
 from mcp_server.zulip.acts import MessagePlan, Reacted, answered
+from mcp_server.zulip.answers import MessageActed
 from mcp_server.zulip.errors import Unclear
 from mcp_server.zulip.links import link_to, link_to_people, link_to_topic
 from mcp_server.zulip.model import Where
@@ -16,6 +17,7 @@ from mcp_server.zulip.places import RESOLVED, place_of, topic_names
 from mcp_server.zulip.splitting import Unsplittable, split
 
 if TYPE_CHECKING:
+    from mcp_server.connectors.earlier import Earlier
     from mcp_server.zulip.chat import Chat
     from mcp_server.zulip.model import Channel, Server
 
@@ -81,6 +83,19 @@ async def planned_message(chat: Chat, wish: Wish) -> MessagePlan:
         arguments_hash=wish.arguments_hash,
     )
     return replace(plan, halted=answered(plan, "analysis")) if wish.rehearsal else plan
+
+
+def sent_earlier(plan: MessagePlan, earlier: Earlier) -> MessagePlan:
+    """Return the plan of a message that is not sent, because the same call was approved a moment ago and is done."""
+    answer = MessageActed(
+        "unchanged",
+        None,
+        str(earlier.answer.get("place") or plan.place),
+        [int(one) for one in earlier.answer.get("message_ids") or ()],
+        str(earlier.answer.get("url") or plan.url),
+        note=f"the same call was approved on {earlier.at:%Y-%m-%d %H:%M UTC} and is done; nothing was sent again",
+    )
+    return replace(plan, halted=answer)
 
 
 async def planned_reaction(

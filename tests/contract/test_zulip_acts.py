@@ -203,8 +203,12 @@ async def test_below_the_level_it_waits_for_a_person_who_sees_what_goes_out_and_
         assert "+<script>alert(1)</script>" in shown["files"][0]["diff"]
         done = await person.approve(proposal.id)
         assert (done.state, done.error) == ("executed", None)
-        assert json.loads(done.result or "")["status"] == "done"
+        ids = json.loads(done.result or "")["message_ids"]
         assert said(here) == [text]
+        again = await here.call(SEND, **PLAIN | {"text": text})
+        assert (again["status"], again["message_ids"], again["proposal"]) == ("unchanged", ids, None)
+        assert "was approved on" in again["note"]
+        assert (await here.call(SEND, **PLAIN | {"text": f"{text} Now!"}))["status"] == "proposed"
 
 
 async def test_messages_to_different_places_wait_side_by_side(tmp_path: Path) -> None:
