@@ -10,7 +10,7 @@ import logging
 import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -39,7 +39,9 @@ from tests.doubles import serving
 from tests.doubles.serving import Fault, Served, in_turn, served
 
 KEY = "plane_api_0123456789abcdef"
-QUICK = Bounds(silence_s=0.3, reply_s=0.6, connect_s=0.6, size_bytes=200_000)
+CALM = Bounds(size_bytes=200_000)
+HASTY = replace(CALM, silence_s=0.3, reply_s=0.6)
+"""For replies that come late or never: a test need not wait for them as long as people do."""
 READ = Request("GET", "/tasks/", {"q": "a b&c"}, repeatable=True)
 WRITE = Request("POST", "/tasks/", json={"name": "Größe"})
 KEYED = Request("POST", "/tasks/", json={"external_id": "1"}, repeatable=True)
@@ -70,19 +72,24 @@ class Sending:
     waits: list[float] = field(default_factory=list)
 
     async def error(self, request: Request, *faults: Fault | None) -> ConnectorError:
-        self.double.plan = in_turn(*faults)
+        self._expect(*faults)
         with pytest.raises(ConnectorError) as raised:
             await self.sender.send(request)
         return raised.value
 
     async def reply(self, request: Request, *faults: Fault | None) -> Reply:
-        self.double.plan = in_turn(*faults)
+        self._expect(*faults)
         return await self.sender.send(request)
+
+    def _expect(self, *faults: Fault | None) -> None:
+        self.double.plan = in_turn(*faults)
+        if any(fault and fault.seconds for fault in faults):
+            self.sender._bounds = HASTY
 
 
 @asynccontextmanager
 async def opened(
-    bounds: Bounds = QUICK, path: str = "", ca: Path | None = None, certificate: tuple[Path, Path] | None = None
+    bounds: Bounds = CALM, path: str = "", ca: Path | None = None, certificate: tuple[Path, Path] | None = None
 ) -> AsyncIterator[Sending]:
     app = Echo()
     async with served(app, certificate=certificate) as double, clients(ca) as made:
@@ -230,9 +237,9 @@ async def test_what_would_not_be_better_a_moment_later_is_told_at_once(
 async def test_asking_again_ends_after_a_few_times_and_waits_grow(sending: Sending) -> None:
     error = await sending.error(READ, *[serving.status(500)] * 20)
     assert type(error) is NoAnswer
-    assert len(sending.double.seen) == QUICK.tries
+    assert len(sending.double.seen) == CALM.tries
     assert sending.waits == sorted(sending.waits)
-    assert sum(sending.waits) < QUICK.patience_s
+    assert sum(sending.waits) < CALM.patience_s
 
 
 async def test_waits_of_many_callers_differ(sending: Sending) -> None:
@@ -288,7 +295,7 @@ async def test_a_lost_try_is_not_forgotten_when_the_service_is_gone_afterwards()
 async def test_where_nothing_listens_nothing_was_sent() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    for request, tries in ((READ, QUICK.tries), (WRITE, 1), (KEYED, QUICK.tries)):
+    for request, tries in ((READ, CALM.tries), (WRITE, 1), (KEYED, CALM.tries)):
         error, waits = await fails(f"http://name:word-of-passing@127.0.0.1:{port}/api", request)
         assert isinstance(error, Unreachable)
         assert f"http://127.0.0.1:{port}/api cannot be reached (nothing listens there)" in str(error)
@@ -336,7 +343,7 @@ async def test_a_redirect_within_the_place_is_followed_for_what_only_asks(sendin
 
 async def test_a_redirect_that_leads_round_in_circles_ends(sending: Sending) -> None:
     assert type(await sending.error(READ, *[serving.redirected("/tasks/")] * 20)) is WrongAddress
-    assert len(sending.double.seen) == QUICK.redirects + 1
+    assert len(sending.double.seen) == CALM.redirects + 1
 
 
 @pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
@@ -608,7 +615,7 @@ async def fails(address: str, request: Request) -> tuple[ConnectorError, list[fl
 
     place = Place("Plane", address, "PLANE_BASE_URL", {"X-API-Key": KEY}, (KEY, "word-of-passing"), "PLANE_CA")
     async with clients() as made:
-        sender = Sender(place, made.kept, fresh=made.fresh, sleep=sleep, monotonic=lambda: sum(waits), bounds=QUICK)
+        sender = Sender(place, made.kept, fresh=made.fresh, sleep=sleep, monotonic=lambda: sum(waits), bounds=CALM)
         with pytest.raises(ConnectorError) as raised:
             await sender.send(request)
     return raised.value, waits
