@@ -231,7 +231,8 @@ def _diff_style(line: str) -> str:
 
 def _more(answer: Mapping[str, Any]) -> Iterable[Line]:
     """Yield what an answer says that is not shown elsewhere, whatever tool it is of."""
-    rest = {key: value for key, value in answer.items() if key not in _KNOWN and value not in (None, "", [], {})}
+    known = {*_KNOWN, "preview"} if any(file.get("sent") for file in _mappings(answer.get("files"))) else _KNOWN
+    rest = {key: value for key, value in answer.items() if key not in known and value not in (None, "", [], {})}
     return [line for name, value in rest.items() for line in _named(name, value)]
 
 

@@ -190,7 +190,8 @@ def view_of(proposal: Proposal, about: About, showing: Showing) -> ProposalView:
     answer = preview.get("answer")
     parts: Mapping[str, Any] = answer if isinstance(answer, dict) else {"answer": answer}
     files = files_of(preview.get("files") or (), about.origins, showing)
-    said = {k: v for k, v in parts.items() if k not in SHOWN_APART and v not in (None, "", [], {})}
+    apart = (*SHOWN_APART, "preview") if any(file.sent for file in files) else SHOWN_APART
+    said = {k: v for k, v in parts.items() if k not in apart and v not in (None, "", [], {})}
     view = ProposalView(
         line=line_of(proposal, about.now),
         hash=proposal.hash,

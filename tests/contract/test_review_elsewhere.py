@@ -71,6 +71,7 @@ async def test_a_message_is_seen_whole_and_as_what_it_is_before_it_is_sent(tmp_p
         assert "What would change" not in visitor.html
         assert "A page that changes" not in visitor.html
         assert rows(visitor.html, "added") == text.split("\n")
+        assert visitor.html.count("tell everybody") == 2, "as it would go out, and in the exact call"
         assert there.zulip_at.count("POST", "/messages") == 0
         await visitor.send(f"/proposals/{number}/approve")
         assert there.zulip.world.texts("drawing", "merge")[-1] == text

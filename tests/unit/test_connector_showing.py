@@ -37,6 +37,18 @@ def test_everywhere_the_same_words_say_what_becomes_of_a_text(before: str | None
     assert f"plane:KB-12 description {says}\n" in message(waiting(change), {})
 
 
+def test_a_text_that_is_shown_as_it_goes_out_is_not_shown_again_as_an_answer() -> None:
+    change, answer = shown_change("zulip:design/merge", None, "hello"), {"place": "design/merge", "preview": "hello"}
+    said = text(card(_with(answer, change), About(ASKER, "word", NOW)))
+    assert 'place: "design/merge"' in said
+    assert "preview" not in said
+    assert "preview" in text(card(_with(answer), About(ASKER, "word", NOW))), "else it would be nowhere"
+
+
+def _with(answer: object, *files: object) -> Proposal:
+    return proposal(preview=json.dumps({"answer": answer, "files": list(files), "sentence": "tell"}))
+
+
 def test_a_text_without_an_end_to_its_last_line_is_no_remark_worth() -> None:
     for before, after in ((None, "one\ntwo"), ("one\ntwo", "one\nthree"), ("one", None), ("one\n", "two")):
         assert "No newline" not in shown_change("zulip:design/merge", before, after)["diff"]
