@@ -39,6 +39,9 @@ LONGEST_TEXT = 20_000
 MOST_RELATIONS = 30
 PagesOf = Callable[[str, str, str, Sequence[str]], Awaitable[Sequence[str]]]
 """Told a task's lineage, title, address and texts, returns the pages that it names, or that have evidence from it."""
+NO_PROJECT = (
+    "there is no project that may be used; see whether the key's owner belongs to one, and what PLANE_PROJECTS allows"
+)
 SOMEBODY = "somebody"
 """Who is no member of the project any more."""
 
@@ -66,7 +69,7 @@ async def projects_told(board: Board, asked: str | None) -> Projects:
     """
     if asked is None:
         lines = [ProjectLine(project.key, project.name, "") for project in await board.projects()]
-        return Projects(lines, tainted=False, note=None if lines else "there is no project that may be used")
+        return Projects(lines, tainted=False, note=None if lines else NO_PROJECT)
     project = await board.project(asked)
     names = [
         [state.name for state in (await board.states_of(project)).values()],
@@ -101,6 +104,8 @@ async def tasks_told(board: Board, query: Query, limit: int, cursor: str | None)
     page_after((), cursor, key)
     _check_dates(query)
     projects = await _asked_projects(board, query)
+    if projects is None:
+        return Tasks([], None, tainted=False, note=NO_PROJECT)
     found = await _in_each(board, query, projects)
     of = {task.id: one.project for one in found for task in one.tasks}
     waiting = page_after((task for one in found for task in one.tasks), cursor, key)
@@ -117,14 +122,14 @@ def _check_dates(query: Query) -> None:
         moment_of("updated_since", query.updated_since)
 
 
-async def _asked_projects(board: Board, query: Query) -> Sequence[Project]:
-    """Return where to look: the project that is named, or all in which a search finds the text."""
+async def _asked_projects(board: Board, query: Query) -> Sequence[Project] | None:
+    """Return where to look: the project that is named, or all in which a search finds the text; None if none may be used."""
     if query.project is not None:
         return [await board.project(query.project)]
     projects = await board.projects()
     words = words_of(query.text)
     if len(projects) < 2 or not words:
-        return projects
+        return projects or None
     # A search knows names only in part (and numbers, and keys), but what has the word in its name is among what it finds.
     longest = max(words, key=len)
     hits = await board.client.search(longest, None, MOST_FOUND)

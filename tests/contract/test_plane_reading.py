@@ -502,3 +502,10 @@ async def test_as_evidence_a_task_is_all_that_was_said_and_as_old_as_the_last_of
         host.served.plan = for_requests("GET", "/KB-1/", *[status(503)] * 20)
         with pytest.raises(SourceAway, match="plane:KB-1"):
             await board.evidence("KB-1")
+
+
+async def test_where_no_project_may_be_used_it_is_said_why(tmp_path: Path) -> None:
+    """A misspelt PLANE_PROJECTS looks like an empty Plane otherwise."""
+    async with working(tmp_path, level=1, plane_projects=("KBB",)) as host:
+        for tool in ("plane_list_projects", "plane_query_tasks"):
+            assert "PLANE_PROJECTS" in (await host.call(tool))["note"]
