@@ -128,8 +128,8 @@ async def _wished(board: Board, names: _Names, task: Task, wish: Wish) -> list[F
     if wish.state is not None:
         await names.load()
         there = names.states.get(task.state_id or "")
-        wanted = await board.state(project, wish.state)
-        fields.append(names.state(there, there if there and _is_in(there, wish.state) else wanted))
+        stays = there is not None and _is_in(there, wish.state)
+        fields.append(names.state(there, there if there and stays else await board.state(project, wish.state)))
     if wish.priority is not None:
         fields.append(_plain("priority", task.priority, wish.priority))
     if wish.assignees is not None:

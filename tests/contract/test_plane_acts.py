@@ -15,6 +15,7 @@ import pytest
 from knowledge.outbox.ports import Errand
 from knowledge.trust.ports import Verdict
 from mcp_server.app import listed
+from mcp_server.gate.enrolment import Principal, os_user
 from mcp_server.plane.doing import SENT
 from tests.doubles.plane import MEL, Plane
 from tests.doubles.serving import (
@@ -160,6 +161,25 @@ async def test_only_what_is_named_changes_and_what_is_so_already_is_not_sent(tmp
         again = await host.call("plane_update_task", task="KB-1", state="completed", priority="low", name=was["name"])
         assert (again["status"], again["note"]) == ("unchanged", "all of it is so already; nothing was sent")
         assert host.served.count("PATCH") == 1
+
+
+async def test_a_task_in_any_state_of_a_group_is_in_that_group(tmp_path: Path) -> None:
+    async with working(tmp_path) as host:
+        released = host.plane.add_state("KB", "Released", "completed")
+        host.plane.change_task("KB-1", state=released["id"])
+        assert (await host.call("plane_update_task", task="KB-1", state="Completed"))["status"] == "unchanged"
+        assert (await host.call("plane_update_task", task="KB-1", state="Done"))["status"] == "done"
+
+
+async def test_what_was_written_is_in_the_next_list_although_lists_are_kept_for_a_while(tmp_path: Path) -> None:
+    async with working(tmp_path) as host:
+        before_it = {task["key"] for task in (await host.call("plane_query_tasks", project="KB"))["tasks"]}
+        made = await host.call("plane_create_task", **PLAIN)
+        listed_now = (await host.call("plane_query_tasks", project="KB", priority="none"))["tasks"]
+        assert {task["key"] for task in listed_now} - before_it == {made["key"]}
+        await host.call("plane_update_task", task=made["key"], priority="urgent")
+        urgent = (await host.call("plane_query_tasks", project="KB", priority="urgent"))["tasks"]
+        assert made["key"] in {task["key"] for task in urgent}
 
 
 async def test_dates_people_and_labels_can_be_emptied(tmp_path: Path) -> None:
@@ -357,6 +377,15 @@ async def test_an_act_that_shows_nothing_of_a_task_leaves_its_caller_free_and_a_
         )
         assert conflict["status"] == "conflict"
         assert (await host.call("plane_create_task", project="OPS", name="Held"))["status"] == "proposed"
+
+
+async def test_what_a_proposal_shows_of_a_task_counts_as_read_also_when_only_taint_made_it_one(tmp_path: Path) -> None:
+    """A caller of the level is planned for without showing anything, and sees the old name once it has to wait."""
+    async with working(tmp_path, level=4) as host:
+        await host.call("kb_read", path="mail/outside.md")
+        assert (await host.call("plane_update_task", task="KB-1", name="Another name"))["status"] == "proposed"
+        read = await host.app.services.taints.of(Principal(os_user(), "writer").id, "")
+        assert {"plane:KB-1"} < set(read)
 
 
 async def test_who_only_reads_has_no_tools_that_write_and_no_project_beside_the_allowed_ones_is_touched(
