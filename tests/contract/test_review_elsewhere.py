@@ -78,6 +78,21 @@ async def test_a_message_is_seen_whole_and_as_what_it_is_before_it_is_sent(tmp_p
         assert (await there.place.proposal(number)).state == "executed"
 
 
+async def test_a_person_may_change_the_words_before_they_go_out(tmp_path: Path) -> None:
+    async with elsewhere(tmp_path) as there:
+        number, visitor = await there.proposed(
+            "zulip_send_message", channel="drawing", topic="merge", text="We agree!!"
+        )
+        await visitor.look(f"/proposals/{number}/edit")
+        await visitor.send(f"/proposals/{number}/edit", **{"value.0.text": "We agree."})
+        edited = _path(visitor)
+        assert edited != f"/proposals/{number}"
+        assert rows((await visitor.look(f"{edited}?layout=inline")), "added") == ["We agree."]
+        await visitor.send(f"{edited}/approve")
+        assert there.zulip.world.texts("drawing", "merge") == ["We agree."]
+        assert (await there.place.proposal(number)).state == "superseded"
+
+
 async def test_a_task_is_seen_with_its_names_as_they_were_resolved(tmp_path: Path) -> None:
     async with elsewhere(tmp_path) as there:
         asked = {"project": "kb", "name": "Rotate the keys", "description": "# Why\n\nThey are old.", "labels": ["Bug"]}
