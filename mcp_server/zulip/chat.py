@@ -13,7 +13,7 @@ from mcp_server.connectors.names import chosen, folded
 from mcp_server.zulip.errors import CHANNELS_SETTING, SERVICE, Deactivated, Unclear
 from mcp_server.zulip.links import link_to, link_to_topic, read_link
 from mcp_server.zulip.model import Channel, Message, Person, Server, Topic, Where
-from mcp_server.zulip.places import DIRECT, place_of, topic_names
+from mcp_server.zulip.places import DIRECT, topic_names
 
 if TYPE_CHECKING:
     from knowledge.writing.sources import Fetched
@@ -204,10 +204,6 @@ class Chat:
         if message.channel_id is None:
             return Where(people=await self._others(message.people))
         return Where(Channel(message.channel_id, message.channel, "", private=False), message.topic)
-
-    async def place_of(self, message: Message) -> str:
-        """Return where the message is, as people say it: `channel/topic`, or `direct/` and who takes part."""
-        return place_of(await self.where_of(message))
 
     async def url_of(self, message: Message) -> str:
         """Return where a person sees the message."""

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -14,13 +11,14 @@ from typing import TYPE_CHECKING, Literal
 
 import anyio
 
-from knowledge.errors import BadCursor, KnowledgeError
+from knowledge.errors import KnowledgeError
 from mcp_server.zulip.answers import ChannelLine, Channels, MessageLine, Messages
+from mcp_server.zulip.cursors import fingerprint, sealed, unsealed
 from mcp_server.zulip.errors import Unclear
 from mcp_server.zulip.links import link_to, read_link
 from mcp_server.zulip.model import Message, Where, Window
+from mcp_server.zulip.moments import LAST_ID, moment_of, since_moment
 from mcp_server.zulip.places import DIRECT, channel_word, place_of
-from mcp_server.zulip.wire import DATED_ANCHOR
 
 if TYPE_CHECKING:
     from mcp_server.services import Services
@@ -31,9 +29,6 @@ MOST_TOPICS = 200
 MOST_TOLD = 40_000
 """Characters of texts in one answer; where there are more, each message has its share of them."""
 MOST_AT_ONCE = 4
-STEP = 100
-"""Messages that are looked at with one request on the way to a moment."""
-LAST_ID = 2**53
 ENDS = ("newest", "oldest", "first_unread")
 NOTHING = "no messages there"
 HIDDEN = "older messages are hidden by the organisation's plan"
@@ -56,7 +51,7 @@ class Asked:
     @property
     def key(self) -> str:
         """Return what tells this question from others, so that a cursor is not taken to another one."""
-        return _fingerprint("read", self.channel, self.topic, self.people, self.anchor, self.since)
+        return fingerprint("read", self.channel, self.topic, self.people, self.anchor, self.since)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +68,7 @@ class Sought:
     @property
     def key(self) -> str:
         """Return what tells this question from others."""
-        return _fingerprint("search", self.query, self.channel, self.topic, self.sender)
+        return fingerprint("search", self.query, self.channel, self.topic, self.sender)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,18 +108,18 @@ async def read(chat: Chat, asked: Asked) -> Messages:
         BadCursor: the cursor belongs to another call.
     """
     start = await _start(chat, asked)
-    way, anchor = _unsealed(asked.cursor, asked.key) if asked.cursor else (start.way, start.anchor)
+    way, anchor = unsealed(asked.cursor, asked.key) if asked.cursor else (start.way, start.anchor)
     if asked.cursor or start.since is None:
         window = await _window(chat, start.where, way, anchor, asked.limit, after_cursor=bool(asked.cursor))
     else:
-        window, way = await _since(chat, start.where, start.since, asked.limit), "newer"
+        window, way = await since_moment(chat, start.where, start.since, asked.limit), "newer"
     kept = [message for message in window.messages if chat.allows(message)]
     more = _more(window, way)
     notes = [_direction(way, kept, more=more, window=window)]
     if way == "older" and window.history_limited:
         notes.append(HIDDEN)
     edge = (kept[0] if way == "older" else kept[-1]).id if kept else None
-    cursor = _sealed(asked.key, "older" if way == "older" else "newer", edge) if more and edge else None
+    cursor = sealed(asked.key, "older" if way == "older" else "newer", edge) if more and edge else None
     return await _told(chat, kept, cursor, notes)
 
 
@@ -138,7 +133,7 @@ async def search(chat: Chat, sought: Sought) -> Messages:
     """
     if sought.topic is not None and sought.channel is None:
         raise Unclear("a topic is searched within its channel: name that, too")
-    anchor: Anchor = _unsealed(sought.cursor, sought.key)[1] if sought.cursor else "newest"
+    anchor: Anchor = unsealed(sought.cursor, sought.key)[1] if sought.cursor else "newest"
     sender = await chat.person(sought.sender) if sought.sender else None
     places = await _places(chat, sought)
 
@@ -156,7 +151,7 @@ async def search(chat: Chat, sought: Sought) -> Messages:
     found = {message.id: message for window in windows for message in window.messages if chat.allows(message)}
     newest = [found[number] for number in sorted(found)][-sought.limit :]
     more = len(found) > len(newest) or any(not window.found_oldest for window in windows)
-    cursor = _sealed(sought.key, "older", newest[0].id) if more and newest else None
+    cursor = sealed(sought.key, "older", newest[0].id) if more and newest else None
     notes = [("next_cursor goes on to older ones" if cursor else "there are no older ones") if newest else NOTHING]
     if any(window.history_limited for window in windows):
         notes.append(HIDDEN)
@@ -180,7 +175,7 @@ async def _start(chat: Chat, asked: Asked) -> _Start:
     _see_that_it_is_clear(asked)
     where = await _where(chat, asked)
     if asked.since is not None:
-        return _Start(where or Where(), "newer", "oldest", _moment(asked.since))
+        return _Start(where or Where(), "newer", "oldest", moment_of(asked.since))
     if asked.anchor in ENDS:
         if where is None:
             raise Unclear("name a channel, or people, or the id or address of a message as anchor")
@@ -243,42 +238,6 @@ async def _window(chat: Chat, where: Where, way: Way, anchor: Anchor, limit: int
     return await chat.client.messages(where, anchor=anchor, before=before, after=after, with_anchor=not after_cursor)
 
 
-async def _since(chat: Chat, where: Where, since: datetime, limit: int) -> Window:
-    """Return the first messages at or after a moment; times in Zulip are whole seconds."""
-    since = since.replace(microsecond=0)
-    server = await chat.server()
-    if server.level >= DATED_ANCHOR:
-        window = await chat.client.messages(where, anchor=since, after=limit)
-    else:
-        window = await chat.client.messages(where, anchor=await _first_since(chat, where, since), after=limit)
-    fitting = [message for message in window.messages if message.at >= since]
-    newest = window.found_newest and len(fitting) <= limit
-    return Window(fitting[:limit], found_oldest=False, found_newest=newest, history_limited=window.history_limited)
-
-
-async def _first_since(chat: Chat, where: Where, since: datetime) -> int:
-    """Return an id below which all messages of the place are older than `since`, and from which on none is.
-
-    Ids grow with time, so the place is halved until the moment lies in what one request shows.
-    """
-    newest = (await chat.client.messages(where, anchor="newest", before=STEP)).messages
-    if not newest or newest[-1].at < since:
-        return LAST_ID
-    low, high = 0, newest[0].id
-    if newest[0].at < since:
-        return next(message.id for message in newest if message.at >= since)
-    while low < high:
-        middle = (low + high) // 2
-        shown = (await chat.client.messages(where, anchor=middle, after=STEP)).messages
-        if not shown or shown[0].at >= since:
-            high = middle
-        elif shown[-1].at < since:
-            low = shown[-1].id + 1
-        else:
-            return next(message.id for message in shown if message.at >= since)
-    return low
-
-
 def _more(window: Window, way: Way) -> bool:
     return not (window.found_oldest if way == "older" else window.found_newest)
 
@@ -322,38 +281,6 @@ def _ids(ids: Sequence[int]) -> str:
 
 def _reactions(message: Message) -> Sequence[str]:
     return [f"{emoji}: {count}" for emoji, count in Counter(one.emoji for one in message.reactions).items()]
-
-
-def _moment(text: str) -> datetime:
-    """Return the moment; a day begins at its midnight, and what names no zone is UTC."""
-    try:
-        moment = datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise Unclear(f"since is an ISO date like 2026-11-20 or 2026-11-20T14:00Z, not {text[:40]!r}") from None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-
-
-def _fingerprint(*asked: object) -> str:
-    return hashlib.sha256(repr(asked).encode("utf-8", "surrogatepass")).hexdigest()[:12]
-
-
-def _sealed(key: str, way: Literal["older", "newer"], message_id: int) -> str:
-    return base64.urlsafe_b64encode(json.dumps([key, way, message_id]).encode()).decode()
-
-
-def _unsealed(cursor: str, key: str) -> tuple[Literal["older", "newer"], int]:
-    """Return which way a cursor goes on, and from which message.
-
-    Raises:
-        BadCursor: it belongs to another question, or to none.
-    """
-    try:
-        sealed_for, way, message_id = json.loads(base64.urlsafe_b64decode(cursor.encode()))
-    except (ValueError, TypeError):
-        raise BadCursor(cursor) from None
-    if sealed_for != key or way not in ("older", "newer") or type(message_id) is not int:
-        raise BadCursor(cursor)
-    return way, message_id
 
 
 async def _all(asks: Sequence[Callable[[], Awaitable[Window]]]) -> list[Window]:
