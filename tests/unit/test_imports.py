@@ -243,6 +243,7 @@ PURE = [
     "mcp_server/plane/queries.py",
     "mcp_server/zulip/links.py",
     "mcp_server/zulip/acts.py",
+    "mcp_server/zulip/cursors.py",
     "mcp_server/zulip/model.py",
     "mcp_server/zulip/notice_text.py",
     "mcp_server/zulip/places.py",
