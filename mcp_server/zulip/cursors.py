@@ -12,11 +12,16 @@ from knowledge.errors import BadCursor
 Way = Literal["older", "newer"]
 
 
+KEY_DIGITS = 12
+
+
 def fingerprint(*asked: object) -> str:
-    return hashlib.sha256(repr(asked).encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    """Return what tells this question from others, so that a cursor is not taken to another one."""
+    return hashlib.sha256(repr(asked).encode("utf-8", "surrogatepass")).hexdigest()[:KEY_DIGITS]
 
 
 def sealed(key: str, way: Way, message_id: int) -> str:
+    """Return the cursor of the question with that key: it goes on from a message, older or newer."""
     return base64.urlsafe_b64encode(json.dumps([key, way, message_id]).encode()).decode()
 
 
