@@ -455,7 +455,7 @@ async def test_an_approved_act_of_which_nobody_knows_ends_as_failed_and_says_whe
         assert f"{host.served.address}/acme/browse/KB-1/" in (ended.error or "")
 
 
-@pytest.mark.parametrize("acted", [True, False])
+@pytest.mark.parametrize("acted", [True, pytest.param(False, marks=pytest.mark.external)])
 @pytest.mark.parametrize("deed", ["create", "update", "comment"])
 async def test_an_approved_act_whose_process_died_is_looked_up_and_done_once(
     tmp_path: Path, deed: str, *, acted: bool
@@ -578,6 +578,16 @@ DEEDS = {
 }
 
 
+one_of_all = pytest.mark.parametrize(
+    "deed",
+    [
+        pytest.param(deed, id=name, marks=[] if name == "create" else pytest.mark.external)
+        for name, deed in DEEDS.items()
+    ],
+)
+"""One act by default, all of them among the external tests."""
+
+
 async def answered(host: PlaneHost, deed: Deed, number: int) -> str:
     """Return the status of the answer, `failed` for an error."""
     result = await host.writer.client.call_tool(deed.tool, deed.arguments(number))
@@ -604,7 +614,7 @@ async def test_whatever_becomes_of_the_reply_an_act_happens_once_and_none_that_h
             assert deed.happened(host.plane, number) == 1, name
 
 
-@pytest.mark.parametrize("deed", DEEDS.values(), ids=DEEDS)
+@one_of_all
 async def test_while_plane_can_be_asked_nothing_more_an_act_may_be_unsure_and_is_told_as_it_is_when_asked_again(
     tmp_path: Path, deed: Deed
 ) -> None:
@@ -623,7 +633,7 @@ async def test_while_plane_can_be_asked_nothing_more_an_act_may_be_unsure_and_is
             assert deed.happened(host.plane, number) == 1
 
 
-@pytest.mark.parametrize("deed", DEEDS.values(), ids=DEEDS)
+@one_of_all
 async def test_what_cannot_be_read_back_is_done_all_the_same_and_the_answer_says_that_it_was_not_compared(
     tmp_path: Path, deed: Deed
 ) -> None:
@@ -647,7 +657,7 @@ async def test_what_cannot_be_read_back_is_done_all_the_same_and_the_answer_says
             assert deed.happened(host.plane, number) == 1
 
 
-@pytest.mark.parametrize("deed", DEEDS.values(), ids=DEEDS)
+@one_of_all
 async def test_while_plane_cannot_be_read_nothing_is_sent_to_it(tmp_path: Path, deed: Deed) -> None:
     async with working(tmp_path) as host:
         for number, fault in enumerate(SENT_FAULTS.values()):
