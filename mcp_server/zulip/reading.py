@@ -73,7 +73,7 @@ class Sought:
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """Where reading begins and which way it goes; `at` is a moment where the server is asked for one."""
+    """Where reading begins and which way it goes: at `anchor`, or at the first message since a moment."""
 
     where: Where
     way: Way
