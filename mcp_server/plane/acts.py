@@ -19,6 +19,7 @@ Value = str | list[str] | None
 LONG: tuple[FieldName, ...] = ("description", "comment")
 """Fields that are texts of their own; the others are shown together, one a line."""
 LONGEST_SENTENCE = 200
+LONGEST_PREVIEW = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,7 @@ def answered(
     plan: TaskPlan, status: Literal["analysis", "unchanged", "conflict", "unsure"], note: str | None = None
 ) -> TaskActed:
     """Return the answer of an act that was not, or not certainly, done."""
-    shown = preview(plan) if status == "analysis" else None
+    shown = _cut(preview(plan)) if status == "analysis" else None
     task_id = plan.task.id if plan.task else None
     return TaskActed(status, None, task_id, plan.key, plan.project.id, plan.url, preview=shown, note=note)
 
@@ -182,6 +183,13 @@ def sentence(plan: TaskPlan) -> str:
 
 
 _TOLD = ("state", "priority", "start", "due")
+
+
+def _cut(text: str) -> str:
+    """Return so much of a text as its own author needs to know it again; a person who decides is shown all of it."""
+    if len(text) <= LONGEST_PREVIEW:
+        return text
+    return f"{text[:LONGEST_PREVIEW]}\n... {len(text) - LONGEST_PREVIEW:,} characters more, as given"
 
 
 def _line(name: str, value: str) -> str:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_server.plane.acts import Field, FieldName, TaskPlan, Value, changes, preview, sentence
+from mcp_server.plane.acts import Field, FieldName, TaskPlan, Value, answered, changes, preview, sentence
 from mcp_server.plane.doing import changes_of, draft_of
 from mcp_server.plane.embedded import flattened, with_pictures
 from mcp_server.plane.model import CLEAR, Project, Task, TaskChanges
@@ -101,6 +101,15 @@ def test_a_person_sees_every_text_that_goes_out_and_which_task_it_is_and_the_cal
         == "change task KB-7 in Plane: state from Todo to Done, due from 2026-12-01 to none, assignees, description"
     )
     assert plan.destination == "plane:KB"
+
+
+def test_a_long_text_is_not_sent_back_whole_to_who_wrote_it_and_shown_whole_to_who_decides() -> None:
+    text = "Word. " * 2_000
+    plan = TaskPlan("comment", KB, (Field("comment", None, text, "", text),), task=TASK)
+    told = answered(plan, "analysis").preview or ""
+    assert len(told) < 4_100
+    assert told.endswith("8,000 characters more, as given")
+    assert changes(plan)[0]["diff"].count("Word.") == 2_000
 
 
 @given(st.text(max_size=400), st.text(max_size=400))
