@@ -260,14 +260,10 @@ async def test_what_a_service_echoes_into_its_data_is_taken_out(tmp_path: Path) 
 
 TELLING = (
     "a 400 that echoes",
-    "a 401 that echoes",
     "a 500 that echoes",
     "a redirect with the key in it",
-    "a redirect within the place",
     "a page that echoes",
-    "JSON of another shape",
     "no HTTP",
-    "a broken head",
 )
 """The faults by which most could get out, each in a way of its own; the others are tried where time is no matter."""
 
@@ -333,7 +329,7 @@ async def test_a_journey_and_the_audit_log_hold_no_key(tmp_path: Path, capsys: p
         assert not keys_in(audited.out + audited.err + shown.out + shown.err)
 
 
-@pytest.mark.parametrize("fault", [None, "a 401 that echoes", "a redirect with the key in it"])
+@pytest.mark.parametrize("fault", [None, "a 401 that echoes"])
 async def test_the_doctor_says_no_key(tmp_path: Path, fault: str | None) -> None:
     async with house(tmp_path, level=5) as there:
         if fault:
@@ -344,7 +340,7 @@ async def test_the_doctor_says_no_key(tmp_path: Path, fault: str | None) -> None
         assert not keys_in(there.log.getvalue())
 
 
-@pytest.mark.parametrize("fault", ["a 400 that echoes", "no HTTP", "a redirect with the key in it"])
+@pytest.mark.parametrize("fault", ["a 400 that echoes", "no HTTP"])
 async def test_no_traceback_and_no_representation_has_a_key(tmp_path: Path, fault: str) -> None:
     """What a debugger, a crash report or a careless log line would print."""
     async with house(tmp_path, level=5) as there:
