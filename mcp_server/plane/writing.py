@@ -186,6 +186,8 @@ class _Writer:
         """Return the runs as one piece of Markdown that is read as the very same runs."""
         if not runs:
             return ""
+        if len(runs) == 1 and _is_plain(runs[0]):
+            return runs[0].text
         wanted = _meant(runs)
         for unmarked in (False, True):
             for careful in (_as_it_is, _escaped, _wholly_escaped):
@@ -203,6 +205,16 @@ class _Writer:
         if len(inner) != 1 or isinstance(inner[0], str) or inner[0].tag not in ("p", *HEADINGS):
             return None
         return _meant(self._runs(inner[0].children))
+
+
+PLAIN = re.compile(r"[^\W\d_][^\\`*_\[\]<>&~|#\n]*")
+"""Text without any sign that means something in a line; a letter begins no block."""
+
+
+def _is_plain(run: Run) -> bool:
+    """Return whether a run says what it says whoever reads it, so that it needs not be read again."""
+    unmarked = run.kind == "text" and not run.marks and run.link is None
+    return unmarked and PLAIN.fullmatch(run.text) is not None and "://" not in run.text
 
 
 def _under(sign: str, blocks: Sequence[str], *, loose: bool) -> str:
