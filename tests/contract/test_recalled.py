@@ -132,6 +132,15 @@ async def test_where_the_service_cannot_even_be_asked_it_is_not_known(
         assert place.mail.held == ["hello"]
 
 
+async def test_where_to_look_is_said_once(tmp_path: Path) -> None:
+    async with placed(tmp_path) as place:
+        proposal = await place.died(sent=True, arrived=False)
+        place.mail.looking = NoAnswer("Mail", f"look at {PLACE}")
+        error = (await place.resumed(proposal)).error or ""
+        assert error.count(PLACE) == 1
+        assert error.endswith(". Propose it again if it is not")
+
+
 async def test_a_yes_whose_reply_is_lost_ends_as_what_it_is(tmp_path: Path) -> None:
     async with placed(tmp_path) as place:
         proposal = await place.approved()
