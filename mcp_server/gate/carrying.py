@@ -37,7 +37,9 @@ HANDED_S = 10.0
 UNSURE = "it is not known whether this was done: the process that did it died meanwhile. Look there, and propose it again if it is not"
 LEFT = "no server that reaches its service has run since; propose it again if it is still meant"
 CHANGED = "what it rests on has changed, so that something else would happen now"
-UNTOLD = "it is not known whether this was done: {why}. {look}ropose it again if it is not"
+UNTOLD = "it is not known whether this was done: {why}. {next}"
+LOOK_THERE = "Look at {where}, and propose it again if it is not"
+PROPOSE_AGAIN = "Propose it again if it is not"
 WHERE: Final = ("url", "place", "key", "path")
 """What an answer may say of where something is, the best first."""
 TAMPERED = "what is on record is not what was decided on; nothing was done"
@@ -329,7 +331,7 @@ def _folded(text: str) -> str:
 def _unsure(answer: Mapping[str, Any]) -> str:
     where = next((str(answer[name]) for name in WHERE if answer.get(name)), "the service itself")
     why = str(answer.get("note") or "no reply came").rstrip(".")
-    return UNTOLD.format(why=why, look="P" if where in why else f"Look at {where}, and p")
+    return UNTOLD.format(why=why, next=PROPOSE_AGAIN if where in why else LOOK_THERE.format(where=where))
 
 
 def _approval(proposal: Proposal, verdict: Verdict) -> Approval:
