@@ -11,6 +11,7 @@ from mcp_server.connectors.errors import ConnectorError
 from mcp_server.plane.acts import Field, FieldName, TaskPlan, Wish, answered
 from mcp_server.plane.embedded import flattened, with_pictures
 from mcp_server.plane.model import State, Task
+from mcp_server.plane.readback import UNKNOWN
 from mcp_server.plane.text import html_of, markdown_of
 
 if TYPE_CHECKING:
@@ -129,7 +130,8 @@ async def _wished(board: Board, names: _Names, task: Task, wish: Wish) -> list[F
         await names.load()
         there = names.states.get(task.state_id or "")
         stays = there is not None and _is_in(there, wish.state)
-        fields.append(names.state(there, there if there and stays else await board.state(project, wish.state)))
+        wanted = there if there and stays else await board.state(project, wish.state)
+        fields.append(names.state(task.state_id, wanted))
     if wish.priority is not None:
         fields.append(_plain("priority", task.priority, wish.priority))
     if wish.assignees is not None:
@@ -176,9 +178,10 @@ class _Names:
         self.known |= {id_: state.name for id_, state in self.states.items()}
         self.known |= {id_: label.name for id_, label in labels.items()} | self.people
 
-    def state(self, before: State | None, after: State) -> Field:
+    def state(self, before: str | None, after: State) -> Field:
+        """Return the state; one that Plane has and this server has not heard of yet keeps its id."""
         self.known[after.id] = after.name
-        return Field("state", before.id if before else None, after.id, before.name if before else "", after.name)
+        return Field("state", before, after.id, self._told([before]) if before else "", after.name)
 
     def several(self, name: FieldName, before: Sequence[str], after: Sequence[Person | Label]) -> Field:
         """Return a field for several things; the same ones in another order are the same."""
@@ -187,7 +190,7 @@ class _Names:
         return Field(name, sorted(set(before)), ids, self._told(before), self._told(ids))
 
     def _told(self, ids: Sequence[str]) -> str:
-        return ", ".join(sorted(self.known.get(id_, "one that is no more there") for id_ in ids))
+        return ", ".join(sorted(self.known.get(id_, UNKNOWN) for id_ in ids))
 
 
 def _called(one: Person | Label) -> str:

@@ -171,6 +171,17 @@ async def test_a_task_in_any_state_of_a_group_is_in_that_group(tmp_path: Path) -
         assert (await host.call("plane_update_task", task="KB-1", state="Done"))["status"] == "done"
 
 
+async def test_a_task_can_be_moved_out_of_a_state_that_was_made_a_moment_ago(tmp_path: Path) -> None:
+    """Names are kept for a while, and what a task has is compared with what it has: by ids."""
+    async with working(tmp_path) as host:
+        await host.call("plane_update_task", task="KB-1", state="Todo")
+        fresh = host.plane.add_state("KB", "Just made", "started")
+        label = host.plane.add_label("KB", "just made")
+        host.plane.change_task("KB-1", state=fresh["id"], labels=[label["id"]])
+        moved = await host.call("plane_update_task", task="KB-1", state="Todo", labels=["bug"])
+        assert (moved["status"], moved["differs"]) == ("done", [])
+
+
 async def test_what_was_written_is_in_the_next_list_although_lists_are_kept_for_a_while(tmp_path: Path) -> None:
     async with working(tmp_path) as host:
         before_it = {task["key"] for task in (await host.call("plane_query_tasks", project="KB"))["tasks"]}
