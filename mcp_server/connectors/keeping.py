@@ -64,6 +64,12 @@ class Keeping(Generic[T]):
         self._kept.pop(key, None)
         self._flights.pop(key, None)
 
+    def forget_under(self, beginning: str) -> None:
+        """Have all be asked anew whose keys begin so."""
+        for key in {*self._kept, *self._flights}:
+            if key.startswith(beginning):
+                self.forget(key)
+
     async def _asked(self, key: str, ask: Callable[[], Awaitable[T]]) -> T:
         flight: _Flight[T] = _Flight()
         self._flights[key] = flight

@@ -232,8 +232,8 @@ class Board:
         return await self._tasks.get(f"{project.id}/{module.id}", listed)
 
     def forget(self, project_id: str) -> None:
-        """Have the tasks of the project listed anew: one was changed."""
-        self._tasks.forget(project_id)
+        """Have the tasks of the project, its cycles and modules listed anew: one was changed."""
+        self._tasks.forget_under(project_id)
 
     async def task(self, asked: str) -> tuple[Project, Task]:
         """Return a task as it is now, with its text, and its project. `asked` is its key in any case, its id or its address.

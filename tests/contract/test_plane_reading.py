@@ -509,3 +509,14 @@ async def test_where_no_project_may_be_used_it_is_said_why(tmp_path: Path) -> No
     async with working(tmp_path, level=1, plane_projects=("KBB",)) as host:
         for tool in ("plane_list_projects", "plane_query_tasks"):
             assert "PLANE_PROJECTS" in (await host.call(tool))["note"]
+
+
+async def test_after_a_change_of_ours_every_list_with_the_task_is_read_anew(tmp_path: Path) -> None:
+    """Lists are kept for half a minute, and what was just changed must not be told as it was."""
+    async with working(tmp_path, level=4) as host:
+        asked: list[Mapping[str, str]] = [{}, {"cycle": "Sprint 1"}, {"module": "Indexing"}]
+        for more in asked:
+            assert keys(await host.call("plane_query_tasks", project="KB", state="todo", **more)) == ["KB-1"]
+        assert (await host.call("plane_update_task", task="KB-1", state="Done"))["status"] == "done"
+        for more in asked:
+            assert keys(await host.call("plane_query_tasks", project="KB", state="todo", **more)) == [], more
