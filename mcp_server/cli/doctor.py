@@ -32,6 +32,8 @@ FEW_WATCHES = 16_384
 LEFT_BEHIND = timedelta(minutes=1)
 MOST_COUNTED = 100
 MOST_SHOWN = 20
+UNDER_WAY = timedelta(minutes=2)
+"""An act in another service is over by then, one way or the other."""
 APPROVED: tuple[State, ...] = ("approved",)
 
 OnProgress = Callable[[int, int], None]
@@ -99,6 +101,7 @@ async def _opened(settings: Settings, pages: Pages) -> list[Finding]:
             "hosts": partial(_hosts, base),
             "enrolment": partial(_enrolment, base, settings.enrolment),
             "proposals": partial(_proposals, base),
+            "outbox": partial(_outbox, base),
             "journeys": partial(_journeys, base),
             "agents": partial(_agents, base),
             "review": partial(_review, base),
@@ -195,6 +198,19 @@ async def _proposals(base: KnowledgeBase) -> Finding:
         return Finding("proposals", "ok", "none waits for a person")
     standing = "1 waits" if waiting == 1 else f"{waiting} wait"
     return Finding("proposals", "note", f"{standing} for a person", "knowledge-forge review, or review --web")
+
+
+async def _outbox(base: KnowledgeBase) -> Finding | None:
+    """Say of which acts in other services nobody knows whether they happened; nothing where there are none."""
+    from mcp_server.base import utc_now
+
+    lately = utc_now() - UNDER_WAY
+    lost = [one for one in await base.state.outbox.open(limit=MOST_COUNTED) if one.begun_at < lately]
+    if not lost:
+        return None
+    places = [f"{visible(one.target)} ({one.begun_at:%Y-%m-%d %H:%M} UTC)" for one in lost]
+    found = f"nobody knows whether these acts in other services happened: {_few(places)}"
+    return Finding("outbox", "note", found, "look there; whoever asks for the same again has it looked up first")
 
 
 async def _journeys(base: KnowledgeBase) -> Finding:

@@ -6,13 +6,16 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import anyio
 import pytest
 
+from knowledge.outbox.ports import Errand
 from mcp_server.app import App, open_app
-from mcp_server.base import utc_now
+from mcp_server.base import open_state, utc_now
+from mcp_server.cli.doctor import examine
 from mcp_server.gate.dispatch import Answered
 from mcp_server.gate.enrolment import Principal
 from mcp_server.gate.scores import grant
@@ -65,3 +68,24 @@ async def test_of_several_servers_that_are_asked_for_the_same_at_once_one_sends_
                 tasks.start_soon(ask, app, f"message {n}")
     assert sorted(mail.held) == [f"message {n}" for n in range(CALLS)]
     assert told == {"done": CALLS, "unchanged": CALLS * (SERVERS - 1)}
+
+
+async def test_the_doctor_names_acts_of_which_nobody_knows_and_no_others(tmp_path: Path) -> None:
+    settings = Settings(kb=write(tmp_path / "kb"), state_dir=tmp_path / "state")
+    now = utc_now()
+    async with open_state(settings) as state:
+        for n, begun in enumerate([now, now - timedelta(hours=1), now - timedelta(hours=2), now - timedelta(hours=3)]):
+            errand = Errand(f"kf-{n}", ME.id, "send", f"mail:{n}", str(n), begun)
+            await state.outbox.begin(errand, within=timedelta(0))
+        await state.outbox.end("kf-2", "unsure", at=now)
+        await state.outbox.end("kf-3", "done", at=now)
+    (told,) = [finding for finding in await examine(settings) if finding.what == "outbox"]
+    assert told.health == "note"
+    assert "mail:2" in told.found
+    assert "mail:1" in told.found
+    assert "mail:0" not in told.found, "that may be under way"
+    assert "mail:3" not in told.found
+    async with open_state(settings) as state:
+        for n in range(3):
+            await state.outbox.end(f"kf-{n}", "failed", at=now)
+    assert not [finding for finding in await examine(settings) if finding.what == "outbox"]
