@@ -15,7 +15,7 @@ from mcp import Client
 from mcp_server.app import App, open_app
 from mcp_server.settings import Settings
 from tests.doubles.plane import ADA, WORKSPACE, Plane, plane_served
-from tests.doubles.serving import Served
+from tests.doubles.serving import Fault, Plan, Served, before
 from tests.knowledge_bases import write
 from tests.reviewers import Reviewer
 from tests.writers import Refused, Writer, let_in
@@ -80,3 +80,21 @@ async def working(home: Path, *, level: float = 4, host: str = "writer", **more:
             Client(app.server) as client,
         ):
             yield PlaneHost(Writer(client, app, settings.kb), served, plane, settings)
+
+
+def named(plane: Plane, name: str) -> list[dict[str, Any]]:
+    """Return the tasks of that name in KB."""
+    return [task for task in plane.tasks("KB") if task["name"] == name]
+
+
+def silent_from(method: str, path_ends: str, lost: Fault) -> Plan:
+    """Return a plan that loses the first such request and cuts every other one from then on."""
+    begun: list[str] = []
+
+    def plan(asked: str, path: str, _number: int) -> Fault | None:
+        if not begun and asked == method and path.endswith(path_ends):
+            begun.append(path)
+            return lost
+        return before() if begun else None
+
+    return plan

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.agents_at_work import PAGES, VARROA
-from tests.doubles.serving import Fault, Plan, after, before
+from tests.doubles.serving import after, no_fault
 from tests.knowledge_bases import write
-from tests.plane_hosts import PlaneHost, working
+from tests.plane_hosts import PlaneHost, silent_from, working
 from tests.reviewers import reviewing
 
 TASK = {"project": "KB", "name": "Treat the mites", "description": "As kb:notes/bees.md says."}
@@ -85,25 +85,12 @@ async def test_of_an_act_of_which_nobody_knows_whether_it_happened_the_journey_a
     tmp_path: Path,
 ) -> None:
     async with curating(tmp_path, 4) as led:
-        led.host.served.plan = gone_after_the_task()
+        led.host.served.plan = silent_from("POST", "/work-items/", after())
         assert (await led.call("plane_create_task", **TASK))["status"] == "unsure"
         held = await led.submit(acts=[{"id": "a1", "tool": "plane_create_task"}], said="It is there.")
         assert held["phase"] == "ACT"
         assert "it is not known whether a1 (plane_create_task) was done: call it again" in held["prompt"]
-        led.host.served.plan = lambda _method, _path, _number: None
+        led.host.served.plan = no_fault
         assert (await led.call("plane_create_task", **TASK))["status"] == "done"
         assert (await led.submit())["state"] == "complete"
         assert [task["name"] for task in led.host.plane.tasks("KB")].count("Treat the mites") == 1
-
-
-def gone_after_the_task() -> Plan:
-    """Return a plan by which Plane makes the task, and is not heard of any more."""
-    made: list[str] = []
-
-    def plan(method: str, path: str, _number: int) -> Fault | None:
-        if method == "POST" and not made:
-            made.append(path)
-            return after()
-        return before() if made else None
-
-    return plan

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,24 +15,19 @@ from knowledge.trust.ports import Verdict
 from mcp_server.app import listed
 from mcp_server.gate.enrolment import Principal, os_user
 from mcp_server.plane.doing import SENT
-from tests.doubles.plane import MEL, Plane
+from tests.doubles.plane import MEL
 from tests.doubles.serving import (
     Fault,
     Plan,
     after,
     before,
-    body,
     delayed,
     for_requests,
-    hang_up,
     html,
-    malformed,
-    oversized,
-    redirected,
+    no_fault,
     status,
-    truncated,
 )
-from tests.plane_hosts import PlaneHost, plane_settings, reviewing, working
+from tests.plane_hosts import PlaneHost, named, plane_settings, reviewing, silent_from, working
 
 WHOLE = {
     "project": "kb",
@@ -48,10 +41,6 @@ WHOLE = {
     "due": "2026-12-01",
 }
 PLAIN = {"project": "KB", "name": "Rotate the keys"}
-
-
-def named(plane: Plane, name: str) -> list[dict[str, Any]]:
-    return [task for task in plane.tasks("KB") if task["name"] == name]
 
 
 async def test_a_task_has_what_was_asked_for_under_a_key_of_ours_and_the_answer_says_where_it_is(
@@ -317,7 +306,7 @@ async def test_a_task_that_changes_between_the_plan_and_the_act_is_left_as_it_is
         assert conflict["status"] == "conflict"
         assert "was changed meanwhile; nothing was sent" in conflict["note"]
         assert (host.plane.task("KB-1")["priority"], host.written) == ("urgent", 0)
-        host.served.plan = none
+        host.served.plan = no_fault
         assert (await host.call("plane_update_task", task="KB-1", priority="low"))["status"] == "done"
     async with working(tmp_path / "waits", level=2) as host, reviewing(host.settings) as person:
         waits = await host.call("plane_update_task", task="KB-1", priority="low")
@@ -459,7 +448,7 @@ async def test_an_approved_act_whose_reply_is_lost_is_done_once_and_told_as_done
 async def test_an_approved_act_of_which_nobody_knows_ends_as_failed_and_says_where_to_look(tmp_path: Path) -> None:
     async with working(tmp_path, level=2) as host, reviewing(host.settings) as person:
         waits = await host.call("plane_comment_task", task="KB-1", text="Approved.")
-        host.served.plan = from_first("POST", "/comments/", after())
+        host.served.plan = silent_from("POST", "/comments/", after())
         ended = await person.approve(waits["proposal"]["id"])
         assert ended.state == "failed"
         assert "It is not known whether it was done" in (ended.error or "")
@@ -518,179 +507,3 @@ async def send_as_it_did(host: PlaneHost, deed: str, errand: Errand) -> None:
         await host.app.base.state.outbox.mark(errand.id, {SENT: "yes"})
         done = next(row["id"] for row in host.plane.project("KB").states.values() if row["name"] == "Done")
         host.plane.change_task("KB-1", name="Other", description_html="<p>New.</p>", state=done)
-
-
-# --- faults of the network, on every step -----------------------------------------------------------------------------
-
-SENT_FAULTS: dict[str, Fault] = {
-    "cut after Plane acted": after(),
-    "cut before Plane saw it": before(),
-    "no connection is kept": hang_up(),
-    "500, done": status(500, acts=True),
-    "500, not done": status(500),
-    "503 of a proxy, done": html(503),
-    "503 of a proxy, not done": html(503, acts=False),
-    "429": status(429, {"retry-after": "1"}, '{"error_code": 5900, "error_message": "RATE_LIMIT_EXCEEDED"}'),
-    "429 for long": status(429, {"retry-after": "60"}),
-    "a redirect": redirected("https://elsewhere.example.com/"),
-    "a page for people, done": html(),
-    "a page for people, not done": html(acts=False),
-    "a reply that is cut, done": truncated(),
-    "a reply that is cut, not done": truncated(acts=False),
-    "no HTTP, done": malformed(),
-    "no HTTP, not done": malformed(acts=False),
-    "too large, done": oversized(9_000_000),
-    "JSON of another shape, done": body('{"ok": true}'),
-    "JSON of another shape, not done": body("[]", acts=False),
-    "nothing at all, done": body(""),
-}
-ALWAYS = 60
-
-
-@dataclass(frozen=True)
-class Deed:
-    """An act under test: how it is called for the nth time, which request carries it, and how often it happened."""
-
-    tool: str
-    method: str
-    path_ends: str
-    arguments: Callable[[int], dict[str, object]]
-    happened: Callable[[Plane, int], int]
-
-
-def moved(plane: Plane, number: int) -> int:
-    """Return 1 if the task has the priority that it is to get the nth time."""
-    return int(plane.task("KB-1")["priority"] == PRIORITIES[number % 4])
-
-
-PRIORITIES = ("low", "urgent", "medium", "high")
-DEEDS = {
-    "create": Deed(
-        "plane_create_task",
-        "POST",
-        "/work-items/",
-        lambda number: {"project": "KB", "name": f"Task number {number}"},
-        lambda plane, number: len(named(plane, f"Task number {number}")),
-    ),
-    "update": Deed(
-        "plane_update_task",
-        "PATCH",
-        "/",
-        lambda number: {"task": "KB-1", "priority": PRIORITIES[number % 4]},
-        moved,
-    ),
-    "comment": Deed(
-        "plane_comment_task",
-        "POST",
-        "/comments/",
-        lambda number: {"task": "KB-1", "text": f"Comment number {number}."},
-        lambda plane, number: sum(f"Comment number {number}." in row["comment_html"] for row in plane.comments("KB-1")),
-    ),
-}
-
-
-one_of_all = pytest.mark.parametrize(
-    "deed",
-    [
-        pytest.param(deed, id=name, marks=[] if name == "create" else pytest.mark.external)
-        for name, deed in DEEDS.items()
-    ],
-)
-"""One act by default, all of them among the external tests."""
-
-
-async def answered(host: PlaneHost, deed: Deed, number: int) -> str:
-    """Return the status of the answer, `failed` for an error."""
-    result = await host.writer.client.call_tool(deed.tool, deed.arguments(number))
-    return "failed" if result.is_error else str((result.structured_content or {})["status"])
-
-
-@pytest.mark.parametrize("times", [1, *(pytest.param(n, marks=pytest.mark.external) for n in (2, ALWAYS))])
-@pytest.mark.parametrize("deed", DEEDS.values(), ids=DEEDS)
-async def test_whatever_becomes_of_the_reply_an_act_happens_once_and_none_that_happened_is_told_as_failed(
-    tmp_path: Path, deed: Deed, times: int
-) -> None:
-    async with working(tmp_path) as host:
-        for number, (name, fault) in enumerate(SENT_FAULTS.items()):
-            host.served.plan = for_requests(deed.method, deed.path_ends, *[fault] * times)
-            told = await answered(host, deed, number)
-            happened = deed.happened(host.plane, number)
-            assert told in ("done", "unsure", "failed"), name
-            assert happened <= 1, name
-            assert told != "done" or happened == 1, name
-            assert told != "failed" or happened == 0, name
-            assert told != "unsure" or not happened, f"{name}: Plane could be asked"
-            host.served.plan = none
-            assert await answered(host, deed, number) in ("done", "unchanged"), name
-            assert deed.happened(host.plane, number) == 1, name
-
-
-@one_of_all
-async def test_while_plane_can_be_asked_nothing_more_an_act_may_be_unsure_and_is_told_as_it_is_when_asked_again(
-    tmp_path: Path, deed: Deed
-) -> None:
-    """Its reply is lost, and so is every other reply from then on, that to the question whether it happened as well."""
-    async with working(tmp_path) as host:
-        for number, lost in enumerate((after(), before(), status(502, acts=True), status(502))):
-            host.served.plan = from_first(deed.method, deed.path_ends, lost)
-            result = await host.writer.client.call_tool(deed.tool, deed.arguments(number))
-            assert not result.is_error
-            answer = result.structured_content or {}
-            assert answer["status"] == "unsure"
-            assert "It is not known whether it was done; look at " in answer["note"]
-            assert deed.happened(host.plane, number) <= 1
-            host.served.plan = none
-            assert await answered(host, deed, number) in ("done", "unchanged")
-            assert deed.happened(host.plane, number) == 1
-
-
-@one_of_all
-async def test_what_cannot_be_read_back_is_done_all_the_same_and_the_answer_says_that_it_was_not_compared(
-    tmp_path: Path, deed: Deed
-) -> None:
-    async with working(tmp_path) as host:
-        for number, fault in enumerate((before(), status(500), html(), status(429, {"retry-after": "60"}), body("[]"))):
-            seen: list[str] = []
-
-            def plan(
-                method: str, path: str, _number: int, fault: Fault = fault, seen: list[str] = seen
-            ) -> Fault | None:
-                if method == deed.method and path.endswith(deed.path_ends):
-                    seen.append(path)
-                    return None
-                return fault if seen else None
-
-            host.served.plan = plan
-            result = await host.writer.client.call_tool(deed.tool, deed.arguments(number))
-            answer = result.structured_content or {}
-            assert (answer["status"], answer["key"]) == ("done", answer["key"])
-            assert "could not be read back" in answer["note"]
-            assert deed.happened(host.plane, number) == 1
-
-
-@one_of_all
-async def test_while_plane_cannot_be_read_nothing_is_sent_to_it(tmp_path: Path, deed: Deed) -> None:
-    async with working(tmp_path) as host:
-        for number, fault in enumerate(SENT_FAULTS.values()):
-            if fault == hang_up():
-                continue
-            host.served.plan = for_requests("GET", "/", *[fault] * ALWAYS)
-            assert await answered(host, deed, number) == "failed"
-            assert host.written == 0
-
-
-def none(_method: str, _path: str, _number: int) -> Fault | None:
-    return None
-
-
-def from_first(method: str, path_ends: str, lost: Fault) -> Plan:
-    """Return a plan that loses the first such request and cuts every other one from then on."""
-    begun: list[str] = []
-
-    def plan(asked: str, path: str, _number: int) -> Fault | None:
-        if not begun and asked == method and path.endswith(path_ends):
-            begun.append(path)
-            return lost
-        return before() if begun else None
-
-    return plan
