@@ -18,10 +18,12 @@ import pytest
 
 from knowledge.trust.ports import Proposal
 from mcp_server.app import App
+from mcp_server.base import utc_now
+from mcp_server.connectors.courier import Courier
 from mcp_server.gate.deciding import Person
 from mcp_server.settings import Settings, ZulipAccess
 from mcp_server.zulip.notices import LEASE, Pace, run
-from tests.doubles.serving import Fault, Served, after, for_requests, served, status
+from tests.doubles.serving import Fault, Served, after, before, for_requests, served, status
 from tests.doubles.zulip import Zulip
 from tests.knowledge_bases import write
 from tests.reviewers import Reviewer, reviewing
@@ -482,33 +484,91 @@ anyio.run(main, *sys.argv[1:])
 """
 
 
+@asynccontextmanager
+async def killed_at(
+    here: Scene, root: Path, moment: Callable[[str, str, int], bool], fault: Fault
+) -> AsyncIterator[None]:
+    """Run a server that tells, and kill it when Zulip has a request of that moment; yield once it is dead."""
+    settings = configured(root, here.double.address, BOT, here.zulip)
+    words = (settings.kb, settings.state_dir, settings.zulip_site, settings.zulip_email, settings.zulip_api_key)
+    killed: list[int] = []
+
+    def kill(method: str, path: str, number: int) -> Fault | None:
+        if killed or not moment(method, path, number):
+            return None
+        killed.append(child.pid)
+        os.kill(child.pid, signal.SIGKILL)
+        return fault
+
+    here.double.plan = kill
+    child = subprocess.Popen([sys.executable, "-c", CHILD, *map(str, words)])  # noqa: ASYNC220 - it ends when it is killed
+    try:
+        await soon(lambda: child.poll() is not None)
+        assert killed
+        yield
+    finally:
+        child.kill()
+        child.wait()
+
+
 async def test_a_server_that_is_killed_over_a_notice_leaves_one_message(tmp_path: Path) -> None:
     """Killed when Zulip has it and nobody knows; the next server finds it."""
     async with scene(tmp_path, telling=False) as here:
-        settings = configured(tmp_path, here.double.address, BOT, here.zulip)
-        words = [str(settings.kb), str(settings.state_dir), settings.zulip_site, settings.zulip_email]
-        killed: list[int] = []
-
-        def kill(method: str, path: str, _number: int) -> Fault | None:
-            if (method, path) != ("POST", MESSAGES) or killed:
-                return None
-            killed.append(child.pid)
-            os.kill(child.pid, signal.SIGKILL)
-            return after()
-
-        here.double.plan = kill
-        child = subprocess.Popen([sys.executable, "-c", CHILD, *map(str, words), str(settings.zulip_api_key)])  # noqa: ASYNC220 - it is over when it is killed
-        try:
-            proposal_id = await here.propose()
-            await soon(lambda: child.poll() is not None)
-            assert killed
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(told_by(here.person.app, here.access))
-                here.zulip.world.react(HAMLET, here.last, "check")
-                await here.state_of(proposal_id, "executed")
-                tasks.cancel_scope.cancel()
-        finally:
-            child.kill()
-            child.wait()
+        proposal_id = await here.propose()
+        async with (
+            killed_at(here, tmp_path, lambda *asked: asked[:2] == ("POST", MESSAGES), after()),
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(told_by(here.person.app, here.access))
+            here.zulip.world.react(HAMLET, here.last, "check")
+            await here.state_of(proposal_id, "executed")
+            tasks.cancel_scope.cancel()
         assert len(here.notices) == 1
         assert here.double.count("POST", MESSAGES) == 1
+
+
+@pytest.mark.external
+@pytest.mark.parametrize("fault", [before(), after()], ids=["before", "after"])
+@pytest.mark.parametrize("number", range(1, 10))
+async def test_whenever_a_server_is_killed_there_is_one_notice_in_the_end(
+    tmp_path: Path, number: int, fault: Fault
+) -> None:
+    """At each request that it makes, whether or not Zulip acted on it."""
+    async with scene(tmp_path, telling=False) as here:
+        proposal_id = await here.propose()
+        async with killed_at(here, tmp_path, lambda *asked: asked[2] == number, fault):
+            base = here.person.app.base
+            # What is not there when the next server looks is taken for never sent: nothing is under way in this Zulip.
+            courier = Courier(base.state.outbox, base.errand_locks, now=utc_now, sleep=_at_once, settled=timedelta(0))
+            app = replace(here.person.app, services=replace(here.person.app.services, load_courier=lambda: courier))
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(told_by(app, here.access))
+                await here.told()
+                await here.person.reject(proposal_id)
+                await here.begins(0, "**Rejected**")
+                tasks.cancel_scope.cancel()
+        assert len(here.notices) == 1
+
+
+@pytest.mark.external
+async def test_a_server_that_is_configured_to_tell_does_so_by_itself(tmp_path: Path) -> None:
+    """Nobody has to start anything."""
+    zulip = zulip_of("double-newer")
+    async with served(zulip) as double:
+        settings = replace(
+            configured(tmp_path, double.address, BOT, zulip), zulip_reviews=(CHANNEL, TOPIC), zulip_reviewers=LISTED
+        )
+        async with writing(settings, level=2) as host, reviewing(settings) as person:
+            known = settings.zulip
+            assert known is not None
+            here = Scene(host, person, zulip, double, known)
+            proposal_id = await here.propose()
+            await here.told()
+            zulip.world.react(HAMLET, here.last, "check")
+            await here.state_of(proposal_id, "executed")
+            await here.begins(0, "**Approved and carried out**")
+            assert len(here.notices) == 1
+
+
+async def _at_once(_seconds: float) -> None:
+    await anyio.lowlevel.checkpoint()
