@@ -327,6 +327,8 @@ class _Installation:
             print(f"  written to  {self.file}")
             if backup:
                 print(f"  backup      {backup}")
+            if settings := (self.means.launch.environ or {}).get("FORGE_CONFIG"):
+                print(f"  settings    {settings}")
             granted = (
                 f"granted (level {EDIT_LEVEL})"
                 if may_edit

@@ -517,6 +517,15 @@ def test_a_host_is_told_of_the_file_that_holds_the_settings_here(tmp_path: Path)
     assert settings.in_environment == ("ZULIP_API_KEY",)
 
 
+def test_which_file_the_host_reads_its_settings_from_is_said(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    means = world.means()
+    launch = Launch("/venv/bin/knowledge-forge", environ={"FORGE_CONFIG": "/home/ann/forge.toml"})
+    assert install(Request(host="cursor", kb=world.root / "kb"), replace(means, launch=launch)) == 0
+    assert "settings    /home/ann/forge.toml" in capsys.readouterr().out
+    assert world.run() == 0
+    assert "settings" not in capsys.readouterr().out
+
+
 def test_a_file_that_is_no_use_to_a_host_is_not_named_to_it(tmp_path: Path) -> None:
     launch = Launch("knowledge-forge")
     assert with_file(launch, load({}, {}, cwd=tmp_path)) == launch
