@@ -350,7 +350,7 @@ async def test_an_approved_task_whose_label_is_gone_ends_as_failed_and_says_why(
         ended = await person.approve(waits["proposal"]["id"])
         assert ended.state == "failed"
         assert "label" in (ended.error or "")
-        assert host.written == 0
+        assert named(host.plane, "Rotate the keys") == []
 
 
 async def test_text_of_another_project_that_was_read_before_raises_the_level_and_that_of_the_same_does_not(
@@ -453,6 +453,24 @@ async def test_an_approved_act_of_which_nobody_knows_ends_as_failed_and_says_whe
         assert ended.state == "failed"
         assert "It is not known whether it was done" in (ended.error or "")
         assert f"{host.served.address}/acme/browse/KB-1/" in (ended.error or "")
+
+
+async def test_who_agrees_again_after_nobody_knew_gets_it_once(tmp_path: Path) -> None:
+    async with working(tmp_path, level=2) as host, reviewing(host.settings) as person:
+        for number, lost in enumerate((after(), before())):
+            asked = {"project": "KB", "name": f"Agreed twice {number}"}
+            waits = await host.call("plane_create_task", **asked)
+            host.served.plan = silent_from("POST", "/work-items/", lost)
+            assert (await person.approve(waits["proposal"]["id"])).state == "failed"
+            again = await host.call("plane_create_task", **asked)
+            assert again["proposal"]["id"] != waits["proposal"]["id"]
+            host.served.plan = no_fault
+            done = await person.approve(again["proposal"]["id"])
+            assert (done.state, json.loads(done.result or "")["status"]) == ("executed", "done")
+            assert len(named(host.plane, f"Agreed twice {number}")) == 1
+            assert not [
+                one for one in await host.app.base.state.outbox.open() if one.proposal == again["proposal"]["id"]
+            ]
 
 
 @pytest.mark.parametrize("acted", [True, pytest.param(False, marks=pytest.mark.external)])
