@@ -421,8 +421,12 @@ async def test_a_word_that_does_not_count_is_answered_in_the_notice(
         here.zulip.world.react(HAMLET, here.last, "check")
         await soon(lambda: "a reaction did not decide it" in here.notices[0])
         assert "is frozen" in here.notices[0]
+        # It may be seen and then heard of, which is once more.
         await here.looked_at()
-        assert tried == [proposal_id]
+        times = len(tried)
+        assert times in (1, 2)
+        await here.looked_at()
+        assert len(tried) == times
         assert (await here.person.proposal(proposal_id)).state == "pending"
 
 
