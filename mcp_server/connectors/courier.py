@@ -182,7 +182,7 @@ class Courier:
                 known = await self._outbox.begin(errand, within=within)
                 trip = Trip(known, self._outbox.mark)
                 if known.id == errand.id:
-                    return await self._done_by_earlier(trip, act) or await self._sent(trip, act)
+                    return await self._sent(trip, act)
                 return await self._looked_up(trip, act) or await self._sent_again(trip, act)
         except DocumentBusy:
             return Delivered("unsure", errand, why=BUSY)
@@ -203,26 +203,9 @@ class Courier:
 
     @asynccontextmanager
     async def _alone(self, errand: Errand) -> AsyncIterator[None]:
-        async with self._locks.held(["\0".join(_who(errand))]):
+        async with self._locks.held([f"{errand.principal}\0{errand.tool}\0{errand.digest}"]):
             with anyio.CancelScope(shield=True):
                 yield
-
-    async def _done_by_earlier(self, trip: Trip, act: Act) -> Delivered | None:
-        """Return what became of the same act, if an earlier try at it is open; None if this one is to be sent.
-
-        A person who agrees again after "nobody knows" wants it once.
-        """
-        if not trip.errand.proposal:
-            return None  # without one `begin` has given the earlier try back
-        for left in await self._outbox.open():
-            if left.id == trip.id or _who(left) != _who(trip.errand):
-                continue
-            found = await self._looked_up(Trip(left, self._outbox.mark), act)
-            if found is not None:
-                done = found.status != "unsure"
-                await self._ended(trip, "done" if done else "failed", found.result if done else None)
-                return replace(found, status="done") if done else found
-        return None
 
     async def _looked_up(self, trip: Trip, act: Act) -> Delivered | None:
         """Return what became of an errand that was begun before; None if it is to be sent."""
@@ -333,11 +316,6 @@ def _may_repeat(trip: Trip, act: Act) -> bool:
 def _is_unsent(trip: Trip, act: Act) -> bool:
     """Return whether its process died before anything was sent."""
     return not act.keyed and not trip.marks
-
-
-def _who(errand: Errand) -> tuple[str, str, str]:
-    """Return what the same act by the same caller has in common."""
-    return errand.principal, errand.tool, errand.digest
 
 
 def _read(result: str | None) -> Json | None:
