@@ -141,7 +141,8 @@ async def test_while_plane_can_be_asked_nothing_more_an_act_may_be_unsure_and_is
             assert not result.is_error
             answer = result.structured_content or {}
             assert answer["status"] == "unsure"
-            assert "It is not known whether it was done; look at " in answer["note"]
+            assert "whether it was done is to be seen at " in answer["note"]
+            assert "nothing was" not in answer["note"]
             assert deed.happened(host.plane, number) <= 1
             host.served.plan = no_fault
             assert await answered(host, deed, number) in ("done", "unchanged")

@@ -451,7 +451,7 @@ async def test_an_approved_act_of_which_nobody_knows_ends_as_failed_and_says_whe
         host.served.plan = silent_from("POST", "/comments/", after())
         ended = await person.approve(waits["proposal"]["id"])
         assert ended.state == "failed"
-        assert "It is not known whether it was done" in (ended.error or "")
+        assert "it is not known whether this was done" in (ended.error or "")
         assert f"{host.served.address}/acme/browse/KB-1/" in (ended.error or "")
 
 
