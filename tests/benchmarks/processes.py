@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,11 +54,16 @@ class Start:
     peak_mb: float
 
 
-def first_listing(arguments: Sequence[str], settle_s: float) -> Start:
-    """Start a server, shake hands, list its tools, let it settle, and stop it."""
+def first_listing(arguments: Sequence[str], settle_s: float, environment: Mapping[str, str] | None = None) -> Start:
+    """Start a server, shake hands, list its tools, let it settle, and stop it; `environment` is added to this process's."""
     began = time.perf_counter()
     with subprocess.Popen(
-        [sys.executable, *arguments], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env={**os.environ, **(environment or {})},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
     ) as server:
         if server.stdin is None or server.stdout is None:
             raise OSError("the server has no pipes")
@@ -110,10 +115,14 @@ class Served:
 
 
 @asynccontextmanager
-async def served(arguments: Sequence[str]) -> AsyncIterator[Served]:
-    """Start a server over stdio with the SDK's client connected to it; both are gone afterwards."""
+async def served(arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> AsyncIterator[Served]:
+    """Start a server over stdio with the SDK's client connected to it; both are gone afterwards.
+
+    It gets the few variables that the SDK hands on, and `environment`.
+    """
     before = children()
-    parameters = StdioServerParameters(command=sys.executable, args=list(arguments), cwd=ROOT)
+    given = None if environment is None else dict(environment)
+    parameters = StdioServerParameters(command=sys.executable, args=list(arguments), cwd=ROOT, env=given)
     async with Client(parameters) as client:
         (pid,) = children() - before
         await client.list_tools()  # the client checks answers against the listed schemas
