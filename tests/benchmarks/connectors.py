@@ -86,7 +86,8 @@ async def team(home: Path) -> AsyncIterator[Team]:
         _fill(plane, zulip)
         kb = home / "kb"
         shutil.copytree(ROOT / "kb", kb)
-        settings = await let_in(Settings(kb=kb, state_dir=home / "state"), "bench", 5)
+        state_dir = home / "state"
+        settings = await let_in(Settings(kb=kb, state_dir=state_dir), "bench", 5)
         bot = zulip.world.user(BOT)
         environment = {
             "FORGE_ENROLMENT": settings.enrolment or "",
@@ -98,7 +99,7 @@ async def team(home: Path) -> AsyncIterator[Team]:
             "ZULIP_EMAIL": bot.email,
             "ZULIP_API_KEY": bot.key,
         }
-        yield Team(plane, at_plane, zulip, at_zulip, kb, settings.state_dir, environment)
+        yield Team(plane, at_plane, zulip, at_zulip, kb, state_dir, environment)
 
 
 def _fill(plane: Plane, zulip: Zulip) -> None:
