@@ -9,12 +9,19 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What stands at a source now. `at` is when it was said, aware UTC; `title` and `url` are for people."""
+    """What stands at a source now. `at` is when it was said, aware UTC; `title` and `url` are for people.
+
+    `source` is its one name, however it was asked for: several names must not pass for several voices. Nothing of it was said
+    after `latest`. `text` is what others wrote; `own` says that there is nothing but what was written from here.
+    """
 
     text: str
     at: datetime
     title: str
     url: str
+    source: str
+    latest: datetime
+    own: bool = False
 
 
 class Sources(Protocol):

@@ -49,22 +49,37 @@ class Witnesses:
             NoSuchSource: its source does not exist, so it is evidence of nothing.
         """
         if not self._sources.knows(request.source):
-            return Cited(request, await self._verified(request))
+            return await self._counted(request)
         try:
             found = await self._sources.fetch(request.source)
         except SourceAway as away:
-            least = min(UNKNOWN_AUTHORITY, UNKNOWN_AUTHORITY if request.authority is None else request.authority)
-            told = f"{away}; it counts as from an unknown source"
-            return Cited(replace(request, authority=least), await self._verified(request), told)
-        verified = await self._verified(request)
-        said = lineage_of(request.source) in verified
-        note = "" if said else f"{request.source} was looked up; it does not say this in these words"
-        return Cited(replace(request, observed_at=request.observed_at or found.at), verified, note)
+            return await self._counted(_weakened(request), f"{away}; it counts as from an unknown source")
+        said_at = found.at if request.observed_at is None else min(request.observed_at, found.latest)
+        request = replace(request, source=found.source, observed_at=said_at)
+        if found.own:
+            told = f"all of {found.source} was written from here; it counts as from an unknown source"
+            return await self._counted(_weakened(request), told)
+        cited = await self._counted(request)
+        if lineage_of(request.source) in cited.verified:
+            return cited
+        return replace(cited, note=f"{request.source} was looked up; it does not say this in these words")
 
-    async def _verified(self, request: MergeRequest) -> tuple[str, ...]:
-        sources = dict.fromkeys([request.source, *request.corroboration])
-        found = [source for source in sources if await self._says(source, request)]
-        return tuple(dict.fromkeys(map(lineage_of, found)))
+    async def _counted(self, request: MergeRequest, note: str = "") -> Cited:
+        """Return the request with each source that can be looked up under its one name, and which of them say the same."""
+        named = {source: await self._name_of(source) for source in (request.source, *request.corroboration)}
+        found = [name for source, name in named.items() if await self._says(source, request)]
+        request = replace(
+            request, corroboration=tuple(dict.fromkeys(named[source] for source in request.corroboration))
+        )
+        return Cited(request, tuple(dict.fromkeys(map(lineage_of, found))), note)
+
+    async def _name_of(self, source: str) -> str:
+        if not self._sources.knows(source):
+            return source
+        try:
+            return (await self._sources.fetch(source)).source
+        except KnowledgeError:
+            return source
 
     async def _says(self, source: str, request: MergeRequest) -> bool:
         try:
@@ -92,6 +107,12 @@ class Witnesses:
         if not section:
             return page
         return Cut(page.text, tuple(piece for piece in page.pieces if _lies_in(piece.section, section)))
+
+
+def _weakened(request: MergeRequest) -> MergeRequest:
+    """Return the request with no more authority than an unknown source has."""
+    least = UNKNOWN_AUTHORITY if request.authority is None else min(UNKNOWN_AUTHORITY, request.authority)
+    return replace(request, authority=least)
 
 
 def _lies_in(path: Sequence[str], asked: str) -> bool:

@@ -17,6 +17,7 @@ from mcp_server.plane.errors import SERVICE, BadReference, ClosedProject, TooMan
 from mcp_server.plane.model import Comment, Cycle, Label, Module, Person, Project, State, Task
 from mcp_server.plane.queries import GROUPS, Reference, reference_of, states_meant
 from mcp_server.plane.walking import Walked, everything
+from mcp_server.plane.wire import SOURCE
 from mcp_server.settings import PlaneAccess
 
 NAMES_S = 300.0
@@ -263,7 +264,7 @@ class Board:
         return {person_id: person.name or person.full_name for person_id, person in people.items()}
 
     async def evidence(self, locator: str) -> Fetched:
-        """Return what a task says with its comments; its time is that of the last thing that was said.
+        """Return what others wrote in a task and its comments; its time is that of the last thing that was said.
 
         When a description was written is not known: Plane dates a task anew with every change, also of its state. So it counts
         as old as the task.
@@ -283,14 +284,21 @@ class Board:
             raise NoSuchSource(origin, str(error)) from error
         except ConnectorError as error:
             raise SourceAway(origin, str(error)) from error
+        others = [comment for comment in said.items if comment.external_id is None]
+        own = task.external_source == SOURCE
         texts = [
-            task.name,
-            markdown_of(task.html, people),
-            *(markdown_of(comment.html, people) for comment in said.items),
+            *([] if own else [task.name, markdown_of(task.html, people)]),
+            *(markdown_of(comment.html, people) for comment in others),
         ]
-        at = max((comment.at for comment in said.items), default=task.created_at)
-        title = f"{self.key(project, task)} {task.name}"
-        return Fetched("\n\n".join(text for text in texts if text), at, title, self.url(project, task.number))
+        return Fetched(
+            "\n\n".join(text for text in texts if text),
+            max((comment.at for comment in others), default=task.created_at),
+            f"{self.key(project, task)} {task.name}",
+            self.url(project, task.number),
+            source=f"plane:{self.key(project, task)}",
+            latest=max([task.updated_at, *(comment.at for comment in others)]),
+            own=own and not others,
+        )
 
     def key(self, project: Project, task: Task) -> str:
         """Return what people call the task, like KB-12."""

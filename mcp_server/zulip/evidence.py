@@ -39,7 +39,7 @@ async def fetched(chat: Chat, locator: str) -> Fetched:
         if topic and number.isascii() and number.isdigit():
             message = await _message(chat, channel, topic.removesuffix("/near"), int(number))
             if message is not None:
-                return _told(channel, [message], await chat.url_of(message))
+                return await _told(chat, channel, [message], await chat.url_of(message), f"/{number}")
         name = await _topic(chat, channel, rest)
         if name is None:
             raise NoSuchSource(
@@ -49,7 +49,7 @@ async def fetched(chat: Chat, locator: str) -> Fetched:
         said = [message for message in window.messages if chat.allows(message)]
         if not said:
             raise NoSuchSource(source, "nothing that can be read was said there")
-        return _told(channel, said, await chat.url_of_topic(channel, name))
+        return await _told(chat, channel, said, await chat.url_of_topic(channel, name))
     except ConnectorError as error:
         raise SourceAway(source, str(error)) from error
 
@@ -82,7 +82,17 @@ async def _topic(chat: Chat, channel: Channel, asked: str) -> str | None:
     return next((name for name in topics if folded(asked) in map(folded, topic_names(name))), None)
 
 
-def _told(channel: Channel, messages: Sequence[Message], url: str) -> Fetched:
-    newest = messages[-1]
-    text = "\n\n".join(f"{message.sender}: {message.text}" for message in messages)
-    return Fetched(text, newest.at, f"#{channel.name} > {newest.topic}", url)
+async def _told(chat: Chat, channel: Channel, messages: Sequence[Message], url: str, behind: str = "") -> Fetched:
+    """Return what others said. A bot says only what is sent from here; who a person's key belongs to writes by hand, too."""
+    me = await chat.me()
+    others = [message for message in messages if not (me.bot and message.sender_id == me.id)]
+    newest = (others or messages)[-1]
+    return Fetched(
+        "\n\n".join(f"{message.sender}: {message.text}" for message in others),
+        newest.at,
+        f"#{channel.name} > {newest.topic}",
+        url,
+        source=f"zulip:{channel_word(channel.name)}/{topic_names(newest.topic)[-1]}{behind}",
+        latest=newest.at,
+        own=not others,
+    )

@@ -165,6 +165,63 @@ async def test_others_that_say_the_same_count_only_where_they_do(tmp_path: Path)
         assert "not say this in these words" in (await there.says("plane:KB-6", dry_run=True))["note"]
 
 
+async def test_one_task_or_thread_is_one_voice_however_it_is_named(tmp_path: Path) -> None:
+    async with team(tmp_path) as there:
+        task = there.plane.add_task("KB", "Uploads", description_html=f"<p>{CLAIM}</p>")
+        said = there.zulip.world.say(HAMLET, "drawing", "\N{HEAVY CHECK MARK} uploads", CLAIM)
+        address = f"{there.at_plane.address}/acme/browse/KB-5/"
+        for source, *others in (
+            ("plane:KB-5", f"plane:{task['id']}", f"plane:{address}"),
+            (f"plane:{address}", "plane:kb-5"),
+            (
+                f"zulip:#drawing/uploads/{said}",
+                "zulip:\N{FULLWIDTH LATIN SMALL LETTER D}rawing/\N{HEAVY CHECK MARK} Uploads",
+            ),
+        ):
+            answer = await there.says(source, corroboration=others, dry_run=True)
+            assert new(answer)["corroboration"] == 0, (source, others)
+        answer = await there.says("code:src/a.py", corroboration=[f"plane:{task['id']}", "plane:KB-5"], dry_run=True)
+        assert new(answer)["corroboration"] == 0.5
+        await there.says(f"plane:{address}")
+        tracked = await there.host.app.base.state.ledger.tracked("uploads.md")
+        assert tracked is not None
+        assert "plane:KB-5" in {origin.source for origin in tracked.origins}
+
+
+async def test_nothing_counts_as_said_later_than_it_can_have_been_said(tmp_path: Path) -> None:
+    async with team(tmp_path) as there:
+        said = there.zulip.world.say(HAMLET, "drawing", "uploads", CLAIM)
+        source, moment = f"zulip:drawing/uploads/{said}", datetime.fromtimestamp(BEGUN, UTC)
+        as_it_is = new(await there.says(source, dry_run=True))["recency"]
+        late = new(await there.says(source, observed_at="2999-01-01", dry_run=True))["recency"]
+        early = new(await there.says(source, observed_at="2020-01-01", dry_run=True))["recency"]
+        assert early < late == pytest.approx(as_it_is, abs=1e-6)
+        await there.says(source, observed_at="2999-01-01")
+        tracked = await there.host.app.base.state.ledger.tracked("uploads.md")
+        assert tracked is not None
+        assert [one.observed_at for one in tracked.origins if one.source.startswith("zulip:")] == [moment]
+
+
+async def test_who_cites_what_was_written_from_here_cites_nobody(tmp_path: Path) -> None:
+    """Else a host could say something in a task or a thread, and then call that as its witness."""
+    async with team(tmp_path) as there:
+        task = await there.host.call("plane_create_task", project="KB", name="Uploads", description=CLAIM)
+        comment = await there.host.call("plane_comment_task", task="KB-1", text=CLAIM)
+        sent = await there.host.call("zulip_send_message", channel="drawing", topic="uploads", text=CLAIM)
+        assert {task["status"], comment["status"], sent["status"]} == {"done"}
+        own = [f"plane:{task['key']}", "plane:KB-1", "zulip:drawing/uploads"]
+        answer = await there.says("code:src/a.py", corroboration=own, dry_run=True)
+        assert new(answer)["corroboration"] == 0
+        for source in (own[0], own[2], f"{own[2]}/{sent['message_ids'][0]}"):
+            cited = await there.says(source, dry_run=True)
+            assert new(cited)["authority"] == 0.2, source
+            assert "written from here" in cited["note"]
+        there.plane.add_comment(task["key"], f"<p>{CLAIM}</p>")
+        there.zulip.world.say(HAMLET, "drawing", "uploads", CLAIM)
+        anew = [f"plane:{task['key'].lower()}", "zulip:Drawing/Uploads"]  # a look at the same name counts for a minute
+        assert new(await there.says("code:src/a.py", corroboration=anew, dry_run=True))["corroboration"] == 1
+
+
 async def test_a_look_counts_for_a_minute_and_not_longer(tmp_path: Path) -> None:
     async with team(tmp_path) as there:
         clock = [0.0]
