@@ -41,7 +41,7 @@ class OutlineLine:
 
 @dataclass(frozen=True, slots=True)
 class Citing:
-    """A task or thread of another service that names a page: `plane:KB-12`, `zulip:design/merge`, and where a person sees it."""
+    """A task, or a thread of a channel, that names a page: `plane:KB-12`, `zulip:design`, and where it is seen."""
 
     origin: str
     url: str

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Sequence
 
 from knowledge.errors import InvalidPath, KnowledgeError, StorageError
 from knowledge.find.answers import Citing
 from knowledge.outbox.ports import Mention
 from knowledge.paths import INDEX_NAME, MARKDOWN_SUFFIXES, is_markdown
+from knowledge.provenance import source_kind
 from mcp_server.connectors.mentions import Named, names_in
 from mcp_server.services import Services
 
@@ -16,6 +18,10 @@ logger = logging.getLogger("knowledge_forge.connectors")
 
 MOST_PAGES = 20
 MOST_CITING = 10
+MOST_NOTED = 50
+"""Looked through for those: some may lie where nobody may read from here."""
+_TOPIC = re.compile(r"/topic/[^/]*")
+"""The part of an address that is a topic's name; Zulip finds a message without it."""
 
 
 async def noted(services: Services, origin: str, *, url: str, texts: Iterable[str], title: str = "") -> tuple[str, ...]:
@@ -48,16 +54,35 @@ async def pages_of(services: Services, origin: str, texts: Iterable[str]) -> tup
 
 
 async def cited_by(services: Services, path: str) -> Sequence[Citing]:
-    """Return what is known to name the page, newest first.
+    """Return what is known to name the page, newest first, of what may be read from here: others note what they read, too.
 
-    What it is called there is left out: nobody vouches for it, and reading the page must not count as reading that.
+    What it is called there is left out, also the topic of a thread, which anybody may write: nobody vouches for it, and
+    reading the page must not count as reading that.
     """
     try:
-        found = await services.state.outbox.mentions(path, limit=MOST_CITING)
+        found = await services.state.outbox.mentions(path, limit=MOST_NOTED)
     except StorageError:
         logger.warning("it cannot be said now what cites %s", path, exc_info=True)
         return ()
-    return [Citing(mention.origin, mention.url) for mention in found]
+    told = [_told(mention) for mention in found if _may_be_told(services, mention.origin)]
+    return list(dict.fromkeys(told))[:MOST_CITING]
+
+
+def _told(mention: Mention) -> Citing:
+    if source_kind(mention.origin) != "zulip":
+        return Citing(mention.origin, mention.url)
+    return Citing(mention.origin.partition("/")[0], _TOPIC.sub("", mention.url))
+
+
+def _may_be_told(services: Services, origin: str) -> bool:
+    """Return whether the settings here let the task or the topic be read."""
+    place = origin.partition(":")[2]
+    try:
+        if source_kind(origin) == "zulip":
+            return services.zulip.may_name(place.partition("/")[0])
+        return services.plane.may_name(place.rpartition("-")[0])
+    except KnowledgeError:  # it is not configured here, or in a way that cannot be used
+        return False
 
 
 async def _named(services: Services, texts: Iterable[str]) -> tuple[str, ...]:

@@ -232,6 +232,13 @@ class Board:
 
         return await self._tasks.get(f"{project.id}/{module.id}", listed)
 
+    def may_name(self, key: str) -> bool:
+        """Return whether tasks of the project of that key may be spoken of, as far as that is known without asking Plane."""
+        if self.access.projects is None:
+            return True
+        open_ones = {one.key for kept in self._projects.all().values() for one in kept if self._closed(one) is None}
+        return folded(key) in {folded(name) for name in (*self.access.projects, *open_ones)}
+
     def forget(self, project_id: str) -> None:
         """Have the tasks of the project, its cycles and modules listed anew: one was changed."""
         self._tasks.forget_under(project_id)

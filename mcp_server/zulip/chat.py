@@ -13,7 +13,7 @@ from mcp_server.connectors.names import chosen, folded
 from mcp_server.zulip.errors import CHANNELS_SETTING, SERVICE, Deactivated, Unclear
 from mcp_server.zulip.links import link_to, link_to_topic, read_link
 from mcp_server.zulip.model import Channel, Message, Person, Server, Topic, Where
-from mcp_server.zulip.places import DIRECT, topic_names
+from mcp_server.zulip.places import DIRECT, channel_word, topic_names
 
 if TYPE_CHECKING:
     from knowledge.writing.sources import Fetched
@@ -70,6 +70,10 @@ class Chat:
         if message.channel_id is None:
             return self.direct_allowed
         return self._allowed is None or folded(message.channel) in self._allowed
+
+    def may_name(self, word: str) -> bool:
+        """Return whether the channel may be spoken of; `word` is its name as it stands before a slash."""
+        return self._allowed is None or folded(word) in {folded(channel_word(name)) for name in self._allowed}
 
     async def me(self) -> Person:
         """Return the user whose key it is."""

@@ -91,5 +91,5 @@ async def test_a_task_is_made_of_a_page_commented_moved_and_announced_as_a_perso
             ]
             assert told["url"].endswith(f"/topic/keys/near/{told['message_ids'][0]}")
             cited = (await host.call("kb_read", path="deploy.md"))["cited_by"]
-            assert {one["origin"] for one in cited} == {f"plane:{made['key']}", "zulip:drawing/keys"}
+            assert {one["origin"] for one in cited} == {f"plane:{made['key']}", "zulip:drawing"}
             assert (tasks.count("POST", "/work-items/"), chat.count("POST", "/api/v1/messages")) == (1, 1)
