@@ -75,12 +75,17 @@ START_DELAY_S = 0.3
 class App:
     """The server and what it stands on."""
 
-    server: ForgeServer
+    load_server: Callable[[], ForgeServer]
     services: Services
     gate: Gate
     base: KnowledgeBase
     desk: Decisions
     review: Review
+
+    @property
+    def server(self) -> ForgeServer:
+        """Return the server, which is built when it is first asked for: an act at a terminal needs none."""
+        return self.load_server()
 
 
 def listed(settings: Settings, extra_tools: Sequence[AnySpec] = ()) -> tuple[AnySpec, ...]:
@@ -166,13 +171,17 @@ async def open_app(
         bus = InMemorySubscriptionBus()
         who = _identifier(settings, base.state)
         security = await anyio.to_thread.run_sync(_request_state, settings, base.state_dir)
-        server = _server(
-            specs, services, (GateExtension(gate, who, desk, services), refusing(gate, who)), bus, security
-        )
-        if extend is not None:
-            extend(server)
         sessions = SessionSubscribers()
-        sessions.serve(server)
+
+        @cache
+        def server() -> ForgeServer:
+            seams = (GateExtension(gate, who, desk, services), refusing(gate, who))
+            built = _server(specs, services, seams, bus, security)
+            if extend is not None:
+                extend(built)
+            sessions.serve(built)
+            return built
+
         tasks.start_soon(ledger.run)
         tasks.start_soon(follow_changes, base.state, bus, sessions)
         tasks.start_soon(_look_after_writes, load_writing, loaded)
