@@ -12,7 +12,7 @@ from mcp_server.connectors.errors import ConnectorError, ReplyLost
 from mcp_server.plane.acts import LONG, Field, Kind, TaskPlan, answered
 from mcp_server.plane.answers import TaskActed
 from mcp_server.plane.model import CLEAR, Clear, Taken, Task, TaskChanges, TaskDraft
-from mcp_server.plane.readback import Difference, difference, is_as_before, is_between, is_done, text_difference
+from mcp_server.plane.readback import Difference, difference, is_as_before, is_between, is_done, is_set, text_difference
 
 if TYPE_CHECKING:
     from mcp_server.connectors.courier import Delivered, Trip
@@ -75,9 +75,10 @@ class Changing:
             EffectChanged: its fields have something else by now than when it was planned; nothing was sent.
         """
         now = await self._now()
-        if is_done(self._plan, now):
+        sent = SENT in trip.marks
+        if is_set(self._plan, now) or (sent and is_done(self._plan, now)):
             return self._told()
-        if SENT in trip.marks:
+        if sent:
             self._require_ours(now)
         elif not is_as_before(self._plan, now):
             raise EffectChanged(self._plan.place)
@@ -88,9 +89,10 @@ class Changing:
     async def look(self, trip: Trip) -> Result | None:
         """Return what the task is known by if it is as it was to be; None if it certainly never was."""
         now = await self._now()
-        if is_done(self._plan, now):
+        sent = SENT in trip.marks
+        if is_set(self._plan, now) or (sent and is_done(self._plan, now)):
             return self._told()
-        if SENT in trip.marks:
+        if sent:
             self._require_ours(now)
         return None
 

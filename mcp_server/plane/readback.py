@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from mcp_server.plane.acts import Field, TaskPlan, Value
 from mcp_server.plane.model import Task
-from mcp_server.plane.text import differs, markdown_of
+from mcp_server.plane.text import differs, markdown_of, same_words
 
 ONE_OF: Mapping[str, str] = {"assignees": "assignee", "labels": "label"}
 UNKNOWN = "one that this server does not know"
-_TAKEN_IN_PART = ("assignees", "labels", "description")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +42,14 @@ def value_of(task: Task, field: Field) -> Value:
             return task.html or ""
 
 
+def is_set(plan: TaskPlan, task: Task) -> bool:
+    """Return whether each field is just as the plan sets it."""
+    return all(value_of(task, one) == one.after for one in plan.fields)
+
+
 def is_done(plan: TaskPlan, task: Task) -> bool:
-    """Return whether the plan's change is there: each field as it is set, or, where Plane may take only some of it, changed."""
-    values = [(one, value_of(task, one)) for one in plan.fields]
-    return all(value == one.after or (one.name in _TAKEN_IN_PART and value != one.before) for one, value in values)
+    """Return whether the plan's change is there: each field as it is set, or, where Plane may take only some of it, as some."""
+    return all(_is_taken(one, value_of(task, one)) for one in plan.fields)
 
 
 def is_as_before(plan: TaskPlan, task: Task) -> bool:
@@ -57,7 +60,19 @@ def is_as_before(plan: TaskPlan, task: Task) -> bool:
 def is_between(plan: TaskPlan, task: Task) -> bool:
     """Return whether each field has what it had when the plan was made, or what it was to get, as far as Plane takes it."""
     values = [(one, value_of(task, one)) for one in plan.fields]
-    return all(value in (one.before, one.after) or one.name in _TAKEN_IN_PART for one, value in values)
+    return all(value == one.before or _is_taken(one, value) for one, value in values)
+
+
+def _is_taken(field: Field, value: Value) -> bool:
+    """Return whether a value is what Plane may have made of the one that it was sent.
+
+    Of people and labels it leaves out some, of a text elements, but no word: other words are somebody else's.
+    """
+    if value == field.after or value == field.before:
+        return value == field.after
+    if isinstance(value, list):
+        return set(value) <= set(field.ids)
+    return field.name == "description" and same_words(field.text or "", value or "")
 
 
 def difference(plan: TaskPlan, task: Task) -> Difference:

@@ -89,6 +89,11 @@ def differs(sent: str, kept: str | None) -> tuple[str, ...]:
     return (*_words_lost(before, after), *_elements_lost(before, after))
 
 
+def same_words(sent: str, kept: str) -> bool:
+    """Return whether both HTML texts have the same words in the same order."""
+    return not _words_lost(parsed(sent), parsed(kept))
+
+
 def _words_lost(before: Element, after: Element) -> tuple[str, ...]:
     ours, theirs = plain_text(before).split(), plain_text(after).split()
     if ours == theirs or "".join(ours) == "".join(theirs):

@@ -214,7 +214,10 @@ def create_task(workspace: str, project_id: str, draft: TaskDraft) -> Request:
 
 
 def update_task(workspace: str, project_id: str, task_id: str, changes: TaskChanges) -> Request:
-    """Return the request that sets some fields to values, which does the same when it is sent twice (work_item_update)."""
+    """Return the request that sets some fields to values (work_item_update).
+
+    It is not repeatable by itself: between the first time and the second somebody else may have changed the same fields.
+    """
     body = _given(
         name=changes.name,
         description_html=changes.html,
@@ -226,7 +229,7 @@ def update_task(workspace: str, project_id: str, task_id: str, changes: TaskChan
     for name, day in (("start_date", changes.starts), ("target_date", changes.due)):
         if day is not None:
             body[name] = None if day is CLEAR else day.isoformat()
-    return Request("PATCH", _task(workspace, project_id, task_id), json=body, repeatable=True)
+    return Request("PATCH", _task(workspace, project_id, task_id), json=body)
 
 
 def comments(workspace: str, project_id: str, task_id: str, cursor: str | None, per_page: int) -> Request:

@@ -319,7 +319,7 @@ async def test_a_task_that_changes_between_the_plan_and_the_act_is_left_as_it_is
 async def test_what_somebody_else_did_after_a_lost_change_is_not_undone(tmp_path: Path, nth: int) -> None:
     """The first request never arrived; before it is sent again somebody moves the task."""
     async with working(tmp_path) as host:
-        lost = for_requests("PATCH", "/", *[before()] * 4)
+        lost = for_requests("PATCH", "/", before())
         meanwhile = changing_before_look(host, nth)
         host.served.plan = lambda method, path, number: lost(method, path, number) or meanwhile(method, path, number)
         answer = await host.call("plane_update_task", task="KB-1", priority="low")
@@ -328,7 +328,53 @@ async def test_what_somebody_else_did_after_a_lost_change_is_not_undone(tmp_path
         assert host.plane.task("KB-1")["priority"] == "urgent"
 
 
-def changing_before_look(host: PlaneHost, nth: int) -> Plan:
+OTHERS = "<p>What somebody else wrote meanwhile.</p>"
+
+
+@pytest.mark.parametrize("field", ["description", "assignees", "labels"])
+async def test_what_somebody_else_set_between_the_plan_and_the_act_is_not_taken_for_what_was_to_be_set(
+    tmp_path: Path, field: str
+) -> None:
+    async with working(tmp_path) as host:
+        other = host.plane.add_label("KB", "Theirs")["id"]
+        theirs: dict[str, Any] = {"description": OTHERS, "assignees": [MEL.id], "labels": [other]}
+        name = "description_html" if field == "description" else field
+        ours: dict[str, object] = {"description": "Mine.", "assignees": ["ada"], "labels": ["Bug"]}
+        host.plane.change_task("KB-1", by=MEL, assignees=[], labels=[])
+        seen = host.plane.task("KB-1")["updated_at"]
+        host.served.plan = changing_before_look(host, 1, **{name: theirs[field]})
+        answer = await host.call("plane_update_task", task="KB-1", seen_at=seen, **{field: ours[field]})
+        assert (answer["status"], host.written) == ("conflict", 0)
+
+
+@pytest.mark.parametrize("nth", [2, 7], ids=["while it is looked up", "before it is sent again"])
+async def test_what_somebody_else_wrote_after_a_lost_change_is_not_overwritten(tmp_path: Path, nth: int) -> None:
+    async with working(tmp_path) as host:
+        seen = host.plane.task("KB-1")["updated_at"]
+        lost = for_requests("PATCH", "/", before())
+        meanwhile = changing_before_look(host, nth, description_html=OTHERS)
+        host.served.plan = lambda method, path, number: lost(method, path, number) or meanwhile(method, path, number)
+        answer = await host.call("plane_update_task", task="KB-1", priority="low", description="Mine.", seen_at=seen)
+        assert answer["status"] == "unsure"
+        assert "somebody else changed KB-1 meanwhile" in answer["note"]
+        assert host.plane.task("KB-1")["description_html"] == OTHERS
+
+
+async def test_a_change_that_is_at_work_when_its_reply_is_given_up_does_not_undo_what_somebody_does_then(
+    tmp_path: Path,
+) -> None:
+    """It arrived, and before anything is sent again somebody goes on from there."""
+    async with working(tmp_path) as host:
+        seen = host.plane.task("KB-1")["updated_at"]
+        lost = for_requests("PATCH", "/", after())
+        meanwhile = changing_before_look(host, 2, description_html=OTHERS)
+        host.served.plan = lambda method, path, number: lost(method, path, number) or meanwhile(method, path, number)
+        answer = await host.call("plane_update_task", task="KB-1", description="Mine.", seen_at=seen)
+        assert (answer["status"], host.written) == ("unsure", 1)
+        assert host.plane.task("KB-1")["description_html"] == OTHERS
+
+
+def changing_before_look(host: PlaneHost, nth: int, **changes: Any) -> Plan:
     """Return a plan without faults by which somebody else changes KB-1 just before it is read by its id the nth time."""
     looks: list[str] = []
     by_id = f"{host.plane.task('KB-1')['id']}/"
@@ -337,7 +383,7 @@ def changing_before_look(host: PlaneHost, nth: int) -> Plan:
         if method == "GET" and path.endswith(by_id):
             looks.append(path)
             if len(looks) == nth:
-                host.plane.change_task("KB-1", by=MEL, priority="urgent")
+                host.plane.change_task("KB-1", by=MEL, **(changes or {"priority": "urgent"}))
         return None
 
     return plan
