@@ -32,6 +32,8 @@ class BadDeclaration(Exception):
     """A tool's declaration is incomplete; the server must not start with it."""
 
 
+LAST_EXACT = 2**53 - 1
+"""Beyond it a number in JSON is not the same to everybody. Source: RFC 7493, section 2.2."""
 InJourney = str | None
 """The journey that a call belongs to: its phase says whether the tool may be used, and the call is recorded there."""
 JOURNEY_FIELD = "journey_id"
@@ -180,9 +182,12 @@ class ToolSpec(Generic[A, P, R]):
             BadArguments: with one sentence for each that is missing, unknown or wrong.
         """
         try:
-            return self.arguments.model_validate(loosen(arguments, self.input_schema))
+            asked = self.arguments.model_validate(loosen(arguments, self.input_schema))
         except ValidationError as error:
             raise BadArguments(explain(self.name, error, self.input_schema)) from None
+        if inexact := [name for name, value in asked if isinstance(value, int) and abs(value) > LAST_EXACT]:
+            raise BadArguments(f"{self.name}: {inexact[0]!r} must lie within {-LAST_EXACT} and {LAST_EXACT}")
+        return asked
 
     @staticmethod
     def hash_of(asked: Arguments) -> str:

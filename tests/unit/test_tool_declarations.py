@@ -190,6 +190,7 @@ def test_a_field_named_title_survives_the_diet() -> None:
         (KB_SEARCH, {"query": "x", "filters": "nonsense"}, "'filters' must be an object, not text"),
         (KB_READ, {"path": ""}, "'path' must not be empty"),
         (KB_READ, {"path": "a", "offset": -1}, "'offset' must be at least 0"),
+        (KB_READ, {"path": "a", "offset": 10**18}, "'offset' must lie within -9007199254740991 and 9007199254740991"),
     ],
 )
 def test_wrong_arguments_are_told_in_plain_words(
