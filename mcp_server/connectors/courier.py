@@ -96,7 +96,10 @@ class Act(Protocol):
 
     @property
     def keyed(self) -> bool:
-        """Return whether a trip with the same id counts once in the service, when it is sent again after it was looked for."""
+        """Return whether what `look` does not find may be sent again at once, and counts once.
+
+        So it is where the service knows the trip's id as a key, or where `look` tells what is under way from what never began.
+        """
         ...
 
     async def send(self, trip: Trip) -> Json:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
-from mcp_server.connectors.errors import ConnectorError, Denied, Missing, Refused
+from mcp_server.connectors.errors import ConnectorError, Denied, Missing, NoAnswer, Refused, ReplyLost
 from mcp_server.connectors.wire import Reply, Request
 from mcp_server.zulip import wire
 from mcp_server.zulip.model import Channel, Heard, Message, Person, Queue, Server, Topic, Where, Window
@@ -38,7 +38,7 @@ class ZulipClient:
         """Return the same, with the limits that this server has for messages and topics, asked at most once an hour."""
         if self._limits is None or self._old(self._limits[0]):
             server = await self.server()
-            queue, message, topic = await self._do(wire.limits(), wire.limits_read)
+            queue, message, topic = await self._queued(wire.limits(), wire.limits_read)
             known = replace(
                 server,
                 longest_message=message or server.longest_message,
@@ -151,12 +151,12 @@ class ZulipClient:
         public = where is not None and where.channel is not None and not where.channel.private
         try:
             wanted = wire.register(server, where, reactions=reactions, public=public)
-            return await self._do(wanted, wire.queue_read)
+            return await self._queued(wanted, wire.queue_read)
         except (Denied, Refused):
             if not public:
                 raise
             # Guests may not listen to all public channels; what they are subscribed to they hear without.
-            return await self._do(wire.register(server, where, reactions=reactions), wire.queue_read)
+            return await self._queued(wire.register(server, where, reactions=reactions), wire.queue_read)
 
     async def heard(self, queue: Queue, after: int, *, block: bool = False) -> Heard:
         """Return what `queue` heard after the event `after`; with `block` as soon as there is something, or after a minute.
@@ -178,6 +178,13 @@ class ZulipClient:
 
     async def _do(self, request: Request, read: Callable[[Request, Reply], _T]) -> _T:
         return read(request, await self._sender.send(request))
+
+    async def _queued(self, request: Request, read: Callable[[Request, Reply], _T]) -> _T:
+        """Return what came of asking for a queue; one more of which nobody knows is nothing that was done."""
+        try:
+            return await self._do(request, read)
+        except ReplyLost as lost:
+            raise NoAnswer(wire.SERVICE, lost.why) from lost
 
     def _old(self, asked_at: float) -> bool:
         return self._monotonic() - asked_at > SERVER_KEPT_S

@@ -79,11 +79,11 @@ def read_link(site: str, url: str) -> Link | None:
 def _read(words: Mapping[str, str]) -> Link | None:
     channel = _first(words, _CHANNEL_WORDS)
     people = _first(words, _DIRECT_WORDS)
-    message = _number(_first(words, _MESSAGE_WORDS) or "")
+    message = number_of(_first(words, _MESSAGE_WORDS) or "")
     if channel is None and people is None and message is None:
         return None
-    number = _number((channel or "").split("-", 1)[0])
-    ids = [_number(part) for part in (people or "").split("-", 1)[0].split(",")]
+    number = number_of((channel or "").split("-", 1)[0])
+    ids = [number_of(part) for part in (people or "").split("-", 1)[0].split(",")]
     return Link(
         channel_id=number,
         channel=channel if number is None else None,
@@ -105,7 +105,8 @@ def _first(words: Mapping[str, str], names: tuple[str, ...]) -> str | None:
     return next((words[name] for name in names if name in words), None)
 
 
-def _number(text: str) -> int | None:
+def number_of(text: str) -> int | None:
+    """Return the id that the text is; None where it is none, or longer than any."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _LONGEST_ID else None
 
 

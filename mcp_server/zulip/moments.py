@@ -57,6 +57,6 @@ def moment_of(text: str) -> datetime:
     """Return the moment; a day begins at its midnight, and what names no zone is UTC."""
     try:
         moment = datetime.fromisoformat(text.strip())
-    except ValueError:
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):  # the latter in the first and the last hours that there are
         raise Unclear(f"since is an ISO date like 2026-11-20 or 2026-11-20T14:00Z, not {text[:40]!r}") from None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
+import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -110,7 +112,8 @@ async def planned_reaction(
     name = emoji_name(emoji)
     message = await chat.message(message_id)
     me = await chat.me()
-    there = any(one.user_id == me.id and one.emoji == name for one in message.reactions)
+    own = [one.emoji for one in message.reactions if one.user_id == me.id]
+    there = name in own
     where = await chat.where_of(message)
     plan = MessagePlan(
         site=chat.site,
@@ -121,9 +124,14 @@ async def planned_reaction(
         arguments_hash=arguments_hash,
     )
     if there is not remove:
-        told = "it is not there" if remove else "it is there already"
-        return replace(plan, halted=answered(plan, "unchanged", told))
+        return replace(plan, halted=answered(plan, "unchanged", _as_it_is(own) if remove else "it is there already"))
     return replace(plan, halted=answered(plan, "analysis")) if rehearsal else plan
+
+
+def _as_it_is(own: Sequence[str]) -> str:
+    """Return why nothing is taken back: an emoji has several names, and only Zulip knows which are the same."""
+    listed = ", ".join(f":{name}:" for name in own)
+    return f"it is not there under that name; yours there: {listed}" if own else "it is not there"
 
 
 def tidied(text: str) -> str:
@@ -170,9 +178,17 @@ async def _where(chat: Chat, wish: Wish, server: Server) -> tuple[Where, list[st
     topic = " ".join((wish.topic or "").split())
     if not topic:
         raise Unclear(f"a message to #{channel.name} needs a topic; zulip_list_channels tells those that there are")
+    if any(_is_refused(letter) for letter in topic):
+        raise Unclear("the topic holds characters that nobody sees and Zulip refuses; type it anew")
     if len(topic) > server.longest_topic:
         raise Unclear(f"the topic has {len(topic)} characters; Zulip keeps {server.longest_topic}, so shorten it")
     return Where(channel, topic), await _about_topic(chat, channel, topic)
+
+
+def _is_refused(letter: str) -> bool:
+    """Return whether no topic may hold the letter. Source: Zulip's zerver/lib/string_validation.py."""
+    number = ord(letter)
+    return unicodedata.category(letter) in ("Cc", "Cs") or 0xFDD0 <= number <= 0xFDEF or number & 0xFFFE == 0xFFFE
 
 
 async def _about_topic(chat: Chat, channel: Channel, topic: str) -> list[str]:

@@ -15,7 +15,7 @@ from knowledge.errors import KnowledgeError
 from mcp_server.zulip.answers import ChannelLine, Channels, MessageLine, Messages
 from mcp_server.zulip.cursors import fingerprint, sealed, unsealed
 from mcp_server.zulip.errors import Unclear
-from mcp_server.zulip.links import link_to, read_link
+from mcp_server.zulip.links import link_to, number_of, read_link
 from mcp_server.zulip.model import Message, Where, Window
 from mcp_server.zulip.moments import LAST_ID, moment_of, since_moment
 from mcp_server.zulip.places import DIRECT, channel_word, place_of
@@ -31,6 +31,7 @@ MOST_TOLD = 40_000
 MOST_AT_ONCE = 4
 ENDS = ("newest", "oldest", "first_unread")
 NOTHING = "no messages there"
+NOTHING_UNREAD = "nothing unread there: the bot is up to date, or gets no messages of what it did not subscribe to"
 HIDDEN = "older messages are hidden by the organisation's plan"
 
 Way = Literal["older", "newer", "around"]
@@ -115,7 +116,8 @@ async def read(chat: Chat, asked: Asked) -> Messages:
         window, way = await since_moment(chat, start.where, start.since, asked.limit), "newer"
     kept = [message for message in window.messages if chat.allows(message)]
     more = _more(window, way)
-    notes = [_direction(way, kept, more=more, window=window)]
+    unread = asked.anchor == "first_unread" and not asked.cursor
+    notes = [_direction(way, kept, more=more, window=window, unread=unread)]
     if way == "older" and window.history_limited:
         notes.append(HIDDEN)
     edge = (kept[0] if way == "older" else kept[-1]).id if kept else None
@@ -184,7 +186,7 @@ async def _start(chat: Chat, asked: Asked) -> _Start:
         return _Start(where, "newer", "oldest" if asked.anchor == "oldest" else "first_unread")
     if "://" in asked.anchor:
         return await _from_address(chat, asked.anchor, where)
-    message_id = int(asked.anchor) if asked.anchor.isascii() and asked.anchor.isdigit() else 0
+    message_id = number_of(asked.anchor) or 0
     if not 0 < message_id < LAST_ID:
         raise Unclear(f"anchor is {', '.join(ENDS)}, the id of a message or its address, not {asked.anchor[:60]!r}")
     if where is None:
@@ -242,9 +244,9 @@ def _more(window: Window, way: Way) -> bool:
     return not (window.found_oldest if way == "older" else window.found_newest)
 
 
-def _direction(way: Way, messages: Sequence[Message], *, more: bool, window: Window) -> str:
+def _direction(way: Way, messages: Sequence[Message], *, more: bool, window: Window, unread: bool) -> str:
     if not messages:
-        return NOTHING
+        return NOTHING_UNREAD if unread else NOTHING
     if way == "older":
         return "next_cursor goes on to older ones" if more else "there are no older ones"
     newer = "next_cursor goes on to newer ones" if more else "there are no newer ones"

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 from knowledge.errors import KnowledgeError
 from mcp_server.connectors.courier import Halfway, Json, errand_for
-from mcp_server.connectors.errors import ConnectorError, Denied, NoAnswer, Refused, ReplyLost
+from mcp_server.connectors.errors import ConnectorError, Denied, Refused, ReplyLost
 from mcp_server.zulip.acts import MessagePlan, Reacted, answered
 from mcp_server.zulip.answers import MessageActed
-from mcp_server.zulip.errors import SERVICE
 from mcp_server.zulip.model import Message, Queue, Where
 from mcp_server.zulip.wire import MOST_MESSAGES, QueueGone
 
 if TYPE_CHECKING:
+    from knowledge.outbox.ports import Errand
     from mcp_server.connectors.courier import Delivered, Trip
     from mcp_server.services import Call, Services
     from mcp_server.zulip.chat import Chat
@@ -48,7 +48,8 @@ class NotKnown(KnowledgeError):
 class Sending:
     """Sends the parts of a message, each once, however often it is tried."""
 
-    keyed = False
+    keyed = True
+    """Zulip knows no keys, but what `look` says is not there was never sent, or refused, or cannot come any more."""
 
     def __init__(self, chat: Chat, plan: MessagePlan) -> None:
         self._chat, self._plan = chat, plan
@@ -86,8 +87,6 @@ class Sending:
         """Return a queue that will hear what is sent, put on record together with the newest message before; None if there is none."""
         try:
             queue = await self._chat.client.register(self._plan.where)
-        except ReplyLost as error:  # a queue more or less is nothing that was done
-            raise NoAnswer(SERVICE, error.why) from error
         except (Denied, Refused):
             queue = None
         marks = {"newest": trip.marks.get("newest") or str(await self._newest())}
@@ -272,7 +271,8 @@ def _act(chat: Chat, plan: MessagePlan) -> Sending | Reacting:
 async def told(chat: Chat, plan: MessagePlan, delivered: Delivered) -> MessageActed:
     """Return the answer of an act that was carried out, with what Zulip made of it."""
     if delivered.status == "unsure":
-        return answered(plan, "unsure", _unsure(plan, delivered))
+        answer = answered(plan, "unsure", _unsure(plan, delivered))
+        return replace(answer, message_ids=_sent_ids(plan, delivered.errand)) if plan.parts else answer
     result = delivered.result or {}
     ids = [int(one) for one in result.get("message_ids", ())]
     answer = MessageActed(
@@ -296,10 +296,26 @@ def _title(plan: MessagePlan) -> str:
 
 
 def _unsure(plan: MessagePlan, delivered: Delivered) -> str:
+    if _halted(plan, delivered.errand):
+        return f"{delivered.why}. Nothing is under way; the same call sends the rest"
     return (
         f"{delivered.why}. Look at {plan.url} before anything is sent again; the same call looks first, and sends what is not "
         f"there only {SETTLED.total_seconds() / 60:.0f} minutes after it was sent"
     )
+
+
+def _halted(plan: MessagePlan, errand: Errand) -> bool:
+    """Return whether some parts are sent, and each other one certainly is not."""
+    sent = _sent_ids(plan, errand)
+    parts = range(len(plan.parts))
+    return bool(sent) and not any(errand.marks.get(_begun(n)) and not errand.marks.get(_id(n)) for n in parts)
+
+
+def _sent_ids(plan: MessagePlan, errand: Errand) -> Sequence[int]:
+    """Return the ids of the parts that are known to be sent; of a message of old, which was of other parts, none."""
+    if errand.digest != plan.effect:
+        return []
+    return [int(id_) for number in range(len(plan.parts)) if (id_ := errand.marks.get(_id(number)))]
 
 
 async def _read_back(chat: Chat, plan: MessagePlan, answer: MessageActed) -> MessageActed:

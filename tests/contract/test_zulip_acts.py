@@ -138,6 +138,8 @@ UNSENDABLE: list[tuple[dict[str, Any], str]] = [
     ({"channel": "drawing", "topic": "m" * 61, "text": "x"}, "the topic has 61 characters; Zulip keeps 60"),
     ({"channel": "drawing", "topic": "merge", "text": " \n "}, "the text is empty"),
     ({"channel": "drawing", "topic": "merge", "text": "a\0b"}, "NUL"),
+    ({"channel": "drawing", "topic": "mer\x01ge", "text": "x"}, "the topic holds characters that nobody sees"),
+    ({"channel": "drawing", "topic": "mer\ufffege", "text": "x"}, "the topic holds characters that nobody sees"),
     ({"channel": "weather", "topic": "merge", "text": "x"}, "no channel 'weather' in Zulip; there are"),
     ({"people": ["Nobody Here"], "text": "x"}, "no person 'Nobody Here' in Zulip; there are"),
     ({"people": ["gone"], "text": "x"}, "'Gone Person' is deactivated in Zulip"),
@@ -303,6 +305,13 @@ async def test_an_emoji_that_is_there_under_another_name_is_left_alone(here: Zul
     asked = here.said("what do you think?")
     here.world.react(BOT, asked, "thumbs_up")
     assert (await here.call(REACT, message_id=asked, emoji="+1"))["status"] == "unchanged"
+
+
+async def test_an_emoji_that_is_there_under_another_name_is_not_said_to_be_away(here: ZulipHost) -> None:
+    asked = here.said("what do you think?")
+    await here.call(REACT, message_id=asked, emoji="+1")
+    answer = await here.call(REACT, message_id=asked, emoji="thumbs_up", remove=True)
+    assert (answer["status"], answer["note"]) == ("unchanged", "it is not there under that name; yours there: :+1:")
 
 
 async def test_an_emoji_that_is_none_is_told_and_adds_nothing(here: ZulipHost) -> None:
@@ -502,7 +511,9 @@ async def test_parts_that_zulip_refuses_for_now_follow_later(here: ZulipHost, tm
     answer = await later.send(**PLAIN | {"text": LONG})
     assert answer.status == "unsure"
     assert "1 of 3 messages were sent, the next not: Zulip allows no more requests for now" in (answer.note or "")
-    later.passed = timedelta(minutes=6)
+    assert "Nothing is under way; the same call sends the rest" in (answer.note or "")
+    assert [here.world.said[number].text for number in answer.message_ids] == said(here)
+    later.passed = timedelta(seconds=31)
     answer = await later.send(**PLAIN | {"text": LONG})
     assert (answer.status, len(answer.message_ids)) == ("done", 3)
     assert " ".join(said(here)).split() == LONG.split()
@@ -523,7 +534,7 @@ async def test_while_zulip_answers_no_question_nothing_is_sent(here: ZulipHost) 
         here.served.plan = in_turn(*[fault] * 60)
         await here.refused(SEND, **PLAIN)
     here.served.plan = for_requests("POST", "/register", *[after()] * 60)
-    await here.refused(SEND, **PLAIN)
+    assert "nothing was changed" in await here.refused(SEND, **PLAIN)
     assert here.sent == 0
 
 
