@@ -68,7 +68,7 @@ def _is_taken(field: Field, value: Value) -> bool:
 
     Of people and labels it leaves out some, of a text elements, but no word: other words are somebody else's.
     """
-    if value == field.after or value == field.before:
+    if value in (field.after, field.before):
         return value == field.after
     if isinstance(value, list):
         return set(value) <= set(field.ids)
