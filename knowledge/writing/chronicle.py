@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
 import anyio.to_thread
 
-from knowledge.errors import BadCursor, KnowledgeError, NoSuchPath
+from knowledge.cursors import question, seal, unseal
+from knowledge.errors import KnowledgeError, NoSuchPath
 from knowledge.ledger.ports import Flag, Ledger, Revision
 from knowledge.merge.cut import cut, units
 from knowledge.merge.model import CUT_MARK, Origin, Side, Unit, section_name
@@ -40,7 +39,8 @@ class Chronicle:
             BadCursor: it belongs to another question.
         """
         path, raw, revision = await self._page(asked)
-        before = _unsealed(cursor, "history", path)
+        key = question({"of": "history", "path": path})
+        before = _behind(cursor, key)
         lines = await self._ledger.history(path, limit=limit + 1, before=before)
         if not lines and raw is None:
             raise NoSuchPath(path)
@@ -50,7 +50,7 @@ class Chronicle:
             revision=revision,
             revisions=[_line(line) for line in shown],
             origins=await self._origins(path, raw) if raw is not None and cursor is None else [],
-            next_cursor=_sealed(shown[-1].id, "history", path) if len(lines) > limit else None,
+            next_cursor=seal(key, (shown[-1].id,)) if len(lines) > limit else None,
         )
 
     async def _page(self, asked: str) -> tuple[str, bytes | None, str | None]:
@@ -84,7 +84,8 @@ class Chronicle:
             BadCursor: it belongs to another question.
         """
         place = clean_path(asked) if asked else None
-        after = _unsealed(cursor, "contradictions", place or "")
+        key = question({"of": "contradictions", "path": place})
+        after = _behind(cursor, key)
         found: list[Flag] = []
         while len(found) <= limit:
             flags = await self._ledger.flags(place, limit=LOOKED_THROUGH, after=after)
@@ -98,7 +99,7 @@ class Chronicle:
         more = len(found) > limit
         return Disagreements(
             [_disagreement(flag) for flag in shown],
-            _sealed(shown[-1].id, "contradictions", place or "") if more else None,
+            seal(key, (shown[-1].id,)) if more else None,
         )
 
     async def _settle(self, flags: Sequence[Flag], holding: Sequence[Flag]) -> None:
@@ -199,17 +200,6 @@ def _iso(at: datetime) -> str:
     return at.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def _sealed(last: int, what: str, path: str) -> str:
-    return base64.urlsafe_b64encode(json.dumps([what, path, last]).encode()).decode().rstrip("=")
-
-
-def _unsealed(cursor: str | None, what: str, path: str) -> int | None:
-    if cursor is None:
-        return None
-    try:
-        kind, place, last = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-    except (ValueError, TypeError):
-        raise BadCursor(cursor) from None
-    if (kind, place) != (what, path) or not isinstance(last, int):
-        raise BadCursor(cursor)
-    return last
+def _behind(cursor: str | None, key: str) -> int | None:
+    """Return the number behind which the cursor goes on, None without one."""
+    return None if cursor is None else int(unseal(cursor, key, int)[0])

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
+from knowledge.cursors import question, seal, unseal
+from knowledge.errors import BadCursor
 from mcp_server.gate.policy import Trust
 from mcp_server.services import Call, Services
 from mcp_server.tools.spec import JOURNEYS, Arguments, ToolSpec
@@ -272,11 +274,17 @@ def event_line(logged: Logged) -> dict[str, Any]:
 
 
 async def journeys(services: Services, _call: Call, asked: ListArguments) -> JourneyItems:
-    """Return journeys, newest first."""
+    """Return journeys, newest first.
+
+    Raises:
+        BadCursor: the cursor belongs to another list.
+    """
     from mcp_server.journey_prompts import agent_lines
 
+    key = question({"of": "journeys", "state": asked.state, "agent": asked.agent})
+    before = await _behind(services, asked.cursor, key)
     lines = await services.journeys.store.journeys(
-        status=asked.state, agent=asked.agent, limit=asked.limit + 1, before=asked.cursor
+        status=asked.state, agent=asked.agent, limit=asked.limit + 1, before=before
     )
     shown = lines[: asked.limit]
     items = [
@@ -291,12 +299,26 @@ async def journeys(services: Services, _call: Call, asked: ListArguments) -> Jou
         )
         for line in shown
     ]
-    agents = [] if asked.cursor else await agent_lines(services)
+    agents = [] if before else await agent_lines(services)
     return JourneyItems(
         items,
-        shown[-1].id if len(lines) > asked.limit else None,
+        seal(key, (shown[-1].id,)) if len(lines) > asked.limit else None,
         [{"agent": name, "summary": summary} for name, summary in agents],
     )
+
+
+async def _behind(services: Services, cursor: str | None, key: str) -> str | None:
+    """Return the id of the journey behind which the cursor goes on, None without one."""
+    from agents.errors import NoSuchJourney
+
+    if cursor is None:
+        return None
+    last = str(unseal(cursor, key, str)[0])
+    try:
+        await services.journeys.store.journey(last)
+    except NoSuchJourney:
+        raise BadCursor(cursor) from None
+    return last
 
 
 async def told(services: Services, position: Position, *, after_submit: bool = False, lean: bool = False) -> Journey:

@@ -18,6 +18,7 @@ from agents.errors import BadStart
 from agents.events import Started, WorkRecorded
 from agents.graph import Transition
 from agents.running import Opinion
+from knowledge.cursors import question, seal
 from knowledge.tokens import count_tokens
 from mcp_server.app import open_app
 from mcp_server.gate.enrolment import Principal, os_user
@@ -320,6 +321,22 @@ async def test_a_list_goes_on_where_it_ended(tmp_path: Path) -> None:
         listed = [one["journey_id"] for one in [*first["journeys"], *rest["journeys"]]]
         assert listed == started[::-1]
         assert rest["next_cursor"] is None
+        assert rest["agents"] == []
+
+
+async def test_a_cursor_that_the_list_did_not_give_out_is_refused(tmp_path: Path) -> None:
+    async with hosting(tmp_path) as host:
+        started = [await host.start() for _ in range(2)]
+        cursor = (await host.call("journey_list", limit=1))["next_cursor"]
+        of_state = (await host.call("journey_list", limit=1, state="active"))["next_cursor"]
+        key = question({"of": "journeys", "state": None, "agent": None})
+        gone, odd = (seal(key, (id_,)) for id_ in ("noting-0", "\ud800"))
+        for wrong in (started[1], cursor[:-3], cursor[::-1], of_state, gone, odd, ""):
+            with pytest.raises(Refused, match="cursor does not belong to this query"):
+                await host.call("journey_list", limit=1, cursor=wrong)
+        for other in ({"state": "waiting"}, {"agent": "noting"}):
+            with pytest.raises(Refused, match="cursor does not belong to this query"):
+                await host.call("journey_list", cursor=cursor, **other)
 
 
 # --- a person's word --------------------------------------------------------------------------------------------------

@@ -59,6 +59,7 @@ IMPURE = {
     "io",
 }
 PURE = [
+    "knowledge/cursors.py",
     "knowledge/paths.py",
     "knowledge/tokens.py",
     "knowledge/provenance.py",
@@ -185,6 +186,7 @@ PURE = [
     "agents/work.py",
     "agents/work_words.py",
     "agents/events.py",
+    "agents/fitting.py",
     "agents/fold.py",
     "agents/graph.py",
     "agents/journey.py",
