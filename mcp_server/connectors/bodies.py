@@ -78,7 +78,7 @@ def wait_of(retry_after: str | None, date: str | None, now: datetime) -> float |
 def _moment(text: str | None) -> datetime | None:
     try:
         found = parsedate_to_datetime(text) if text else None
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return found if found is None or found.tzinfo else None
 

@@ -638,6 +638,7 @@ NOW = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
         ("nan", None, None),
         ("inf", None, None),
         ("soon", None, None),
+        ("Mon, 04 May 99999999999999999999 12:00:00 GMT", None, None),
         ("", None, None),
         (None, None, None),
     ],
