@@ -11,9 +11,11 @@ from mcp.server.lowlevel import NotificationOptions
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
+from mcp.server.mcpserver.resources import ResourceManager, ResourceTemplate
 from mcp.server.mcpserver.tools import Tool
 from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
 from mcp.shared.exceptions import MCPError
+from mcp.shared.uri_template import UriTemplate
 from mcp_types import (
     INVALID_PARAMS,
     CallToolResult,
@@ -93,6 +95,27 @@ class OfferedPrompt:
         return GetPromptResult(description=self.description, messages=[message])
 
 
+class TextTemplates(ResourceManager):
+    """The SDK's resources, with templates of functions that take text alone.
+
+    An address holds nothing but text, so the models of arguments that the SDK would make, and throw away, are spared: 7 ms
+    of each start.
+    """
+
+    def add_template(self, fn: Callable[..., Any], uri_template: str, *args: Any, **told: Any) -> ResourceTemplate:
+        """Add the template of a function whose arguments are all text."""
+        taken = {name: kind for name, kind in fn.__annotations__.items() if name != "return"}
+        if args or any(kind not in {"str", str} for kind in taken.values()):
+            raise TypeError(f"{uri_template} is to be read by a function whose arguments are all text")
+        schema = {"type": "object", "properties": {name: {"type": "string"} for name in taken}, "required": [*taken]}
+        parsed = UriTemplate.parse(uri_template)
+        template = ResourceTemplate(
+            uri_template=uri_template, fn=fn, parameters=schema, parsed_template=parsed, context_kwarg=None, **told
+        )
+        self._templates[uri_template] = template
+        return template
+
+
 OfferedPrompts = Callable[[], Awaitable[Sequence[OfferedPrompt]]]
 OfferedResources = Callable[[], Awaitable[Sequence[Resource]]]
 
@@ -105,6 +128,7 @@ class ForgeServer(MCPServer[Any]):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._resource_manager = TextTemplates()
         self._offered_prompts: list[OfferedPrompts] = []
         self._offered_resources: list[OfferedResources] = []
         self.first_prompts: list[Prompt] | None = None
