@@ -116,7 +116,8 @@ async def planned_update(
         _require_seen(plan, seen_at)
         if _moment(seen_at or "") != task.updated_at:
             return _conflict(plan, task, text.was)
-    quotes = not asked.unseen and any(one.was for one in fields if one.name in ("name", "description"))
+    # With fields that are no text of their own a person is shown what the task is called.
+    quotes = not asked.unseen and any(one.was if one.name == "description" else True for one in fields)
     return _halted(replace(plan, quotes=quotes), asked)
 
 

@@ -114,9 +114,9 @@ async def read_from(_services: Services, told: Messages | Channels) -> Sequence[
 
 async def plan_send(services: Services, call: Call, asked: SendArguments) -> MessagePlan:
     """Work out what would be sent, and where. Changes nothing."""
+    from mcp_server.connectors.courier import WITHIN
     from mcp_server.connectors.earlier import done_earlier
     from mcp_server.zulip.planning import Wish, planned_message, sent_earlier
-    from mcp_server.zulip.sending import WITHIN
 
     wish = Wish(
         asked.text,
@@ -189,6 +189,11 @@ def shows(plan: MessagePlan) -> Shown:
     )
 
 
+async def quoted_from(_services: Services, plan: MessagePlan) -> Sequence[str]:
+    """Return where the topics are that are named with the plan."""
+    return plan.quotes
+
+
 ZULIP_LIST_CHANNELS = ToolSpec[ChannelsArguments, None, Channels](
     name="zulip_list_channels",
     title="Channels in Zulip",
@@ -247,6 +252,7 @@ ZULIP_SEND_MESSAGE = ToolSpec[SendArguments, "MessagePlan", MessageActed](
     rehearsed=rehearsed,
     recalled=recall_send,
     shows=shows,
+    taints=quoted_from,
     open_world=True,
 )
 
@@ -263,6 +269,7 @@ ZULIP_REACT = ToolSpec[ReactArguments, "MessagePlan", MessageActed](
     rehearsed=rehearsed,
     recalled=recall_react,
     shows=shows,
+    taints=quoted_from,
     idempotent=True,
     open_world=True,
 )

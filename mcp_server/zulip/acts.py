@@ -36,7 +36,7 @@ class MessagePlan:
     """What a call would do in Zulip: send `parts`, or react.
 
     `place` is where, as people say it; `url` is where they see it. `halted` is the answer of a call that is not to be carried
-    out: a rehearsal, or something that is so already.
+    out: a rehearsal, or something that is so already. `quotes`: where text comes from that the plan repeats, of a topic.
     """
 
     site: str
@@ -48,6 +48,7 @@ class MessagePlan:
     note: str | None = None
     halted: MessageActed | None = None
     arguments_hash: str = ""
+    quotes: tuple[str, ...] = ()
 
     @property
     def destination(self) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -232,7 +234,25 @@ class Chat:
         """Return who takes part besides the bot; the bot itself where nobody else does."""
         me = await self.me()
         others = tuple(person for person in people if person.id != me.id)
-        return others or tuple(people) or (me,)
+        return await self.told_apart(others or tuple(people) or (me,))
+
+    async def told_apart(self, people: Sequence[Person]) -> tuple[Person, ...]:
+        """Return them with what sets them apart in their names, where another is called the same, or one like two.
+
+        Anybody may take anybody's name, and a person who is asked is shown names.
+        """
+        known = {person.id: person for person in await self.people()}
+        called = Counter(folded(person.name) for person in known.values())
+        return tuple(
+            _with_address(known.get(person.id, person))
+            if called[folded(person.name)] > 1 or "," in person.name
+            else person
+            for person in people
+        )
+
+
+def _with_address(person: Person) -> Person:
+    return replace(person, name=f"{' '.join(person.name.split())} ({person.delivery_email or person.email})")
 
 
 def _unmarked(marks: re.Pattern[str], asked: str) -> str:

@@ -72,6 +72,7 @@ async def planned_message(chat: Chat, wish: Wish) -> MessagePlan:
     """
     server = await chat.client.limits()
     where, notes = await _where(chat, wish, server)
+    quotes = (f"zulip:{place_of(replace(where, topic=None))}",) if notes else ()
     parts = _parts(tidied(wish.text), server.longest_message, wish.too_long)
     if len(parts) > 1:
         notes = [*notes, f"sent as {len(parts)} messages, because Zulip takes {server.longest_message} characters"]
@@ -83,6 +84,7 @@ async def planned_message(chat: Chat, wish: Wish) -> MessagePlan:
         parts=parts,
         note="; ".join(notes) or None,
         arguments_hash=wish.arguments_hash,
+        quotes=quotes,
     )
     return replace(plan, halted=answered(plan, "analysis")) if wish.rehearsal else plan
 
@@ -122,6 +124,7 @@ async def planned_reaction(
         url=link_to(chat.site, await chat.server(), message),
         reaction=Reacted(message, name, remove, there),
         arguments_hash=arguments_hash,
+        quotes=(f"zulip:{place_of(where)}",),
     )
     if there is not remove:
         return replace(plan, halted=answered(plan, "unchanged", _as_it_is(own) if remove else "it is there already"))
@@ -173,7 +176,7 @@ async def _where(chat: Chat, wish: Wish, server: Server) -> tuple[Where, list[st
     if wish.people:
         if wish.topic is not None:
             raise Unclear("a message to people has no topic; leave it out, or name a channel")
-        return Where(people=await chat.somebody(wish.people, active=True)), []
+        return Where(people=await chat.told_apart(await chat.somebody(wish.people, active=True))), []
     channel = await chat.channel(wish.channel or "")
     topic = " ".join((wish.topic or "").split())
     if not topic:

@@ -411,6 +411,18 @@ async def test_text_of_another_project_that_was_read_before_raises_the_level_and
         assert "text from plane:KB-1 was read before" in waits["proposal"]["why"]
 
 
+async def test_who_is_told_what_a_task_is_called_has_read_it(tmp_path: Path) -> None:
+    """A person has to see which task it is that is moved; who asked for it may look at what the person sees."""
+    async with working(tmp_path, level=3) as host:
+        taints, principal = host.app.services.taints, str((await host.call("trust_status"))["principal"])
+        waits = await host.call("plane_comment_task", task="KB-2", text="Hello.")
+        assert not await taints.of(principal, "")
+        waits = await host.call("plane_update_task", task="KB-1", priority="low")
+        shown = await host.call("proposal_status", proposal_id=waits["proposal"]["id"])
+        assert "Search returns stale rows" in shown["proposal"]["preview"]
+        assert set(await taints.of(principal, "")) == {"plane:KB-1"}
+
+
 async def test_an_act_that_shows_nothing_of_a_task_leaves_its_caller_free_and_a_conflict_does_not(
     tmp_path: Path,
 ) -> None:
