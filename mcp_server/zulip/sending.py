@@ -12,8 +12,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+import anyio
+
 from knowledge.errors import KnowledgeError
-from mcp_server.connectors.courier import Halfway, Json, errand_for
+from mcp_server.connectors.courier import LOOKED_AFTER_S, SETTLED, WITHIN, Halfway, Json, errand_for
 from mcp_server.connectors.errors import ConnectorError, Denied, Refused, ReplyLost
 from mcp_server.zulip.acts import MessagePlan, Reacted, answered
 from mcp_server.zulip.answers import MessageActed
@@ -26,13 +28,10 @@ if TYPE_CHECKING:
     from mcp_server.services import Call, Services
     from mcp_server.zulip.chat import Chat
 
-WITHIN = timedelta(minutes=10)
-"""The same message again, so soon after the first, is a repetition and not a wish to have it twice."""
 NO_REPETITION = timedelta(0)
 """Whether a reaction is there already is known before it is sent; what was done earlier may have been taken back since."""
-SETTLED = timedelta(minutes=5)
-"""A message of which there is no trace so long after it was sent was not accepted."""
-LOOKED_AFTER_S = (0.0, 0.5, 1.0, 2.0, 4.0)
+LONGEST_DROP_S = 2.0
+"""Nobody waits longer for a queue to be dropped: Zulip forgets it in the end."""
 SEND, REACT = "zulip_send_message", "zulip_react"
 MOST_READ_BACK = 10
 NOT_READ_BACK = "it was sent, but could not be read back"
@@ -66,7 +65,7 @@ class Sending:
         for number, part in enumerate(self._plan.parts):
             if not trip.marks.get(_id(number)):
                 await self._send_part(trip, number, part, queue)
-        return self._result(trip)
+        return await self._result(trip)
 
     async def look(self, trip: Trip) -> Json | None:
         """Return what the message is known by if all of it is there; None if some of it certainly is not.
@@ -81,7 +80,7 @@ class Sending:
             if trip.marks.get(_id(number)):
                 continue
             whole = await self._find(trip, number) and whole
-        return self._result(trip) if whole else None
+        return await self._result(trip) if whole else None
 
     async def _listening(self, trip: Trip) -> Queue | None:
         """Return a queue that will hear what is sent, put on record together with the newest message before; None if there is none."""
@@ -91,7 +90,7 @@ class Sending:
             queue = None
         marks = {"newest": trip.marks.get("newest") or str(await self._newest())}
         if queue is not None:
-            marks["queues"] = json.dumps([*_queues(trip), [queue.id, queue.last_event_id]])
+            marks["queues"] = json.dumps([[one.id, one.last_event_id] for one in (*_queues(trip), queue)])
         await trip.mark(marks)
         return queue
 
@@ -156,8 +155,7 @@ class Sending:
     async def _heard(self, trip: Trip, number: int) -> int | None:
         """Return the id of the part: as a queue heard it, else that of an own message there that says the same."""
         others: set[int] = set()
-        for queue_id, last_event in _queues(trip):
-            queue = Queue(str(queue_id), int(last_event), 0)
+        for queue in _queues(trip):
             try:
                 heard = await self._chat.client.heard(queue, queue.last_event_id)
             except QueueGone:
@@ -186,7 +184,11 @@ class Sending:
             None,
         )
 
-    def _result(self, trip: Trip) -> Json:
+    async def _result(self, trip: Trip) -> Json:
+        """Return what the message is known by, which needs no queue any more."""
+        with anyio.move_on_after(LONGEST_DROP_S):
+            for queue in _queues(trip):
+                await self._chat.client.drop(queue)
         ids = [int(trip.marks[_id(number)]) for number in range(len(self._plan.parts))]
         return {"message_ids": ids, "place": self._plan.place, "url": self._plan.url}
 
@@ -347,9 +349,9 @@ def _around(where: Where) -> Where:
     return Where(channel=where.channel) if where.channel else where
 
 
-def _queues(trip: Trip) -> list[list[str | int]]:
-    found = json.loads(trip.marks.get("queues", "[]"))
-    return [one for one in found if isinstance(one, list)]
+def _queues(trip: Trip) -> Sequence[Queue]:
+    """Return the queues that hear of the message, by what is on record of them."""
+    return [Queue(str(id_), int(last_event), 0) for id_, last_event in json.loads(trip.marks.get("queues", "[]"))]
 
 
 def _id(number: int) -> str:
