@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, get_args, get_type_hints
 
 from agents.errors import UnknownEvent
+from agents.fitting import fits
 from agents.graph import FeedbackKind
 from knowledge.ledger.moments import aware, utc_text
 
@@ -298,9 +299,9 @@ def event_of(text: str) -> Event:
 
 def _misfits(event: Event) -> Sequence[str]:
     """Return which fields hold no such value as they are declared with."""
-    wrong = [name for name, fits in _fitting(event.TYPE) if not fits(getattr(event, name))]
+    wrong = [name for name, of_kind in _fitting(event.TYPE) if not of_kind(getattr(event, name))]
     if isinstance(event, WorkRecorded):
-        wrong += [f"usage.{name}" for name, fits in _fitting("") if not fits(getattr(event.usage, name))]
+        wrong += [f"usage.{name}" for name, of_kind in _fitting("") if not of_kind(getattr(event.usage, name))]
     return wrong
 
 
@@ -309,27 +310,7 @@ def _fitting(type_: str) -> Sequence[tuple[str, Callable[[Any], bool]]]:
     """Return what tells for each field of an event of that type, or of `Usage` under "", whether a value is of its kind."""
     kind = _BY_TYPE[type_] if type_ else Usage
     hints = get_type_hints(kind)
-    return [(f.name, _fits(hints[f.name])) for f in fields(kind)]
-
-
-def _fits(hint: Any) -> Callable[[Any], bool]:
-    """Return what tells whether a value from JSON is of that type."""
-    inside = get_args(hint)
-    if hint is Any:
-        return lambda _value: True
-    if get_origin(hint) is Literal:
-        return lambda value: isinstance(value, str) and value in inside
-    if get_origin(hint) is Mapping:
-        each = _fits(inside[1])
-        return lambda value: isinstance(value, dict) and all(map(each, value.values()))
-    if get_origin(hint) is tuple:
-        each = _fits(inside[0])
-        return lambda value: isinstance(value, tuple) and all(map(each, value))
-    if inside:  # one of several
-        several = [_fits(one) for one in inside]
-        return lambda value: any(fits(value) for fits in several)
-    kinds = (int, float) if hint is float else hint
-    return lambda value: isinstance(value, kinds)
+    return [(f.name, fits(hints[f.name])) for f in fields(kind)]
 
 
 def logged_form(logged: Logged) -> Mapping[str, Json]:
