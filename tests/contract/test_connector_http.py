@@ -18,7 +18,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.requests import Request as Asked
 from starlette.responses import JSONResponse
@@ -661,6 +661,7 @@ def test_whatever_bytes_come_they_are_a_value_or_a_bad_body(content: bytes) -> N
         json.dumps(value, allow_nan=False).encode()
 
 
+@settings(max_examples=50)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(),

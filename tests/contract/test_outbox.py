@@ -32,7 +32,7 @@ from tests.ledgers import DAY, MINUTE, NOW, open_shared
 SHARED = ("sqlite", "postgres")
 BOB = "bob@cursor"
 HOUR = timedelta(hours=1)
-PROCESSES = 4
+PROCESSES = 3
 EACH = 25
 """So many errands each process begins."""
 
@@ -382,7 +382,7 @@ def _begin(where: str, name: str, me: int, meeting: tuple[Any, Any]) -> None:
     answers.put(asyncio.run(run()))
 
 
-@pytest.mark.parametrize("engine", SHARED)
+@pytest.mark.parametrize("engine", ["sqlite", pytest.param("postgres", marks=pytest.mark.external)])
 async def test_of_several_processes_exactly_one_gets_its_own_errand_back(
     engine: str, request: pytest.FixtureRequest, tmp_path: Path, schema: str
 ) -> None:

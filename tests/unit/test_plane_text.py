@@ -71,7 +71,7 @@ html = st.lists(
     ),
     max_size=25,
 ).map("".join)
-fast = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+fast = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def words(text: str) -> str:
