@@ -130,12 +130,11 @@ def answered(
     return TaskActed(status, None, task_id, plan.key, plan.project.id, plan.url, preview=shown, note=note)
 
 
-def done_before(plan: TaskPlan, answer: Mapping[str, Any], proposal: str) -> TaskPlan:
-    """Return the plan with the answer that the same call was given after a person had agreed to it."""
+def done_before(plan: TaskPlan, answer: Mapping[str, Any], proposal: str) -> TaskActed:
+    """Return the answer of a call that is done already, because a person agreed to the same one; `answer` is what that was told."""
     note = f"the same call was approved as {proposal} and is done; nothing was sent again"
     same = answered(plan, "unchanged", note)
-    known = replace(same, task_id=answer.get("task_id"), key=answer.get("key"), url=answer.get("url"))
-    return replace(plan, halted=known)
+    return replace(same, task_id=answer.get("task_id"), key=answer.get("key"), url=answer.get("url"))
 
 
 def preview(plan: TaskPlan) -> str:

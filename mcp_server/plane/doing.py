@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from knowledge.errors import EffectChanged
-from mcp_server.connectors.errors import ConnectorError, ReplyLost
+from mcp_server.connectors.errors import ConnectorError, Missing, ReplyLost
 from mcp_server.plane.acts import LONG, Field, Kind, TaskPlan, answered
 from mcp_server.plane.answers import TaskActed
 from mcp_server.plane.model import CLEAR, Clear, Taken, Task, TaskChanges, TaskDraft
@@ -35,6 +35,7 @@ TOOLS: Mapping[Kind, str] = {
     "comment": "plane_comment_task",
 }
 NOT_READ_BACK = "done, but it could not be read back: whether Plane dropped or changed anything is not known"
+GONE = "Since then the task was deleted or archived in Plane; to have another one, word it otherwise"
 LATE = "an earlier try did it, whose reply was lost"
 
 
@@ -235,10 +236,23 @@ async def told(board: Board, plan: TaskPlan, delivered: Delivered) -> TaskActed:
     url = board.url(plan.project, int(number)) if number.isdigit() else plan.url
     answer = TaskActed(delivered.status, None, result.get("task_id"), key, plan.project.id, url)
     if delivered.status == "unchanged":
-        return replace(
-            answer, note=f"the same call did it on {_minute(delivered.errand.begun_at)}; nothing was sent again"
-        )
+        note = f"the same call did it on {_minute(delivered.errand.begun_at)}; nothing was sent again"
+        return await still_there(board, plan, replace(answer, note=note))
     return await _compared(board, plan, result, replace(answer, note=LATE if delivered.found else None))
+
+
+async def still_there(board: Board, plan: TaskPlan, answer: TaskActed) -> TaskActed:
+    """Return the answer of an act that was done before; where its task is gone by now, the note says so.
+
+    It is not made anew: whoever took it away may have meant it.
+    """
+    try:
+        task = await board.client.task(plan.project.id, answer.task_id or "")
+    except Missing:
+        return replace(answer, note=f"{answer.note}. {GONE}")
+    except ConnectorError:
+        return answer
+    return replace(answer, key=f"{plan.project.key}-{task.number}", url=board.url(plan.project, task.number))
 
 
 async def _compared(board: Board, plan: TaskPlan, result: Mapping[str, str | None], answer: TaskActed) -> TaskActed:

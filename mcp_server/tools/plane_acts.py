@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
@@ -95,13 +96,16 @@ async def _unless_done(
     from mcp_server.connectors.earlier import done_earlier
     from mcp_server.plane.acts import done_before
     from mcp_server.plane.doing import TOOLS as TOOL_OF
-    from mcp_server.plane.doing import WITHIN
+    from mcp_server.plane.doing import WITHIN, still_there
 
     if plan.halted is not None:
         return plan
     told = asked.model_dump(mode="json")
     earlier = await done_earlier(services, call, TOOL_OF[plan.kind], told, WITHIN[plan.kind])
-    return done_before(plan, earlier.answer, earlier.proposal) if earlier else plan
+    if earlier is None:
+        return plan
+    known = done_before(plan, earlier.answer, earlier.proposal)
+    return replace(plan, halted=await still_there(services.plane, plan, known))
 
 
 def _wish(asked: CreateArguments | UpdateArguments) -> Wish:

@@ -74,6 +74,23 @@ async def test_the_same_call_again_creates_nothing_and_answers_the_first_task(tm
         assert (other["status"], other["key"]) == ("done", "KB-6")
 
 
+@pytest.mark.parametrize("level", [4, 2])
+async def test_a_task_that_somebody_deleted_is_not_made_anew_by_the_same_call_which_is_told_so(
+    tmp_path: Path, level: int
+) -> None:
+    async with working(tmp_path, level=level) as host, reviewing(host.settings) as person:
+        first = await host.call("plane_create_task", **PLAIN)
+        if first["status"] == "proposed":
+            await person.approve(first["proposal"]["id"])
+        (made,) = named(host.plane, PLAIN["name"])
+        del host.plane.project("KB").tasks[made["id"]]
+        again = await host.call("plane_create_task", **PLAIN)
+        assert (again["status"], again["task_id"]) == ("unchanged", made["id"])
+        assert "deleted or archived in Plane; to have another one, word it otherwise" in again["note"]
+        other = await host.call("plane_create_task", **PLAIN, description="Once more.")
+        assert other["status"] == ("done" if level == 4 else "proposed")
+
+
 async def test_what_plane_dropped_or_gave_besides_is_in_the_answer(tmp_path: Path) -> None:
     """A guest cannot be assigned, and a project may have somebody who gets what nobody else has: both a plain 201."""
     async with working(tmp_path) as host:
