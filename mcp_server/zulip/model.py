@@ -51,10 +51,14 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class Reaction:
-    """An emoji of somebody on a message."""
+    """An emoji of somebody on a message.
+
+    `emoji` is one of its names, `code` its code points, by which two names are known as one; "" where an organisation made it.
+    """
 
     emoji: str
     user_id: int
+    code: str = ""
 
 
 @dataclass(frozen=True, slots=True)

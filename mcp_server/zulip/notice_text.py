@@ -14,8 +14,10 @@ from knowledge.provenance import place_of
 from knowledge.trust.ports import Channel, Proposal, State
 from mcp_server.cli.visible import visible
 
-APPROVES: Final = ("check", "thumbs_up", "+1")
-REJECTS: Final = ("cross_mark", "thumbs_down", "-1")
+APPROVES: Final = ("2705", "1f44d")
+"""The code points of the emoji that say yes, whichever of their names was clicked: check, approved; thumbs_up, +1."""
+REJECTS: Final = ("274c", "1f44e")
+"""The same of those that say no: cross_mark, wrong; thumbs_down, -1."""
 MOST_PLACES = 3
 LONGEST_NAME = 120
 _ENDED: Final[Mapping[State, str]] = {

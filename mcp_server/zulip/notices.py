@@ -21,7 +21,7 @@ from knowledge.outbox.ports import Errand
 from mcp_server.connectors.courier import Trip
 from mcp_server.connectors.errors import Denied, Missing, Refused, UnknownName
 from mcp_server.gate.deciding import CannotDecide, Person, requirement
-from mcp_server.zulip.model import Message, Where
+from mcp_server.zulip.model import Message, Reaction, Where
 from mcp_server.zulip.model import Person as User
 from mcp_server.zulip.notice_text import APPROVES, REJECTS, ended, waiting
 from mcp_server.zulip.places import place_of
@@ -399,17 +399,17 @@ class Notices:
     async def _weigh(self, message: Message) -> None:
         """Take the word of those on the list; a no outweighs a yes."""
         watched = self._watched.get(message.id)
-        words = [one for one in message.reactions if one.emoji in (*APPROVES, *REJECTS)]
+        words = [one for one in message.reactions if one.code in (*APPROVES, *REJECTS)]
         if watched is None or not words or _digest(message.text) != watched.shown:
             return
         me = await self._client.me()
         if message.sender_id != me.id:
             return
         listed = await self._listed(me)
-        for emojis in (REJECTS, APPROVES):
+        for codes in (REJECTS, APPROVES):
             for one in words:
-                if one.emoji in emojis and one.user_id in listed:
-                    await self._decide(message.id, watched, listed[one.user_id], one.emoji)
+                if one.code in codes and one.user_id in listed:
+                    await self._decide(message.id, watched, listed[one.user_id], one)
                     return
 
     async def _listed(self, me: User) -> dict[int, User]:
@@ -427,15 +427,15 @@ class Notices:
             and names & {user.email.casefold(), (user.delivery_email or "").casefold()}
         }
 
-    async def _decide(self, number: int, watched: Watched, user: User, emoji: str) -> None:
+    async def _decide(self, number: int, watched: Watched, user: User, word: Reaction) -> None:
         """Put a person's word on record, once. What does not count is said in the notice."""
-        key = (number, user.id, emoji)
+        key = (number, user.id, word.code)
         if key in self._weighed:
             return
         self._weighed.add(key)
         person = Person(user.delivery_email or user.email, "zulip")
-        note = f"reacted :{emoji}: to message {number} in Zulip"
-        say = self._desk.reject if emoji in REJECTS else self._desk.approve
+        note = f"reacted :{word.emoji}: to message {number} in Zulip"
+        say = self._desk.reject if word.code in REJECTS else self._desk.approve
         try:
             await say(watched.proposal, watched.hash, person, note)
         except CannotDecide as error:

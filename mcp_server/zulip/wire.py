@@ -39,6 +39,8 @@ LONG_POLL_S = 120.0
 MEND_KEY = "set ZULIP_EMAIL and ZULIP_API_KEY to those of an active bot"
 MEND_RIGHTS = "subscribe the bot to the channel, or give it the right there"
 LONGEST_WHY = 110
+UNICODE_EMOJI = "unicode_emoji"
+"""Source: https://zulip.com/api/add-reaction (`reaction_type`), messages_search.json."""
 EVERYBODY_POSTS = 1
 """Source: https://zulip.com/api/get-streams (`stream_post_policy`)."""
 
@@ -514,4 +516,6 @@ def _recipient(person: Mapping[str, Any]) -> Person:
 
 
 def _reaction(reaction: Mapping[str, Any]) -> Reaction:
-    return Reaction(str(reaction["emoji_name"]), int(reaction["user_id"]))
+    # An organisation may give its own pictures names that others have.
+    code = str(reaction["emoji_code"]) if reaction.get("reaction_type") == UNICODE_EMOJI else ""
+    return Reaction(str(reaction["emoji_name"]), int(reaction["user_id"]), code)

@@ -340,6 +340,29 @@ async def test_others_decide_nothing(tmp_path: Path) -> None:
         assert (await here.person.proposal(first)).state == "pending"
 
 
+@pytest.mark.parametrize(("emoji", "state"), [("approved", "executed"), ("wrong", "rejected")])
+async def test_a_word_is_known_by_the_emoji_whatever_name_it_was_clicked_by(
+    tmp_path: Path, emoji: str, state: str
+) -> None:
+    async with scene(tmp_path) as here:
+        proposal_id = await here.propose()
+        await here.told()
+        here.zulip.world.react(HAMLET, here.last, emoji)
+        assert (await here.state_of(proposal_id, "executed", "rejected", "failed")).state == state
+
+
+async def test_a_picture_that_an_organisation_calls_check_is_no_word(tmp_path: Path) -> None:
+    async with scene(tmp_path) as here:
+        proposal_id = await here.propose()
+        await here.told()
+        here.zulip.world.own_emoji["check"] = "42"
+        here.zulip.world.react(HAMLET, here.last, "check")
+        await here.looked_at()
+        assert (await here.person.proposal(proposal_id)).state == "pending"
+        here.zulip.world.react(HAMLET, here.last, "cross_mark")
+        await here.state_of(proposal_id, "rejected")
+
+
 async def test_a_no_outweighs_a_yes(tmp_path: Path) -> None:
     """Of two people who differ one has seen something."""
     async with scene(tmp_path, reviewers=(*LISTED, "iago@zulip.com")) as here:

@@ -37,7 +37,9 @@ CODES = {
     "thumbs_down": "1f44e",
     "check": "2705",
     "check_mark": "2714",
+    "approved": "2705",
     "cross_mark": "274c",
+    "wrong": "274c",
     "tada": "1f389",
     "heart": "2764",
     "working_on_it": "1f6e0",
@@ -133,6 +135,8 @@ class World:
         self.said: dict[int, Said] = {}
         self.queues: dict[str, EventQueue] = {}
         self.exhausted: dict[int, float] = {}
+        self.own_emoji: dict[str, str] = {}
+        """Pictures that the organisation made, by name: a number each. They go before what Zulip calls so."""
         self.edit_limit_s: float | None = None
         self._next_message = 101
         self._seed()
@@ -266,9 +270,10 @@ class World:
 
     def reacted(self, user: User, said: Said, emoji: str, *, remove: bool = False) -> None:
         """Add a reaction or take it back; one emoji has several names."""
-        if emoji not in CODES:
+        codes = CODES | self.own_emoji
+        if emoji not in codes:
             raise Refusal(f"Emoji '{emoji}' does not exist")
-        own = [(who, name) for who, name in said.reactions if who == user.id and CODES[name] == CODES[emoji]]
+        own = [(who, name) for who, name in said.reactions if who == user.id and codes[name] == codes[emoji]]
         if remove and not own:
             raise Refusal("Reaction doesn't exist.", "REACTION_DOES_NOT_EXIST" if self.level >= 193 else "BAD_REQUEST")
         if own and not remove:
@@ -325,7 +330,8 @@ class World:
 
     def reaction_of(self, user_id: int, emoji: str, *, event: bool = False) -> dict[str, Any]:
         """Return a reaction as the API shows it; newer servers tell only the user's id, but in events."""
-        told: dict[str, Any] = {"emoji_name": emoji, "emoji_code": CODES[emoji], "reaction_type": "unicode_emoji"}
+        kind, code = ("realm_emoji", own) if (own := self.own_emoji.get(emoji)) else ("unicode_emoji", CODES[emoji])
+        told: dict[str, Any] = {"emoji_name": emoji, "emoji_code": code, "reaction_type": kind}
         user = self.users[user_id]
         if self.level < NO_USER_IN_REACTIONS:
             told["user"] = {"email": user.email, "id": user.id, "full_name": user.name}

@@ -56,7 +56,7 @@ def _heard(heard: Heard) -> bool:
 
 
 def _searched(window: Window) -> bool:
-    return _ids(window) == [15, 53] and Reaction("eyes", 26) in window.messages[0].reactions
+    return _ids(window) == [15, 53] and Reaction("eyes", 26, "1f440") in window.messages[0].reactions
 
 
 READS: dict[str, tuple[Callable[[Request, Reply], Any], Callable[[Any], bool]]] = {
@@ -302,16 +302,20 @@ def test_the_key_travels_as_basic_and_both_its_forms_are_secrets() -> None:
 
 def test_reactions_and_messages_of_newer_servers_are_read_without_what_they_left_out() -> None:
     """No `user` in reactions from 328 on; names of channels in errors from 255 on."""
+    check = {"emoji_name": "check", "emoji_code": "2705", "reaction_type": "unicode_emoji"}
+    own_picture = {"emoji_name": "check", "emoji_code": "2705", "reaction_type": "realm_emoji"}
     body = {
         "result": "success",
         "events": [
             {"type": "heartbeat", "id": 4},
-            {"type": "reaction", "op": "add", "message_id": 7, "emoji_name": "check", "user_id": 3, "id": 5},
-            {"type": "reaction", "op": "remove", "message_id": 7, "emoji_name": "eyes", "user_id": 3, "id": 6},
+            {"type": "reaction", "op": "add", "message_id": 7, "user_id": 3, "id": 5} | check,
+            {"type": "reaction", "op": "add", "message_id": 7, "user_id": 4, "id": 6} | own_picture,
+            {"type": "reaction", "op": "remove", "message_id": 7, "user_id": 3, "id": 7} | check,
         ],
     }
     heard = wire.heard_read(READ, Reply(200, {}, body))
-    assert (heard.messages, heard.last_event_id, heard.reactions) == ([], 6, {7: [Reaction("check", 3)]})
+    told = {7: [Reaction("check", 3, "2705"), Reaction("check", 4, "")]}
+    assert (heard.messages, heard.last_event_id, heard.reactions) == ([], 7, told)
     nothing = wire.heard_read(READ, Reply(200, {}, {"result": "success", "events": []}))
     assert nothing.last_event_id == -1
     denied = {"result": "error", "msg": "Not authorized to send to channel 'x'", "code": "BAD_REQUEST"}
