@@ -6,16 +6,14 @@ listed and sorted out here.
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from urllib.parse import unquote, urlsplit
 
+from knowledge.cursors import seal, unseal
 from knowledge.errors import BadCursor
 from mcp_server.plane.errors import BadDate, BadReference
 from mcp_server.plane.model import State, Task
@@ -24,7 +22,6 @@ CLOSED = frozenset({"completed", "cancelled"})
 GROUPS = ("backlog", "unstarted", "started", "completed", "cancelled")
 OPEN = "open"
 OVERDUE = "overdue"
-KEY_DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,52 +136,39 @@ def newest_first(task: Task) -> tuple[float, str]:
     return -task.updated_at.timestamp(), task.id
 
 
-def question(asked: Mapping[str, object]) -> str:
-    """Return what tells this question from others, so that a cursor is not taken to another one."""
-    plain = json.dumps(sorted((name, value) for name, value in asked.items() if value is not None))
-    return hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()[:KEY_DIGITS]
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """What of an answer is still to be told. `seen_to` is the moment up to which the first page saw, "" where there was nothing.
 
-
-def seal(key: str, place: Sequence[str | int]) -> str:
-    """Return a cursor of the question `key` that goes on behind `place`."""
-    return base64.urlsafe_b64encode(json.dumps([key, *place]).encode()).decode().rstrip("=")
-
-
-def unseal(cursor: str, key: str, *kinds: type) -> list[str | int]:
-    """Return the place behind which to go on; its parts are of these kinds.
-
-    Raises:
-        BadCursor: it belongs to another question, or to none.
+    `changed` counts tasks that were changed or made after that: they are in front now, where nobody reads on.
     """
-    try:
-        found = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-    except (ValueError, RecursionError):
-        raise BadCursor(cursor) from None
-    if not isinstance(found, list) or found[:1] != [key] or [type(part) for part in found[1:]] != list(kinds):
-        raise BadCursor(cursor)
-    return found[1:]
+
+    tasks: Sequence[Task]
+    seen_to: str
+    changed: int = 0
+
+    def cursor_behind(self, task: Task, key: str) -> str:
+        """Return the cursor that goes on behind `task`."""
+        return seal(key, (self.seen_to, told(task.updated_at), task.id))
 
 
-def page_after(tasks: Iterable[Task], cursor: str | None, key: str) -> list[Task]:
-    """Return the tasks behind the cursor, last changed first. What changed meanwhile is in front, and not told again.
+def rest_of(tasks: Iterable[Task], cursor: str | None, key: str) -> Rest:
+    """Return the tasks behind the cursor, last changed first.
 
     Raises:
         BadCursor: it belongs to another question.
     """
     ordered = sorted(tasks, key=newest_first)
     if cursor is None:
-        return ordered
-    moment, task_id = unseal(cursor, key, str, str)
+        return Rest(ordered, told(ordered[0].updated_at) if ordered else "")
+    seen_to, moment, task_id = unseal(cursor, key, str, str, str)
     try:
+        until = datetime.fromisoformat(str(seen_to)).timestamp()
         behind = (-datetime.fromisoformat(str(moment)).timestamp(), str(task_id))
-    except ValueError:
+    except (ValueError, OverflowError):
         raise BadCursor(cursor) from None
-    return [task for task in ordered if newest_first(task) > behind]
-
-
-def cursor_behind(task: Task, key: str) -> str:
-    """Return the cursor that goes on behind `task`."""
-    return seal(key, (told(task.updated_at), task.id))
+    changed = sum(task.updated_at.timestamp() > until for task in ordered)
+    return Rest([task for task in ordered if newest_first(task) > behind], str(seen_to), changed)
 
 
 UUID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}", re.IGNORECASE)

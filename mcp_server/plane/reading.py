@@ -8,6 +8,7 @@ from datetime import UTC
 
 import anyio
 
+from knowledge.cursors import question, seal, unseal
 from knowledge.errors import BadCursor
 from mcp_server.connectors.errors import ConnectorError, Missing, NotAllowed, UnknownName
 from mcp_server.plane.answers import ProjectLine, Projects, Said, TaskLine, Tasks, TaskView, Tied
@@ -18,14 +19,10 @@ from mcp_server.plane.queries import (
     OVERDUE,
     Wanted,
     closed_states,
-    cursor_behind,
     day_of,
     moment_of,
-    page_after,
-    question,
-    seal,
+    rest_of,
     told,
-    unseal,
     words_of,
 )
 from mcp_server.plane.walking import Walked
@@ -42,6 +39,7 @@ PagesOf = Callable[[str, str, str, Sequence[str]], Awaitable[Sequence[str]]]
 NO_PROJECT = (
     "there is no project that may be used; see whether the key's owner belongs to one, and what PLANE_PROJECTS allows"
 )
+CHANGED = "changed or made since the first page, and perhaps on none: {}; ask without a cursor to see them"
 SOMEBODY = "somebody"
 """Who is no member of the project any more."""
 
@@ -101,18 +99,19 @@ async def tasks_told(board: Board, query: Query, limit: int, cursor: str | None)
         BadDate, UnknownName, AmbiguousName: what was asked does not say what is meant.
     """
     key = question({name: getattr(query, name) for name in Query.__slots__} | {"workspace": board.access.workspace})
-    page_after((), cursor, key)
+    rest_of((), cursor, key)
     _check_dates(query)
     projects = await _asked_projects(board, query)
     if projects is None:
         return Tasks([], None, tainted=False, note=NO_PROJECT)
     found = await _in_each(board, query, projects)
     of = {task.id: one.project for one in found for task in one.tasks}
-    waiting = page_after((task for one in found for task in one.tasks), cursor, key)
-    shown = waiting[:limit]
+    rest = rest_of((task for one in found for task in one.tasks), cursor, key)
+    shown = rest.tasks[:limit]
     lines = await _lines(board, shown, of)
-    more = cursor_behind(shown[-1], key) if len(waiting) > len(shown) else None
-    return Tasks(lines, more, tainted=bool(lines), note=_noted(found))
+    more = rest.cursor_behind(shown[-1], key) if len(rest.tasks) > len(shown) else None
+    notes = [_noted(found), CHANGED.format(rest.changed) if rest.changed else None]
+    return Tasks(lines, more, tainted=bool(lines), note="; ".join(filter(None, notes)) or None)
 
 
 def _check_dates(query: Query) -> None:

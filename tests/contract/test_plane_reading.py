@@ -154,14 +154,16 @@ async def test_a_cursor_belongs_to_its_question(tmp_path: Path) -> None:
         assert "ask again" in await host.refused("plane_query_tasks", project="KB", priority="high", cursor=cursor)
 
 
-async def test_what_changes_between_two_pages_is_not_told_twice(tmp_path: Path) -> None:
-    """It is in front then, where the first page was."""
+async def test_what_changes_between_two_pages_is_not_told_twice_and_that_it_changed_is_said(tmp_path: Path) -> None:
+    """It is in front then, where the first page was and nobody reads on."""
     async with working(tmp_path, level=1) as host:
         first = await host.call("plane_query_tasks", project="KB", limit=2)
         host.plane.change_task("KB-2", name="Changed meanwhile")
         host.app.services.plane.forget(host.plane.project("KB").row["id"])
         second = await host.call("plane_query_tasks", project="KB", limit=2, cursor=first["next_cursor"])
         assert keys(first) + keys(second) == ["KB-1", "KB-4", "KB-3"]
+        assert (first["note"], second["note"][:52]) == (None, "changed or made since the first page, and perhaps on")
+        assert "none: 1; ask without a cursor" in second["note"]
 
 
 def same_page(query: dict[str, str], _body: dict[str, Any]) -> None:

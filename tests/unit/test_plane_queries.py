@@ -10,21 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from knowledge.cursors import seal
 from knowledge.errors import BadCursor
 from mcp_server.plane.errors import BadDate, BadReference
 from mcp_server.plane.model import State, Task
 from mcp_server.plane.queries import (
     Reference,
     Wanted,
-    cursor_behind,
     day_of,
     moment_of,
-    page_after,
-    question,
     reference_of,
+    rest_of,
     states_meant,
     told,
-    unseal,
     words_of,
 )
 
@@ -186,20 +184,23 @@ def test_pages_have_every_task_once_also_where_many_changed_at_the_same_moment(
     found: list[str] = []
     cursor: str | None = None
     while True:
-        waiting = page_after(tasks, cursor, "k")
-        found += [one.id for one in waiting[:limit]]
-        if len(waiting) <= limit:
+        rest = rest_of(tasks, cursor, "k")
+        assert rest.changed == 0
+        found += [one.id for one in rest.tasks[:limit]]
+        if len(rest.tasks) <= limit:
             break
-        cursor = cursor_behind(waiting[limit - 1], "k")
+        cursor = rest.cursor_behind(rest.tasks[limit - 1], "k")
     assert len(found) == len(set(found)) == len(tasks)
     moments = {one.id: one.updated_at for one in tasks}
     assert [moments[one] for one in found] == sorted(moments.values(), reverse=True)
 
 
-@given(st.text(max_size=60))
-def test_no_text_is_taken_for_a_cursor_of_another_question(cursor: str) -> None:
+@pytest.mark.parametrize(
+    "place", [("soon", "2026-01-01T00:00:00Z", "t"), ("2026-01-01T00:00:00Z", "", "t"), ("", "", "")]
+)
+def test_a_cursor_with_no_moments_in_it_is_none(place: tuple[str, str, str]) -> None:
     with pytest.raises(BadCursor):
-        unseal(cursor, question({"project": "KB"}), str, str)
+        rest_of([task()], seal("k", place), "k")
 
 
 def test_a_moment_is_told_to_the_last_digit() -> None:
