@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from knowledge.provenance import place_of
+from knowledge.provenance import DIRECT, place_of
 from knowledge.trust.ports import Channel, Proposal, State
 from mcp_server.cli.visible import visible
 
@@ -84,7 +84,10 @@ def _about(proposal: Proposal) -> Sequence[str]:
 
 
 def _places(proposal: Proposal) -> Sequence[str]:
-    """Return the pages that it is about; of other services the project, task or channel, never a topic: that may be text."""
+    """Return the pages that it is about; of other services the project, task or channel.
+
+    Never a topic, which may be text, nor with whom somebody talks alone.
+    """
     if proposal.documents:
         return proposal.documents
     files = json.loads(proposal.preview).get("files", ())
@@ -92,6 +95,8 @@ def _places(proposal: Proposal) -> Sequence[str]:
 
 
 def _place(origin: str) -> str:
+    if origin.startswith(f"zulip:{DIRECT}"):
+        return f"zulip:{DIRECT}".removesuffix("/")
     return place_of(origin) if origin.startswith("zulip:") else origin.split(maxsplit=1)[0]
 
 

@@ -205,6 +205,7 @@ class Notices:
             try:
                 await self.tell(proposal_id)
             except KnowledgeError as error:
+                self._place = None  # another channel may bear the name by now
                 logger.warning("%s is not told in Zulip yet: %s", proposal_id, error)
             except Exception:
                 logger.exception("%s cannot be told in Zulip", proposal_id)
@@ -351,6 +352,7 @@ class Notices:
                 await self._listened()
                 pause_s = self._pace.retry
             except KnowledgeError as error:
+                self._place = None
                 logger.warning("reactions in Zulip are not heard now: %s", error)
                 await self._sleep(pause_s)
                 pause_s = min(2 * pause_s, self._pace.longest_retry)

@@ -285,6 +285,20 @@ async def test_a_channel_that_is_not_there_is_no_reason_to_fall_over(tmp_path: P
         tasks.cancel_scope.cancel()
 
 
+async def test_a_channel_that_was_made_anew_under_the_same_name_hears_of_what_waits(tmp_path: Path) -> None:
+    async with scene(tmp_path) as here:
+        await here.propose("one", "notes/1.md")
+        await here.told()
+        world = here.zulip.world
+        old = world.rooms.pop(world.room(CHANNEL).id)
+        for said in [said for said in world.said.values() if said.room == old.id]:
+            del world.said[said.id]
+        await here.propose("two", "notes/2.md")
+        await soon(lambda: here.double.count("GET", "/streams") >= 2)
+        world.channel(CHANNEL, BOT)
+        assert "notes/2.md" in (await here.told())[0]
+
+
 async def test_without_anything_that_waits_zulip_is_not_contacted(tmp_path: Path) -> None:
     """Nothing is contacted at start."""
     async with scene(tmp_path) as here:

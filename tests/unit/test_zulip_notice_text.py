@@ -77,7 +77,7 @@ def test_every_end_has_its_words_and_none_of_the_texts(state: State) -> None:
     [
         (("zulip:design/a topic of an argument message 1 of 2", "zulip:design/x message 2 of 2"), "`zulip:design`"),
         (("plane:KB-12 description", "plane:KB-12 fields"), "`plane:KB-12`"),
-        (("zulip:direct/ann, bob",), "`zulip:direct/ann, bob`"),
+        (("zulip:direct/ann, bob message 1 of 2", "zulip:direct/ann, bob message 2 of 2"), "`zulip:direct`"),
     ],
 )
 def test_of_other_services_only_the_place_is_told(paths: tuple[str, ...], shown: str) -> None:
