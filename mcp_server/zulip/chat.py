@@ -139,8 +139,16 @@ class Chat:
         return NotAllowed(SERVICE, f"channel {asked[:60]!r}", CHANNELS_SETTING)
 
     async def topics(self, channel: Channel) -> Sequence[Topic]:
-        """Return the topics of a channel, newest first."""
-        return await self.client.topics(channel)
+        """Return the topics of a channel, newest first.
+
+        Raises:
+            Missing: it is not there any more; another may bear its name by now.
+        """
+        try:
+            return await self.client.topics(channel)
+        except Missing:
+            self._channels.forget(ALL)
+            raise
 
     async def topic(self, channel: Channel, asked: str) -> str:
         """Return the topic that is called so, also where it is marked as resolved.
@@ -177,7 +185,7 @@ class Chat:
             return _chosen_person(wanted, await self.people(fresh=True), active=active)
 
     async def somebody(self, asked: Sequence[str], *, active: bool = False) -> tuple[Person, ...]:
-        """Return these people, each once, by id.
+        """Return these people, each once, by id. Who we are there takes part anyway, and is named only where nobody else is.
 
         Raises:
             NotAllowed: messages between people may not be used.
@@ -185,7 +193,8 @@ class Chat:
         if not self.direct_allowed:
             raise NotAllowed(SERVICE, "a direct conversation", CHANNELS_SETTING)
         found = {person.id: person for person in [await self.person(one, active=active) for one in asked]}
-        return tuple(found[number] for number in sorted(found))
+        me = (await self.me()).id
+        return tuple(found[number] for number in sorted(found) if number != me or len(found) == 1)
 
     async def people_by_id(self, ids: Sequence[int]) -> tuple[Person, ...]:
         """Return the people with these ids, as an address names them."""

@@ -49,6 +49,8 @@ _T = TypeVar("_T")
 _KEY_CODES = frozenset({"UNAUTHORIZED", "USER_DEACTIVATED", "REALM_DEACTIVATED", "INVALID_API_KEY"})
 _RIGHTS = ("Not authorized to send to ", "You don't have permission to ", "User not authorized for this query")
 _NO_CHANNEL = ("unknown stream", "unknown channel")
+_NO_CHANNEL_ID = ("Invalid stream ID", "Invalid channel ID")
+"""Before feature level 255 and from it on. Source: Zulip's zerver/lib/streams.py."""
 _EXISTS = ("REACTION_ALREADY_EXISTS", "Reaction already exists.")
 _EXISTS_NOT = ("REACTION_DOES_NOT_EXIST", "Reaction doesn't exist.")
 
@@ -311,6 +313,8 @@ def _unknown_channel(code: str, body: Mapping[str, Any]) -> str | None:
     """
     if code == "STREAM_DOES_NOT_EXIST":
         return _shortened(body.get("stream", body.get("stream_id", "")))
+    if body.get("msg") in _NO_CHANNEL_ID:
+        return "of that id"
     desc = str(body.get("desc", ""))
     word = next((word for word in _NO_CHANNEL if desc.startswith(word)), None)
     return _shortened(desc.removeprefix(word)) if code == "BAD_NARROW" and word else None

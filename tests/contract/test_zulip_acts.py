@@ -114,6 +114,22 @@ async def test_a_long_text_is_split_and_its_parts_come_in_order(here: ZulipHost,
     assert words == [word for word in text.split() if "```" not in word]
 
 
+async def test_who_names_the_bot_among_others_means_the_same_conversation(here: ZulipHost) -> None:
+    first = await here.call(SEND, people=["hamlet", "Iago"], text="x")
+    again = await here.call(SEND, people=["me", "Iago", "hamlet"], text="x")
+    assert (again["status"], again["place"]) == ("unchanged", first["place"])
+    assert (await here.call(SEND, people=["me"], text="x"))["place"] == f"direct/{BOT}"
+
+
+async def test_a_channel_that_was_made_anew_is_found_after_one_error(here: ZulipHost) -> None:
+    await here.call(SEND, **PLAIN)
+    here.world.archive("drawing")
+    here.world.channel("drawing", BOT)
+    told = await here.refused(SEND, **PLAIN | {"text": "again"})
+    assert "no channel of that id that this key can see; zulip_list_channels says which there are" in told
+    assert (await here.call(SEND, **PLAIN | {"text": "again"}))["status"] == "done"
+
+
 async def test_a_long_text_is_refused_if_that_is_asked_for(here: ZulipHost) -> None:
     told = await here.refused(SEND, **PLAIN | {"text": LONG, "too_long": "refuse"})
     assert "Zulip takes 10000" in told

@@ -289,13 +289,10 @@ async def test_a_channel_that_was_made_anew_under_the_same_name_hears_of_what_wa
     async with scene(tmp_path) as here:
         await here.propose("one", "notes/1.md")
         await here.told()
-        world = here.zulip.world
-        old = world.rooms.pop(world.room(CHANNEL).id)
-        for said in [said for said in world.said.values() if said.room == old.id]:
-            del world.said[said.id]
+        here.zulip.world.archive(CHANNEL)
         await here.propose("two", "notes/2.md")
         await soon(lambda: here.double.count("GET", "/streams") >= 2)
-        world.channel(CHANNEL, BOT)
+        here.zulip.world.channel(CHANNEL, BOT)
         assert "notes/2.md" in (await here.told())[0]
 
 

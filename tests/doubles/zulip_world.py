@@ -177,6 +177,11 @@ class World:
         """Add a channel with these members, by full name."""
         return self.create(name, description, private=private, members=[self.user(member).id for member in members])
 
+    def archive(self, name: str) -> None:
+        """Take a channel away with what was said there; its name is free."""
+        gone = self.rooms.pop(self.room(name).id)
+        self.said = {number: said for number, said in self.said.items() if said.room != gone.id}
+
     def say(self, sender: str, channel: str, topic: str, text: str) -> int:
         """Let a user write to a channel; return the id of the message."""
         return self.send(self.user(sender), self.room(channel), topic, (), text).id
