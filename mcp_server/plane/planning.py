@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from typing import TYPE_CHECKING
 
 from mcp_server.connectors.errors import ConnectorError
+from mcp_server.connectors.moments import in_utc
 from mcp_server.plane.acts import Field, FieldName, TaskPlan, Wish, answered
 from mcp_server.plane.embedded import flattened, with_pictures
 from mcp_server.plane.model import State, Task
@@ -22,6 +24,7 @@ NOTHING = "<p></p>"
 """How Plane keeps a description without any text; it refuses HTML that is empty."""
 LONGEST_CURRENT = 20_000
 LONGEST_NAME = 255
+CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 REHEARSED = "a rehearsal: nothing was sent"
 
 
@@ -89,7 +92,9 @@ async def planned_comment(board: Board, task_name: str, text: str, asked: Asked)
 async def planned_update(
     board: Board, task_name: str, wish: Wish, asked: Asked, *, seen_at: str | None = None
 ) -> TaskPlan:
-    """Return what of the task would change. A description that somebody may have changed since `seen_at` is not replaced.
+    """Return what of the task would change. Where `seen_at` is named, nothing does if the task was changed since.
+
+    Without it no description is replaced; of anything else the last one who sets it is right.
 
     Raises:
         Missing, UnknownName, AmbiguousName, NotAllowed, Unfit: it cannot be meant so.
@@ -112,10 +117,9 @@ async def planned_update(
         return replace(plan, halted=answered(plan, "unchanged", "all of it is so already; nothing was sent"))
     days: dict[str, object] = {"start": _iso(task.starts), "due": _iso(task.due)}
     _require_order(days | {one.name: one.after for one in fields})
-    if (text := plan.field("description")) is not None and text.was:
-        _require_seen(plan, seen_at)
-        if _moment(seen_at or "") != task.updated_at:
-            return _conflict(plan, task, text.was)
+    text = plan.field("description")
+    if ((text and text.was) or seen_at is not None) and _seen(plan, seen_at) != task.updated_at:
+        return _conflict(plan, task)
     # With fields that are no text of their own a person is shown what the task is called.
     quotes = not asked.unseen and any(one.was if one.name == "description" else True for one in fields)
     return _halted(replace(plan, quotes=quotes), asked)
@@ -202,20 +206,28 @@ def _halted(plan: TaskPlan, asked: Asked) -> TaskPlan:
     return replace(plan, halted=answered(plan, "analysis", REHEARSED)) if asked.rehearsal else plan
 
 
-def _require_seen(plan: TaskPlan, seen_at: str | None) -> None:
+def _seen(plan: TaskPlan, seen_at: str | None) -> datetime:
+    """Return when the task was as its caller knows it."""
     if seen_at is None:
         raise Unfit(
             f"a description replaces all of the text of {plan.key}: read it with plane_get_task, and name its updated_at as "
             "seen_at"
         )
+    try:
+        return in_utc(seen_at)
+    except ValueError:
+        raise Unfit(f"seen_at {seen_at[:40]!r} is no time; name updated_at just as plane_get_task told it") from None
 
 
-def _conflict(plan: TaskPlan, task: Task, current: str) -> TaskPlan:
-    """Return that the text may not be the one that was seen, with what it is now, so that nobody's words are lost."""
+def _conflict(plan: TaskPlan, task: Task) -> TaskPlan:
+    """Return that the task may not be the one that was seen, with what it has now, so that nobody's words are lost."""
+    text = plan.field("description")
+    what = "its description as it is now" if text else "what it has now"
+    current = text.was if text else "\n".join(f"{one.name}: {one.was or 'none'}" for one in plan.fields)
     rest = "; plane_get_task has the rest" if len(current) > LONGEST_CURRENT else ""
     note = (
-        f"{plan.key} was changed after seen_at; nothing was sent. preview is its description as it is now{rest}: put yours "
-        f"together with it and name seen_at={task.updated_at.isoformat()}"
+        f"{plan.key} was changed after seen_at; nothing was sent. preview is {what}{rest}: put yours together with it and name "
+        f"seen_at={task.updated_at.isoformat()}"
     )
     answer = replace(answered(plan, "conflict", note), preview=current[:LONGEST_CURRENT])
     return replace(plan, halted=answer, quotes=True)
@@ -232,7 +244,7 @@ def _is_in(state: State, asked: str) -> bool:
 
 def _name(text: str) -> str:
     """Return a name on one line, as Plane keeps it."""
-    name = " ".join(text.split())
+    name = " ".join(CONTROLS.sub(" ", text).split())
     if not name:
         raise Unfit("the name is empty; a task needs one")
     if len(name) > LONGEST_NAME:
@@ -252,15 +264,6 @@ def _day(name: str, text: str) -> str | None:
         return date.fromisoformat(text.strip()).isoformat()
     except ValueError:
         raise Unfit(f"{name} {text[:40]!r} is no ISO date; write it like 2026-12-01") from None
-
-
-def _moment(text: str) -> datetime | None:
-    """Return an ISO moment, UTC where it names no zone; None for what is none."""
-    try:
-        found = datetime.fromisoformat(text.strip())
-    except ValueError:
-        return None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
 def _iso(day: date | None) -> str | None:

@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from knowledge.cursors import seal, unseal
 from knowledge.errors import BadCursor
+from mcp_server.connectors.moments import in_utc
 from mcp_server.plane.errors import BadDate, BadReference
 from mcp_server.plane.model import State, Task
 
@@ -120,10 +121,9 @@ def moment_of(argument: str, text: str) -> datetime:
         BadDate: it is none of both.
     """
     try:
-        moment = datetime.fromisoformat(text.strip())
+        return in_utc(text)
     except ValueError:
         raise BadDate(argument, text, "an ISO date or time like 2026-11-30 or 2026-11-30T14:00:00Z") from None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def told(moment: datetime) -> str:

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import quote
 
 from mcp_server.connectors.errors import ConnectorError, Denied, Limited, Missing, NoAnswer, Refused, ReplyLost
+from mcp_server.connectors.moments import in_utc
 from mcp_server.connectors.wire import Reply, Request
 from mcp_server.plane.model import (
     CLEAR,
@@ -588,12 +589,12 @@ def _moment_or_none(whole: Mapping[str, Any], name: str) -> datetime | None:
 
 
 def _moment(whole: Mapping[str, Any], name: str) -> datetime:
+    told = _text(whole, name)
     try:
-        moment = datetime.fromisoformat(_text(whole, name))
+        # Plane tells times in the time zone of the key's owner; one without a zone would be UTC.
+        return in_utc(told)
     except ValueError as odd:
         raise Unreadable(f"{name} is no time") from odd
-    # Plane tells times in the time zone of the key's owner; one without a zone would be UTC.
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
 
 
 def _day_or_none(whole: Mapping[str, Any], name: str) -> date | None:

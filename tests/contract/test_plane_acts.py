@@ -121,6 +121,7 @@ WRONG: list[tuple[dict[str, object], str]] = [
     ({"labels": ["bug", "fast lane"]}, "no label 'fast lane' in Plane; there are"),
     ({"assignees": ["zoe"]}, "'zoe' in Plane; there are"),
     ({"due": "next week"}, "due 'next week' is no ISO date; write it like 2026-12-01; nothing was sent"),
+    ({"name": "\0\x1b"}, "the name is empty; a task needs one; nothing was sent"),
     ({"start": "2026-12-02", "due": "2026-12-01"}, "it would start on 2026-12-02, after it is due on 2026-12-01"),
     ({"name": " \n "}, "the name is empty"),
     ({"priority": "huge"}, "priority"),
@@ -220,6 +221,8 @@ async def test_a_task_that_is_moved_moved_back_and_moved_again_is_moved_each_tim
 
 async def test_a_description_that_somebody_changed_since_it_was_read_is_not_replaced(tmp_path: Path) -> None:
     async with working(tmp_path) as host:
+        odd = await host.refused("plane_update_task", task="KB-1", description="Mine.", seen_at="yesterday")
+        assert "seen_at 'yesterday' is no time; name updated_at just as plane_get_task told it" in odd
         seen = host.plane.task("KB-1")["updated_at"]
         blind = await host.refused("plane_update_task", task="KB-1", description="Mine.")
         assert "read it with plane_get_task, and name its updated_at as seen_at" in blind
@@ -233,6 +236,20 @@ async def test_a_description_that_somebody_changed_since_it_was_read_is_not_repl
         assert "Mine. Words of <strong>Mel</strong>." in host.plane.task("KB-1")["description_html"]
         same = await host.call("plane_update_task", task="KB-1", description="Mine. Words of **Mel**.", seen_at=seen)
         assert same["status"] == "unchanged"
+
+
+async def test_who_names_when_they_saw_the_task_takes_nobody_off_it_who_was_put_on_since(tmp_path: Path) -> None:
+    async with working(tmp_path) as host:
+        host.plane.change_task("KB-1", assignees=[])
+        seen = (await host.call("plane_get_task", task="KB-1"))["updated_at"]
+        host.plane.change_task("KB-1", by=MEL, assignees=[MEL.id])
+        late = await host.call("plane_update_task", task="KB-1", assignees=["ada"], priority="low", seen_at=seen)
+        assert (late["status"], host.written) == ("conflict", 0)
+        assert "assignees: mel" in late["preview"]
+        assert "preview is what it has now" in late["note"]
+        now = late["note"].rpartition("seen_at=")[2]
+        asked = {"task": "KB-1", "assignees": ["ada", "mel"], "seen_at": now}
+        assert (await host.call("plane_update_task", **asked))["status"] == "done"
 
 
 async def test_a_comment_is_added_once_and_one_without_text_not_at_all(tmp_path: Path) -> None:

@@ -228,6 +228,7 @@ PURE = [
     "mcp_server/connectors/bodies.py",
     "mcp_server/connectors/errors.py",
     "mcp_server/connectors/mentions.py",
+    "mcp_server/connectors/moments.py",
     "mcp_server/connectors/names.py",
     "mcp_server/connectors/showing.py",
     "mcp_server/connectors/wire.py",

@@ -217,3 +217,5 @@ def test_dates_are_iso_dates_and_a_moment_without_a_zone_is_utc() -> None:
             day_of("due", wrong)
         with pytest.raises(BadDate):
             moment_of("updated_since", wrong)
+    with pytest.raises(BadDate):
+        moment_of("updated_since", "9999-12-31T23:59:59-23:59")
