@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -11,13 +12,14 @@ import anyio.to_thread
 from knowledge.errors import InvalidPath, PageGone, UnreadableDocument
 from knowledge.ledger.ports import Ledger, Tracked
 from knowledge.merge.confidence import USER
-from knowledge.merge.cut import cut, units
+from knowledge.merge.cut import cut, front_matter, units
 from knowledge.merge.diff import unified
 from knowledge.merge.form import Taken, as_document
 from knowledge.merge.model import Conflict, Cut, Evidence, MergePlan, Origin, Unit, unit_digest
 from knowledge.merge.place import Similarity
 from knowledge.merge.plan import Setting, made, merge
 from knowledge.merge.provenance import PageFacts, trace
+from knowledge.provenance import FETCHED_KINDS, source_kind
 from knowledge.vault import LARGEST_BYTES, revision_of
 from knowledge.writing.answers import Merged, Status
 from knowledge.writing.model import Act, Contents, Work
@@ -127,7 +129,7 @@ class Merging:
             raise InvalidPath(
                 path, f"there is no page yet that has a section {request.section[:80]!r}; send it without"
             )
-        text = _ended(request.content)
+        text = _sourced(_ended(request.content), request.source)
         setting = await self._setting(request, "")
         plan = made(text, self._evidence(request, verified), setting)
         return self._work(request, plan, "", setting)
@@ -361,6 +363,24 @@ def _noted(work: Work[Outcome], note: str) -> Work[Outcome]:
 def _ended(content: str) -> str:
     """Return the text of a new page: with a line end at its end."""
     return content if content.endswith(("\n", "\r")) else content + "\n"
+
+
+def _sourced(text: str, source: str) -> str:
+    """Return the text of a new page; one of fetched evidence says so at its head, for nobody vouches for any of it.
+
+    Whoever reads, finds or lists it learns from there where it comes from. A person who has checked it takes the line out.
+    """
+    if source_kind(source) not in FETCHED_KINDS:
+        return text
+    line, end = f"source: {json.dumps(source, ensure_ascii=False)}", "\r\n" if "\r\n" in text else "\n"
+    front = front_matter(text)
+    if front.problem or "source" in front.metadata:
+        return text
+    if not front.body:
+        mark = "\ufeff" if text.startswith("\ufeff") else ""
+        return f"{mark}---{end}{line}{end}---{end}{end}{text.removeprefix(mark)}"
+    opening, mark, rest = text.partition("\n")
+    return f"{opening}{mark}{line}{end}{rest}"
 
 
 def _joined(*notes: str | None) -> str:

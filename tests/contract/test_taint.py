@@ -309,6 +309,39 @@ async def test_what_is_merged_as_fetched_counts_as_read(settings: Settings) -> N
         assert learned.content["status"] == "proposed"
 
 
+@pytest.mark.parametrize(
+    ("content", "source", "kept"),
+    [
+        ("# Clip\n\nText.\n", "plane:KB-12", '---\nsource: "plane:KB-12"\n---\n\n# Clip\n\nText.\n'),
+        ("\ufeff# Clip\n", 'zulip:a/"b"/7', '\ufeff---\nsource: "zulip:a/\\"b\\"/7"\n---\n\n# Clip\n'),
+        ("---\r\ntitle: Clip\r\n---\r\nText.\r\n", "url:http://x.example/y", None),
+        ("---\nsource: zulip:design/merge\n---\nText.\n", "plane:KB-12", ""),
+    ],
+)
+async def test_a_page_that_begins_as_somebody_elses_words_says_so_to_all_who_read_it(
+    settings: Settings, content: str, source: str, kept: str | None
+) -> None:
+    """Issue 8, 4: tainted as untrusted text. A person who vouches for it takes the line out."""
+    async with open_app(settings, indexing=False, announcing=False) as app:
+        await grant(app.base.state, ME.id, 4, by="ann", now=app.services.now())
+        page = {"path": "clip.md", "content": content, "source": source}
+        answer = await app.gate.dispatch("kb_merge", page, Call(ME))
+        assert isinstance(answer, Answered)
+        assert answer.content["status"] == "done"
+        text = (settings.kb / "clip.md").read_bytes().decode()
+        inserted = content.replace("---\r\n", f'---\r\nsource: "{source}"\r\n', 1)
+        assert text == (inserted if kept is None else kept or content)
+        read = await app.gate.dispatch("kb_read", {"path": "clip.md"}, Call(Principal("bob", "host")))
+        assert isinstance(read, Answered)
+        assert read.content["tainted"] is True
+        assert read.content["source"].partition(":")[0] in ("plane", "zulip", "url")
+        assert read.content["authority"] < 0.8
+        vouched = {"path": "clip.md", "content": "# Mine\n\nI have checked it.\n", "source": "user"}
+        (settings.kb / "clip.md").unlink()
+        await app.gate.dispatch("kb_merge", vouched, Call(ME))
+        assert (settings.kb / "clip.md").read_text() == vouched["content"]
+
+
 async def test_what_is_merged_from_a_journey_carries_what_was_read_in_it(settings: Settings) -> None:
     """A memory document may repeat a page that its journey read; it becomes no learning by another's hand either."""
     async with open_app(settings, indexing=False, announcing=False) as app:
