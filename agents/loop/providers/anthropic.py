@@ -1,0 +1,54 @@
+"""Anthropic's models, through the vendor's package. The package is loaded when the first one is built."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+
+import anyio
+
+from agents.loop.provider_errors import BadKey, NoProvider, NotInstalled
+from agents.loop.providers.access import Access, Patience
+from agents.loop.providers.anthropic_wire import NAME, AnthropicWire
+from agents.loop.providers.asking import ModelProvider
+from agents.loop.providers.line import PackagedLine, Vendor, fit_for_a_header, quiet
+
+ADDRESS = "https://api.anthropic.com"
+
+
+def anthropic_provider(
+    access: Access,
+    *,
+    patience: Patience | None = None,
+    sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> ModelProvider:
+    """Return a provider that asks Anthropic, or a server that speaks as it does.
+
+    Raises:
+        NoProvider: there is no key.
+        BadKey: it cannot be one.
+        NotInstalled: the extra is missing.
+    """
+    if not access.key:
+        raise NoProvider(access.key_setting, f"{NAME} is asked with a key, and none is configured")
+    if not fit_for_a_header(access.key):
+        raise BadKey(NAME, access.key_setting, "it has characters that no key has")
+    try:
+        import anthropic
+    except ImportError as error:
+        raise NotInstalled(NAME, "anthropic") from error
+    quiet("anthropic")
+    bounds = patience or Patience()
+    client = anthropic.AsyncAnthropic(
+        api_key=access.key,
+        # The package adds `/v1`; given here, nothing is read from the environment.
+        base_url=(access.address or ADDRESS).rstrip("/").removesuffix("/v1"),
+        max_retries=0,
+        open_telemetry=False,
+        # A key goes to the configured host only. Without this the package follows redirects.
+        http_client=anthropic.DefaultAsyncHttpxClient(follow_redirects=False),
+    )
+    vendor = Vendor(anthropic, client.messages.with_raw_response.create, client.messages.create, client.close)
+    line = PackagedLine(vendor, bounds, now)
+    return ModelProvider(NAME, access, AnthropicWire(access.model), line, patience=bounds, sleep=sleep)

@@ -1,0 +1,172 @@
+"""What a failed request says about itself, in whichever vendor's shape, and what follows from it. Pure.
+
+Anthropic: `{"type": "error", "error": {"type", "message", "details": {"error_code"}}, "request_id"}`.
+OpenAI: `{"error": {"message", "type", "param", "code"}}`. Servers of one's own send these, a bare text, `{"detail": ...}`,
+or the error without its wrapper. What was written in words is read to judge by, and told to nobody: it may quote a prompt.
+Source: https://platform.claude.com/docs/en/api/errors and https://platform.openai.com/docs/guides/error-codes
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from agents.loop.provider import Usage
+from knowledge.embed.endpoint_wire import retry_after_s
+
+Kind = Literal["away", "limited", "spent", "overloaded", "key", "long", "refused", "rejected", "malformed"]
+
+PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
+MENDABLE = frozenset({400, 404, 422, 500, 501})
+"""With these a server says that it does not know a part of the request; some say 500 for it (llama.cpp without --jinja)."""
+
+STATUS_OF = {
+    "invalid_request_error": 400,
+    "invalid_prompt": 400,
+    "context_length_exceeded": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "insufficient_quota": 429,
+    "api_error": 500,
+    "server_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""Which status a word stands for: an error inside of a stream comes after a 200. Source: the vendors' pages above."""
+
+SPENT = frozenset({"insufficient_quota", "enforced_spend_limit_reached", "billing_error", "billing_hard_limit_reached"})
+SPENT_WORDS = re.compile(
+    r"credit balance is too low|specified (workspace )?api usage limits|exceeded your current quota", re.IGNORECASE
+)
+LONG = frozenset({"context_length_exceeded", "exceed_context_size_error", "request_too_large"})
+LONG_WORDS = re.compile(
+    r"prompt is too long|maximum context length|exceeds? (the )?(available )?context (limit|size|window|length)|context window",
+    re.IGNORECASE,
+)
+ROOM = re.compile(r"(?:context length is|>)\s*([\d,]{3,})")
+REFUSED = frozenset(
+    {"content_filter", "content_policy_violation", "bio_policy", "misalignment_policy_violation", "invalid_prompt"}
+)
+HARMLESS_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{1,59}")
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One try that gave no answer. `why` says in our words what happened where `status` is 0 (nothing came) or 200 (no use).
+
+    `code` is the vendor's word, if it is one and no sentence. `again` is what the server says about trying again; None
+    where it does not. `sent` is False where the server certainly never saw the request.
+    """
+
+    status: int = 0
+    code: str = ""
+    param: str = ""
+    message: str = field(default="", repr=False)
+    why: str = ""
+    wait_s: float | None = None
+    again: bool | None = None
+    room: int | None = None
+    sent: bool = True
+    usage: Usage = field(default_factory=Usage)
+
+    @property
+    def kind(self) -> Kind:
+        """Return what it is, as far as a caller acts on it."""
+        if self.status == 0:
+            return "away"
+        if self.status == 200:
+            return "malformed"
+        if self.status == 402 or self.code in SPENT or (self.status < 500 and SPENT_WORDS.search(self.message)):
+            return "spent"
+        if self.code in LONG or self.status == 413 or (self.status in MENDABLE and LONG_WORDS.search(self.message)):
+            return "long"
+        if self.status in (401, 403):
+            return "key"
+        if self.status == 429:
+            return "limited"
+        if self.code in REFUSED:
+            return "refused"
+        return "overloaded" if self.status >= 500 else "rejected"
+
+    @property
+    def passing(self) -> bool:
+        """Return whether the same request may succeed a little later."""
+        if self.kind in ("spent", "long", "refused"):
+            return False
+        if self.again is not None and self.status:
+            return self.again
+        return self.status in (0, 200) or self.status in PASSING
+
+
+class Failed(Exception):
+    """Carries a `Failure` from where it is noticed to where it is judged. Never leaves this package."""
+
+    def __init__(self, failure: Failure) -> None:
+        self.failure = failure
+        super().__init__(failure.code or failure.why)
+
+
+def failure_of(status: int, body: object, headers: Mapping[str, str], now: datetime) -> Failure:
+    """Return what an error reply says. `headers` by lower-case name; `status` below 400 is taken from the error's word."""
+    error = _error_in(body)
+    word, code, param = (_harmless(error.get(name)) for name in ("type", "code", "param"))
+    details = error.get("details")
+    detailed = _harmless(details.get("error_code")) if isinstance(details, Mapping) else ""
+    words = [found for found in (detailed, code, word) if found]
+    room, message = error.get("n_ctx"), error.get("message")
+    text = message if isinstance(message, str) else ""
+    return Failure(
+        status=status if status >= 400 or 300 <= status < 400 else _status_in(error, words),
+        code=next((found for found in words if found in SPENT | LONG | REFUSED), words[0] if words else ""),
+        param=param,
+        message=text,
+        wait_s=_wait_s(headers, now),
+        again={"true": True, "false": False}.get(headers.get("x-should-retry", "")),
+        room=room if isinstance(room, int) else _room_in(text),
+    )
+
+
+def _error_in(body: object) -> Mapping[str, Any]:
+    """Return the innermost error object, whatever it is wrapped in."""
+    if isinstance(body, Mapping):
+        for name in ("error", "detail"):
+            inner = body.get(name)
+            if isinstance(inner, Mapping):
+                return inner
+            if isinstance(inner, str):
+                return {"message": inner}
+        return body
+    return {"message": body} if isinstance(body, str) else {}
+
+
+def _status_in(error: Mapping[str, Any], words: list[str]) -> int:
+    number = error.get("code")
+    if isinstance(number, int) and 400 <= number < 600:
+        return number
+    return next((STATUS_OF[word] for word in words if word in STATUS_OF), 500)
+
+
+def _wait_s(headers: Mapping[str, str], now: datetime) -> float | None:
+    """Return how long the server wants to be left alone. Azure and OpenAI send milliseconds beside the seconds."""
+    milliseconds = headers.get("retry-after-ms", "")
+    if re.fullmatch(r"\d{1,9}(\.\d+)?", milliseconds):
+        return float(milliseconds) / 1_000
+    return retry_after_s(headers.get("retry-after"), now)
+
+
+def _room_in(message: str) -> int | None:
+    found = ROOM.search(message)
+    return int(found[1].replace(",", "")) if found else None
+
+
+def _harmless(word: object) -> str:
+    """Return a vendor's word if it is one: what looks like a sentence may quote what was sent."""
+    return word if isinstance(word, str) and HARMLESS_WORD.fullmatch(word) else ""

@@ -1,0 +1,158 @@
+"""Carries requests through a vendor's package, one try each, and tells what went wrong in our words.
+
+The packages of both vendors are made by one generator: the same errors, the same streams, the same raw replies. This module
+is handed the package and imports none.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from types import ModuleType
+from typing import Any
+
+import anyio
+
+from agents.loop.provider import Usage
+from agents.loop.providers.access import Patience
+from agents.loop.providers.failures import Failed, Failure, failure_of
+from agents.loop.providers.wire import Assembly, Request, Wire
+
+LOST = Usage(known=False)
+"""What a request used that was sent and whose answer was lost: perhaps it is billed, and nobody says."""
+REQUEST_IDS = ("request-id", "x-request-id")
+
+
+@dataclass(frozen=True, slots=True)
+class Vendor:
+    """A vendor's package and what of its client is used: `raw` answers in one piece, `streamed` in pieces."""
+
+    package: ModuleType
+    raw: Callable[..., Awaitable[Any]]
+    streamed: Callable[..., Awaitable[Any]]
+    close: Callable[[], Awaitable[None]]
+
+
+class PackagedLine:
+    """Sends by the package of `vendor`. `now` is needed for a `Retry-After` that is a date."""
+
+    def __init__(self, vendor: Vendor, patience: Patience, now: Callable[[], datetime]) -> None:
+        import httpx2
+
+        self._vendor, self._patience, self._now, self._http = vendor, patience, now, httpx2
+
+    async def send(self, request: Request, wire: Wire, *, streamed: bool) -> tuple[Mapping[str, Any], str]:
+        """Return the whole reply and the request's id.
+
+        Raises:
+            Failed: an error came, or nothing, or nothing whole.
+        """
+        assembly = wire.assembly()
+        longest_s = self._patience.streamed_s if streamed else self._patience.whole_s
+        try:
+            with anyio.fail_after(longest_s):
+                reply, headers = await (self._pieces(request, assembly) if streamed else self._whole(request))
+        except Failed as failed:
+            raise Failed(self._with_usage(failed.failure, wire, assembly)) from None
+        except Exception as error:
+            failure = self._failure(error, longest_s)
+            if failure is None:
+                raise
+            raise Failed(self._with_usage(failure, wire, assembly)) from None
+        wrong = wire.error_in(reply)
+        if wrong is not None:
+            failure = failure_of(200, wrong, headers, self._now())
+            raise Failed(replace(failure, usage=wire.used(reply) if reply.get("usage") else Usage()))
+        return reply, next((headers[name] for name in REQUEST_IDS if name in headers), "")
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._vendor.close()
+
+    async def _whole(self, request: Request) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+        raw = await self._vendor.raw(
+            **request.body, extra_body=dict(request.extra) or None, timeout=self._timeout(self._patience.whole_s)
+        )
+        # Read here: the package makes objects of its types of whatever came, and text of what is no JSON.
+        return _object(raw.http_response.content), _lower(raw.http_response.headers)
+
+    async def _pieces(self, request: Request, assembly: Assembly) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+        stream = await self._vendor.streamed(
+            **request.body,
+            stream=True,
+            extra_body=dict(request.extra) or None,
+            timeout=self._timeout(self._patience.silence_s),
+        )
+        headers = _lower(stream.response.headers)
+        async with stream:
+            if "json" in headers.get("content-type", ""):
+                # A server that cannot stream answers in one piece.
+                return _object(await stream.response.aread()), headers
+            async for event in stream:
+                assembly.add(event.to_dict(mode="json", warnings=False))
+                if assembly.over:
+                    break
+        if not assembly.whole:
+            raise Failed(Failure(why="the stream broke off"))
+        return assembly.reply, headers
+
+    def _timeout(self, silence_s: float) -> Any:
+        return self._http.Timeout(silence_s, connect=self._patience.connect_s, pool=self._patience.connect_s)
+
+    def _failure(self, error: Exception, longest_s: float) -> Failure | None:
+        """Return what an error of the package means; None for what is none of its errors."""
+        package, http = self._vendor.package, self._http
+        if isinstance(error, package.APIStatusError):
+            return failure_of(error.status_code, error.body, _lower(error.response.headers), self._now())
+        if isinstance(error, TimeoutError):
+            return Failure(why=f"no whole answer within {longest_s:.0f} s")
+        if isinstance(error, package.APITimeoutError | http.TimeoutException):
+            sent = not isinstance(error.__cause__ or error, http.ConnectTimeout | http.PoolTimeout)
+            return Failure(why="no answer in time" if sent else "no connection in time", sent=sent)
+        if isinstance(error, package.APIConnectionError | http.TransportError):
+            sent = not isinstance(error.__cause__ or error, http.ConnectError | http.UnsupportedProtocol)
+            return Failure(why="the connection broke" if sent else "no connection", sent=sent)
+        if isinstance(error, package.APIError):
+            # Inside of a stream: there is no status then.
+            return failure_of(200, error.body, {}, self._now())
+        if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
+            return Failure(why="the stream holds what is no JSON")
+        return None
+
+    @staticmethod
+    def _with_usage(failure: Failure, wire: Wire, assembly: Assembly) -> Failure:
+        """Return the failure with what the part of the stream that came says was used."""
+        if failure.usage != Usage() or not failure.sent:
+            return failure
+        so_far = wire.used(assembly.reply)
+        if so_far.known:
+            return replace(failure, usage=so_far)
+        return replace(failure, usage=LOST) if failure.status in (0, 200) else failure
+
+
+def quiet(*names: str) -> None:
+    """Keep the packages from logging requests: at DEBUG they write prompts, at INFO addresses."""
+    for name in (*names, "httpx2", "httpcore2"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def fit_for_a_header(key: str) -> bool:
+    """Return whether a key can be sent: libraries quote one that cannot be in their errors."""
+    return key.isascii() and key.isprintable() and " " not in key
+
+
+def _object(content: bytes) -> Mapping[str, Any]:
+    try:
+        reply = json.loads(content)
+    except (ValueError, RecursionError):
+        raise Failed(Failure(status=200, why="it is no JSON", usage=LOST)) from None
+    if not isinstance(reply, dict):
+        raise Failed(Failure(status=200, why="it is no JSON object", usage=LOST))
+    return reply
+
+
+def _lower(headers: Mapping[str, str]) -> Mapping[str, str]:
+    return {name.lower(): value for name, value in headers.items()}

@@ -1,0 +1,274 @@
+"""OpenAI's Chat Completions, as OpenAI and the many servers that follow it speak it. Pure.
+
+Source: https://platform.openai.com/docs/api-reference/chat, the types of the vendor's package
+(openai/types/chat/chat_completion.py, chat_completion_chunk.py), and what servers of one's own send instead.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from agents.loop.provider import Asked, Said, Shape, Stop, ToolUse, Usage
+from agents.loop.providers.history import ModelTurn, UserTurn, made_id, tool_name, turns_of
+from agents.loop.providers.reading import CUT_OFF, arguments_of, in_words, without_thoughts
+from agents.loop.providers.wire import Refused, Request, Unusable, Without, choice_in_words
+
+STOPS: Mapping[str, Stop] = {"stop": "end", "tool_calls": "tools", "function_call": "tools", "length": "length"}
+PARTS = {
+    "temperature": ("temperature",),
+    "tool_choice": ("tool_choice", "tool choice"),
+    "stream_options": ("stream_options", "include_usage"),
+    "max_tokens": ("max_tokens",),
+    "max_completion_tokens": ("max_completion_tokens",),
+    "json_schema": ("json_schema", "response_format", "grammar", "guided"),
+    "json_object": ("json_object", "response_format"),
+}
+
+
+class ChatWire:
+    """Speaks of `model`. `bound` is the name under which the server takes the most tokens of an answer.
+
+    OpenAI's reasoning models take `max_completion_tokens` only, older servers know `max_tokens` only and do not complain
+    about the other: they just write on. So the vendor itself is given the new name, all others the old one.
+    """
+
+    def __init__(self, model: str, bound: str = "max_tokens") -> None:
+        self._model, self._bound = model, bound
+
+    def request(self, asked: Asked, without: Without, shape: Shape | None, *, streamed: bool) -> Request:
+        """Return the request."""
+        words = [asked.system] if asked.system.strip() else []
+        bound = self._bound if self._bound not in without else _other(self._bound)
+        body: dict[str, Any] = {"model": self._model, bound: asked.most_tokens}
+        parts = {bound} if _other(bound) not in without else set[str]()
+        if asked.temperature is not None and "temperature" not in without:
+            body["temperature"] = asked.temperature
+            parts.add("temperature")
+        if streamed and "stream_options" not in without:
+            # Without it a stream does not tell what it used.
+            body["stream_options"] = {"include_usage": True}
+            parts.add("stream_options")
+        parts |= self._tools(body, asked, without, words)
+        parts |= self._shaped(body, shape, without, words)
+        body["messages"] = ([{"role": "system", "content": "\n\n".join(words)}] if words else []) + _messages(asked)
+        return Request(body, {}, {name: PARTS[name] for name in PARTS if name in parts})
+
+    def read(self, reply: Mapping[str, Any], asked: Asked) -> Said:
+        """Return the answer of the first choice. Why it ended is what it holds: several servers say `stop` with tool calls."""
+        choices = reply.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        message = choice.get("message") if isinstance(choice, dict) else None
+        if not isinstance(choice, dict) or not isinstance(message, dict):
+            raise Unusable("it holds no choice")
+        finish = choice.get("finish_reason")
+        if finish == "content_filter" or message.get("refusal"):
+            raise Refused("content_filter" if finish == "content_filter" else "")
+        stop = STOPS.get(str(finish), "other")
+        uses = tuple(_uses(message, asked, cut=stop == "length"))
+        if stop in ("end", "tools", "other") and (uses or stop == "tools"):
+            stop = "tools" if uses else "end"
+        return Said(
+            text=without_thoughts(_text(message.get("content"))),
+            uses=uses,
+            stop=stop,
+            usage=self.used(reply),
+            model=str(reply.get("model") or self._model),
+            request=str(reply.get("id") or ""),
+        )
+
+    def error_in(self, reply: Mapping[str, Any]) -> object | None:
+        """Return the error that a gateway sends with status 200."""
+        return reply if reply.get("error") and not reply.get("choices") else None
+
+    def used(self, reply: Mapping[str, Any]) -> Usage:
+        """Return the usage; many servers tell none in streams, some none at all."""
+        usage = reply.get("usage")
+        if not isinstance(usage, Mapping) or not isinstance(usage.get("prompt_tokens"), int):
+            return Usage(known=False)
+        details = usage.get("prompt_tokens_details")
+        details = details if isinstance(details, Mapping) else {}
+        return Usage(
+            usage["prompt_tokens"],
+            int(usage.get("completion_tokens") or 0),
+            int(details.get("cached_tokens") or 0),
+            int(details.get("cache_write_tokens") or 0),
+        )
+
+    def assembly(self) -> ChatAssembly:
+        """Return a fresh assembly."""
+        return ChatAssembly()
+
+    @staticmethod
+    def _tools(body: dict[str, Any], asked: Asked, without: Without, words: list[str]) -> set[str]:
+        if not asked.tools:
+            return set()
+        choice = _choice(asked)
+        known = "tool_choice" not in without
+        if choice == "none" and not known:
+            # Nothing can be called that is not told.
+            return set()
+        body["tools"] = [
+            {
+                "type": "function",
+                "function": {"name": tool.name, "description": tool.description, "parameters": dict(tool.schema)},
+            }
+            for tool in asked.tools
+        ]
+        if choice and known:
+            body["tool_choice"] = choice
+            return {"tool_choice"}
+        if choice:
+            words.append(choice_in_words(asked))
+        return set()
+
+    @staticmethod
+    def _shaped(body: dict[str, Any], shape: Shape | None, without: Without, words: list[str]) -> set[str]:
+        """Ask for JSON: held to the schema, else to be JSON, else in words only."""
+        if shape is None:
+            return set()
+        if "json_schema" not in without:
+            named = {"name": shape.name, "schema": dict(shape.schema)}
+            body["response_format"] = {"type": "json_schema", "json_schema": named}
+            return {"json_schema"}
+        words.append(in_words(shape))
+        if "json_object" not in without:
+            body["response_format"] = {"type": "json_object"}
+            return {"json_object"}
+        return set()
+
+
+class ChatAssembly:
+    """A completion from its chunks."""
+
+    def __init__(self) -> None:
+        self._head: dict[str, Any] = {}
+        self._text: list[str] = []
+        self._refusal: list[str] = []
+        self._calls: list[dict[str, Any]] = []
+        self._finish: str | None = None
+        self._usage: Any = None
+
+    def add(self, event: Mapping[str, Any]) -> None:
+        """Take the next chunk; the last one with usage has no choice."""
+        self._head |= {name: event[name] for name in ("id", "model") if event.get(name)}
+        # Some servers count along in every chunk: the last one counts.
+        self._usage = event.get("usage") or self._usage
+        choices = event.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        if not isinstance(choice, dict):
+            return
+        self._finish = choice.get("finish_reason") or self._finish
+        delta = choice.get("delta")
+        if isinstance(delta, dict):
+            self._text.append(_text(delta.get("content")))
+            self._refusal.append(_text(delta.get("refusal")))
+            for call in delta.get("tool_calls") or []:
+                self._grow(call)
+
+    @property
+    def over(self) -> bool:
+        """Return False: usage comes behind the last choice, and `[DONE]` never gets here."""
+        return False
+
+    @property
+    def whole(self) -> bool:
+        """Return whether a chunk said why it ended."""
+        return self._finish is not None
+
+    @property
+    def reply(self) -> Mapping[str, Any]:
+        """Return the completion so far."""
+        message = {"content": "".join(self._text), "refusal": "".join(self._refusal), "tool_calls": self._calls}
+        return {**self._head, "choices": [{"message": message, "finish_reason": self._finish}], "usage": self._usage}
+
+    def _grow(self, piece: Mapping[str, Any]) -> None:
+        """Add a piece to the call that it belongs to.
+
+        That is the one with its index; but some servers leave indexes out or give every call the index 0, and then a new
+        id with a name begins a new call.
+        """
+        function = piece.get("function")
+        function = function if isinstance(function, dict) else {}
+        use, name, index = piece.get("id"), function.get("name"), piece.get("index")
+        call = next((call for call in reversed(self._calls) if index is None or call["index"] == index), None)
+        if call is None or (name and (use not in (None, "", call["id"]) if call["id"] else index is None)):
+            call = {"index": index, "id": use, "function": {"name": "", "arguments": ""}}
+            self._calls.append(call)
+        call["id"] = call["id"] or use
+        call["function"]["name"] = call["function"]["name"] or name or ""
+        written = function.get("arguments")
+        if isinstance(written, dict):
+            written = json.dumps(written)
+        call["function"]["arguments"] += written or ""
+
+
+def _other(bound: str) -> str:
+    return "max_tokens" if bound == "max_completion_tokens" else "max_completion_tokens"
+
+
+def _choice(asked: Asked) -> Any:
+    if asked.only:
+        return {"type": "function", "function": {"name": asked.only}}
+    return {"some": "required", "none": "none"}.get(asked.freedom)
+
+
+def _messages(asked: Asked) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = []
+    for turn in turns_of(asked):
+        if isinstance(turn, UserTurn):
+            messages.append({"role": "user", "content": "\n\n".join(turn.texts)})
+        else:
+            messages.extend(_model_messages(turn))
+    return messages
+
+
+def _model_messages(turn: ModelTurn) -> Iterator[dict[str, Any]]:
+    """Yield what the model said and what came of it. Arguments that were no JSON go back as `{}`.
+
+    Servers that render the history by a template parse them again, and fail over what their own model wrote.
+    """
+    said: dict[str, Any] = {"role": "assistant", "content": turn.text if turn.text.strip() else None}
+    if turn.uses:
+        said["tool_calls"] = [
+            {
+                "id": use.id,
+                "type": "function",
+                "function": {"name": tool_name(use.name), "arguments": json.dumps(dict(use.arguments))},
+            }
+            for use in turn.uses
+        ]
+    yield said
+    for result in turn.results:
+        # There is no field for failure, so it is said.
+        text = f"Error: {result.text}" if result.failed else result.text
+        yield {"role": "tool", "tool_call_id": result.use, "content": text}
+
+
+def _uses(message: Mapping[str, Any], asked: Asked, *, cut: bool) -> Iterator[ToolUse]:
+    """Yield the calls. Ids that are missing or double are made: Ollama and others leave them out."""
+    calls = message.get("tool_calls") or []
+    if not calls and isinstance(message.get("function_call"), dict):
+        calls = [{"function": message["function_call"]}]
+    calls = [call for call in calls if isinstance(call, dict) and isinstance(call.get("function"), dict)]
+    seen = set[str]()
+    for place, call in enumerate(calls):
+        arguments, problem = arguments_of(call["function"].get("arguments"))
+        if cut and place == len(calls) - 1:
+            arguments, problem = {}, CUT_OFF
+        told = call.get("id")
+        use = (
+            told
+            if isinstance(told, str) and told and told not in seen
+            else made_id(asked.conversation, len(asked.messages), place)
+        )
+        seen.add(use)
+        yield ToolUse(use, str(call["function"].get("name") or ""), arguments, problem)
+
+
+def _text(content: object) -> str:
+    """Return a content as text; it may be null, or a list of parts (Mistral)."""
+    if isinstance(content, list):
+        return "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
+    return content if isinstance(content, str) else ""

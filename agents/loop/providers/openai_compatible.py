@@ -1,0 +1,77 @@
+"""OpenAI's models, and servers that speak as OpenAI's does, through the vendor's package. It is loaded when one is built."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Literal
+from urllib.parse import urlsplit
+
+import anyio
+
+from agents.loop.provider_errors import BadKey, NoProvider, NotInstalled
+from agents.loop.providers.access import Access, Patience
+from agents.loop.providers.asking import ModelProvider
+from agents.loop.providers.line import PackagedLine, Vendor, fit_for_a_header, quiet
+from agents.loop.providers.openai_chat_wire import ChatWire
+from agents.loop.providers.openai_responses_wire import NAME, ResponsesWire
+from agents.loop.providers.wire import Wire
+
+ADDRESS = "https://api.openai.com/v1"
+VENDORS_OWN = (".openai.com", ".openai.azure.com")
+
+Interface = Literal["chat", "responses"]
+
+
+def openai_provider(
+    access: Access,
+    interface: Interface = "chat",
+    *,
+    patience: Patience | None = None,
+    sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> ModelProvider:
+    """Return a provider that asks OpenAI, or the server at the address of `access`, which usually ends with `/v1`.
+
+    Nearly all servers know `chat`; `responses` keeps the thoughts of OpenAI's models between uses of tools.
+
+    Raises:
+        NoProvider: there is neither a key nor an address of one's own.
+        BadKey: it cannot be a key.
+        NotInstalled: the extra is missing.
+    """
+    if not access.key and not access.address:
+        raise NoProvider(access.key_setting, f"{NAME} is asked with a key, and none is configured")
+    if not fit_for_a_header(access.key):
+        raise BadKey(NAME, access.key_setting, "it has characters that no key has")
+    try:
+        import openai
+    except ImportError as error:
+        raise NotInstalled(NAME, "openai") from error
+    quiet("openai")
+    bounds, address = patience or Patience(), access.address or ADDRESS
+    client = openai.AsyncOpenAI(
+        # A server of one's own may take no key; the package wants some text, and then no header.
+        api_key=access.key or "none",
+        default_headers=None if access.key else {"Authorization": openai.Omit()},  # type: ignore[dict-item]  # its own way to say so
+        base_url=address,
+        # Given empty, it is not read from the environment: another account's words are not for any server.
+        admin_api_key="",
+        max_retries=0,
+        # A key goes to the configured host only. Without this the package follows redirects.
+        http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False),
+    )
+    wire: Wire
+    if interface == "responses":
+        wire = ResponsesWire(access.model)
+        vendor = Vendor(openai, client.responses.with_raw_response.create, client.responses.create, client.close)
+    else:
+        wire = ChatWire(access.model, "max_completion_tokens" if _vendors_own(address) else "max_tokens")
+        completions = client.chat.completions
+        vendor = Vendor(openai, completions.with_raw_response.create, completions.create, client.close)
+    return ModelProvider(NAME, access, wire, PackagedLine(vendor, bounds, now), patience=bounds, sleep=sleep)
+
+
+def _vendors_own(address: str) -> bool:
+    host = urlsplit(address).hostname or ""
+    return f".{host}".endswith(VENDORS_OWN)

@@ -1,0 +1,86 @@
+"""What models write, read with care: arguments of tools, and JSON that was asked for. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from agents.loop.provider import Shape
+
+CUT_OFF = "the answer was cut off within them"
+FENCED = re.compile(r"```(?:json|JSON)?\s*\n(.*?)\n?\s*```", re.DOTALL)
+THOUGHT = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>\s*", re.DOTALL)
+
+
+def arguments_of(written: object) -> tuple[Mapping[str, Any], str]:
+    """Return the arguments of a tool use and what is wrong with them, "" if nothing is.
+
+    OpenAI gives JSON as text, "and the model does not always generate valid JSON"; some servers give the object itself,
+    nothing at all for a tool without arguments, or JSON within JSON.
+    Source: openai/types/chat/chat_completion_message_function_tool_call.py
+    """
+    value = written
+    for _ in range(2):
+        if not isinstance(value, str):
+            break
+        if not value.strip():
+            return {}, ""
+        try:
+            # Line breaks inside of texts, written as they are, are the commonest slip of small models.
+            value = json.loads(value, strict=False, parse_constant=_no_number)
+        except (ValueError, RecursionError):
+            return {}, "they are no JSON"
+    if value is None:
+        return {}, ""
+    if not isinstance(value, dict):
+        return {}, "they are no object"
+    return value, ""
+
+
+def without_thoughts(text: str) -> str:
+    """Return a text without the block of thoughts that models on servers of one's own may put before it."""
+    return THOUGHT.sub("", text, count=1)
+
+
+def json_in(text: str) -> Mapping[str, Any] | None:
+    """Return the JSON object that a text is, holds in a fence, or holds between other words; None where there is none."""
+    fenced = FENCED.search(text)
+    inside = text[text.find("{") : text.rfind("}") + 1]
+    for candidate in (text, fenced[1] if fenced else "", inside):
+        try:
+            value = json.loads(candidate, strict=False, parse_constant=_no_number)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict):
+            return value
+    return None
+
+
+def misfit(value: Mapping[str, Any] | None, shape: Shape) -> str:
+    """Return what keeps `value` from fitting the shape, for the model that wrote it; "" where it fits."""
+    if value is None:
+        return "it is no JSON object"
+    # A fifth of a second to import, and most runs ask for no shape.
+    from jsonschema import Draft202012Validator
+
+    error = next(
+        iter(
+            sorted(Draft202012Validator(shape.schema).iter_errors(value), key=lambda found: list(map(str, found.path)))
+        ),
+        None,
+    )
+    if error is None:
+        return ""
+    where = "/".join(str(step) for step in error.absolute_path) or "the whole"
+    return f"{where}: {error.validator} is {json.dumps(error.validator_value)[:200]}"
+
+
+def in_words(shape: Shape) -> str:
+    """Return the instruction for a model that cannot be held to a shape in another way."""
+    return f"Answer with one JSON object and nothing else. It must fit this JSON Schema:\n{json.dumps(shape.schema)}"
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")

@@ -1,0 +1,35 @@
+"""A JSON Schema in the narrower form that vendors hold a model to while it writes. Pure.
+
+What is left out here still counts: every answer is checked against the whole schema afterwards.
+Source: https://platform.claude.com/docs/en/build-with-claude/structured-outputs, on what of JSON Schema is supported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+NESTED = ("properties", "$defs", "definitions")
+LISTS = ("anyOf", "allOf", "oneOf")
+KEPT = frozenset({"type", "enum", "const", "required", "description", "title", "$ref", "format", "default"})
+
+
+def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema with objects that allow nothing else, and without bounds on numbers, lengths and counts."""
+    kept = {name: value for name, value in schema.items() if name in KEPT}
+    for name in NESTED:
+        if isinstance(schema.get(name), Mapping):
+            kept[name] = {key: _inner(value) for key, value in schema[name].items()}
+    for name in LISTS:
+        if isinstance(schema.get(name), list):
+            # `oneOf` is not known there; `anyOf` is the nearest.
+            kept["anyOf" if name == "oneOf" else name] = [_inner(value) for value in schema[name]]
+    if isinstance(schema.get("items"), Mapping):
+        kept["items"] = closed(schema["items"])
+    if schema.get("type") == "object" or "properties" in schema:
+        kept["additionalProperties"] = False
+    return kept
+
+
+def _inner(schema: object) -> object:
+    return closed(schema) if isinstance(schema, Mapping) else schema

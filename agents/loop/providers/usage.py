@@ -1,0 +1,153 @@
+"""What was used, by conversation, and what it costs where a team says its prices. Pure: nothing is kept beyond the object.
+
+There are no prices here: they would be wrong by the time that somebody reads them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fnmatch import fnmatchcase
+
+from agents.loop.provider import Asked, Provider, Said, Shape, Told, Usage
+from agents.loop.provider_errors import ProviderError
+
+CONVERSATION = re.compile(r"(?P<agent>.+)_iter(?P<iteration>\d+)_(?P<random>[0-9a-f]{8})")
+MILLION = Decimal(1_000_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a million tokens cost, in whatever money the team reckons in. A kind that has no price costs as `input`."""
+
+    input: Decimal
+    output: Decimal
+    cached: Decimal | None = None
+    written: Decimal | None = None
+
+    def of(self, usage: Usage) -> Decimal:
+        """Return what `usage` costs. `cached` and `written` are parts of its input."""
+        cached = self.input if self.cached is None else self.cached
+        written = self.input if self.written is None else self.written
+        plain = usage.input - usage.cached - usage.written
+        total = plain * self.input + usage.cached * cached + usage.written * written + usage.output * self.output
+        return total / MILLION
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What one model used in one conversation, over `questions` questions."""
+
+    conversation: str
+    model: str
+    usage: Usage
+    questions: int = 1
+
+
+def conversation_id(agent: str, iteration: int, random: str) -> str:
+    """Return `{agent}_iter{n}_{8 hex}`; `random` are the eight digits, from a caller that may roll dice.
+
+    Raises:
+        ValueError: it would be no such id.
+    """
+    made = f"{agent}_iter{iteration}_{random}"
+    if not CONVERSATION.fullmatch(made):
+        raise ValueError(f"{made!r} is no id of a conversation")
+    return made
+
+
+def agent_of(conversation: str) -> str:
+    """Return the agent that a conversation belongs to, or all of a name that is built otherwise."""
+    found = CONVERSATION.fullmatch(conversation)
+    return found["agent"] if found else conversation
+
+
+class UsageBook:
+    """Adds up. `prices` by model name or pattern (`some-model-*`), the first that fits; what fits none has no known cost."""
+
+    def __init__(self, prices: Mapping[str, Price] | None = None) -> None:
+        self._prices = dict(prices or {})
+        self._entries: dict[tuple[str, str], Entry] = {}
+
+    def add(self, conversation: str, model: str, usage: Usage) -> None:
+        """Take one question down."""
+        key = (conversation, model)
+        before = self._entries.get(key)
+        if before is None:
+            self._entries[key] = Entry(conversation, model, usage)
+        else:
+            self._entries[key] = replace(before, usage=before.usage + usage, questions=before.questions + 1)
+
+    def entries(self, conversation: str = "", agent: str = "") -> tuple[Entry, ...]:
+        """Return the entries in the order in which they began: all, of one conversation, or of one agent."""
+        return tuple(
+            entry
+            for entry in self._entries.values()
+            if conversation in ("", entry.conversation) and agent in ("", agent_of(entry.conversation))
+        )
+
+    def total(self, conversation: str = "", agent: str = "") -> Usage:
+        """Return all of it together."""
+        return sum((entry.usage for entry in self.entries(conversation, agent)), Usage())
+
+    def cost(self, conversation: str = "", agent: str = "") -> Decimal | None:
+        """Return what it cost; None where a model has no price or a server did not say what it used."""
+        costs = [self.cost_of(entry.model, entry.usage) for entry in self.entries(conversation, agent)]
+        known = [cost for cost in costs if cost is not None]
+        return sum(known, Decimal()) if len(known) == len(costs) else None
+
+    def cost_of(self, model: str, usage: Usage) -> Decimal | None:
+        """Return what `usage` of `model` costs, None where that is not known."""
+        price = next((price for name, price in self._prices.items() if fnmatchcase(model, name)), None)
+        return price.of(usage) if price and usage.known else None
+
+
+class Accounted:
+    """A provider whose every question is taken down in a book, those that failed too."""
+
+    def __init__(self, provider: Provider, book: UsageBook) -> None:
+        self._provider, self._book = provider, book
+
+    @property
+    def name(self) -> str:
+        """Return the vendor's name."""
+        return self._provider.name
+
+    @property
+    def model(self) -> str:
+        """Return the model that is asked; prices are looked up by it, since vendors answer with dated names."""
+        return self._provider.model
+
+    async def complete(self, asked: Asked) -> Said:
+        """Return the answer, its usage taken down.
+
+        Raises:
+            ProviderError: as the port says.
+        """
+        try:
+            said = await self._provider.complete(asked)
+        except ProviderError as error:
+            self._book.add(asked.conversation, self.model, error.usage)
+            raise
+        self._book.add(asked.conversation, self.model, said.usage)
+        return said
+
+    async def complete_json(self, asked: Asked, shape: Shape) -> Told:
+        """Return the JSON, its usage taken down.
+
+        Raises:
+            ProviderError: as the port says.
+        """
+        try:
+            told = await self._provider.complete_json(asked, shape)
+        except ProviderError as error:
+            self._book.add(asked.conversation, self.model, error.usage)
+            raise
+        self._book.add(asked.conversation, self.model, told.usage)
+        return told
+
+    async def aclose(self) -> None:
+        """Close the provider's connections."""
+        await self._provider.aclose()
