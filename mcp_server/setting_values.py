@@ -205,7 +205,7 @@ def zulip_site(text: str) -> str:
     if "://" not in named:
         named = f"{'http' if named.partition(':')[0] in LOOPBACK else 'https'}://{named}"
     found = server_url(named, example="https://chat.example.com", key="ZULIP_API_KEY")
-    return found.removesuffix("/api")
+    return re.sub(r"/api(/v1)?$", "", found)
 
 
 def workspace(text: str) -> str:

@@ -200,7 +200,7 @@ def _complete_zulip(values: dict[str, object]) -> None:
     from mcp_server.zuliprc import FIELDS, texts
 
     try:
-        found = texts(file.read_text(encoding="utf-8"))
+        found = texts(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise BadSetting("ZULIP_CONFIG", str(file), f"cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:

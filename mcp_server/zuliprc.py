@@ -22,7 +22,7 @@ def texts(file: str) -> Mapping[str, str]:
     """Return what the text of the file says, by the words of `FIELDS`; what is empty is left out.
 
     Raises:
-        ValueError: it is no such file, or wants certificates to go unchecked. Nothing of it is repeated.
+        ValueError: it is no such file, or wants of certificates what is not done here. Nothing of it is repeated.
     """
     from configparser import ConfigParser, Error
 
@@ -34,4 +34,8 @@ def texts(file: str) -> Mapping[str, str]:
         raise ValueError(_SHAPE) from None
     if api.get("insecure", "").strip().lower() in ("true", "1", "yes", "on"):
         raise ValueError("insecure=true is not followed: certificates are checked; name yours with cert_bundle")
+    if api.get("client_cert", "").strip():
+        raise ValueError(
+            "client_cert is not followed: no certificate is shown to Zulip; use an address that wants none"
+        )
     return {word: api[word].strip() for word in FIELDS if api.get(word, "").strip()}

@@ -30,6 +30,7 @@ _WHOLE = re.compile(
     r"|(?P<tick>`{1,8})[^`]{1,500}(?P=tick)"
 )
 """What loses its meaning when it is cut: links, mentions, bold words, math and code within a line."""
+_BLANKS = " \t"
 _JOINERS = "\u200c\u200d\ufe0e\ufe0f"
 _DEEPEST = 30
 _LEAST_SHARE = 0.5
@@ -343,10 +344,17 @@ def _cut_at(line: str, room: int, *, keeps_blanks: bool) -> int:
         unhurt = not any(start < at < end for start, end in whole) and not _BEGINS_A_BLOCK.match(line[at:].lstrip())
         if unhurt and at >= room * _LEAST_SHARE:
             return at
-    for at in itertools.chain(reversed(usable), range(room, 0, -1)):
+    for at in itertools.chain(reversed(usable), _between_characters(line, room)):
         if _may_cut(line, at) and not _is_one_character(line, at):
             return at
     raise Unsplittable("its longest line cannot be cut")
+
+
+def _between_characters(line: str, room: int) -> Iterator[int]:
+    """Yield after how many characters the line might be cut, the most first; within a row of blanks only the first is one."""
+    for at in range(room, 0, -1):
+        if at == room or not (line[at] in _BLANKS and line[at - 1] in _BLANKS):
+            yield at
 
 
 def _may_cut(line: str, at: int) -> bool:

@@ -156,13 +156,18 @@ def test_a_zuliprc_is_enough_and_what_is_set_beside_it_wins(given: Given) -> Non
     assert settings.zulip == ZulipAccess("https://chat.example.com", "other@example.com", ZULIP_KEY)
 
 
+def test_a_zuliprc_that_an_editor_began_with_a_mark_of_its_encoding_is_read(given: Given) -> None:
+    settings = given.settings({"ZULIP_CONFIG": given.zuliprc(f"\ufeff{ZULIPRC}")})
+    assert settings.zulip is not None
+
+
 def test_its_certificates_are_found_beside_it(given: Given) -> None:
     settings = given.settings({"ZULIP_CONFIG": given.zuliprc(f"{ZULIPRC}cert_bundle=ours.pem\ninsecure=false\n")})
     assert settings.zulip is not None
     assert settings.zulip.ca == given.folder / "ours.pem"
 
 
-@pytest.mark.parametrize("site", ["chat.example.com", "https://chat.example.com/", "https://chat.example.com/api"])
+@pytest.mark.parametrize("site", ["chat.example.com", "https://chat.example.com/", "https://chat.example.com/api/v1"])
 def test_a_site_may_be_written_as_the_vendors_own_programs_take_it(given: Given, site: str) -> None:
     for settings in (
         given.settings({**ZULIP, "ZULIP_SITE": site}),
@@ -179,6 +184,7 @@ def test_a_site_may_be_written_as_the_vendors_own_programs_take_it(given: Given,
         (f"[other]\nkey={ZULIP_KEY}\n", "it is no zuliprc"),
         (f"[api]\nkey={ZULIP_KEY}\nkey={ZULIP_KEY}\n", "it is no zuliprc"),
         (f"{ZULIPRC}insecure=true\n", "insecure=true is not followed"),
+        (f"{ZULIPRC}client_cert=mine.pem\n", "client_cert is not followed"),
         (f"[api]\nemail={ZULIP_KEY}\nkey=forge-bot@example.com\nsite=https://chat.example.com\n", "no e-mail address"),
         (ZULIPRC.replace("https://", f"https://bot:{ZULIP_KEY}@"), "put the key into ZULIP_API_KEY"),
     ],
