@@ -14,11 +14,15 @@ from agents.state import JourneyState
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a journey stands, and with whom. What to tell a host follows from these (`agents.prompting`)."""
+    """Where a journey stands, and with whom. What to tell a host follows from these (`agents.prompting`).
+
+    `repeated`: it was to be begun, and had been begun a moment before.
+    """
 
     journey: str
     agent: Agent
     state: JourneyState
+    repeated: bool = False
 
     @property
     def phase(self) -> Phase:

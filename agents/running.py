@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from agents.agent import Agent
 from agents.asking import asked_again, open_in, refusals, unaskable
@@ -59,6 +59,8 @@ from knowledge.tokens import count_tokens
 
 FORK_OF, AT_VERSION = "fork_of", "at_version"
 PRESENT = "the present phase"
+ASKED_AGAIN = timedelta(minutes=5)
+"""So long a start that is asked for again may be the same one, whose answer was lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,9 @@ class Runner:
     async def start(self, agent: str, brief: str, inputs: Mapping[str, Json], *, by: str) -> Position:
         """Begin a journey; with `fork_of` in the inputs, where that one stood at version `at_version` (or stands).
 
+        Whoever asks for the same within `ASKED_AGAIN` gets the journey that they began, while nobody has moved it, and not a
+        second one: their answer may have been lost. A fork is begun as often as it is asked for.
+
         Raises:
             NoSuchAgent, NoSuchJourney, BadStart: it cannot begin; nothing is recorded.
         """
@@ -133,16 +138,15 @@ class Runner:
         speaker = chosen.graph.phase(chosen.graph.initial).speaker or chosen.name
         conversation = self._onward.conversation(speaker, 1, ())
         begun = started(chosen.graph, Started(chosen.name, brief, "", by, dict(inputs), conversation))
-        if not chosen.graph.phase(begun.phase).automatic:
-            await self.store.start(journey, begun, by=by, at=self._now())
-            return await self.position(journey)
         at = self._now()
         first = beginning(begun, by, at)
-        here = Position(journey, chosen, fold([first]))
-        more = await self._onward.after(here, (), first.version, at=at, by=by)
-        following = placed(here.state, more, first.version, by, at)
-        await self.store.adopt(journey, [first, *(replace(logged, key="") for logged in following)])
-        return await self.position(journey)
+        log = [first]
+        if chosen.graph.phase(begun.phase).automatic:
+            here = Position(journey, chosen, fold(log))
+            more = await self._onward.after(here, (), first.version, at=at, by=by)
+            log += [replace(logged, key="") for logged in placed(here.state, more, first.version, by, at)]
+        there = await self.store.begin(journey, log, since=at - ASKED_AGAIN)
+        return replace(await self.position(there.journey), repeated=there.repeated)
 
     async def _forked(self, agent: str, brief: str, inputs: Mapping[str, Json], *, by: str) -> Position:
         of, at_version = inputs[FORK_OF], inputs.get(AT_VERSION)

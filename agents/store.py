@@ -18,6 +18,8 @@ from agents.state import JourneyState, Status
 
 TITLE_CHARS = 120
 MOST_KEY_CHARS = 200
+NEWEST_COMPARED = 100
+"""Of the journeys of one principal so many are looked at for one that was begun alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,14 @@ class Appended:
     version: int
     repeated: bool = False
     state: JourneyState | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The journey that a start led to. `repeated`: it was begun before, and nothing was added."""
+
+    journey: str
+    repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +72,18 @@ class JourneyStore(Protocol):
         """Begin a journey with that id, at version 1. Beginning the very same again is a repetition, whenever it comes.
 
         Raises:
+            JourneyExists: another one has that id. Nothing is recorded.
+        """
+        ...
+
+    async def begin(self, journey: str, log: Sequence[Logged], *, since: datetime) -> Begun:
+        """Put a new journey on record; or return the newest that was begun alike since then and is at version 1 still.
+
+        Alike is what has the same principal, agent, phase, brief and inputs, among the `NEWEST_COMPARED` newest journeys of
+        that principal. Of any number that begin alike at once one begins it, so a lost reply can be asked for again.
+
+        Raises:
+            BadLog: its events do not follow each other. Nothing is recorded.
             JourneyExists: another one has that id. Nothing is recorded.
         """
         ...

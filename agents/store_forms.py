@@ -53,6 +53,15 @@ def beginning(begun: Started, by: str, at: datetime) -> Logged:
     return Logged(1, 1, aware(at), storable(by), replace(begun, principal=storable(begun.principal)))
 
 
+def alike(one: Event, other: Event) -> bool:
+    """Return whether two journeys that begin like this are begun alike; each has a conversation of its own."""
+    return _without_conversation(one) == _without_conversation(other)
+
+
+def _without_conversation(event: Event) -> str:
+    return event_text(replace(event, conversation="") if isinstance(event, Started) else event)
+
+
 def numbered(state: JourneyState, events: Sequence[Event], key: str, by: str, at: datetime) -> list[Logged]:
     """Return the events as the next step after `state`.
 

@@ -9,8 +9,8 @@ from agents.errors import JourneyExists, NoSuchJourney, StaleJourney
 from agents.events import Event, Logged, Note, Started, in_words
 from agents.fold import fold
 from agents.state import JourneyState, Status
-from agents.store import Appended, JourneyLine, Standing
-from agents.store_forms import as_kept, asked_id, beginning, new_id, noted, numbered, title, upto, whole
+from agents.store import NEWEST_COMPARED, Appended, Begun, JourneyLine, Standing
+from agents.store_forms import alike, as_kept, asked_id, beginning, new_id, noted, numbered, title, upto, whole
 from knowledge.ledger.acts import storable
 
 Publish = Callable[[str, Sequence[str]], Awaitable[object]]
@@ -29,6 +29,16 @@ class MemoryJourneys:
         if log is not None and log[0].event == first.event:
             return Appended(1, repeated=True)
         return await self.adopt(journey, [first])
+
+    async def begin(self, journey: str, log: Sequence[Logged], *, since: datetime) -> Begun:
+        """Put a new journey on record, or return the newest that was begun alike since then."""
+        state = whole(log)
+        states = {id_: fold(kept) for id_, kept in reversed(self._logs.items())}
+        of_principal = [(id_, one) for id_, one in states.items() if one.principal == state.principal]
+        for id_, one in of_principal[:NEWEST_COMPARED]:
+            if one.version == 1 and one.started_at >= since and alike(self._logs[id_][0].event, log[0].event):
+                return Begun(id_, repeated=True)
+        return Begun(journey, (await self.adopt(journey, log)).repeated)
 
     async def adopt(self, journey: str, log: Sequence[Logged]) -> Appended:
         """Take over a whole log under that id."""

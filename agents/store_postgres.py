@@ -1,7 +1,7 @@
 """Journeys in the schema of a PostgreSQL database.
 
-Who holds more than one thing takes the journey first, then the counter of events. So nobody waits for somebody who waits for
-him.
+Who holds more than one thing takes the principal first, then the journey, then the counter of events. So nobody waits for
+somebody who waits for him.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from agents.errors import BadLog, JourneyExists, NoSuchJourney, StaleJourney
 from agents.events import Event, Logged, Note, Started, event_of, event_text, in_words
 from agents.fold import FOLDING, fold
 from agents.state import JourneyState, Status, held
-from agents.store import Appended, JourneyLine, Standing
+from agents.store import NEWEST_COMPARED, Appended, Begun, JourneyLine, Standing
 from agents.store_forms import (
+    alike,
     asked_id,
     beginning,
     filled,
@@ -69,6 +70,15 @@ _ADD = """
 INSERT INTO forge.journey_event (journey, seq, version, happened_at, actor, key, body)
 SELECT %s, * FROM unnest(%s::bigint[], %s::bigint[], %s::timestamptz[], %s::text[], %s::text[], %s::text[])
 """
+# Of two that begin alike at once the second sees what the first has begun. Something else may, seldom, have the same lock: that
+# costs a moment.
+_ALONE = "SELECT pg_advisory_xact_lock(hashtext(%s), hashtext(%s))"
+_BEGUN = """
+SELECT j.id, e.body
+FROM (SELECT * FROM forge.journey WHERE principal = %s ORDER BY number DESC LIMIT %s) j
+JOIN forge.journey_event e ON e.journey = j.number AND e.seq = 1
+WHERE j.version = 1 AND j.agent = %s AND j.started_at >= %s ORDER BY j.number DESC
+"""
 _LINES = """
 SELECT id, agent, title, principal, status, phase, version, started_at, moved_at FROM forge.journey
 WHERE (%(status)s::text IS NULL OR status = %(status)s) AND (%(agent)s::text IS NULL OR agent = %(agent)s)
@@ -119,20 +129,34 @@ class PostgresJourneys:
 
         return await self._tables.decide(work)
 
+    async def begin(self, journey: str, log: Sequence[Logged], *, since: datetime) -> Begun:
+        """Put a new journey on record, or return the newest that was begun alike since then."""
+        new_id(journey)
+        state = whole(log)
+        asked = (state.principal, NEWEST_COMPARED, state.agent, aware(since))
+
+        async def work(ask: Ask) -> Begun:
+            await ask((_ALONE, (self._tables.schema, f"begin {state.principal}")))
+            same = [id_ for id_, body in await ask((_BEGUN, asked)) if alike(event_of(body), log[0].event)]
+            if same:
+                return Begun(same[0], repeated=True)
+            return Begun(journey, (await self._adopted(ask, journey, log, state)).repeated)
+
+        return await self._tables.decide(work)
+
     async def adopt(self, journey: str, log: Sequence[Logged]) -> Appended:
         """Take over a whole log under that id."""
         new_id(journey)
         state = whole(log)
+        return await self._tables.decide(lambda ask: self._adopted(ask, journey, log, state))
 
-        async def work(ask: Ask) -> Appended:
-            number = await self._begun(ask, journey, log, state)
-            if number is None:
-                return Appended(state.version)
-            if _columns(await _events(ask, number)) != _columns(log):
-                raise JourneyExists(journey)
-            return Appended(state.version, repeated=True)
-
-        return await self._tables.decide(work)
+    async def _adopted(self, ask: Ask, journey: str, log: Sequence[Logged], state: JourneyState) -> Appended:
+        number = await self._begun(ask, journey, log, state)
+        if number is None:
+            return Appended(state.version)
+        if _columns(await _events(ask, number)) != _columns(log):
+            raise JourneyExists(journey)
+        return Appended(state.version, repeated=True)
 
     async def _begun(self, ask: Ask, journey: str, log: Sequence[Logged], state: JourneyState) -> int | None:
         """Put the journey on record; or return the number of the one that has that id, which may have come this moment."""

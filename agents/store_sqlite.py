@@ -13,8 +13,9 @@ from agents.errors import JourneyExists, NoSuchJourney, StaleJourney
 from agents.events import Event, Logged, Note, Started, event_of, event_text, in_words
 from agents.fold import FOLDING, fold
 from agents.state import JourneyState, Status, held
-from agents.store import Appended, JourneyLine, Standing
+from agents.store import NEWEST_COMPARED, Appended, Begun, JourneyLine, Standing
 from agents.store_forms import (
+    alike,
     asked_id,
     beginning,
     filled,
@@ -53,6 +54,12 @@ _REFILE = "UPDATE journey SET principal = ?, status = ? WHERE number = ?"
 """Apart, because SQLite writes an index anew whose columns are named, whether they change or not."""
 _KEPT = "SELECT version FROM journey_event WHERE journey = ? AND key = ?"
 _ADD = "INSERT INTO journey_event (journey, seq, version, at_us, actor, key, body) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_BEGUN = """
+SELECT j.id, e.body
+FROM (SELECT * FROM journey WHERE principal = ? ORDER BY number DESC LIMIT ?) j
+JOIN journey_event e ON e.journey = j.number AND e.seq = 1
+WHERE j.version = 1 AND j.agent = ? AND j.started_us >= ? ORDER BY j.number DESC
+"""
 _LINES = """
 SELECT id, agent, title, principal, status, phase, version, started_us, moved_us FROM journey
 WHERE (:status IS NULL OR status = :status) AND (:agent IS NULL OR agent = :agent)
@@ -77,6 +84,21 @@ class SqliteJourneys:
             if there and event_text(_events(c, there[0][0], limit=1)[0].event) == event_text(first.event):
                 return Appended(1, repeated=True)
             return _adopted(c, journey, [first], whole([first]))
+
+        return await self._database.write(work)
+
+    async def begin(self, journey: str, log: Sequence[Logged], *, since: datetime) -> Begun:
+        """Put a new journey on record, or return the newest that was begun alike since then."""
+        new_id(journey)
+        state = whole(log)
+
+        def work(c: apsw.Connection) -> Begun:
+            asked = (state.principal, NEWEST_COMPARED, state.agent, micros(since))
+            rows: Any = c.execute(_BEGUN, asked).fetchall()
+            same = [id_ for id_, body in rows if alike(event_of(body), log[0].event)]
+            if same:
+                return Begun(same[0], repeated=True)
+            return Begun(journey, _adopted(c, journey, log, state).repeated)
 
         return await self._database.write(work)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
@@ -24,6 +24,10 @@ LONGEST_REPORT = 24_000
 LONGEST_FIELD = 200
 """Characters of one field of an event; the resource has all of it."""
 LONGEST_NOTE = 4_000
+BEGUN_ALREADY = (
+    "You began this journey at {} with the same brief and inputs, and nothing was submitted since: go on with it. For another "
+    "one, say in the brief what is different."
+)
 
 JourneyId = str
 Version = Annotated[int, Field(ge=1, description="The one you saw last.")]
@@ -142,13 +146,17 @@ class JourneyItems:
 
 
 async def start(services: Services, call: Call, asked: StartArguments) -> Journey:
-    """Begin a journey."""
+    """Begin a journey, or return the one that the caller began alike a moment ago, with a note that says so."""
     position = await services.journeys.start(asked.agent, asked.brief, asked.inputs, by=call.principal.id)
     if position.state.forked_from:  # the works came along, and so does what they rest on
         origins = await services.taints.of_journey(position.state.forked_from)
         await services.taints.note(call.principal.id, position.journey, tuple(origins))
     await services.taints.carry(call.principal.id, position.journey)
-    return await told(services, position)
+    answer = await told(services, position)
+    if not position.repeated:
+        return answer
+    begun_at = position.state.started_at.isoformat(timespec="seconds")
+    return replace(answer, prompt=f"{BEGUN_ALREADY.format(begun_at)}\n\n{answer.prompt}")
 
 
 async def submit(services: Services, call: Call, asked: SubmitArguments) -> Journey:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,8 @@ from psycopg.sql import SQL, Identifier
 from agents.errors import StaleJourney
 from agents.events import Thinking, WorkRecorded
 from agents.fold import fold
+from agents.store import Begun
+from agents.store_forms import beginning
 from knowledge.storage.postgres_schema import APPLICATION, Schema, migrations
 from knowledge.storage.sqlite import Database, load_schema
 from knowledge.storage.sqlite_state import APPLICATION_ID
@@ -52,26 +55,55 @@ def _work(where: str, name: str, me: int, barrier: Any, answers: Any) -> None:
     answers.put((me, asyncio.run(run())))
 
 
+async def _at_work(work: Callable[..., None], where: str, name: str) -> dict[int, Any]:
+    """Return what each of several processes answers that do the work at once."""
+    spawn = multiprocessing.get_context("spawn")
+    barrier, answers = spawn.Barrier(PROCESSES), spawn.Queue()
+    workers = [spawn.Process(target=work, args=(where, name, me, barrier, answers)) for me in range(PROCESSES)]
+    for worker in workers:
+        worker.start()
+    told = dict([await asyncio.to_thread(answers.get, timeout=120) for _ in workers])
+    for worker in workers:
+        await asyncio.to_thread(worker.join, 30)
+    assert [worker.exitcode for worker in workers] == [0] * PROCESSES
+    return told
+
+
 async def test_of_several_processes_exactly_one_wins_each_version_and_nothing_is_lost(where: str, schema: str) -> None:
     """Issue 6: 8 clients submitting to one journey."""
     state = await open_shared(where, schema)
     journeys = journeys_in(state)
     await journeys.start("j-1", begun(), by=ADA, at=NOW)
-    spawn = multiprocessing.get_context("spawn")
-    barrier, answers = spawn.Barrier(PROCESSES), spawn.Queue()
-    workers = [spawn.Process(target=_work, args=(where, schema, me, barrier, answers)) for me in range(PROCESSES)]
-    for worker in workers:
-        worker.start()
-    won = dict([await asyncio.to_thread(answers.get, timeout=120) for _ in workers])
-    for worker in workers:
-        await asyncio.to_thread(worker.join, 30)
-    assert [worker.exitcode for worker in workers] == [0] * PROCESSES
+    won = await _at_work(_work, where, schema)
     assert sorted(version for some in won.values() for version in some) == list(range(2, VERSIONS + 2))
     log = await journeys.events("j-1")
     assert fold(log) == await journeys.journey("j-1")
     kept = {e.version: e.by for e in log if isinstance(e.event, WorkRecorded)}
     assert kept == {version: f"c{me}" for me, some in won.items() for version in some}
     assert sum(isinstance(e.event, Thinking) for e in log) == PROCESSES * VERSIONS
+    await state.close()
+
+
+def _start(where: str, name: str, me: int, barrier: Any, answers: Any) -> None:
+    async def run() -> list[Begun]:
+        state = await open_shared(where, name)
+        journeys = journeys_in(state)
+        barrier.wait(60)
+        logs = [[beginning(begun(f"Question {n}", conversation=f"c{me}"), ADA, NOW)] for n in range(VERSIONS)]
+        done = [await journeys.begin(f"j-{me}-{n}", log, since=NOW) for n, log in enumerate(logs)]
+        await state.close()
+        return done
+
+    answers.put((me, asyncio.run(run())))
+
+
+async def test_what_several_processes_begin_alike_at_once_is_begun_once(where: str, schema: str) -> None:
+    state = await open_shared(where, schema)
+    begun_by = await _at_work(_start, where, schema)
+    for alike in zip(*begun_by.values(), strict=True):
+        assert sorted(answer.repeated for answer in alike) == [False] + [True] * (PROCESSES - 1)
+        assert len({answer.journey for answer in alike}) == 1
+    assert len(await journeys_in(state).journeys(limit=1_000)) == VERSIONS
     await state.close()
 
 

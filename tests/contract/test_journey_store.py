@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,8 @@ from agents.forking import fork
 from agents.journey import decided, submitted
 from agents.journey_file import exported, imported
 from agents.state import JourneyState
-from agents.store import Appended, JourneyStore
+from agents.store import NEWEST_COMPARED, Appended, Begun, JourneyStore
+from agents.store_forms import beginning
 from knowledge.errors import CorruptDatabase
 from knowledge.storage.memory import MemoryStateStore
 from knowledge.storage.ports import StateStore
@@ -166,6 +167,92 @@ async def test_of_what_is_not_there_nothing_is_said(place: Place) -> None:
     with pytest.raises(NoSuchJourney):
         await fork(journeys, "j-9", 1, journey="j-1", by=ADA, at=NOW)
     assert await place.told() == []
+
+
+# --- beginning alike --------------------------------------------------------------------------------------------------
+
+
+def first(brief: str = "Why is the sky blue?", at: datetime = NOW, **more: Any) -> list[Logged]:
+    """Return the log of a journey that has just begun."""
+    return [beginning(begun(brief, **more), ADA, at)]
+
+
+async def test_what_is_begun_alike_a_moment_later_is_the_journey_that_was_begun_first(place: Place) -> None:
+    inputs = {ODD: [1, 2.5, None, {"a": ODD}]}
+    one = await place.journeys.begin("j-1", first(ODD, inputs=inputs, conversation="c-1"), since=NOW)
+    again = first(ODD, NOW + MINUTE, inputs=inputs, conversation="c-2")
+    two = await place.journeys.begin("j-2", again, since=NOW)
+    assert (one, two) == (Begun("j-1"), Begun("j-1", repeated=True))
+    assert (await place.sound()).conversation == "c-1"
+    assert [line.id for line in await place.journeys.journeys()] == ["j-1"]
+    assert await place.told() == ["j-1"]
+
+
+async def test_nothing_is_begun_alike_that_differs_in_what_was_asked(place: Place) -> None:
+    await place.journeys.begin("j-1", first(inputs={"depth": 1}), since=NOW)
+    others: list[dict[str, Any]] = [
+        {},
+        {"inputs": {"depth": 1.5}},
+        {"inputs": {"depth": 1}, "brief": "Why is the sky blue ?"},
+        {"inputs": {"depth": 1}, "agent": "build"},
+        {"inputs": {"depth": 1}, "principal": BOB},
+        {"inputs": {"depth": 1}, "phase": "ANSWER"},
+    ]
+    for n, other in enumerate(others, 2):
+        assert await place.journeys.begin(f"j-{n}", first(**other), since=NOW) == Begun(f"j-{n}")
+    assert len(await place.journeys.journeys()) == 7
+
+
+async def test_a_journey_that_is_older_was_moved_or_is_a_fork_is_not_begun_again(place: Place) -> None:
+    await place.journeys.begin("j-1", first(), since=NOW)
+    later = NOW + timedelta(minutes=5)
+    older = later - timedelta(microseconds=1)
+    assert await place.journeys.begin("j-2", first(at=later), since=older) == Begun("j-2")
+    await place.submit(journey="j-2", content="so far")
+    assert await place.journeys.begin("j-3", first(at=later), since=older) == Begun("j-3")
+    await place.journeys.note("j-3", [Thinking("hm")], by=ADA, at=later)
+    assert await place.journeys.begin("j-4", first(at=later), since=older) == Begun("j-3", repeated=True)
+    await place.add([word("cancel")], "j-3")
+    await fork(place.journeys, "j-3", 1, journey="j-5", by=ADA, at=later)
+    assert await place.journeys.begin("j-6", first(at=later), since=older) == Begun("j-6")
+
+
+async def test_a_journey_that_the_server_took_further_by_itself_is_begun_alike_too(place: Place) -> None:
+    log = [*first(), Logged(2, 1, NOW, ADA, WorkRecorded("DECOMPOSE", 1, {"n": 1}, automatic=True))]
+    assert await place.journeys.begin("j-1", log, since=NOW) == Begun("j-1")
+    other = [*first(), Logged(2, 1, NOW, ADA, WorkRecorded("DECOMPOSE", 1, {"n": 2}, automatic=True))]
+    assert await place.journeys.begin("j-2", other, since=NOW) == Begun("j-1", repeated=True)
+    assert (await place.sound()).work["DECOMPOSE"].content == {"n": 1}
+
+
+async def test_of_eight_that_begin_alike_at_once_one_begins_and_all_get_its_journey(place: Place) -> None:
+    begin = [place.journeys.begin(f"j-{n}", first(conversation=f"c-{n}"), since=NOW) for n in range(8)]
+    answers = await asyncio.gather(*begin)
+    assert sorted(answer.repeated for answer in answers) == [False] + [True] * 7
+    (line,) = await place.journeys.journeys()
+    assert {answer.journey for answer in answers} == {line.id}
+    assert await place.told() == [line.id]
+
+
+async def test_the_newest_of_those_that_were_begun_alike_is_gone_on_with(place: Place) -> None:
+    for n in range(3):
+        await place.journeys.adopt(f"j-{n}", first())
+    assert await place.journeys.begin("j-9", first(), since=NOW) == Begun("j-2", repeated=True)
+    for n in range(NEWEST_COMPARED):
+        await place.journeys.adopt(f"k-{n}", first(f"Question {n}"))
+    assert await place.journeys.begin("j-9", first(), since=NOW) == Begun("j-9")
+
+
+async def test_a_journey_cannot_begin_under_the_id_of_another_or_with_what_is_no_log(place: Place) -> None:
+    await place.journeys.begin("j-1", first(), since=NOW)
+    with pytest.raises(JourneyExists):
+        await place.journeys.begin("j-1", first("Another question?"), since=NOW)
+    for log in ([], [replace(first()[0], seq=2)]):
+        with pytest.raises(BadLog):
+            await place.journeys.begin("j-2", log, since=NOW)
+    with pytest.raises(ValueError, match="id"):
+        await place.journeys.begin("a b", first("Third question?"), since=NOW)
+    assert await place.told() == ["j-1"]
 
 
 # --- steps ------------------------------------------------------------------------------------------------------------

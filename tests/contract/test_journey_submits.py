@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,34 @@ async def _at_once(place: Place, journey: str, submissions: Sequence[Submission]
     runners = [place.runners[n % 2] for n in range(len(submissions))]
     asked = [runner.submit(journey, 1, one, by=ADA) for runner, one in zip(runners, submissions, strict=True)]
     return list(await asyncio.gather(*asked, return_exceptions=True))
+
+
+async def test_a_start_asked_for_again_within_five_minutes_is_the_first_one_in_any_process(place: Place) -> None:
+    """The host lost the reply, and asks another server for the same."""
+    time, names = [NOW], count(1)
+
+    def asked(runner: Runner) -> Runner:
+        return Runner(
+            runner.store,
+            Only(noting()),
+            lambda _journey, _state: Pages(),
+            now=lambda: time[0],
+            chance=lambda: f"{next(names):04}",
+        )
+
+    one, two = (asked(runner) for runner in place.runners)
+    first = await one.start("noting", "bees", {}, by=ADA)
+    time[0] += 5 * MINUTE
+    again = await two.start("noting", "bees", {}, by=ADA)
+    assert (first.repeated, again.repeated) == (False, True)
+    assert (again.journey, again.state) == (first.journey, first.state)
+    assert (await two.start("noting", "wasps", {}, by=ADA)).journey != first.journey
+    time[0] += timedelta(microseconds=1)
+    later = await two.start("noting", "bees", {}, by=ADA)
+    assert not later.repeated
+    assert later.journey != first.journey
+    await one.submit(later.journey, 1, _notes("so far"), by=ADA)
+    assert (await two.start("noting", "bees", {}, by=ADA)).journey not in (first.journey, later.journey)
 
 
 async def test_what_is_sent_by_several_at_once_is_recorded_once_and_answered_to_all(place: Place) -> None:

@@ -44,8 +44,8 @@ class Host(Writer):
 
     asked: list[str]
 
-    async def start(self, **more: Any) -> str:
-        return str((await self.call("journey_start", agent="noting", brief="bees", **more))["journey_id"])
+    async def start(self, brief: str = "bees", **more: Any) -> str:
+        return str((await self.call("journey_start", agent="noting", brief=brief, **more))["journey_id"])
 
     async def events(self, journey: str) -> list[dict[str, Any]]:
         told = (await self.call("journey_status", journey_id=journey, view="events"))["events"]
@@ -315,7 +315,7 @@ async def test_a_journey_whose_agent_or_phase_is_gone_can_still_be_looked_at(tmp
 
 async def test_a_list_goes_on_where_it_ended(tmp_path: Path) -> None:
     async with hosting(tmp_path) as host:
-        started = [await host.start() for _ in range(3)]
+        started = [await host.start(f"bees {n}") for n in range(3)]
         first = await host.call("journey_list", limit=2)
         rest = await host.call("journey_list", limit=2, cursor=first["next_cursor"])
         listed = [one["journey_id"] for one in [*first["journeys"], *rest["journeys"]]]
@@ -326,7 +326,7 @@ async def test_a_list_goes_on_where_it_ended(tmp_path: Path) -> None:
 
 async def test_a_cursor_that_the_list_did_not_give_out_is_refused(tmp_path: Path) -> None:
     async with hosting(tmp_path) as host:
-        started = [await host.start() for _ in range(2)]
+        started = [await host.start(f"bees {n}") for n in range(2)]
         cursor = (await host.call("journey_list", limit=1))["next_cursor"]
         of_state = (await host.call("journey_list", limit=1, state="active"))["next_cursor"]
         key = question({"of": "journeys", "state": None, "agent": None})
@@ -337,6 +337,35 @@ async def test_a_cursor_that_the_list_did_not_give_out_is_refused(tmp_path: Path
         for other in ({"state": "waiting"}, {"agent": "noting"}):
             with pytest.raises(Refused, match="cursor does not belong to this query"):
                 await host.call("journey_list", cursor=cursor, **other)
+
+
+async def test_a_start_that_is_asked_for_again_gets_the_journey_that_it_began(tmp_path: Path) -> None:
+    """The reply was lost: the host asks for the same, and is told so."""
+    async with hosting(tmp_path) as host:
+        asked: dict[str, Any] = {"agent": "noting", "brief": "bees"}
+        begun = await host.call("journey_start", **asked)
+        again = await host.call("journey_start", **asked)
+        note, _, prompt = again["prompt"].partition("\n\n")
+        assert {**again, "prompt": prompt} == begun
+        assert note.startswith("You began this journey at 20")
+        assert "nothing was submitted since" in note
+        assert [one["journey_id"] for one in (await host.call("journey_list"))["journeys"]] == [begun["journey_id"]]
+        await host.call("journey_submit", journey_id=begun["journey_id"], version=1, work={"notes": []})
+        new = await host.call("journey_start", **asked)
+        assert new["journey_id"] != begun["journey_id"]
+        assert new["prompt"] == begun["prompt"]
+        forks = [await host.start(inputs={"fork_of": begun["journey_id"], "at_version": 1}, brief="") for _ in range(2)]
+        assert len({begun["journey_id"], new["journey_id"], *forks}) == 4
+
+
+async def test_a_journey_that_was_cancelled_or_another_host_began_is_not_gone_on_with(tmp_path: Path) -> None:
+    async with hosting(tmp_path) as host:
+        first = await host.start()
+        settings = await let_in(Settings(kb=host.root, state_dir=tmp_path / "state"), "cursor", level=3)
+        async with open_app(settings, announcing=False, agents=Only(noting())) as app, Client(app.server) as client:
+            assert await Host(client, app, host.root, []).start() != first
+        await host.call("journey_decide", journey_id=first, version=1, decision="cancel")
+        assert await host.start() != first
 
 
 # --- a person's word --------------------------------------------------------------------------------------------------

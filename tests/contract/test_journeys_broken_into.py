@@ -255,7 +255,7 @@ FETCHED = {"zulip:design/merge"}
 async def test_what_was_read_in_a_journey_is_not_forgotten_by_leaving_the_journey_out(tmp_path: Path) -> None:
     """The design, section 6: one level more for that journey or hour. A model chooses itself which calls name the journey."""
     async with hosting(tmp_path) as host:
-        journey, other = await host.start(), await host.start()
+        journey, other = await host.start(), await host.start("wasps")
         me, taints = Principal(os_user(), "desktop").id, host.app.services.taints
         assert await taints.of(me, "") == {}
         await host.call("kb_read", path="fetched.md", journey_id=journey)
@@ -272,7 +272,7 @@ async def test_no_text_is_made_clean_by_recording_it_in_a_journey(tmp_path: Path
         await host.call("kb_read", path="fetched.md")
         assert await taints.of_journey(journey) == {}
         if act == "start":
-            journey = await host.start()
+            journey = await host.start("wasps")
         elif act == "submit":
             await host.call("journey_submit", journey_id=journey, version=1, work=ONE)
         else:

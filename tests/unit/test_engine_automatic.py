@@ -188,6 +188,14 @@ async def test_if_the_server_cannot_do_the_first_work_no_journey_begins(provide:
     assert await runner.store.journeys() == []
 
 
+async def test_a_start_asked_for_again_is_the_first_one_though_the_server_took_it_further() -> None:
+    runner = runner_of(making(), Remembering(_nobody), Pages())
+    first, again = [await runner.start("making", "bees", {}, by=ADA) for _ in range(2)]
+    assert (first.state.phase, first.state.version) == ("PLAN", 1)
+    assert (first.repeated, again.repeated) == (False, True)
+    assert (again.journey, again.state) == (first.journey, first.state)
+
+
 async def test_a_yes_that_leads_to_work_which_the_server_cannot_do_is_not_on_record_either() -> None:
     agent = with_phase(making(), "PLAN", checkpoint="blocking")
     led = await begun(replace(agent, provides={**agent.provides, "CHECK": _broken}))
