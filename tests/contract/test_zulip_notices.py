@@ -35,7 +35,7 @@ TEXT = "# Deploying\n\nThe payment service is deployed with a canary first.\n"
 TOPIC = "reviews"
 HAMLET, IAGO, CORDELIA = "King Hamlet", "Iago", "Cordelia, Lear's daughter"
 LISTED = ("hamlet@zulip.com",)
-QUICK = Pace(start=0.0, lease=1.0, renew=0.1, ask=0.02, retry=0.02, longest_retry=0.1, look=0.2)
+QUICK = Pace(start=0.0, lease=1.0, renew=0.1, ask=0.02, retry=0.02, longest_retry=0.1, look=0.05)
 MESSAGES = "/api/v1/messages"
 
 
@@ -124,7 +124,7 @@ async def scene(
     reviewers: tuple[str, ...] = LISTED,
     user: str = BOT,
     telling: bool = True,
-    look_s: float = 0.2,
+    look_s: float = 0.05,
 ) -> AsyncIterator[Scene]:
     """Yield a host that proposes and a server that tells of it."""
     zulip = zulip_of("double-newer", heartbeat_s=0.5)
