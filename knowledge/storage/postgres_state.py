@@ -26,7 +26,7 @@ PRUNE_EVERY = timedelta(hours=1)
 TABLES = (
     *("meta", "enrolment", "standing", "standing_change", "lease", "counter", "event", "look", "nudge"),
     *("content", "page_state", "revision", "intent", "origin", "contradiction", "audit", "chain_end"),
-    *("proposal", "passkey", "secret", "taint", "journey", "journey_event", "errand", "mention"),
+    *("proposal", "passkey", "secret", "taint", "journey", "journey_event", "errand", "mention", "run", "run_frame"),
 )
 
 _ENROL = """

@@ -1,0 +1,65 @@
+"""What can go wrong with runs: facts as attributes, the sentence built once."""
+
+from __future__ import annotations
+
+from agents.errors import AgentError
+
+
+class RunError(AgentError):
+    """Root of what can go wrong with a run and its record."""
+
+
+class NoSuchRun(RunError):
+    """There is no run with that id."""
+
+    def __init__(self, run: str) -> None:
+        self.run = run
+        super().__init__(f"there is no run {run[:100]!r}")
+
+
+class RunExists(RunError):
+    """Another run has that id."""
+
+    def __init__(self, run: str) -> None:
+        self.run = run
+        super().__init__(f"there is another run {run!r} already; give the new one an id of its own")
+
+
+class StaleRun(RunError):
+    """Somebody else moved the run first: it has `actual` frames, not `expected`."""
+
+    def __init__(self, run: str, expected: int, actual: int) -> None:
+        self.run, self.expected, self.actual = run, expected, actual
+        super().__init__(f"run {run} has {actual} frames, not {expected}: somebody else led it on. Look at it again")
+
+
+class RunTaken(RunError):
+    """Another process leads the run now."""
+
+    def __init__(self, run: str) -> None:
+        self.run = run
+        super().__init__(f"run {run} is being led by another process; wait for it, or try again in a minute")
+
+
+class RunNotThere(RunError):
+    """What is asked of the run does not fit where it stands; nothing was recorded."""
+
+    def __init__(self, run: str, stands: str, asked: str) -> None:
+        self.run, self.stands, self.asked = run, stands, asked
+        super().__init__(f"run {run} {stands}, so it cannot be {asked}")
+
+
+class BadFrames(RunError):
+    """Frames that cannot have been recorded one after the other; `number` is the first that does not fit."""
+
+    def __init__(self, number: int, reason: str) -> None:
+        self.number, self.reason = number, reason
+        super().__init__(f"frame {number} does not fit what came before: {reason}")
+
+
+class UnknownFrame(RunError):
+    """A recorded frame, or header, that this program cannot read: it is of a newer one, or damaged."""
+
+    def __init__(self, type_: str, reason: str) -> None:
+        self.type, self.reason = type_, reason
+        super().__init__(f"a frame of type {type_[:60]!r} cannot be read: {reason}; a newer program may know it")

@@ -1,0 +1,98 @@
+"""The few rules of keeping runs that are the same in every engine. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from agents.loop.errors import BadFrames, NoSuchRun, RunTaken, StaleRun
+from agents.loop.frames import Frame, Header, frame_of, frame_text, header_of, header_text
+from agents.loop.run import Run
+from agents.loop.store import TITLE_CHARS, Hold
+from knowledge.ledger.acts import storable
+from knowledge.ledger.moments import aware
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
+
+
+def new_header(header: Header) -> Header:
+    """Return the header as it comes back from where it is kept.
+
+    Raises:
+        ValueError: no run can have its id: a mistake of the caller.
+    """
+    if not _ID.fullmatch(header.id):
+        raise ValueError("a run's id has at most 100 letters, digits and . _ : -, and begins with a letter or digit")
+    return header_of(header_text(header))
+
+
+def asked_id(run: str) -> str:
+    """Return the id of a run that there may be.
+
+    Raises:
+        NoSuchRun: no run has such an id.
+    """
+    if not _ID.fullmatch(run):
+        raise NoSuchRun(run)
+    return run
+
+
+def sound(hold: Hold) -> Hold:
+    """Return the hold.
+
+    Raises:
+        ValueError: nobody has it, or its times have no zone: a mistake of the caller.
+    """
+    if not hold.by or storable(hold.by) != hold.by:
+        raise ValueError("whoever leads a run has a name that can be kept")
+    aware(hold.at), aware(hold.until)
+    return hold
+
+
+def free_for(hold: Hold, by: str | None, until: datetime | None) -> bool:
+    """Return whether the run can be held, of which this is recorded."""
+    return by is None or by == hold.by or until is None or until <= hold.at
+
+
+def after(before: Run, frames: Sequence[Frame]) -> tuple[Run, list[Frame]]:
+    """Return the run with the frames, and those as they come back from where they are kept.
+
+    Raises:
+        BadFrames: they do not fit.
+        ValueError: there are none: a mistake of the caller.
+    """
+    if not frames:
+        raise ValueError("nothing is to be added to the run")
+    kept = [frame_of(frame_text(frame)) for frame in frames]
+    return before.then(*kept), kept
+
+
+def repeated(frames: Sequence[Frame], kept: Mapping[str, str]) -> bool:
+    """Return whether all of the frames are on record already, of which `kept` has the texts by their ids.
+
+    Raises:
+        BadFrames: an id of them is that of another frame.
+    """
+    for frame in frames:
+        if frame.id in kept and kept[frame.id] != frame_text(frame):
+            raise BadFrames(frame.number, "the run has another frame with its id")
+    return all(frame.id in kept for frame in frames)
+
+
+def require_next(before: Run, count: int, hold: Hold | None, by: str | None, until: datetime | None) -> None:
+    """Return if frames may be added to a run of which this is recorded.
+
+    Raises:
+        RunTaken, StaleRun: they may not.
+    """
+    if count != before.count:
+        raise StaleRun(before.id, before.count, count)
+    if hold is not None and not free_for(sound(hold), by, until):
+        raise RunTaken(before.id)
+
+
+def title(header: Header) -> str:
+    """Return the beginning of the goal on one line."""
+    line = " ".join(storable(header.goal).split())
+    return line if len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1] + "\u2026"

@@ -1,0 +1,132 @@
+"""Runs that end with the process: slow, obvious, and the specification of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from agents.loop.errors import NoSuchRun, RunExists
+from agents.loop.frames import Frame, Header, frame_text
+from agents.loop.run import Run, State, begun
+from agents.loop.store import Hold, RunLine, Total
+from agents.loop.store_forms import after, asked_id, free_for, new_header, repeated, require_next, sound, title
+from knowledge.ledger.acts import storable
+
+Publish = Callable[[str, Sequence[str]], Awaitable[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A run, and who holds it until when."""
+
+    run: Run
+    by: str | None = None
+    until: datetime | None = None
+
+
+class MemoryRuns:
+    """Runs in this process; `publish` tells that one of them changed."""
+
+    def __init__(self, publish: Publish) -> None:
+        self._publish = publish
+        self._kept: dict[str, _Kept] = {}
+
+    async def begin(self, header: Header, hold: Hold) -> Run:
+        """Put a run on record."""
+        new, there = new_header(header), self._kept.get(header.id)
+        if there is not None:
+            if there.run.header != new:
+                raise RunExists(header.id)
+            return there.run
+        self._kept[header.id] = _Kept(begun(new), sound(hold).by, hold.until)
+        await self._publish("run", [header.id])
+        return self._kept[header.id].run
+
+    async def append(self, before: Run, frames: Sequence[Frame], hold: Hold | None) -> Run:
+        """Add the frames after those of `before`."""
+        there = self._of(before.id)
+        if frames and repeated(frames, {frame.id: frame_text(frame) for frame in there.run.frames}):
+            return there.run
+        require_next(before, there.run.count, hold, there.by, there.until)
+        moved, _ = after(there.run, frames)
+        self._kept[before.id] = replace(there, run=moved) if hold is None else _Kept(moved, hold.by, hold.until)
+        await self._publish("run", [before.id])
+        return moved
+
+    async def claim(self, run: str, hold: Hold) -> Run | None:
+        """Hold the run and return it; None if somebody else holds it then."""
+        there = self._of(run)
+        if not free_for(sound(hold), there.by, there.until):
+            return None
+        self._kept[run] = _Kept(there.run, hold.by, hold.until)
+        return there.run
+
+    async def release(self, run: str, by: str) -> None:
+        """Hold it no longer, if `by` does."""
+        there = self._kept.get(run)
+        if there is not None and there.by == by:
+            self._kept[run] = _Kept(there.run)
+
+    async def run(self, run: str) -> Run:
+        """Return the run as it stands."""
+        return self._of(run).run
+
+    async def frames(self, run: str, *, start: int = 0, limit: int | None = None) -> Sequence[Frame]:
+        """Return its frames from that number on."""
+        return self._of(run).run.frames[max(0, start) :][:limit]
+
+    async def runs(
+        self,
+        *,
+        state: State | None = None,
+        principal: str | None = None,
+        adrift_at: datetime | None = None,
+        limit: int = 20,
+        before: str | None = None,
+    ) -> Sequence[RunLine]:
+        """Return runs, those that were put on record last first, from the one after `before`."""
+        ids = list(self._kept)
+        below = ids[: ids.index(before)] if before in ids else [] if before is not None else ids
+        found = [
+            kept.run
+            for kept in (self._kept[id_] for id_ in reversed(below))
+            if state in (None, kept.run.state)
+            and (principal is None or storable(kept.run.header.principal) == storable(principal))
+            and (adrift_at is None or _adrift(kept, adrift_at))
+        ]
+        return [_line(run) for run in found[:limit]]
+
+    async def total(self, *, principal: str | None = None, since: datetime | None = None) -> Total:
+        """Return what these runs took together."""
+        spent = [
+            kept.run.spent
+            for kept in self._kept.values()
+            if (principal is None or storable(kept.run.header.principal) == storable(principal))
+            and (since is None or kept.run.header.begun_at >= since)
+        ]
+        return Total(
+            len(spent),
+            sum(one.tokens_in for one in spent),
+            sum(one.tokens_out for one in spent),
+            sum(one.cost_micros for one in spent),
+            sum(one.unpriced for one in spent),
+        )
+
+    def _of(self, run: str) -> _Kept:
+        there = self._kept.get(asked_id(run))
+        if there is None:
+            raise NoSuchRun(run)
+        return there
+
+
+def _adrift(kept: _Kept, at: datetime) -> bool:
+    return kept.run.state == "running" and (kept.by is None or (kept.until is not None and kept.until <= at))
+
+
+def _line(run: Run) -> RunLine:
+    head = run.header
+    return RunLine(
+        *(head.id, title(head), storable(head.principal), run.state, storable(head.model), run.count),
+        *(head.begun_at, run.moved_at),
+    )

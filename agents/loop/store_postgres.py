@@ -1,0 +1,168 @@
+"""Runs in the schema of a PostgreSQL database.
+
+Who holds more than one thing takes the run first, then the counter of events. So nobody waits for somebody who waits for him.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from agents.loop.errors import NoSuchRun, RunExists
+from agents.loop.frames import Frame, Header, frame_of, frame_text, header_of, header_text
+from agents.loop.run import Run, State, begun, fold
+from agents.loop.store import Hold, RunLine, Total
+from agents.loop.store_forms import after, asked_id, free_for, new_header, repeated, require_next, sound, title
+from knowledge.ledger.acts import storable
+from knowledge.ledger.moments import aware
+from knowledge.storage.postgres_events import publishing
+from knowledge.storage.postgres_tables import Ask, Part, Tables
+
+_HEAD = "SELECT number, header, frames, holder, held_until FROM forge.run WHERE id = %s"
+_HOLD_ROW = f"{_HEAD} FOR UPDATE"
+_BEGIN = """
+INSERT INTO forge.run (id, header, title, principal, model, state, frames, begun_at, moved_at, tokens_in, tokens_out, cost_micros,
+    unpriced, holder, held_until)
+VALUES (%s, %s, %s, %s, %s, 'running', 0, %s, %s, 0, 0, 0, false, %s, %s) ON CONFLICT (id) DO NOTHING RETURNING 1
+"""
+_ADD = """
+INSERT INTO forge.run_frame (run, number, id, body) SELECT %s, * FROM unnest(%s::bigint[], %s::text[], %s::text[])
+"""
+_MOVE = """
+UPDATE forge.run SET state = %s, frames = %s, moved_at = %s, tokens_in = %s, tokens_out = %s, cost_micros = %s, unpriced = %s
+WHERE number = %s
+"""
+_HOLD = "UPDATE forge.run SET holder = %s, held_until = %s WHERE number = %s"
+_RELEASE = "UPDATE forge.run SET holder = NULL, held_until = NULL WHERE id = %s AND holder = %s"
+_FRAMES = "SELECT body FROM forge.run_frame WHERE run = %s AND number >= %s ORDER BY number LIMIT %s"
+_BODIES = "SELECT id, body FROM forge.run_frame WHERE run = %s AND id = ANY(%s::text[])"
+# One statement, because two see two moments: header and frames of a run that somebody leads belong together.
+_WHOLE = """
+SELECT header, ARRAY(SELECT body FROM forge.run_frame f WHERE f.run = r.number ORDER BY f.number) FROM forge.run r WHERE id = %s
+"""
+_LINES = """
+SELECT id, title, principal, state, model, frames, begun_at, moved_at FROM forge.run
+WHERE (%(state)s::text IS NULL OR state = %(state)s) AND (%(principal)s::text IS NULL OR principal = %(principal)s)
+AND (%(adrift)s::timestamptz IS NULL OR (state = 'running' AND (holder IS NULL OR held_until <= %(adrift)s)))
+AND (%(before)s::text IS NULL OR number < (SELECT number FROM forge.run WHERE id = %(before)s))
+ORDER BY number DESC LIMIT %(limit)s
+"""
+_TOTAL = """
+SELECT count(*), coalesce(sum(tokens_in), 0)::bigint, coalesce(sum(tokens_out), 0)::bigint, coalesce(sum(cost_micros), 0)::bigint,
+    count(*) FILTER (WHERE unpriced)
+FROM forge.run WHERE (%(principal)s::text IS NULL OR principal = %(principal)s)
+AND (%(since)s::timestamptz IS NULL OR begun_at >= %(since)s)
+"""
+
+
+class PostgresRuns:
+    """Runs shared by processes on any number of machines."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    async def begin(self, header: Header, hold: Hold) -> Run:
+        """Put a run on record."""
+        new, at = new_header(header), aware(header.begun_at)
+        whose = (storable(new.principal), storable(new.model))
+        row = (new.id, header_text(new), title(new), *whose, at, at, sound(hold).by, hold.until)
+
+        async def work(ask: Ask) -> Run:
+            if await ask((_BEGIN, row)):
+                await ask(self._telling(new.id))
+                return begun(new)
+            there = await _run(ask, new.id)
+            if there.header != new:
+                raise RunExists(new.id)
+            return there
+
+        return await self._tables.decide(work)
+
+    async def append(self, before: Run, frames: Sequence[Frame], hold: Hold | None) -> Run:
+        """Add the frames after those of `before`."""
+
+        async def work(ask: Ask) -> Run:
+            number, _, count, by, until = await _head(ask, before.id, _HOLD_ROW)
+            ids = [frame.id for frame in frames]
+            if frames and repeated(frames, dict(await ask((_BODIES, (number, ids))))):
+                return await _run(ask, before.id)
+            require_next(before, count, hold, by, until)
+            moved, kept = after(before, frames)
+            bodies = [frame_text(frame) for frame in kept]
+            await ask((_ADD, (number, [frame.number for frame in kept], ids, bodies)))
+            spent = moved.spent
+            took = (spent.tokens_in, spent.tokens_out, spent.cost_micros, spent.unpriced)
+            await ask((_MOVE, (moved.state, moved.count, moved.moved_at, *took, number)))
+            if hold is not None:
+                await ask((_HOLD, (hold.by, hold.until, number)))
+            await ask(self._telling(before.id))
+            return moved
+
+        return await self._tables.decide(work)
+
+    async def claim(self, run: str, hold: Hold) -> Run | None:
+        """Hold the run and return it; None if somebody else holds it then."""
+
+        async def work(ask: Ask) -> Run | None:
+            number, _, _, by, until = await _head(ask, run, _HOLD_ROW)
+            if not free_for(sound(hold), by, until):
+                return None
+            await ask((_HOLD, (hold.by, hold.until, number)))
+            return await _run(ask, run)
+
+        return await self._tables.decide(work)
+
+    async def release(self, run: str, by: str) -> None:
+        """Hold it no longer, if `by` does."""
+        await self._tables.write((_RELEASE, (storable(run), storable(by))))
+
+    async def run(self, run: str) -> Run:
+        """Return the run as it stands."""
+        return await _run(self._ask, run)
+
+    async def frames(self, run: str, *, start: int = 0, limit: int | None = None) -> Sequence[Frame]:
+        """Return its frames from that number on."""
+        number, *_ = await _head(self._ask, run, _HEAD)
+        return [frame_of(body) for (body,) in await self._ask((_FRAMES, (number, start, limit)))]
+
+    async def runs(
+        self,
+        *,
+        state: State | None = None,
+        principal: str | None = None,
+        adrift_at: datetime | None = None,
+        limit: int = 20,
+        before: str | None = None,
+    ) -> Sequence[RunLine]:
+        """Return runs, those that were put on record last first, from the one after `before`."""
+        told = {name: text and storable(text) for name, text in (("principal", principal), ("before", before))}
+        asked = {**told, "state": state, "adrift": adrift_at and aware(adrift_at), "limit": limit}
+        return [RunLine(*row) for row in await self._ask((_LINES, asked))]
+
+    async def total(self, *, principal: str | None = None, since: datetime | None = None) -> Total:
+        """Return what these runs took together."""
+        asked = {"principal": principal and storable(principal), "since": since and aware(since)}
+        return Total(*(await self._ask((_TOTAL, asked)))[0])
+
+    async def _ask(self, part: Part) -> list[tuple[Any, ...]]:
+        return await self._tables.read(*part)
+
+    def _telling(self, run: str) -> Part:
+        return publishing("run", [run], self._tables.schema)
+
+
+async def _head(ask: Ask, run: str, statement: str) -> tuple[int, str, int, str | None, datetime | None]:
+    rows = await ask((statement, (asked_id(run),)))
+    if not rows:
+        raise NoSuchRun(run)
+    number, header, count, by, until = rows[0]
+    return number, header, count, by, until
+
+
+async def _run(ask: Ask, run: str) -> Run:
+    rows = await ask((_WHOLE, (asked_id(run),)))
+    if not rows:
+        raise NoSuchRun(run)
+    header, bodies = rows[0]
+    return fold(header_of(header), map(frame_of, bodies))
