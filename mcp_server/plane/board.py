@@ -7,6 +7,8 @@ from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 from urllib.parse import quote, urlsplit
 
+from anyio import to_thread
+
 from knowledge.errors import NoSuchSource, SourceAway
 from knowledge.writing.sources import Fetched
 from mcp_server.connectors.errors import ConnectorError, Missing, NotAllowed, UnknownName
@@ -293,12 +295,10 @@ class Board:
             raise SourceAway(origin, str(error)) from error
         others = [comment for comment in said.items if comment.external_id is None]
         own = task.external_source == SOURCE
-        texts = [
-            *([] if own else [task.name, markdown_of(task.html, people)]),
-            *(markdown_of(comment.html, people) for comment in others),
-        ]
+        written = [*([] if own else [task.html]), *(comment.html for comment in others)]
+        texts = [await to_thread.run_sync(markdown_of, html, people) for html in written]
         return Fetched(
-            "\n\n".join(text for text in texts if text),
+            "\n\n".join(text for text in [*([] if own else [task.name]), *texts] if text),
             max((comment.at for comment in others), default=task.created_at),
             f"{self.key(project, task)} {task.name}",
             self.url(project, task.number),

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from anyio import to_thread
+
 from knowledge.errors import EffectChanged
 from mcp_server.connectors.errors import ConnectorError, Missing, ReplyLost
 from mcp_server.plane.acts import LONG, Field, Kind, TaskPlan, answered
@@ -287,11 +289,14 @@ async def _read_back(board: Board, plan: TaskPlan, result: Mapping[str, str | No
     if comment_id and plan.task:
         comment = await board.client.comment(plan.project.id, task_id, comment_id)
         sent = _text(plan.field("comment")) or ""
-        return _ReadBack(plan.task.number, Difference(differs=text_difference("comment", sent, comment.html)))
+        return _ReadBack(
+            plan.task.number,
+            Difference(differs=await to_thread.run_sync(text_difference, "comment", sent, comment.html)),
+        )
     task = await board.client.task(plan.project.id, task_id)
     if not set(task.assignee_ids) <= set(plan.names):
         plan = replace(plan, names={**await board.names_of_people(plan.project), **plan.names})
-    return _ReadBack(task.number, difference(plan, task))
+    return _ReadBack(task.number, await to_thread.run_sync(difference, plan, task))
 
 
 def _text(field: Field | None) -> str | None:

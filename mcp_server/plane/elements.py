@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
 ADDRESS_SCHEMES = ("http", "https", "mailto", "tel")
-LONGEST_HTML = 1_000_000
+LONGEST_HTML = 300_000
 """Characters of one text that are looked at; Plane takes up to 10 MB."""
 DEEPEST = 60
 """Elements inside each other; what is deeper belongs to the last of them."""
@@ -129,6 +130,8 @@ def scheme_of(address: str) -> str | None:
     return found[1].lower() if found else None
 
 
+OPENING, CLOSING = "([{", ")]}"
+BRACKETS = OPENING + CLOSING
 _BARE = re.compile(r"https?://[^\s<>\"`\\]+", re.IGNORECASE)
 _IN_TEXT = re.compile(r"(?<![^\W])https?://[^\s<>\"`\\]+", re.IGNORECASE)
 
@@ -152,13 +155,17 @@ def bare_addresses(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _without_end(address: str) -> str:
-    while address:
-        last = address[-1]
-        unpaired = last in ")]}" and address.count(last) > address.count("([{"[")]}".index(last)])
-        if last not in ".,;:!?'*_~|" and not unpaired:
+    """Return an address without what ends a sentence, and without brackets that were opened before it."""
+    counts = Counter(sign for sign in address if sign in BRACKETS)
+    end = len(address)
+    while end:
+        last = address[end - 1]
+        if last in CLOSING and counts[last] > counts[OPENING[CLOSING.index(last)]]:
+            counts[last] -= 1
+        elif last not in ".,;:!?'*_~|":
             break
-        address = address[:-1]
-    return address if len(address.partition("://")[2]) > 0 else ""
+        end -= 1
+    return address[:end] if len(address[:end].partition("://")[2]) > 0 else ""
 
 
 def address_of(address: str) -> str:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
+from anyio import to_thread
+
 from mcp_server.connectors.errors import ConnectorError
 from mcp_server.connectors.moments import in_utc
 from mcp_server.plane.acts import Field, FieldName, TaskPlan, Wish, answered
@@ -62,8 +64,9 @@ async def planned_creation(board: Board, project_name: str, wish: Wish, asked: A
         fields.append(names.several("labels", (), await board.labels(project, wish.labels)))
     fields += [_plain(name, None, _day(name, text)) for name, text in _dates(wish) if text]
     _require_order({one.name: one.after for one in fields})
-    if html := html_of(wish.description or ""):
-        fields.append(Field("description", None, html, "", markdown_of(html)))
+    html, shown = await to_thread.run_sync(_rendered, wish.description or "")
+    if html:
+        fields.append(Field("description", None, html, "", shown))
     plan = TaskPlan("create", project, tuple(fields), names.known, arguments_hash=asked.arguments_hash)
     return _halted(plan, asked)
 
@@ -75,13 +78,13 @@ async def planned_comment(board: Board, task_name: str, text: str, asked: Asked)
         Missing, UnknownName, NotAllowed, Unfit: it cannot be meant so.
     """
     project, task = await board.task(task_name)
-    html = html_of(text)
-    if not html or not markdown_of(html).strip():
+    html, shown = await to_thread.run_sync(_rendered, text)
+    if not html or not shown.strip():
         raise Unfit("the comment has no text, which Plane would accept all the same")
     plan = TaskPlan(
         "comment",
         project,
-        (Field("comment", None, html, "", markdown_of(html)),),
+        (Field("comment", None, html, "", shown),),
         task=task,
         url=board.url(project, task.number),
         arguments_hash=asked.arguments_hash,
@@ -156,12 +159,21 @@ async def _wished(board: Board, names: _Names, task: Task, wish: Wish) -> list[F
 async def _description(names: _Names, task: Task, markdown: str) -> Field:
     """Return the description; one that says the same in other HTML does not change."""
     await names.load()
-    there = task.html or ""
+    return await to_thread.run_sync(_described, task.html or "", markdown, names.people)
+
+
+def _described(there: str, markdown: str, people: Mapping[str, str]) -> Field:
     html = with_pictures(html_of(markdown) or NOTHING, there)
-    was, will_be = markdown_of(there, names.people), markdown_of(html)
+    was, will_be = markdown_of(there, people), markdown_of(html)
     if was == will_be:
         return Field("description", there, there, was, will_be)
     return Field("description", there, html, was, will_be, flattened(there, html))
+
+
+def _rendered(markdown: str) -> tuple[str, str]:
+    """Return a text as it is sent, and as a person reads it; a long one takes its time, so this is done beside all else."""
+    html = html_of(markdown)
+    return html, markdown_of(html)
 
 
 class _Names:

@@ -34,6 +34,9 @@ MARKS = {
 }
 SIGNS = {"strong": "**", "em": "*", "s": "~~"}
 PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
+LONGEST_LINE, MOST_SIGNS = 20_000, 300
+"""Characters and signs of a line that is read again; one with more has every sign escaped: reading it takes too long."""
+SIGN = re.compile(r"[\[\]*_`~<&\\]")
 TASK_BOX = re.compile(r"\[([ xX])\]( |$)")
 HEADINGS = {f"h{level}": level for level in range(1, 7)}
 
@@ -188,6 +191,8 @@ class _Writer:
             return ""
         if len(runs) == 1 and _is_plain(runs[0]):
             return runs[0].text
+        if _is_long_to_read(runs):
+            return _put_together(runs, _wholly_escaped)
         wanted = _meant(runs)
         for unmarked in (False, True):
             for careful in (_as_it_is, _escaped, _wholly_escaped):
@@ -205,6 +210,11 @@ class _Writer:
         if len(inner) != 1 or isinstance(inner[0], str) or inner[0].tag not in ("p", *HEADINGS):
             return None
         return _meant(self._runs(inner[0].children))
+
+
+def _is_long_to_read(runs: Sequence[Run]) -> bool:
+    signs = len(runs) + sum(len(SIGN.findall(run.text)) for run in runs)
+    return signs > MOST_SIGNS or sum(len(run.text) for run in runs) > LONGEST_LINE
 
 
 PLAIN = re.compile(r"[^\W\d_][^\\`*_\[\]<>&~|#\n]*")

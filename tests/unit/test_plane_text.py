@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from html import escape
+from time import process_time
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -252,3 +255,27 @@ def _whole(text: str) -> Element:
     tree.feed(text)
     tree.close()
     return tree.root
+
+
+def test_a_line_that_is_too_long_to_be_read_again_keeps_its_words_and_acts_no_more_than_others() -> None:
+    signs = "[*a*](javascript:x) <b>`_ " * 500
+    markdown = markdown_of(f"<p>{escape(signs)}</p>")
+    assert parsed(html_of(markdown)).children[0] == Element("p", {}, [signs.strip()])
+    many = "<p>" + "<strong>a</strong> b " * 1_000 + "</p>"
+    assert plain_text(parsed(html_of(markdown_of(many)))).split() == ["a", "b"] * 1_000
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        "<p>http://a" + ")" * 300_000,
+        "<p>" + "[" * 300_000,
+        "<p>" + "<b>a</b>*" * 30_000,
+    ],
+    ids=["brackets behind an address", "one line", "marks"],
+)
+def test_a_text_that_was_made_to_take_long_does_not(html: str) -> None:
+    """Anybody may write a task; each of these took minutes once."""
+    begun = process_time()
+    assert markdown_of(html)
+    assert process_time() - begun < 5
