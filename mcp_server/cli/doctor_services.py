@@ -157,7 +157,7 @@ async def plane_examined(client: Callable[[], PlaneClient], access: PlaneAccess)
         findings.append(said.note("the key sees no project", "have its owner added to one in Plane"))
     allowed = projects
     if access.projects is not None:
-        allowed, wrong = _chosen("Plane", "project", access.projects, projects, lambda p: (p.key, p.name, p.id))
+        allowed, wrong = _named("Plane", "project", access.projects, projects, lambda p: (p.key, p.name, p.id))
         findings += [said.bad(f"PLANE_PROJECTS: {told}", "correct PLANE_PROJECTS") for told in wrong]
     return [*findings, *_plane_strangers(said, allowed), *_in_clear(said)]
 
@@ -175,6 +175,8 @@ async def zulip_examined(
     client: Callable[[], ZulipClient], access: ZulipAccess, reviews: tuple[str, str] | None
 ) -> list[Finding]:
     """Return what Zulip says to this key, and whether what the settings name is there; `reviews` is where notices go."""
+    from mcp_server.zulip.places import channel_word
+
     said = Said("zulip", access.site, "ZULIP_SITE")
     try:
         server, me, channels = await client().server(), await client().me(), await client().channels()
@@ -188,7 +190,7 @@ async def zulip_examined(
         found = "the key is a person's own: whatever is sent there is sent in their name"
         findings.append(said.note(found, f"use a bot's: {WHERE_KEYS_ARE['zulip']}"))
     names = [name for name in access.channels or () if name.casefold() != DIRECT]
-    _, wrong = _chosen("Zulip", "channel", names, channels, lambda c: (c.name, str(c.id)))
+    _, wrong = _named("Zulip", "channel", names, channels, lambda c: (c.name, channel_word(c.name)))
     mend = "correct ZULIP_CHANNELS, or subscribe the bot where the channel is private"
     findings += [said.bad(f"ZULIP_CHANNELS: {told}", mend) for told in wrong]
     findings += _notices(said, reviews, channels)
@@ -199,7 +201,7 @@ async def zulip_examined(
 def _notices(said: Said, reviews: tuple[str, str] | None, channels: Sequence[Channel]) -> Iterable[Finding]:
     if reviews is None:
         return
-    found, wrong = _chosen("Zulip", "channel", reviews[:1], channels, lambda c: (c.name, str(c.id)))
+    found, wrong = _named("Zulip", "channel", reviews[:1], channels, lambda c: (c.name,))
     for told in wrong:
         yield said.bad(
             f"ZULIP_REVIEWS: {told}", "correct ZULIP_REVIEWS, or subscribe the bot where the channel is private"
@@ -231,21 +233,32 @@ def _addresses(person: Person) -> set[str]:
 # --- both -------------------------------------------------------------------------------------------------------------
 
 
-def _chosen(
+def _named(
     service: str, kind: str, names: Iterable[str], things: Sequence[T], names_of: Callable[[T], Sequence[str]]
 ) -> tuple[list[T], list[str]]:
-    """Return the things that the names mean, and what is wrong with the others."""
-    from mcp_server.connectors.errors import UnknownName
-    from mcp_server.connectors.names import chosen
+    """Return the things that bear the names, and what is wrong with the others: a setting is not taken for what it nearly says."""
+    from mcp_server.connectors.names import folded
 
     found: list[T] = []
     wrong: list[str] = []
     for name in names:
-        try:
-            found.append(chosen(service, kind, name, things, names_of))
-        except (UnknownName, AmbiguousName) as error:
-            wrong.append(visible(str(error)))
+        there = [thing for thing in things if folded(name) in map(folded, names_of(thing))]
+        found += there
+        if not there:
+            wrong.append(visible(_unknown(service, kind, name, things, names_of)))
     return found, wrong
+
+
+def _unknown(service: str, kind: str, name: str, things: Sequence[T], names_of: Callable[[T], Sequence[str]]) -> str:
+    """Return that nothing bears the name, with what may be meant."""
+    from mcp_server.connectors.errors import UnknownName
+    from mcp_server.connectors.names import chosen
+
+    try:
+        near = chosen(service, kind, name, things, names_of)
+    except (UnknownName, AmbiguousName) as error:
+        return str(error)
+    return str(UnknownName(service, kind, name, names_of(near)[:1]))
 
 
 def _person(name: str, email: str) -> str:

@@ -71,11 +71,14 @@ class Chat:
         """Return whether the message is in what may be used."""
         if message.channel_id is None:
             return self.direct_allowed
-        return self._allowed is None or folded(message.channel) in self._allowed
+        return self._may_use(message.channel)
 
     def may_name(self, word: str) -> bool:
         """Return whether the channel may be spoken of; `word` is its name as it stands before a slash."""
-        return self._allowed is None or folded(word) in {folded(channel_word(name)) for name in self._allowed}
+        if self._allowed is None:
+            return True
+        named = self._allowed.difference((DIRECT,))
+        return folded(word) in named | {folded(channel_word(name)) for name in named}
 
     async def me(self) -> Person:
         """Return the user whose key it is."""
@@ -87,13 +90,16 @@ class Chat:
 
     async def channels(self, *, fresh: bool = False) -> Sequence[Channel]:
         """Return the channels that may be used, by name."""
-        return [channel for channel in await self._all_channels(fresh=fresh) if self._may_use(channel)]
+        return [channel for channel in await self._all_channels(fresh=fresh) if self._may_use(channel.name)]
 
     async def _all_channels(self, *, fresh: bool = False) -> Sequence[Channel]:
         return await self._channels.get(ALL, self.client.channels, at_most_s=JUST_ASKED_S if fresh else None)
 
-    def _may_use(self, channel: Channel) -> bool:
-        return self._allowed is None or folded(channel.name) in self._allowed
+    def _may_use(self, name: str) -> bool:
+        """Return whether a channel of that name may be used; `direct` on the list allows none that is called so."""
+        if self._allowed is None:
+            return True
+        return not {folded(channel_word(name)), folded(name)}.difference((DIRECT,)).isdisjoint(self._allowed)
 
     async def channel(self, asked: str) -> Channel:
         """Return the channel that is called so: by name, `#name`, id or address.
@@ -123,7 +129,7 @@ class Chat:
 
     def _chosen_channel(self, asked: str, channels: Sequence[Channel]) -> Channel:
         """Return the channel of that name; the name of one that may not be used is never taken for a slip of another's."""
-        usable = [channel for channel in channels if self._may_use(channel)]
+        usable = [channel for channel in channels if self._may_use(channel.name)]
         exactly = [channel for channel in channels if folded(asked) in (folded(channel.name), str(channel.id))]
         if exactly and not any(channel in usable for channel in exactly):
             raise self._not_allowed(asked)

@@ -20,6 +20,7 @@ from knowledge.errors import KnowledgeError
 from knowledge.outbox.ports import Errand
 from mcp_server.connectors.courier import Trip
 from mcp_server.connectors.errors import Denied, Missing, Refused, UnknownName
+from mcp_server.connectors.names import folded
 from mcp_server.gate.deciding import CannotDecide, Person, requirement
 from mcp_server.zulip.model import Message, Reaction, Where
 from mcp_server.zulip.model import Person as User
@@ -286,7 +287,7 @@ class Notices:
         if self._place is None:
             name, topic = self._access.reviews or ("", "")
             channels = await self._client.channels()
-            found = [one for one in channels if one.name.casefold() == name.casefold()]
+            found = [one for one in channels if folded(one.name) == folded(name)]
             if not found:
                 raise UnknownName("Zulip", "channel", name, [one.name for one in channels])
             self._place = Where(found[0], topic)

@@ -257,6 +257,8 @@ async def test_a_persons_own_key_is_told(site: Site) -> None:
         ({"ZULIP_EMAIL": "nobody@example.com"}, "does not let the key in (401", "ZULIP_EMAIL and ZULIP_API_KEY"),
         ({"ZULIP_SITE": "http://127.0.0.1:1"}, "cannot be reached: nothing listens there", "ZULIP_SITE"),
         ({"ZULIP_CHANNELS": "design,kitchen"}, "ZULIP_CHANNELS: no channel 'kitchen' in Zulip", "ZULIP_CHANNELS"),
+        ({"ZULIP_CHANNELS": "desig"}, "ZULIP_CHANNELS: no channel 'desig' in Zulip; there are design", "correct"),
+        ({"ZULIP_REVIEWS": "desing/forge"}, "ZULIP_REVIEWS: no channel 'desing' in Zulip; there are design", "correct"),
         ({"ZULIP_CHANNELS": "core team"}, "ZULIP_CHANNELS: no channel 'core team'", "subscribe the bot"),
         ({"ZULIP_REVIEWS": "kitchen/forge"}, "ZULIP_REVIEWS: no channel 'kitchen'", "correct ZULIP_REVIEWS"),
     ],

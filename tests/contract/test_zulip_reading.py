@@ -277,6 +277,21 @@ async def test_direct_on_the_list_stands_for_conversations_between_people(tmp_pa
         assert texts(await here.call(SEARCH, query="lobster")) == ["lobster in private"]
 
 
+async def test_a_channel_that_is_called_direct_is_not_what_direct_on_the_list_means(tmp_path: Path) -> None:
+    async with chatting(tmp_path / "a", zulip_channels=("direct",)) as here:
+        here.world.channel("Direct", BOT)
+        assert (await here.call("zulip_list_channels"))["channels"] == []
+        assert "outside of what ZULIP_CHANNELS lets" in await here.refused(READ, channel="Direct")
+        assert not here.app.services.zulip.may_name("%44irect")
+    async with chatting(tmp_path / "b", zulip_channels=("%44irect", "team%2Finfra")) as here:
+        here.world.channel("Direct", BOT)
+        here.world.channel("team/infra", BOT)
+        for name, word in (("Direct", "%44irect"), ("team/infra", "team%2Finfra")):
+            assert (await here.call(READ, channel=name))["messages"]
+            assert here.app.services.zulip.may_name(word)
+        assert "outside of what ZULIP_CHANNELS lets" in await here.refused(READ, people=["hamlet"])
+
+
 async def test_a_channel_that_is_not_allowed_is_never_taken_for_one_that_is(tmp_path: Path) -> None:
     async with chatting(tmp_path, level=1, zulip_channels=("drawings",)) as here:
         here.world.channel("drawings", BOT)
