@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from knowledge.errors import SourceAway
 from knowledge.provenance import source_kind
+from mcp_server.connectors.errors import ConnectorError
 from mcp_server.services import no_plane, no_zulip
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ class Evidence:
                 return await self._zulip().evidence(locator)
         except SourceAway as away:
             return away
+        except ConnectorError as error:  # its settings cannot be used
+            return SourceAway(source, str(error))
         return SourceAway(source, "its service is not configured here")
 
     def _keep(self, source: str, known: Fetched | SourceAway) -> None:

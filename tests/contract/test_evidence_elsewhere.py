@@ -149,6 +149,14 @@ async def test_a_service_that_is_away_makes_its_evidence_weak_and_the_answer_say
         assert new(await there.says("zulip:drawing/merge", dry_run=True))["authority"] == 0.2
 
 
+async def test_settings_that_cannot_be_used_make_evidence_weak_too(tmp_path: Path) -> None:
+    async with team(tmp_path, plane_ca=tmp_path / "nothing.pem") as there:
+        answer = await there.says("plane:KB-1", dry_run=True)
+        assert new(answer)["authority"] == 0.2
+        assert "PLANE_CA" in answer["note"]
+        assert (await there.host.call("kb_read", path="uploads.md"))["cited_by"] == []
+
+
 async def test_others_that_say_the_same_count_only_where_they_do(tmp_path: Path) -> None:
     async with team(tmp_path) as there:
         there.plane.add_task("KB", "Uploads", description_html=f"<p>{CLAIM}</p>")
