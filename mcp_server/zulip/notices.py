@@ -10,7 +10,7 @@ import hashlib
 import json
 import logging
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -235,7 +235,7 @@ class Notices:
         if proposal.state == "pending" and self._decidable(proposal):
             self._watched[number] = Watched(proposal.id, errand.marks.get("hash", ""), shown)
             self._watching.set()
-            await self._weigh(await self._client.message(number))
+            await self._look_at(number)
         else:
             self._watched.pop(number, None)
 
@@ -378,7 +378,7 @@ class Notices:
                 for number in set(heard.reactions) & set(self._watched):
                     # Whoever reacts once more means it once more.
                     self._weighed = {one for one in self._weighed if one[0] != number}
-                    await self._weigh(await self._client.message(number))
+                    await self._look_at(number)
         except QueueGone:
             return
         finally:
@@ -396,19 +396,23 @@ class Notices:
         window = await self._client.messages(
             Where(where.channel), anchor=min(self._watched), after=MOST_MESSAGES, sender=me
         )
-        for message in window.messages:
-            await self._weigh(message)
+        spoken = [message for message in window.messages if message.id in self._watched and _words(message)]
+        listed = await self._listed(me) if spoken else {}
+        for message in spoken:
+            await self._weigh(message, me, listed)
 
-    async def _weigh(self, message: Message) -> None:
+    async def _look_at(self, number: int) -> None:
+        """Look at the reactions to one message."""
+        message = await self._client.message(number)
+        if _words(message):
+            me = await self._client.me()
+            await self._weigh(message, me, await self._listed(me))
+
+    async def _weigh(self, message: Message, me: User, listed: Mapping[int, User]) -> None:
         """Take the word of those on the list; a no outweighs a yes."""
-        watched = self._watched.get(message.id)
-        words = [one for one in message.reactions if one.code in (*APPROVES, *REJECTS)]
-        if watched is None or not words or _digest(message.text) != watched.shown:
+        watched, words = self._watched.get(message.id), _words(message)
+        if watched is None or message.sender_id != me.id or _digest(message.text) != watched.shown:
             return
-        me = await self._client.me()
-        if message.sender_id != me.id:
-            return
-        listed = await self._listed(me)
         for codes in (REJECTS, APPROVES):
             for one in words:
                 if one.code in codes and one.user_id in listed:
@@ -476,6 +480,11 @@ class _Posting:
         )
         found = [one.id for one in window.messages if _digest(one.text) == trip.marks.get("shown")]
         return {"message_id": found[0]} if found else None
+
+
+def _words(message: Message) -> Sequence[Reaction]:
+    """Return the reactions to a message that say yes or no, whosever they are."""
+    return [one for one in message.reactions if one.code in (*APPROVES, *REJECTS)]
 
 
 def _digest(text: str) -> str:

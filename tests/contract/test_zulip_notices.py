@@ -351,6 +351,19 @@ async def test_others_decide_nothing(tmp_path: Path) -> None:
         assert (await here.person.proposal(first)).state == "pending"
 
 
+async def test_words_of_others_on_many_notices_cost_one_question_a_look(tmp_path: Path) -> None:
+    """An organisation allows a bot some requests a minute, and hosts need them, too."""
+    async with scene(tmp_path) as here:
+        for number in range(5):
+            await here.propose("one", f"notes/{number}.md")
+            await here.told(number + 1)
+            here.zulip.world.react(IAGO, here.last, "+1")
+        await here.looked_at()
+        asked, looks = here.double.count("GET", "/api/v1/users"), here.double.count("GET", MESSAGES)
+        await here.looked_at()
+        assert here.double.count("GET", "/api/v1/users") - asked <= 2 * (here.double.count("GET", MESSAGES) - looks)
+
+
 @pytest.mark.parametrize(("emoji", "state"), [("approved", "executed"), ("wrong", "rejected")])
 async def test_a_word_is_known_by_the_emoji_whatever_name_it_was_clicked_by(
     tmp_path: Path, emoji: str, state: str
