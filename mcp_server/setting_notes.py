@@ -16,15 +16,38 @@ TOGETHER: Final[Mapping[str, tuple[str, ...]]] = {
 CALLED: Final[Mapping[str, str]] = {"plane": "Plane", "zulip": "Zulip"}
 
 
-def strangers(environ: Iterable[str]) -> list[str]:
+LIMITS: Final[Mapping[str, str]] = {"PLANE_PROJECTS": "projects", "ZULIP_CHANNELS": "channels"}
+"""The variables that keep hosts away from what a key could reach, and from what."""
+OTHERS_TOO = 0.85
+"""Other programs have variables of these services as well; ones so much alike (difflib's ratio) are likely meant as ours."""
+
+
+def strangers(environ: Mapping[str, str]) -> list[str]:
     """Name variables that begin like ours and are not: most likely a typing error, so it is said, not refused."""
     known = {v.name for v in VARIABLES} | {"FORGE_CONFIG"}
     notes = []
-    for name in sorted(environ):
-        if name.startswith("FORGE_") and name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
+    for name in sorted(set(environ) - known):
+        near = difflib.get_close_matches(name, known, n=1)
+        if name.startswith("FORGE_"):
             notes.append(f"{name} is not a setting of knowledge-forge{f'; did you mean {near[0]}?' if near else ''}")
+        elif name.startswith(("PLANE_", "ZULIP_")) and (ours := _meant(name, known)) and not environ.get(ours):
+            notes.append(f"{name} is not a setting of knowledge-forge; did you mean {ours}?")
     return notes
+
+
+def _meant(name: str, known: Collection[str]) -> str | None:
+    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=OTHERS_TOO)), None)
+
+
+def no_limits(environ: Mapping[str, str], values: Mapping[str, Any]) -> list[str]:
+    """Name lists that are there and empty: whoever meant that nothing may be used has to hear that all may be."""
+    return [
+        f"{name} is set and empty, which is no limit: all {what} that the key sees may be used; name some"
+        for name, what in LIMITS.items()
+        if environ.get(name) == ""
+        and values.get(name.lower()) is None
+        and not lacking(name.split("_")[0].lower(), values)
+    ]
 
 
 def lacking(service: str, values: Mapping[str, Any]) -> list[str]:

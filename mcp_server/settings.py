@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Literal
 
-from mcp_server.setting_notes import about_services, strangers
+from mcp_server.setting_notes import about_services, no_limits, strangers
 from mcp_server.setting_values import HttpAddress, key, path
 from mcp_server.setting_variables import BY_FIELD, VARIABLES, Variable
 
@@ -172,7 +172,7 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str] | None = None, 
     _complete_zulip(values)
     values["file"] = None if file is None else file.absolute()
     values["in_environment"] = tuple(v.name for v in VARIABLES if environ.get(v.name))
-    values["notes"] = (*strangers(environ), *about_services(values))
+    values["notes"] = (*strangers(environ), *no_limits(environ, values), *about_services(values))
     return Settings(**values)  # type: ignore[arg-type]  # every value went through its variable's parser
 
 

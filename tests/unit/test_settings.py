@@ -153,3 +153,32 @@ def test_the_key_for_qdrant_is_not_shown() -> None:
     settings = load({}, {"FORGE_QDRANT_URL": "https://host:6333/", "FORGE_QDRANT_KEY": "k3y-of-somebody"})
     assert settings.qdrant_url == "https://host:6333"
     assert "k3y-of-somebody" not in repr(settings)
+
+
+CONFIGURED = {"PLANE_BASE_URL": "https://plane.example", "PLANE_API_KEY": "a-key-of-plane", "PLANE_WORKSPACE": "acme"}
+
+
+@pytest.mark.parametrize(
+    ("environ", "told"),
+    [
+        ({"PLANE_PROJECT": "KB"}, "PLANE_PROJECT is not a setting of knowledge-forge; did you mean PLANE_PROJECTS?"),
+        ({"PLANE_READONLY": "1"}, "PLANE_READONLY is not a setting of knowledge-forge; did you mean PLANE_READ_ONLY?"),
+        (
+            {"ZULIP_CHANNEL": "design"},
+            "ZULIP_CHANNEL is not a setting of knowledge-forge; did you mean ZULIP_CHANNELS?",
+        ),
+        ({"PLANE_PROJECTS": ""}, "PLANE_PROJECTS is set and empty, which is no limit: all projects that the key sees"),
+        ({"PLANE_PROJECTS": "KB", "PLANE_PROJECT": "x"}, ""),
+        ({"PLANE_LICENSE_KEY": "x", "ZULIP_RABBITMQ_PORT": "1", "ZULIP_CHANNELS": ""}, ""),
+    ],
+)
+def test_a_limit_that_limits_nothing_is_heard_of(environ: dict[str, str], told: str, tmp_path: Path) -> None:
+    """Who thinks that a host is kept away from a project has to hear that it is not."""
+    notes = load({}, {**CONFIGURED, **environ}, cwd=tmp_path).notes
+    assert [note[: len(told)] for note in notes] == ([told] if told else [])
+
+
+def test_a_list_in_the_file_counts_although_the_variable_is_empty(tmp_path: Path) -> None:
+    (tmp_path / "forge.toml").write_text('plane_projects = ["KB"]\n', encoding="utf-8")
+    settings = load({}, {**CONFIGURED, "PLANE_PROJECTS": ""}, cwd=tmp_path)
+    assert (settings.plane_projects, settings.notes) == (("KB",), ())
