@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -52,6 +52,9 @@ SLOW = "it took too long to find out"
 UNEXPECTED = "its reply was not understood"
 NOT_FOUND = "it was not found there"
 
+MOST_OPEN = 1_000
+"""Open acts among which the same one is looked for."""
+
 Json = dict[str, Any]
 
 
@@ -61,6 +64,13 @@ class Halfway(KnowledgeError):
     def __init__(self, told: str) -> None:
         self.told = told
         super().__init__(told)
+
+
+class Occupied(KnowledgeError):
+    """Another act that must not run beside this one took too long."""
+
+    def __init__(self) -> None:
+        super().__init__("another call is at work there and takes long; nothing was sent. Call again in a moment")
 
 
 @dataclass
@@ -172,23 +182,35 @@ class Courier:
         self._outbox, self._locks = outbox, locks
         self._now, self._sleep, self._settled = now, sleep, settled
 
-    async def deliver(self, errand: Errand, act: Act, *, within: timedelta = WITHIN) -> Delivered:
+    async def deliver(
+        self, errand: Errand, act: Act, *, within: timedelta = WITHIN, alone_with: Sequence[str] = ()
+    ) -> Delivered:
         """Do it, unless the same was done within `within` before; what was begun earlier is looked up first, however old.
 
-        A caller that goes away does not stop what is being sent.
+        Nobody else who names one of `alone_with` is at work meanwhile: where a service cannot be told to change something only
+        if it is as it was seen, two of us at least do not overwrite each other. A caller that goes away does not stop what is
+        being sent.
 
         Raises:
+            Occupied: somebody else was at it for too long; nothing was sent.
             KnowledgeError: it certainly was not done.
         """
         try:
-            async with self._alone(errand):
+            async with self._alone(errand, alone_with):
                 known = await self._outbox.begin(errand, within=within)
                 trip = Trip(known, self._outbox.mark)
                 if known.id == errand.id:
                     return await self._sent(trip, act)
                 return await self._looked_up(trip, act) or await self._sent_again(trip, act)
         except DocumentBusy:
+            if not await self._is_under_way(errand):
+                raise Occupied from None
             return Delivered("unsure", errand, why=BUSY)
+
+    async def _is_under_way(self, errand: Errand) -> bool:
+        """Return whether the same act is begun: a lock may be held for another one, too."""
+        same = (errand.principal, errand.tool, errand.digest)
+        return any((one.principal, one.tool, one.digest) == same for one in await self._outbox.open(limit=MOST_OPEN))
 
     async def recall(self, proposal: str, act: Act) -> Delivered | None:
         """Return what became of the act that carries out a proposal, by asking the service; None if it is to be done (again)."""
@@ -205,8 +227,8 @@ class Courier:
             return Delivered("unsure", known, why=BUSY)
 
     @asynccontextmanager
-    async def _alone(self, errand: Errand) -> AsyncIterator[None]:
-        async with self._locks.held([f"{errand.principal}\0{errand.tool}\0{errand.digest}"]):
+    async def _alone(self, errand: Errand, others: Sequence[str] = ()) -> AsyncIterator[None]:
+        async with self._locks.held([f"{errand.principal}\0{errand.tool}\0{errand.digest}", *others]):
             with anyio.CancelScope(shield=True):
                 yield
 

@@ -158,8 +158,10 @@ async def carried_out(services: Services, call: Call, plan: TaskPlan) -> TaskAct
         arguments_hash=plan.arguments_hash,
         at=services.now(),
     )
+    changed = [f"plane {plan.task.id}"] if plan.task and plan.kind == "update" else []
+    act = act_of(services.plane, plan)
     try:
-        delivered = await services.courier.deliver(errand, act_of(services.plane, plan), within=WITHIN[plan.kind])
+        delivered = await services.courier.deliver(errand, act, within=WITHIN[plan.kind], alone_with=changed)
     except EffectChanged:
         if call.approval:
             raise

@@ -252,6 +252,21 @@ async def test_who_names_when_they_saw_the_task_takes_nobody_off_it_who_was_put_
         assert (await host.call("plane_update_task", **asked))["status"] == "done"
 
 
+async def test_of_two_who_write_a_description_at_once_the_second_is_told_and_overwrites_nothing(tmp_path: Path) -> None:
+    async with working(tmp_path) as host:
+        seen = host.plane.task("KB-1")["updated_at"]
+        answers: list[dict[str, Any]] = []
+
+        async def write(text: str) -> None:
+            answers.append(await host.call("plane_update_task", task="KB-1", description=text, seen_at=seen))
+
+        async with anyio.create_task_group() as tasks:
+            for text in ("First.", "Second.", "Third."):
+                tasks.start_soon(write, text)
+        assert sorted(answer["status"] for answer in answers) == ["conflict", "conflict", "done"]
+        assert host.written == 1
+
+
 async def test_a_comment_is_added_once_and_one_without_text_not_at_all(tmp_path: Path) -> None:
     async with working(tmp_path) as host:
         count = len(host.plane.comments("KB-1"))

@@ -36,6 +36,7 @@ from mcp_server.connectors.courier import (
     Delivered,
     Halfway,
     Json,
+    Occupied,
     Trip,
     errand_for,
 )
@@ -414,6 +415,27 @@ async def test_who_cannot_wait_for_the_one_who_sends_it_is_told_so_and_sends_not
         message.go.set()
     assert len(world.place.held) == 1
     assert await world.outcomes() == ["sent"]
+
+
+async def test_who_has_to_be_alone_with_something_waits_and_after_too_long_is_told_that_nothing_was_sent(
+    world: World,
+) -> None:
+    impatient, message = world.another(longest_wait_s=0.01), slow(world)
+
+    async def second() -> Delivered:
+        return await impatient.deliver(world.errand("second"), world.message(), alone_with=["task 1"])
+
+    async def first() -> None:
+        await world.courier.deliver(world.errand("first"), message, alone_with=["task 1"])
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(first)
+        await message.sending.wait()
+        with pytest.raises(Occupied, match="nothing was sent"):
+            await second()
+        message.go.set()
+    assert len(world.place.held) == 1
+    assert (await second()).status == "done"
 
 
 async def test_a_caller_that_goes_away_does_not_stop_what_is_being_sent(world: World) -> None:
