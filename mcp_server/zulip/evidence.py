@@ -9,6 +9,7 @@ from knowledge.errors import NoSuchSource, SourceAway
 from knowledge.writing.sources import Fetched
 from mcp_server.connectors.errors import ConnectorError, Missing
 from mcp_server.connectors.names import folded
+from mcp_server.zulip.links import number_of
 from mcp_server.zulip.model import Channel, Message, Where
 from mcp_server.zulip.places import channel_word, topic_names
 
@@ -36,8 +37,8 @@ async def fetched(chat: Chat, locator: str) -> Fetched:
                 source, "write zulip:channel/topic or zulip:channel/topic/message, of a channel that may be used"
             )
         topic, _, number = rest.rpartition("/")
-        if topic and number.isascii() and number.isdigit():
-            message = await _message(chat, channel, topic.removesuffix("/near"), int(number))
+        if topic and (message_id := number_of(number)):
+            message = await _message(chat, channel, topic.removesuffix("/near"), message_id)
             if message is not None:
                 return await _told(chat, channel, [message], await chat.url_of(message), f"/{number}")
         name = await _topic(chat, channel, rest)
@@ -72,14 +73,22 @@ async def _message(chat: Chat, channel: Channel, topic: str, number: int) -> Mes
         message = await chat.message(number)
     except Missing:
         return None
-    named = folded(topic) in map(folded, topic_names(message.topic))
+    named = folded(_unresolved(topic)) == folded(_unresolved(message.topic))
     return message if message.channel_id == channel.id and named else None
 
 
 async def _topic(chat: Chat, channel: Channel, asked: str) -> str | None:
-    """Return the topic of that name, also where it is marked as resolved."""
+    """Return the topic of that name; else one that was marked as resolved since, or is not any more."""
     topics = [topic.name for topic in await chat.topics(channel)]
-    return next((name for name in topics if folded(asked) in map(folded, topic_names(name))), None)
+    for form in (folded, lambda name: folded(_unresolved(name))):
+        found = next((name for name in topics if form(name) == form(asked)), None)
+        if found is not None:
+            return found
+    return None
+
+
+def _unresolved(topic: str) -> str:
+    return topic_names(topic)[-1]
 
 
 async def _told(chat: Chat, channel: Channel, messages: Sequence[Message], url: str, behind: str = "") -> Fetched:
@@ -92,7 +101,7 @@ async def _told(chat: Chat, channel: Channel, messages: Sequence[Message], url: 
         newest.at,
         f"#{channel.name} > {newest.topic}",
         url,
-        source=f"zulip:{channel_word(channel.name)}/{topic_names(newest.topic)[-1]}{behind}",
+        source=f"zulip:{channel_word(channel.name)}/{_unresolved(newest.topic)}{behind}",
         latest=newest.at,
         own=not others,
     )

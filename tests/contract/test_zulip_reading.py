@@ -314,6 +314,18 @@ async def test_a_topic_is_evidence_with_its_time_title_and_address(both: ZulipHo
     assert (await chat.evidence(f"drawing/a/b/{last}")).text == "Iago: Agreed."
 
 
+async def test_a_topic_stays_evidence_when_it_is_marked_as_resolved_and_when_it_is_not_any_more(
+    here: ZulipHost,
+) -> None:
+    chat = here.app.services.zulip
+    for topic, cited in (("✔ done", "done"), ("open", "✔ open")):
+        number = here.said(topic, topic=topic)
+        assert (await chat.evidence(f"drawing/{cited}")).text == f"{HAMLET}: {topic}"
+        assert (await chat.evidence(f"drawing/{cited}/{number}")).text == f"{HAMLET}: {topic}"
+    here.said("of another topic", topic="✔ open")
+    assert (await chat.evidence("drawing/open")).text == f"{HAMLET}: open"
+
+
 async def test_what_is_not_there_is_no_evidence(fenced: ZulipHost) -> None:
     from knowledge.errors import NoSuchSource, SourceAway
     from tests.doubles.serving import before
@@ -328,6 +340,7 @@ async def test_what_is_not_there_is_no_evidence(fenced: ZulipHost) -> None:
         f"drawing/else/{said}",
         "drawing",
         "drawing/none",
+        f"drawing/merge/{'9' * 5_000}",
     ):
         with pytest.raises(NoSuchSource):
             await chat.evidence(locator)
