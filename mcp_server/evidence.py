@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from knowledge.errors import SourceAway
 from knowledge.provenance import source_kind
-from mcp_server.connectors.errors import ConnectorError
+from mcp_server.connectors.errors import ConnectorError, Limited, NoAnswer, Unreachable
 from mcp_server.services import no_plane, no_zulip
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ KEPT_S = 60.0
 AWAY_S = 15.0
 """Likewise, so that a service that does not answer is not waited for three times."""
 MOST_KEPT = 200
+SILENT = (Unreachable, NoAnswer, Limited)
+"""What is wrong with a service as a whole, and not with what was asked."""
 
 
 class Evidence:
@@ -29,6 +31,7 @@ class Evidence:
         self._zulip = None if connected.zulip is no_zulip else connected.zulip
         self._monotonic = monotonic
         self._kept: dict[str, tuple[float, Fetched | SourceAway]] = {}
+        self._silent: dict[str, tuple[float, str]] = {}
 
     def knows(self, source: str) -> bool:
         """Return whether the service that it lies in is configured."""
@@ -44,11 +47,16 @@ class Evidence:
         """
         until, known = self._kept.get(source, (0.0, None))
         if known is None or self._monotonic() >= until:
-            known = await self._looked_up(source)
+            known = self._away_with_it(source) or await self._looked_up(source)
             self._keep(source, known)
         if isinstance(known, SourceAway):
             raise SourceAway(known.source, known.why)
         return known
+
+    def _away_with_it(self, source: str) -> SourceAway | None:
+        """Return that the whole service does not answer: whoever cites much of it waits for that once."""
+        until, why = self._silent.get(source_kind(source), (0.0, ""))
+        return SourceAway(source, why) if self._monotonic() < until else None
 
     async def _looked_up(self, source: str) -> Fetched | SourceAway:
         locator = source.partition(":")[2].strip()
@@ -58,6 +66,8 @@ class Evidence:
             if self._zulip is not None:
                 return await self._zulip().evidence(locator)
         except SourceAway as away:
+            if isinstance(away.__cause__, SILENT):
+                self._silent[source_kind(source)] = self._monotonic() + AWAY_S, away.why
             return away
         except ConnectorError as error:  # its settings cannot be used
             return SourceAway(source, str(error))

@@ -149,6 +149,28 @@ async def test_a_service_that_is_away_makes_its_evidence_weak_and_the_answer_say
         assert new(await there.says("zulip:drawing/merge", dry_run=True))["authority"] == 0.2
 
 
+async def test_who_cites_many_waits_once_for_a_service_that_is_away(tmp_path: Path) -> None:
+    """Each look at a service that does not answer takes up to 20 seconds, and a merge may name 21 sources."""
+    async with team(tmp_path) as there:
+        there.at_plane.plan = lambda *_: serving.status(503)
+        many = [f"plane:KB-{number}" for number in range(1, 20)]
+        answer = await there.says("plane:KB-20", corroboration=[*many, "zulip:drawing/merge"], dry_run=True)
+        assert new(answer)["authority"] == 0.2
+        assert len(there.at_plane.seen) <= 4
+        assert there.at_zulip.seen, "the other service is asked"
+        there.at_plane.plan = serving.no_fault
+        answer = await there.says("plane:KB-1", dry_run=True)
+        assert "cannot be looked up now" in answer["note"]
+
+
+async def test_what_may_not_be_read_keeps_nothing_else_from_being_read(tmp_path: Path) -> None:
+    async with team(tmp_path) as there:
+        there.plane.add_task("KB", "Uploads", description_html=f"<p>{CLAIM}</p>")
+        there.at_plane.plan = serving.for_requests("GET", "/KB-1/", serving.status(403))
+        assert new(await there.says("plane:KB-1", dry_run=True))["authority"] == 0.2
+        assert new(await there.says("plane:KB-5", dry_run=True))["authority"] == 0.6
+
+
 async def test_settings_that_cannot_be_used_make_evidence_weak_too(tmp_path: Path) -> None:
     async with team(tmp_path, plane_ca=tmp_path / "nothing.pem") as there:
         answer = await there.says("plane:KB-1", dry_run=True)
