@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 MOST_STEPS = 60_000
@@ -90,16 +90,22 @@ def hunks_of(pairs: Sequence[tuple[int, int]], length: int, other: int) -> list[
     return found
 
 
-def merge_lines(base: Sequence[str], ours: Sequence[str], theirs: Sequence[str], *, strict: bool = False) -> list[Part]:
-    """Return what both sides made of `base`, in stretches; where they made different things of the same lines, a clash.
+class Group(NamedTuple):
+    """Changes of two sides that are about the same stretch of the base, from `low` up to `high`."""
 
-    Edits that only touch are joined: what is inserted before or after lines that the other side changed, and changes of
-    neighbouring lines. Of two insertions at one place both stay, ours first, what is in both of them once. `strict` wants
-    an unchanged line between edits of two sides.
-    """
-    mine, other = hunks(base, ours), hunks(base, theirs)
-    parts: list[Part] = []
-    at = x = y = 0
+    low: int
+    high: int
+    mine: Sequence[Hunk]
+    other: Sequence[Hunk]
+
+
+Meets = Callable[[int, int, Hunk, Sequence[Hunk]], bool]
+"""Whether a side's change belongs to what is about the base from one place to another, with changes of the other side."""
+
+
+def grouped(mine: Sequence[Hunk], other: Sequence[Hunk], ours_meet: Meets, theirs_meet: Meets) -> Iterator[Group]:
+    """Yield the changes of two sides in order, those together that meet."""
+    x = y = 0
     while x < len(mine) or y < len(other):
         left, right = x, y
         if y == len(other) or (x < len(mine) and mine[x][:2] <= other[y][:2]):
@@ -107,16 +113,33 @@ def merge_lines(base: Sequence[str], ours: Sequence[str], theirs: Sequence[str],
         else:
             low, high, y = other[y].start, other[y].end, y + 1
         while True:
-            if x < len(mine) and _meets(low, high, mine[x], strict=strict):
+            if x < len(mine) and ours_meet(low, high, mine[x], other[right:y]):
                 high, x = max(high, mine[x].end), x + 1
-            elif y < len(other) and _meets(low, high, other[y], strict=strict):
+            elif y < len(other) and theirs_meet(low, high, other[y], mine[left:x]):
                 high, y = max(high, other[y].end), y + 1
             else:
                 break
+        yield Group(low, high, mine[left:x], other[right:y])
+
+
+def merge_lines(base: Sequence[str], ours: Sequence[str], theirs: Sequence[str], *, strict: bool = False) -> list[Part]:
+    """Return what both sides made of `base`, in stretches; where they made different things of the same lines, a clash.
+
+    Edits that only touch are joined: what is inserted before or after lines that the other side changed, and changes of
+    neighbouring lines. Of two insertions at one place both stay, ours first, what is in both of them once. `strict` wants
+    an unchanged line between edits of two sides.
+    """
+
+    def meet(low: int, high: int, hunk: Hunk, _others: Sequence[Hunk]) -> bool:
+        return _meets(low, high, hunk, strict=strict)
+
+    parts: list[Part] = []
+    at = 0
+    for low, high, mine, other in grouped(hunks(base, ours), hunks(base, theirs), meet, meet):
         if low > at:
             parts.append(Part(base[at:low]))
-        mine_now = _slice(ours, mine[left:x], low, high)
-        other_now = _slice(theirs, other[right:y], low, high)
+        mine_now = _slice(ours, mine, low, high)
+        other_now = _slice(theirs, other, low, high)
         parts.append(_joined(base[low:high], mine_now, other_now, strict=strict))
         at = high
     if at < len(base):

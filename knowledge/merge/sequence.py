@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
 from knowledge.merge.align import BODY, Likeness, Node, align, likeness
-from knowledge.merge.lines import Hunk, hunks_of, matches
+from knowledge.merge.lines import Hunk, grouped, hunks_of, matches
 from knowledge.merge.moves import Followed
 
 
@@ -91,23 +92,11 @@ class Sequences:
         self.from_ours = {other: at for at, other in enumerate(self.to_ours)}
         mine = _changes(self.base, self.ours, self.to_ours)
         other = _changes(self.base, self.theirs, self.to_theirs)
-        at = x = y = 0
-        while x < len(mine) or y < len(other):
-            left, right = x, y
-            if y == len(other) or (x < len(mine) and mine[x][:2] <= other[y][:2]):
-                low, high, x = mine[x].start, mine[x].end, x + 1
-            else:
-                low, high, y = other[y].start, other[y].end, y + 1
-            while True:
-                if x < len(mine) and self._meets(low, high, mine[x], other[right:y], self.ours):
-                    high, x = max(high, mine[x].end), x + 1
-                elif y < len(other) and self._meets(low, high, other[y], mine[left:x], self.theirs):
-                    high, y = max(high, other[y].end), y + 1
-                else:
-                    break
-            self._unchanged(at, low)
-            self._group(low, high, mine[left:x], other[right:y])
-            at = high
+        at = 0
+        for group in grouped(mine, other, partial(self._meets, self.ours), partial(self._meets, self.theirs)):
+            self._unchanged(at, group.low)
+            self._group(*group)
+            at = group.high
         self._unchanged(at, len(self.base))
         self._once()
 
@@ -128,7 +117,7 @@ class Sequences:
     def _is_same(self, kept: Kept) -> bool:
         return kept.ours >= 0 and kept.theirs >= 0 and self.ours[kept.ours].key == self.theirs[kept.theirs].key
 
-    def _meets(self, low: int, high: int, hunk: Hunk, others: Sequence[Hunk], side: Sequence[Node]) -> bool:
+    def _meets(self, side: Sequence[Node], low: int, high: int, hunk: Hunk, others: Sequence[Hunk]) -> bool:
         """Return whether a side's `hunk` changes what was changed between `low` and `high`.
 
         So does what it adds to a section that the other side, whose changes there are `others`, took out.
