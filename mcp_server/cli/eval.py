@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from mcp_server.cli.indexing import bar, bring_up_to_date, held_lease, other_process
-from mcp_server.cli.options import WronglyAsked, whole
+from mcp_server.cli.options import WronglyAsked, share, whole
 from mcp_server.cli.terminal import output, print_json, say
 from mcp_server.settings import Settings
 
@@ -60,7 +60,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--compare", type=Path, metavar="FILE", help="an earlier run, as printed with --json")
     parser.add_argument("--details", action="store_true", help="a line for each query")
-    parser.add_argument("--at-least", type=_share, metavar="NDCG", help="exit code 1 if nDCG@10 is lower")
+    parser.add_argument("--at-least", type=share, metavar="NDCG", help="exit code 1 if nDCG@10 is lower")
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
@@ -85,16 +85,6 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     if too_low:
         say(f"knowledge-forge: nDCG@10 is {report.summary.ndcg.mean:.3f}, less than {args.at_least}")
     return 1 if too_low or report.unresolved else 0
-
-
-def _share(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1")
-    return number
 
 
 def _queries(file: Path, qrels: Path | None) -> list[Query]:
