@@ -378,6 +378,19 @@ async def walk(
     return await sound(agent, led)
 
 
+async def ways_not_taken(
+    agent: Agent, works: Works, good: Works, *, walks: int, look: Callable[[], Pages] = Pages
+) -> Collection[str]:
+    """Return the conditions of the table by which none of so many walks went. They are the same walks each time."""
+    missing = {transition.condition for transition in agent.graph.transitions}
+    for seed in range(walks):
+        choices = [seed * 7919 * (n + 1) // 3 for n in range(30)]
+        missing -= set(await walk(agent, choices, works, good, look=look()))
+        if not missing:
+            break
+    return missing
+
+
 async def sound(agent: Agent, led: Led) -> Collection[str]:
     """Return the reasons of all moves, each of which is in the table or was a person's; the journey is complete."""
     log = await led.runner.store.events(led.journey)
