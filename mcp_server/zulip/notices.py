@@ -402,8 +402,12 @@ class Notices:
             await self._weigh(message, me, listed)
 
     async def _look_at(self, number: int) -> None:
-        """Look at the reactions to one message."""
-        message = await self._client.message(number)
+        """Look at the reactions to one message, if nobody has deleted it."""
+        try:
+            message = await self._client.message(number)
+        except Missing:
+            self._watched.pop(number, None)
+            return
         if _words(message):
             me = await self._client.me()
             await self._weigh(message, me, await self._listed(me))

@@ -296,6 +296,22 @@ async def test_a_channel_that_was_made_anew_under_the_same_name_hears_of_what_wa
         assert "notes/2.md" in (await here.told())[0]
 
 
+async def test_a_notice_that_somebody_deleted_keeps_no_other_waiting(tmp_path: Path) -> None:
+    async with scene(tmp_path, telling=False) as here:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(told_by(here.person.app, here.access))
+            await here.propose("one", "notes/1.md")
+            await here.told()
+            tasks.cancel_scope.cancel()
+        del here.zulip.world.said[here.last]
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(told_by(here.person.app, here.access, replace(QUICK, retry=600.0, longest_retry=600.0)))
+            await soon(lambda: here.double.count("GET", "/streams") >= 1)
+            await here.propose("two", "notes/2.md")
+            assert "notes/2.md" in (await here.told())[0]
+            tasks.cancel_scope.cancel()
+
+
 async def test_without_anything_that_waits_zulip_is_not_contacted(tmp_path: Path) -> None:
     """Nothing is contacted at start."""
     async with scene(tmp_path) as here:
