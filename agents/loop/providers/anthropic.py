@@ -11,7 +11,7 @@ from agents.loop.provider_errors import BadKey, NoProvider, NotInstalled
 from agents.loop.providers.access import Access, Patience
 from agents.loop.providers.anthropic_wire import NAME, AnthropicWire
 from agents.loop.providers.asking import ModelProvider
-from agents.loop.providers.line import PackagedLine, Vendor, fit_for_a_header, quiet
+from agents.loop.providers.line import PackagedLine, Vendor, fit_for_a_header, quiet, trusted
 
 ADDRESS = "https://api.anthropic.com"
 
@@ -47,7 +47,7 @@ def anthropic_provider(
         max_retries=0,
         open_telemetry=False,
         # A key goes to the configured host only. Without this the package follows redirects.
-        http_client=anthropic.DefaultAsyncHttpxClient(follow_redirects=False),
+        http_client=anthropic.DefaultAsyncHttpxClient(follow_redirects=False, verify=trusted()),
     )
     vendor = Vendor(anthropic, client.messages.with_raw_response.create, client.messages.create, client.close)
     line = PackagedLine(vendor, bounds, now)

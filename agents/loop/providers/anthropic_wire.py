@@ -12,7 +12,7 @@ from typing import Any
 
 from agents.loop.provider import Asked, Echo, Said, Shape, Stop, ToolUse, Usage
 from agents.loop.providers.history import ModelTurn, UserTurn, made_id, tool_name, turns_of
-from agents.loop.providers.reading import CUT_OFF, arguments_of, in_words
+from agents.loop.providers.reading import CUT_OFF, arguments_of, count, in_words, mapping, objects, text_of
 from agents.loop.providers.strict import closed
 from agents.loop.providers.wire import Refused, Request, Unusable, Without, choice_in_words
 
@@ -83,18 +83,17 @@ class AnthropicWire:
         stop = reply.get("stop_reason")
         if stop == "refusal":
             raise Refused(_category(reply))
-        blocks = reply.get("content")
-        if not isinstance(blocks, list) or not isinstance(stop, str):
+        if not isinstance(reply.get("content"), list) or not isinstance(stop, str):
             raise Unusable("it is no message")
-        blocks = [block for block in blocks if isinstance(block, dict)]
+        blocks = objects(reply["content"])
         uses = tuple(_uses(blocks, asked, cut=STOPS.get(stop) == "length"))
         return Said(
-            text="".join(str(block.get("text") or "") for block in blocks if block.get("type") == "text"),
+            text="".join(text_of(block.get("text")) for block in blocks if block.get("type") == "text"),
             uses=uses,
             stop="tools" if uses and STOPS.get(stop) == "end" else STOPS.get(stop, "other"),
             usage=self.used(reply),
-            model=str(reply.get("model") or self._model),
-            request=str(reply.get("id") or ""),
+            model=text_of(reply.get("model")) or self._model,
+            request=text_of(reply.get("id")),
             echo=self._echo(blocks, uses),
         )
 
@@ -107,11 +106,11 @@ class AnthropicWire:
 
         Source: anthropic/types/message.py, on `usage`: the whole input is the sum of the three.
         """
-        usage = reply.get("usage")
-        if not isinstance(usage, Mapping) or not isinstance(usage.get("input_tokens"), int):
+        usage = mapping(reply.get("usage"))
+        if not isinstance(usage.get("input_tokens"), int):
             return Usage(known=False)
         plain, cached, written, output = (
-            int(usage.get(name) or 0)
+            count(usage.get(name))
             for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
         )
         return Usage(plain + cached + written, output, cached, written)
@@ -167,18 +166,15 @@ class AnthropicAssembly:
         """Take the next event; those of unknown kinds are ignored, as the vendor asks for."""
         match event.get("type"):
             case "message_start":
-                self._message = dict(event.get("message") or {})
+                self._message = dict(mapping(event.get("message")))
             case "content_block_start":
-                self._blocks[_index(event)] = dict(event.get("content_block") or {})
+                self._blocks[_index(event)] = dict(mapping(event.get("content_block")))
             case "content_block_delta":
-                self._grow(self._blocks.setdefault(_index(event), {"type": "text"}), event.get("delta") or {})
+                self._grow(self._blocks.setdefault(_index(event), {"type": "text"}), mapping(event.get("delta")))
             case "message_delta":
-                self._message |= {
-                    name: value for name, value in (event.get("delta") or {}).items() if value is not None
-                }
+                self._message |= _said(event.get("delta"))
                 # The counts are totals, and those that are left out keep what the beginning said.
-                told = {name: value for name, value in (event.get("usage") or {}).items() if value is not None}
-                self._message["usage"] = {**(self._message.get("usage") or {}), **told}
+                self._message["usage"] = {**mapping(self._message.get("usage")), **_said(event.get("usage"))}
             case "message_stop":
                 self._over = True
 
@@ -206,7 +202,7 @@ class AnthropicAssembly:
             block["signature"] = delta.get("signature")
         elif kind in grown:
             name = grown[kind]
-            block[name] = str(block.get(name) or "") + str(delta.get(name) or "")
+            block[name] = text_of(block.get(name)) + text_of(delta.get(name))
 
     @staticmethod
     def _finished(block: dict[str, Any]) -> dict[str, Any]:
@@ -261,12 +257,16 @@ def _uses(blocks: list[dict[str, Any]], asked: Asked, *, cut: bool) -> Iterator[
             else made_id(asked.conversation, len(asked.messages), place)
         )
         seen.add(use)
-        yield ToolUse(use, str(block.get("name") or ""), arguments, problem)
+        yield ToolUse(use, text_of(block.get("name")), arguments, problem)
 
 
 def _id(use: str) -> str:
     """Return an id as the API takes it: letters, digits, `_` and `-`. One from another vendor may have others."""
     return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "_-") else "_" for letter in use)
+
+
+def _said(part: object) -> dict[str, Any]:
+    return {name: value for name, value in mapping(part).items() if value is not None}
 
 
 def _index(event: Mapping[str, Any]) -> int:
@@ -275,6 +275,4 @@ def _index(event: Mapping[str, Any]) -> int:
 
 
 def _category(reply: Mapping[str, Any]) -> str:
-    details = reply.get("stop_details")
-    category = details.get("category") if isinstance(details, Mapping) else None
-    return category if isinstance(category, str) else ""
+    return text_of(mapping(reply.get("stop_details")).get("category"))

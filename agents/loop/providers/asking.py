@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from agents.loop.provider import Asked, FromModel, FromUser, Said, Shape, Told, Usage
@@ -51,7 +51,7 @@ class _Spent:
 
     tries: int = 0
     waited_s: float = 0.0
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
 
 
 class ModelProvider:

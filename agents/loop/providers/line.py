@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import logging
+import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -28,12 +30,16 @@ REQUEST_IDS = ("request-id", "x-request-id")
 
 @dataclass(frozen=True, slots=True)
 class Vendor:
-    """A vendor's package and what of its client is used: `raw` answers in one piece, `streamed` in pieces."""
+    """A vendor's package and what of its client is used: `raw` answers in one piece, `streamed` in pieces.
+
+    `headers` go with every request; a value may be the package's own mark for a header that is left out.
+    """
 
     package: ModuleType
     raw: Callable[..., Awaitable[Any]]
     streamed: Callable[..., Awaitable[Any]]
     close: Callable[[], Awaitable[None]]
+    headers: Mapping[str, Any] | None = None
 
 
 class PackagedLine:
@@ -73,18 +79,13 @@ class PackagedLine:
         await self._vendor.close()
 
     async def _whole(self, request: Request) -> tuple[Mapping[str, Any], Mapping[str, str]]:
-        raw = await self._vendor.raw(
-            **request.body, extra_body=dict(request.extra) or None, timeout=self._timeout(self._patience.whole_s)
-        )
+        raw = await self._vendor.raw(**request.body, **self._options(request, self._patience.whole_s))
         # Read here: the package makes objects of its types of whatever came, and text of what is no JSON.
         return _object(raw.http_response.content), _lower(raw.http_response.headers)
 
     async def _pieces(self, request: Request, assembly: Assembly) -> tuple[Mapping[str, Any], Mapping[str, str]]:
         stream = await self._vendor.streamed(
-            **request.body,
-            stream=True,
-            extra_body=dict(request.extra) or None,
-            timeout=self._timeout(self._patience.silence_s),
+            **request.body, stream=True, **self._options(request, self._patience.silence_s)
         )
         headers = _lower(stream.response.headers)
         async with stream:
@@ -92,15 +93,20 @@ class PackagedLine:
                 # A server that cannot stream answers in one piece.
                 return _object(await stream.response.aread()), headers
             async for event in stream:
-                assembly.add(event.to_dict(mode="json", warnings=False))
+                assembly.add(_as_sent(event))
                 if assembly.over:
                     break
         if not assembly.whole:
             raise Failed(Failure(why="the stream broke off"))
         return assembly.reply, headers
 
-    def _timeout(self, silence_s: float) -> Any:
-        return self._http.Timeout(silence_s, connect=self._patience.connect_s, pool=self._patience.connect_s)
+    def _options(self, request: Request, silence_s: float) -> dict[str, Any]:
+        connect_s = self._patience.connect_s
+        return {
+            "extra_body": dict(request.extra) or None,
+            "extra_headers": self._vendor.headers,
+            "timeout": self._http.Timeout(silence_s, connect=connect_s, pool=connect_s),
+        }
 
     def _failure(self, error: Exception, longest_s: float) -> Failure | None:
         """Return what an error of the package means; None for what is none of its errors."""
@@ -139,9 +145,23 @@ def quiet(*names: str) -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
+@cache
+def trusted() -> ssl.SSLContext:
+    """Return what both packages trust by default, read once: it takes longer than many a request."""
+    import httpx2
+
+    return httpx2.create_ssl_context()
+
+
 def fit_for_a_header(key: str) -> bool:
     """Return whether a key can be sent: libraries quote one that cannot be in their errors."""
     return key.isascii() and key.isprintable() and " " not in key
+
+
+def _as_sent(event: Any) -> Mapping[str, Any]:
+    """Return an event as the server sent it; the packages make nothing of what is no object."""
+    sent = event.to_dict(mode="json", warnings=False) if hasattr(event, "to_dict") else event
+    return sent if isinstance(sent, dict) else {}
 
 
 def _object(content: bytes) -> Mapping[str, Any]:

@@ -12,7 +12,16 @@ from typing import Any
 
 from agents.loop.provider import Asked, Said, Shape, Stop, ToolUse, Usage
 from agents.loop.providers.history import ModelTurn, UserTurn, made_id, tool_name, turns_of
-from agents.loop.providers.reading import CUT_OFF, arguments_of, in_words, without_thoughts
+from agents.loop.providers.reading import (
+    CUT_OFF,
+    arguments_of,
+    count,
+    in_words,
+    mapping,
+    objects,
+    text_of,
+    without_thoughts,
+)
 from agents.loop.providers.wire import Refused, Request, Unusable, Without, choice_in_words
 
 STOPS: Mapping[str, Stop] = {"stop": "end", "tool_calls": "tools", "function_call": "tools", "length": "length"}
@@ -57,10 +66,9 @@ class ChatWire:
 
     def read(self, reply: Mapping[str, Any], asked: Asked) -> Said:
         """Return the answer of the first choice. Why it ended is what it holds: several servers say `stop` with tool calls."""
-        choices = reply.get("choices")
-        choice = choices[0] if isinstance(choices, list) and choices else None
-        message = choice.get("message") if isinstance(choice, dict) else None
-        if not isinstance(choice, dict) or not isinstance(message, dict):
+        choice: Mapping[str, Any] = next(iter(objects(reply.get("choices"))), {})
+        message = choice.get("message")
+        if not isinstance(message, dict):
             raise Unusable("it holds no choice")
         finish = choice.get("finish_reason")
         if finish == "content_filter" or message.get("refusal"):
@@ -74,8 +82,8 @@ class ChatWire:
             uses=uses,
             stop=stop,
             usage=self.used(reply),
-            model=str(reply.get("model") or self._model),
-            request=str(reply.get("id") or ""),
+            model=text_of(reply.get("model")) or self._model,
+            request=text_of(reply.get("id")),
         )
 
     def error_in(self, reply: Mapping[str, Any]) -> object | None:
@@ -84,16 +92,15 @@ class ChatWire:
 
     def used(self, reply: Mapping[str, Any]) -> Usage:
         """Return the usage; many servers tell none in streams, some none at all."""
-        usage = reply.get("usage")
-        if not isinstance(usage, Mapping) or not isinstance(usage.get("prompt_tokens"), int):
+        usage = mapping(reply.get("usage"))
+        if not isinstance(usage.get("prompt_tokens"), int):
             return Usage(known=False)
-        details = usage.get("prompt_tokens_details")
-        details = details if isinstance(details, Mapping) else {}
+        details = mapping(usage.get("prompt_tokens_details"))
         return Usage(
-            usage["prompt_tokens"],
-            int(usage.get("completion_tokens") or 0),
-            int(details.get("cached_tokens") or 0),
-            int(details.get("cache_write_tokens") or 0),
+            count(usage["prompt_tokens"]),
+            count(usage.get("completion_tokens")),
+            count(details.get("cached_tokens")),
+            count(details.get("cache_write_tokens")),
         )
 
     def assembly(self) -> ChatAssembly:
@@ -155,17 +162,13 @@ class ChatAssembly:
         self._head |= {name: event[name] for name in ("id", "model") if event.get(name)}
         # Some servers count along in every chunk: the last one counts.
         self._usage = event.get("usage") or self._usage
-        choices = event.get("choices")
-        choice = choices[0] if isinstance(choices, list) and choices else None
-        if not isinstance(choice, dict):
-            return
-        self._finish = choice.get("finish_reason") or self._finish
-        delta = choice.get("delta")
-        if isinstance(delta, dict):
-            self._text.append(_text(delta.get("content")))
-            self._refusal.append(_text(delta.get("refusal")))
-            for call in delta.get("tool_calls") or []:
-                self._grow(call)
+        choice: Mapping[str, Any] = next(iter(objects(event.get("choices"))), {})
+        self._finish = text_of(choice.get("finish_reason")) or self._finish
+        delta = mapping(choice.get("delta"))
+        self._text.append(_text(delta.get("content")))
+        self._refusal.append(_text(delta.get("refusal")))
+        for call in objects(delta.get("tool_calls")):
+            self._grow(call)
 
     @property
     def over(self) -> bool:
@@ -189,19 +192,18 @@ class ChatAssembly:
         That is the one with its index; but some servers leave indexes out or give every call the index 0, and then a new
         id with a name begins a new call.
         """
-        function = piece.get("function")
-        function = function if isinstance(function, dict) else {}
-        use, name, index = piece.get("id"), function.get("name"), piece.get("index")
+        function = mapping(piece.get("function"))
+        use, name, index = text_of(piece.get("id")), text_of(function.get("name")), piece.get("index")
         call = next((call for call in reversed(self._calls) if index is None or call["index"] == index), None)
-        if call is None or (name and (use not in (None, "", call["id"]) if call["id"] else index is None)):
+        if call is None or (name and (use not in ("", call["id"]) if call["id"] else index is None)):
             call = {"index": index, "id": use, "function": {"name": "", "arguments": ""}}
             self._calls.append(call)
         call["id"] = call["id"] or use
-        call["function"]["name"] = call["function"]["name"] or name or ""
+        call["function"]["name"] = call["function"]["name"] or name
         written = function.get("arguments")
         if isinstance(written, dict):
             written = json.dumps(written)
-        call["function"]["arguments"] += written or ""
+        call["function"]["arguments"] += text_of(written)
 
 
 def _other(bound: str) -> str:
@@ -235,7 +237,10 @@ def _model_messages(turn: ModelTurn) -> Iterator[dict[str, Any]]:
             {
                 "id": use.id,
                 "type": "function",
-                "function": {"name": tool_name(use.name), "arguments": json.dumps(dict(use.arguments))},
+                "function": {
+                    "name": tool_name(use.name),
+                    "arguments": json.dumps(dict(use.arguments), ensure_ascii=False),
+                },
             }
             for use in turn.uses
         ]
@@ -248,10 +253,9 @@ def _model_messages(turn: ModelTurn) -> Iterator[dict[str, Any]]:
 
 def _uses(message: Mapping[str, Any], asked: Asked, *, cut: bool) -> Iterator[ToolUse]:
     """Yield the calls. Ids that are missing or double are made: Ollama and others leave them out."""
-    calls = message.get("tool_calls") or []
-    if not calls and isinstance(message.get("function_call"), dict):
-        calls = [{"function": message["function_call"]}]
-    calls = [call for call in calls if isinstance(call, dict) and isinstance(call.get("function"), dict)]
+    old = message.get("function_call")
+    calls = objects(message.get("tool_calls")) or ([{"function": old}] if isinstance(old, dict) else [])
+    calls = [call for call in calls if isinstance(call.get("function"), dict)]
     seen = set[str]()
     for place, call in enumerate(calls):
         arguments, problem = arguments_of(call["function"].get("arguments"))
@@ -264,11 +268,11 @@ def _uses(message: Mapping[str, Any], asked: Asked, *, cut: bool) -> Iterator[To
             else made_id(asked.conversation, len(asked.messages), place)
         )
         seen.add(use)
-        yield ToolUse(use, str(call["function"].get("name") or ""), arguments, problem)
+        yield ToolUse(use, text_of(call["function"].get("name")), arguments, problem)
 
 
 def _text(content: object) -> str:
     """Return a content as text; it may be null, or a list of parts (Mistral)."""
     if isinstance(content, list):
-        return "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
-    return content if isinstance(content, str) else ""
+        return "".join(text_of(part.get("text")) for part in objects(content))
+    return text_of(content)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import anyio
@@ -12,7 +12,7 @@ import anyio
 from agents.loop.provider_errors import BadKey, NoProvider, NotInstalled
 from agents.loop.providers.access import Access, Patience
 from agents.loop.providers.asking import ModelProvider
-from agents.loop.providers.line import PackagedLine, Vendor, fit_for_a_header, quiet
+from agents.loop.providers.line import PackagedLine, Vendor, fit_for_a_header, quiet, trusted
 from agents.loop.providers.openai_chat_wire import ChatWire
 from agents.loop.providers.openai_responses_wire import NAME, ResponsesWire
 from agents.loop.providers.wire import Wire
@@ -51,24 +51,24 @@ def openai_provider(
     quiet("openai")
     bounds, address = patience or Patience(), access.address or ADDRESS
     client = openai.AsyncOpenAI(
-        # A server of one's own may take no key; the package wants some text, and then no header.
+        # The package wants some text; a server of one's own may take no key, and is sent none then.
         api_key=access.key or "none",
-        default_headers=None if access.key else {"Authorization": openai.Omit()},  # type: ignore[dict-item]  # its own way to say so
         base_url=address,
         # Given empty, it is not read from the environment: another account's words are not for any server.
         admin_api_key="",
         max_retries=0,
         # A key goes to the configured host only. Without this the package follows redirects.
-        http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False),
+        http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False, verify=trusted()),
     )
     wire: Wire
+    resource: Any
     if interface == "responses":
-        wire = ResponsesWire(access.model)
-        vendor = Vendor(openai, client.responses.with_raw_response.create, client.responses.create, client.close)
+        wire, resource = ResponsesWire(access.model), client.responses
     else:
-        wire = ChatWire(access.model, "max_completion_tokens" if _vendors_own(address) else "max_tokens")
-        completions = client.chat.completions
-        vendor = Vendor(openai, completions.with_raw_response.create, completions.create, client.close)
+        bound = "max_completion_tokens" if _vendors_own(address) else "max_tokens"
+        wire, resource = ChatWire(access.model, bound), client.chat.completions
+    headers = None if access.key else {"Authorization": openai.Omit()}
+    vendor = Vendor(openai, resource.with_raw_response.create, resource.create, client.close, headers)
     return ModelProvider(NAME, access, wire, PackagedLine(vendor, bounds, now), patience=bounds, sleep=sleep)
 
 

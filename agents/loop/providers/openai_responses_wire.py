@@ -12,7 +12,16 @@ from typing import Any
 
 from agents.loop.provider import Asked, Echo, Said, Shape, Stop, ToolUse, Usage
 from agents.loop.providers.history import ModelTurn, UserTurn, made_id, tool_name, turns_of
-from agents.loop.providers.reading import CUT_OFF, arguments_of, in_words, without_thoughts
+from agents.loop.providers.reading import (
+    CUT_OFF,
+    arguments_of,
+    count,
+    in_words,
+    mapping,
+    objects,
+    text_of,
+    without_thoughts,
+)
 from agents.loop.providers.wire import Refused, Request, Unusable, Without, choice_in_words
 
 NAME = "openai"
@@ -64,25 +73,23 @@ class ResponsesWire:
 
     def read(self, reply: Mapping[str, Any], asked: Asked) -> Said:
         """Return the answer; thoughts are kept as echo and are no text."""
-        items, status = reply.get("output"), reply.get("status")
-        if not isinstance(items, list):
+        if not isinstance(reply.get("output"), list):
             raise Unusable("it holds no output")
-        items = [item for item in items if isinstance(item, dict)]
-        details = reply.get("incomplete_details")
-        reason = details.get("reason") if isinstance(details, Mapping) else None
+        items, status = objects(reply["output"]), reply.get("status")
+        reason = mapping(reply.get("incomplete_details")).get("reason")
         parts = [part for item in items if item.get("type") == "message" for part in _parts(item)]
         if reason == "content_filter" or any(part.get("type") == "refusal" for part in parts):
             raise Refused("content_filter" if reason == "content_filter" else "")
         stop: Stop = "end" if status in ("completed", None) else "length" if reason == "max_output_tokens" else "other"
         uses = tuple(_uses(items, asked, cut=stop == "length"))
-        text = "".join(str(part.get("text") or "") for part in parts if part.get("type") == "output_text")
+        text = "".join(text_of(part.get("text")) for part in parts if part.get("type") == "output_text")
         return Said(
             text=without_thoughts(text),
             uses=uses,
             stop="tools" if uses and stop == "end" else stop,
             usage=self.used(reply),
-            model=str(reply.get("model") or self._model),
-            request=str(reply.get("id") or ""),
+            model=text_of(reply.get("model")) or self._model,
+            request=text_of(reply.get("id")),
             echo=self._echo(items, uses),
         )
 
@@ -92,16 +99,15 @@ class ResponsesWire:
 
     def used(self, reply: Mapping[str, Any]) -> Usage:
         """Return the usage."""
-        usage = reply.get("usage")
-        if not isinstance(usage, Mapping) or not isinstance(usage.get("input_tokens"), int):
+        usage = mapping(reply.get("usage"))
+        if not isinstance(usage.get("input_tokens"), int):
             return Usage(known=False)
-        details = usage.get("input_tokens_details")
-        details = details if isinstance(details, Mapping) else {}
+        details = mapping(usage.get("input_tokens_details"))
         return Usage(
-            usage["input_tokens"],
-            int(usage.get("output_tokens") or 0),
-            int(details.get("cached_tokens") or 0),
-            int(details.get("cache_write_tokens") or 0),
+            count(usage["input_tokens"]),
+            count(usage.get("output_tokens")),
+            count(details.get("cached_tokens")),
+            count(details.get("cache_write_tokens")),
         )
 
     def assembly(self) -> ResponsesAssembly:
@@ -127,7 +133,7 @@ class ResponsesWire:
         if turn.text.strip():
             yield {"role": "assistant", "content": turn.text}
         for use in turn.uses:
-            arguments = json.dumps(dict(use.arguments))
+            arguments = json.dumps(dict(use.arguments), ensure_ascii=False)
             yield {"type": "function_call", "call_id": use.id, "name": tool_name(use.name), "arguments": arguments}
 
     def _echo(self, items: list[dict[str, Any]], uses: tuple[ToolUse, ...]) -> Echo | None:
@@ -214,7 +220,7 @@ def _parts(item: Mapping[str, Any]) -> list[dict[str, Any]]:
     content = item.get("content")
     if isinstance(content, str):
         return [{"type": "output_text", "text": content}]
-    return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    return objects(content)
 
 
 def _uses(items: list[dict[str, Any]], asked: Asked, *, cut: bool) -> Iterator[ToolUse]:
@@ -233,7 +239,7 @@ def _uses(items: list[dict[str, Any]], asked: Asked, *, cut: bool) -> Iterator[T
             else made_id(asked.conversation, len(asked.messages), place)
         )
         seen.add(use)
-        yield ToolUse(use, str(item.get("name") or ""), arguments, problem)
+        yield ToolUse(use, text_of(item.get("name")), arguments, problem)
 
 
 def _without(item: Mapping[str, Any], *names: str) -> dict[str, Any]:

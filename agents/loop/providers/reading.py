@@ -58,6 +58,26 @@ def json_in(text: str) -> Mapping[str, Any] | None:
     return None
 
 
+def mapping(value: object) -> Mapping[str, Any]:
+    """Return an object as it is, and an empty one for anything else: replies hold whatever a server sends."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def objects(value: object) -> list[dict[str, Any]]:
+    """Return the objects in a list; none for anything else."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def text_of(value: object) -> str:
+    """Return a text as it is, and "" for anything else."""
+    return value if isinstance(value, str) else ""
+
+
+def count(value: object) -> int:
+    """Return a count of tokens; 0 for what is none."""
+    return value if isinstance(value, int) and value > 0 else 0
+
+
 def misfit(value: Mapping[str, Any] | None, shape: Shape) -> str:
     """Return what keeps `value` from fitting the shape, for the model that wrote it; "" where it fits."""
     if value is None:
@@ -65,12 +85,8 @@ def misfit(value: Mapping[str, Any] | None, shape: Shape) -> str:
     # A fifth of a second to import, and most runs ask for no shape.
     from jsonschema import Draft202012Validator
 
-    error = next(
-        iter(
-            sorted(Draft202012Validator(shape.schema).iter_errors(value), key=lambda found: list(map(str, found.path)))
-        ),
-        None,
-    )
+    found = Draft202012Validator(shape.schema).iter_errors(value)
+    error = min(found, key=lambda error: [str(step) for step in error.absolute_path], default=None)
     if error is None:
         return ""
     where = "/".join(str(step) for step in error.absolute_path) or "the whole"
@@ -79,7 +95,8 @@ def misfit(value: Mapping[str, Any] | None, shape: Shape) -> str:
 
 def in_words(shape: Shape) -> str:
     """Return the instruction for a model that cannot be held to a shape in another way."""
-    return f"Answer with one JSON object and nothing else. It must fit this JSON Schema:\n{json.dumps(shape.schema)}"
+    schema = json.dumps(shape.schema, ensure_ascii=False)
+    return f"Answer with one JSON object and nothing else. It must fit this JSON Schema:\n{schema}"
 
 
 def _no_number(name: str) -> None:

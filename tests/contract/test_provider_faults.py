@@ -1,0 +1,483 @@
+"""What a model's server and the network may do, and what becomes of it: tried again, or told in one sentence."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import anyio
+import pytest
+
+from agents.loop.provider import Asked, FromModel, FromTool, FromUser, Shape, ToolDefinition, ToolUse, Usage
+from agents.loop.provider_errors import (
+    BadKey,
+    ContextTooLong,
+    Limited,
+    Malformed,
+    NoProvider,
+    Overloaded,
+    ProviderAway,
+    ProviderError,
+    Refusal,
+    Rejected,
+    SpentUp,
+)
+from agents.loop.providers.access import Access, Patience
+from agents.loop.providers.anthropic import anthropic_provider
+from agents.loop.providers.openai_compatible import openai_provider
+from tests.doubles import serving
+from tests.doubles.provider import KEY, Model
+from tests.doubles.provider_turns import Call, Raw, Trouble, Turn, said, uses
+from tests.provider_places import IN_ONE, IN_PIECES, KINDS, Place, double_of
+
+TOOL = ToolDefinition("kb_find", "Find pages.", {"type": "object", "properties": {"query": {"type": "string"}}})
+SHAPE = Shape("verdict", {"type": "object", "properties": {"sure": {"type": "integer"}}, "required": ["sure"]})
+GOAL = "the goal"
+SECRET = "the text of a page that is nobody's business"  # noqa: S105 - no password
+FIVE = 5
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def opened(request: pytest.FixtureRequest) -> Iterator[Place]:
+    with double_of(request.param) as place:
+        yield place
+
+
+@pytest.fixture
+def place(opened: Place) -> Iterator[Place]:
+    """Forget what the last test left."""
+    yield opened
+    opened.net.plan = serving.no_fault
+    opened.net.forget()
+    opened.slept.clear()
+    opened.double.asked.clear()
+    opened.double.refuses, opened.double.streams, opened.double.between_s = frozenset(), True, 0.0
+
+
+@pytest.fixture(params=[IN_ONE, IN_PIECES], ids=["whole", "streamed"])
+def patience(request: pytest.FixtureRequest) -> Patience:
+    chosen: Patience = request.param
+    return chosen
+
+
+def asked(*more: FromUser | FromModel | FromTool, **changes: object) -> Asked:
+    return replace(Asked("test_iter1_0a1b2c3d", (FromUser(f"{GOAL} {SECRET}"), *more)), **changes)  # type: ignore[arg-type]
+
+
+def limited(kind: str, **headers: str) -> Trouble:
+    kinds = {"anthropic": "rate_limit_error"}
+    return Trouble(
+        429,
+        kinds.get(kind, "requests"),
+        "slow down",
+        None if kind == "anthropic" else "rate_limit_exceeded",
+        headers=headers,
+    )
+
+
+# --- tried again ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "least", "most"), [("2", 2.0, 2.3), ("0.25", 0.25, 0.28), ("date", 28.0, 31.1), ("soon", 0.2, 0.6)]
+)
+async def test_after_429_it_waits_as_long_as_it_is_told(place: Place, value: str, least: float, most: float) -> None:
+    """RFC 9110, 10.2.3, and the fractions that both vendors send. What is no time is as if nothing was said."""
+    told = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True) if value == "date" else value
+    place.will(GOAL, limited(place.kind, **{"retry-after": told}), said("done"))
+    async with place.provider() as provider:
+        assert (await provider.complete(asked())).text == "done"
+    assert len(place.slept) == 1
+    assert least <= place.slept[0] <= most
+
+
+async def test_milliseconds_go_before_seconds(place: Place) -> None:
+    place.will(GOAL, limited(place.kind, **{"retry-after-ms": "1500", "retry-after": "2"}), said("done"))
+    async with place.provider() as provider:
+        await provider.complete(asked())
+    assert 1.5 <= place.slept[0] < 2
+
+
+@pytest.mark.parametrize("status", [500, 529])
+async def test_what_passes_is_tried_again_with_growing_waits(place: Place, status: int) -> None:
+    trouble = Trouble(status, "overloaded_error" if status == 529 else "api_error")
+    place.will(GOAL, trouble, trouble, trouble, said("done"))
+    async with place.provider() as provider:
+        assert (await provider.complete(asked())).text == "done"
+    first, second, third = place.slept
+    assert 0.25 <= first <= 0.5 <= second <= 1.0 <= third <= 2.0
+
+
+async def test_a_server_that_stays_overloaded_is_told_as_such_after_five_tries(place: Place) -> None:
+    place.will(GOAL, *[Trouble(529, "overloaded_error", SECRET)] * 9)
+    async with place.provider() as provider:
+        with pytest.raises(Overloaded, match="529, tried 5 times") as caught:
+            await provider.complete(asked())
+    assert place.net.count("POST") == FIVE
+    assert SECRET not in str(caught.value)
+
+
+async def test_a_wait_that_is_too_long_is_left_to_the_caller(place: Place) -> None:
+    place.will(GOAL, limited(place.kind, **{"retry-after": "600"}))
+    async with place.provider() as provider:
+        with pytest.raises(Limited) as caught:
+            await provider.complete(asked())
+    assert (caught.value.wait_s, place.slept) == (600.0, [])
+
+
+async def test_all_waits_together_are_bounded(place: Place) -> None:
+    place.will(GOAL, *[limited(place.kind, **{"retry-after": "50"})] * 9)
+    async with place.provider(Patience(tries=9, waits_s=120)) as provider:
+        with pytest.raises(Limited):
+            await provider.complete(asked())
+    assert sum(place.slept) <= 120
+
+
+async def test_what_the_server_says_about_trying_again_counts(place: Place) -> None:
+    """Both vendors' own packages follow this header."""
+    place.will(GOAL, Trouble(503, "api_error", headers={"x-should-retry": "false"}))
+    async with place.provider() as provider:
+        with pytest.raises(Overloaded, match="tried once"):
+            await provider.complete(asked())
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [serving.before(), serving.after(), serving.truncated(), serving.malformed(), serving.body('{"half": "of')],
+    ids=["cut-before", "cut-after", "truncated", "malformed", "half-json"],
+)
+async def test_a_broken_connection_is_tried_again(place: Place, patience: Patience, fault: serving.Fault) -> None:
+    place.will(GOAL, said("done"), said("done"))
+    place.net.plan = serving.in_turn(fault)
+    async with place.provider(patience) as provider:
+        answer = await provider.complete(asked())
+    assert (answer.text, len(place.slept)) == ("done", 1)
+    # Whether the first one was billed nobody knows.
+    assert not answer.usage.known
+
+
+async def test_a_stream_that_breaks_off_is_never_taken_for_an_answer(place: Place) -> None:
+    """The text so far would be half of it, and a tool use half a command; every place to break is tried without a network."""
+    turn = Turn("It is in the plan", calls=(Call("kb_find", {"query": "what is the plan"}),), cut=7)
+    place.will(GOAL, turn, said("done"))
+    async with place.provider(IN_PIECES) as provider:
+        answer = await provider.complete(asked(tools=(TOOL,)))
+    assert (answer.text, answer.uses, len(place.slept)) == ("done", (), 1)
+
+
+async def test_an_error_inside_of_a_stream_is_tried_again_and_what_it_took_is_counted(place: Place) -> None:
+    """It comes after a 200. Source: https://platform.claude.com/docs/en/build-with-claude/streaming."""
+    code = None if place.kind == "anthropic" else "server_error"
+    place.will(GOAL, Trouble(529, "overloaded_error", code=code, inside=True), said("done", input=100, output=20))
+    async with place.provider(IN_PIECES) as provider:
+        answer = await provider.complete(asked())
+    assert answer.text == "done"
+    if place.kind == "anthropic":
+        assert answer.usage == Usage(200, 21)
+
+
+async def test_nobody_there_is_told_with_the_address_and_without_waiting_for_ever(place: Place) -> None:
+    access = replace(place.access, address="http://127.0.0.1:9")
+    async with place.provider(access=access) as provider:
+        with pytest.raises(
+            ProviderAway, match=r"http://127\.0\.0\.1:9 gave no answer \(no connection, tried 5 times\).*A_URL"
+        ) as caught:
+            await provider.complete(asked())
+    assert caught.value.usage == Usage()
+
+
+async def test_a_server_that_is_silent_or_drips_is_left(place: Place, patience: Patience) -> None:
+    bounds = replace(patience, tries=1, whole_s=0.1, silence_s=0.1, streamed_s=0.2)
+    for fault in (serving.delayed(5), serving.dripping(0.05)):
+        place.will(GOAL, said("late"))
+        place.net.plan = serving.in_turn(fault)
+        began = time.monotonic()
+        async with place.provider(bounds) as provider:
+            with pytest.raises((ProviderAway, Malformed)):
+                await provider.complete(asked())
+        assert time.monotonic() - began < 2
+
+
+async def test_a_slow_stream_is_waited_for_as_long_as_it_moves(place: Place) -> None:
+    place.double.between_s = 0.02
+    place.will(GOAL, said("slowly but surely it comes"))
+    async with place.provider(replace(IN_PIECES, silence_s=0.2)) as provider:
+        assert (await provider.complete(asked())).text == "slowly but surely it comes"
+
+
+async def test_cancelling_ends_the_request_at_once(place: Place, patience: Patience) -> None:
+    place.will(GOAL, said("late"))
+    place.net.plan = serving.in_turn(serving.delayed(5))
+    began = time.monotonic()
+    async with place.provider(patience) as provider:
+        with anyio.move_on_after(0.1) as scope:
+            await provider.complete(asked())
+    assert scope.cancelled_caught
+    assert time.monotonic() - began < 1
+
+
+# --- told at once ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["prompt is too long: 208310 tokens > 200000 maximum", "This model's maximum context length is 200000 tokens."],
+)
+async def test_a_history_that_is_too_long_is_told_with_the_room(place: Place, message: str) -> None:
+    place.will(GOAL, Trouble(400, "invalid_request_error", message))
+    async with place.provider() as provider:
+        with pytest.raises(ContextTooLong, match="room of 200,000 tokens") as caught:
+            await provider.complete(asked())
+    assert (caught.value.limit, place.slept) == (200_000, [])
+
+
+async def test_llama_cpp_says_too_long_in_its_own_way() -> None:
+    """Source: https://github.com/ggml-org/llama.cpp/pull/15780; the error may come with status 200, textgen issue 7257."""
+    error = {
+        "code": 400,
+        "message": "the request exceeds the available context size",
+        "type": "exceed_context_size_error",
+        "n_ctx": 8192,
+    }
+    with double_of("chat", Model(key=None)) as place:
+        for status in (200, 400, 500):
+            place.will(GOAL, Raw(json.dumps({"error": error}).encode(), status))
+            async with place.provider() as provider:
+                with pytest.raises(ContextTooLong) as caught:
+                    await provider.complete(asked())
+            assert caught.value.limit == 8192
+
+
+@pytest.mark.parametrize(
+    ("kind", "trouble"),
+    [
+        ("anthropic", Trouble(429, "rate_limit_error", code="enforced_spend_limit_reached")),
+        ("anthropic", Trouble(402, "billing_error")),
+        ("anthropic", Trouble(400, "invalid_request_error", "Your credit balance is too low to access the API.")),
+        ("chat", Trouble(429, "insufficient_quota", code="insufficient_quota")),
+        ("responses", Trouble(429, "insufficient_quota", code="insufficient_quota")),
+    ],
+)
+async def test_an_empty_account_is_not_asked_again(kind: str, trouble: Trouble) -> None:
+    """Three of them look like limits that pass. Source: https://platform.claude.com/docs/en/api/errors."""
+    with double_of(kind) as place:
+        place.will(GOAL, trouble)
+        async with place.provider() as provider:
+            with pytest.raises(SpentUp, match="billing"):
+                await provider.complete(asked())
+        assert place.net.count("POST") == 1
+
+
+async def test_a_refusal_is_no_answer_and_is_paid_for(place: Place, patience: Patience) -> None:
+    place.will(GOAL, Turn("I think", refusal="cyber", input=50, output=5))
+    async with place.provider(patience) as provider:
+        with pytest.raises(Refusal) as caught:
+            await provider.complete(asked())
+    assert (caught.value.usage.input, caught.value.usage.output) == (50, 5)
+    assert caught.value.category == ("cyber" if place.kind == "anthropic" else "")
+
+
+async def test_a_redirect_is_not_followed_with_the_key(place: Place) -> None:
+    """Both packages follow redirects by themselves; a header that is not `Authorization` would go along."""
+    with double_of(place.kind) as elsewhere:
+        place.net.plan = serving.in_turn(serving.redirected(f"{elsewhere.net.address}/v1/messages", 307))
+        async with place.provider() as provider:
+            with pytest.raises(Rejected, match=r"points elsewhere.*A_URL"):
+                await provider.complete(asked())
+        assert elsewhere.net.seen == []
+
+
+async def test_a_model_that_is_not_there_names_the_settings(place: Place) -> None:
+    place.will(GOAL, Trouble(404, "not_found_error", f"no model {SECRET}"))
+    async with place.provider() as provider:
+        with pytest.raises(Rejected, match=r"404: not_found_error\); check A_MODEL .* A_URL"):
+            await provider.complete(asked())
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"<html>Sign in</html>", b"[]", b"{}", b'"yes"', b"[" * 100_000],
+    ids=["html", "list", "empty", "text", "deep"],
+)
+async def test_a_reply_that_is_no_answer_is_asked_for_once_more_and_then_told(place: Place, content: bytes) -> None:
+    place.will(GOAL, Raw(content), Raw(content))
+    async with place.provider() as provider:
+        with pytest.raises(Malformed, match="cannot be used"):
+            await provider.complete(asked())
+    assert place.net.count("POST") == 2
+
+
+async def test_no_error_is_longer_than_it_may_be_or_tells_what_was_sent_or_said(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    for status in (400, 401, 402, 403, 404, 409, 413, 418, 422, 429, 500, 529):
+        place.will(
+            GOAL, *[Trouble(status, f"{SECRET} {KEY}", f"{SECRET} {KEY}", code=f"{SECRET} {KEY}", param=SECRET)] * 5
+        )
+        async with place.provider() as provider:
+            with pytest.raises(ProviderError) as caught:
+                await provider.complete(asked())
+        assert len(str(caught.value)) <= 280
+        assert SECRET not in f"{caught.value} {caught.value.__dict__}"
+        assert KEY not in f"{caught.value} {caught.value.__dict__}"
+        assert caught.value.__suppress_context__
+    assert SECRET not in caplog.text
+    assert KEY not in caplog.text
+
+
+# --- servers that do not know everything ----------------------------------------------------------------------------------
+
+
+async def test_a_part_that_a_server_does_not_know_is_left_out_and_not_tried_again(
+    place: Place, patience: Patience
+) -> None:
+    """Newer models take no temperature, some servers no choice of tools: what they can do without they are asked without."""
+    place.double.refuses = frozenset({"temperature", "tool_choice"})
+    place.will(GOAL, uses("kb_find", query="plan"), uses("kb_find", query="plan"))
+    question = asked(tools=(TOOL,), temperature=0.2, only="kb_find")
+    async with place.provider(patience) as provider:
+        await provider.complete(question)
+        await provider.complete(question)
+    assert place.net.count("POST") == 4
+    assert place.slept == []
+    last = place.double.asked[-1]
+    assert not {"temperature", "tool_choice"} & set(last)
+    assert "Call the tool kb_find now." in json.dumps(last)
+
+
+async def test_a_model_that_may_call_nothing_is_told_no_tool_where_it_cannot_be_bound(place: Place) -> None:
+    place.double.refuses = frozenset({"tool_choice"})
+    place.will(GOAL, said("no"))
+    async with place.provider() as provider:
+        await provider.complete(asked(tools=(TOOL,), freedom="none"))
+    last = json.dumps(place.double.asked[-1])
+    assert ("kb_find" in last) == (place.kind == "anthropic")
+    assert ("Call no tool now" in last) == (place.kind == "anthropic")
+
+
+@pytest.mark.parametrize(
+    "refuses",
+    [(), ("json_schema", "output_config"), ("json_schema", "json_object", "output_config")],
+    ids=["shape", "json", "words"],
+)
+async def test_json_comes_from_models_that_can_be_held_to_less_and_less(place: Place, refuses: tuple[str, ...]) -> None:
+    place.double.refuses = frozenset(refuses)
+    place.will(GOAL, said('Here it is:\n```json\n{"sure": 4}\n```\n'))
+    async with place.provider() as provider:
+        assert dict((await provider.complete_json(asked(), SHAPE)).value) == {"sure": 4}
+
+
+async def test_json_that_does_not_fit_is_corrected_once(place: Place) -> None:
+    place.will(GOAL, said('{"sure": "very"}', input=10, output=1), said('{"sure": 5}', input=20, output=2))
+    async with place.provider() as provider:
+        told = await provider.complete_json(asked(), SHAPE)
+    assert (dict(told.value), told.usage) == ({"sure": 5}, Usage(30, 3))
+    assert "That does not fit: sure: type is" in json.dumps(place.double.asked[-1])
+
+
+async def test_json_that_never_fits_is_told_with_what_it_took(place: Place) -> None:
+    place.will(GOAL, said("Certainly!"), said(f'{{"sure": "{SECRET}"}}'))
+    async with place.provider() as provider:
+        with pytest.raises(Malformed, match="shape") as caught:
+            await provider.complete_json(asked(), SHAPE)
+    assert caught.value.usage == Usage(200, 40)
+    assert SECRET not in str(caught.value)
+
+
+async def test_a_server_that_cannot_stream_is_understood(place: Place) -> None:
+    place.double.streams = False
+    place.will(GOAL, said("all at once"))
+    async with place.provider(IN_PIECES) as provider:
+        assert (await provider.complete(asked())).text == "all at once"
+
+
+async def test_a_server_without_stream_options_is_asked_without_and_tells_no_usage() -> None:
+    with double_of("chat", Model(refuses=frozenset({"stream_options"}))) as place:
+        place.will(GOAL, said("done"))
+        async with place.provider(IN_PIECES) as provider:
+            answer = await provider.complete(asked())
+    assert (answer.text, answer.usage.known) == ("done", False)
+
+
+async def test_the_bound_goes_by_the_name_that_the_server_knows() -> None:
+    """OpenAI's reasoning models refuse `max_tokens`; others never heard of the newer name."""
+    with double_of("chat", Model(refuses=frozenset({"max_tokens"}))) as place:
+        place.will(GOAL, said("done"))
+        async with place.provider() as provider:
+            await provider.complete(asked(most_tokens=99))
+        assert place.double.asked[-1]["max_completion_tokens"] == 99
+
+
+async def test_a_server_of_ones_own_with_its_own_ways_is_understood(patience: Patience) -> None:
+    """Over the network one of them; each way alone is tried without in tests/unit/test_provider_wires.py."""
+    calls = (Call("kb_find", {"query": "ä plan"}), Call("kb_read", {"path": "a.md"}))
+    ways = frozenset({"no_ids", "objects", "stop", "parts", "usage_in_all"})
+    with double_of("chat", Model(key=None)) as place:
+        place.will(GOAL, Turn("I look.", calls=calls, quirks=ways), said("done"))
+        async with place.provider(patience) as provider:
+            question = asked(tools=(TOOL,))
+            answer = await provider.complete(question)
+            results = [FromTool(use.id, "found") for use in answer.uses]
+            again = replace(question, messages=(*question.messages, answer.as_message(), *results))
+            assert (await provider.complete(again)).text == "done"
+    assert [(use.name, use.problem) for use in answer.uses] == [("kb_find", ""), ("kb_read", "")]
+
+
+async def test_a_history_from_another_vendor_is_taken(place: Place) -> None:
+    """A run may be resumed with another model: ids, made-up names and thoughts of the first one must not stop it."""
+    use = ToolUse("functions.kb find:0", "kb.find!", {"query": "ü"})
+    history = (FromModel("  ", (use,), None), FromTool(use.id, "", failed=True), FromModel(""), FromUser("and now?"))
+    place.will(GOAL, said("done"))
+    async with place.provider() as provider:
+        assert (await provider.complete(asked(*history, tools=(TOOL,)))).text == "done"
+
+
+async def test_an_answer_without_anything_is_an_answer(place: Place, patience: Patience) -> None:
+    """Models do that after tool results; it is for the caller to go on."""
+    place.will(GOAL, said(""))
+    async with place.provider(patience) as provider:
+        answer = await provider.complete(asked())
+    assert (answer.text, answer.uses, answer.stop) == ("", (), "end")
+
+
+# --- keys and settings ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [anthropic_provider, openai_provider])
+def test_without_a_key_the_variable_is_named(make: object) -> None:
+    with pytest.raises(NoProvider, match="set FORGE_SOME_KEY"):
+        make(Access("m", key_setting="FORGE_SOME_KEY"))  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("make", [anthropic_provider, openai_provider])
+@pytest.mark.parametrize("key", ["sk-a\nb", "sk-ä", "sk a"])
+def test_a_key_that_cannot_be_one_is_told_without_showing_it(make: object, key: str) -> None:
+    with pytest.raises(BadKey, match="characters that no key has") as caught:
+        make(Access("m", key))  # type: ignore[operator]
+    assert key not in str(caught.value)
+
+
+async def test_a_server_of_ones_own_gets_no_authorization_at_all() -> None:
+    with double_of("chat", Model(key=None)) as place:
+        place.will(GOAL, said("done"))
+        async with place.provider() as provider:
+            await provider.complete(asked())
+        assert "authorization" not in place.net.seen[-1].headers
+
+
+async def test_nothing_of_the_environment_goes_out(monkeypatch: pytest.MonkeyPatch, place: Place) -> None:
+    """Both packages read keys and addresses there by themselves; ours come from settings only."""
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY", "OPENAI_ADMIN_KEY"):
+        monkeypatch.setenv(name, "sk-of-somebody-else")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9")
+    place.will(GOAL, said("done"))
+    async with place.provider() as provider:
+        assert (await provider.complete(asked())).text == "done"
+    assert "sk-of-somebody-else" not in str(place.net.seen)

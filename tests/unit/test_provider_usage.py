@@ -1,0 +1,87 @@
+"""What was used, by conversation, and its cost where somebody said prices."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from agents.loop.provider import Asked, FromUser, Said, Shape, Told, Usage
+from agents.loop.provider_errors import Refusal
+from agents.loop.providers.usage import Accounted, Price, UsageBook, agent_of, conversation_id
+
+FIRST, SECOND = conversation_id("router", 1, "0a1b2c3d"), conversation_id("router", 2, "ffffffff")
+
+
+def test_a_conversation_is_named_by_agent_iteration_and_eight_digits() -> None:
+    assert FIRST == "router_iter1_0a1b2c3d"
+    assert agent_of(conversation_id("my_iter_agent", 12, "00000000")) == "my_iter_agent"
+    assert agent_of("something else") == "something else"
+    for wrong in ("123", "0A1B2C3D", "0a1b2c3d4"):
+        with pytest.raises(ValueError, match="no id"):
+            conversation_id("router", 1, wrong)
+
+
+def test_usage_adds_up_by_conversation_and_by_agent() -> None:
+    book = UsageBook()
+    book.add(FIRST, "big", Usage(100, 10, 50))
+    book.add(FIRST, "big", Usage(10, 1))
+    book.add(SECOND, "small", Usage(1, 1))
+    book.add(conversation_id("judge", 1, "00000001"), "big", Usage(7, 7))
+    assert book.total(FIRST) == Usage(110, 11, 50)
+    assert book.total(agent="router") == Usage(111, 12, 50)
+    assert book.total() == Usage(118, 19, 50)
+    assert [(entry.model, entry.questions) for entry in book.entries(FIRST)] == [("big", 2)]
+
+
+def test_cost_is_what_the_team_says_and_unknown_otherwise() -> None:
+    """A price that nobody gave is not 0, and neither is what a server did not count."""
+    book = UsageBook({"big-*": Price(Decimal(3), Decimal(15), cached=Decimal("0.3"), written=Decimal("3.75"))})
+    book.add(FIRST, "big-2", Usage(1_000_000, 100_000, cached=400_000, written=200_000))
+    assert book.cost(FIRST) == Decimal("1.2") + Decimal("0.12") + Decimal("0.75") + Decimal("1.5")
+    assert book.cost_of("big-2", Usage(known=False)) is None
+    book.add(FIRST, "small", Usage(1, 1))
+    assert book.cost(FIRST) is None
+    assert book.cost("nobody_iter1_00000000") == 0
+
+
+def test_what_has_no_price_of_its_own_costs_as_input() -> None:
+    assert Price(Decimal(2), Decimal(4)).of(Usage(1_000_000, 500_000, cached=900_000)) == 4
+
+
+class Scripted:
+    """Answers once and refuses then."""
+
+    name, model = "scripted", "big"
+
+    def __init__(self) -> None:
+        self.closed = False
+
+    async def complete(self, asked: Asked) -> Said:
+        if asked.system:
+            raise Refusal("scripted", "big", "", Usage(5, 1))
+        return Said("yes", (), "end", Usage(10, 2), "big-dated")
+
+    async def complete_json(self, asked: Asked, shape: Shape) -> Told:
+        if asked.system:
+            raise Refusal("scripted", shape.name, "", Usage(6, 1))
+        return Told({}, Usage(20, 3), "big-dated")
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+async def test_every_question_is_taken_down_those_that_failed_too() -> None:
+    book, scripted = UsageBook(), Scripted()
+    provider = Accounted(scripted, book)
+    fine, refused = Asked(FIRST, (FromUser("?"),)), Asked(FIRST, (FromUser("?"),), system="no")
+    await provider.complete(fine)
+    await provider.complete_json(fine, Shape("x", {}))
+    with pytest.raises(Refusal):
+        await provider.complete(refused)
+    with pytest.raises(Refusal):
+        await provider.complete_json(refused, Shape("x", {}))
+    await provider.aclose()
+    assert book.total(FIRST) == Usage(41, 7)
+    assert [(entry.model, entry.questions) for entry in book.entries()] == [("big", 4)]
+    assert (provider.name, provider.model, scripted.closed) == ("scripted", "big", True)
