@@ -69,7 +69,7 @@ class TaskPlan:
 
     `task` is the one that is changed or commented on. `names` are those of people, labels and states by id. `halted` is the
     answer of a call that is not to be carried out: a rehearsal, a conflict, or something that is so already. `quotes`: what is
-    shown of the plan has text of the task, which nobody vouches for.
+    shown of the plan has text of the task, which nobody vouches for. `heard`: what names were taken for that nothing bears.
     """
 
     kind: Kind
@@ -80,6 +80,7 @@ class TaskPlan:
     url: str | None = None
     halted: TaskActed | None = None
     quotes: bool = False
+    heard: tuple[str, ...] = ()
     arguments_hash: str = ""
 
     @property

@@ -242,7 +242,8 @@ async def told(board: Board, plan: TaskPlan, delivered: Delivered) -> TaskActed:
     if delivered.status == "unchanged":
         note = f"the same call did it on {_minute(delivered.errand.begun_at)}; nothing was sent again"
         return await still_there(board, plan, replace(answer, note=note))
-    return await _compared(board, plan, result, replace(answer, note=LATE if delivered.found else None))
+    notes = [*plan.heard, *([LATE] if delivered.found else [])]
+    return await _compared(board, plan, result, replace(answer, note="; ".join(notes) or None))
 
 
 async def still_there(board: Board, plan: TaskPlan, answer: TaskActed) -> TaskActed:

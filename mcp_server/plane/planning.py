@@ -12,6 +12,7 @@ from anyio import to_thread
 
 from mcp_server.connectors.errors import ConnectorError
 from mcp_server.connectors.moments import in_utc
+from mcp_server.connectors.names import folded
 from mcp_server.plane.acts import Field, FieldName, TaskPlan, Wish, answered
 from mcp_server.plane.embedded import flattened, with_pictures
 from mcp_server.plane.model import State, Task
@@ -26,6 +27,7 @@ NOTHING = "<p></p>"
 """How Plane keeps a description without any text; it refuses HTML that is empty."""
 LONGEST_CURRENT = 20_000
 LONGEST_NAME = 255
+LONGEST_HEARD = 40
 CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 REHEARSED = "a rehearsal: nothing was sent"
 
@@ -55,19 +57,21 @@ async def planned_creation(board: Board, project_name: str, wish: Wish, asked: A
     project = await board.project(project_name)
     names = _Names(board, project)
     fields = [_plain("name", None, _name(wish.name or ""))]
+    names.hear(project_name, (project.key, project.name, project.id))
     if wish.state:
-        fields.append(names.state(None, await board.state(project, wish.state)))
+        fields.append(names.state(None, await board.state(project, wish.state), wish.state))
     fields.append(_plain("priority", None, wish.priority or "none"))
     if wish.assignees:
-        fields.append(names.several("assignees", (), await board.people(project, wish.assignees)))
+        fields.append(names.several("assignees", (), await names.people_called(wish.assignees)))
     if wish.labels:
-        fields.append(names.several("labels", (), await board.labels(project, wish.labels)))
+        fields.append(names.several("labels", (), await names.labels_called(wish.labels)))
     fields += [_plain(name, None, _day(name, text)) for name, text in _dates(wish) if text]
     _require_order({one.name: one.after for one in fields})
     html, shown = await to_thread.run_sync(_rendered, wish.description or "")
     if html:
         fields.append(Field("description", None, html, "", shown))
-    plan = TaskPlan("create", project, tuple(fields), names.known, arguments_hash=asked.arguments_hash)
+    heard = tuple(names.heard)
+    plan = TaskPlan("create", project, tuple(fields), names.known, heard=heard, arguments_hash=asked.arguments_hash)
     return _halted(plan, asked)
 
 
@@ -114,6 +118,7 @@ async def planned_update(
         names.known,
         task=task,
         url=board.url(project, task.number),
+        heard=tuple(names.heard),
         arguments_hash=asked.arguments_hash,
     )
     if not fields:
@@ -139,15 +144,15 @@ async def _wished(board: Board, names: _Names, task: Task, wish: Wish) -> list[F
         there = names.states.get(task.state_id or "")
         stays = there is not None and _is_in(there, wish.state)
         wanted = there if there and stays else await board.state(project, wish.state)
-        fields.append(names.state(task.state_id, wanted))
+        fields.append(names.state(task.state_id, wanted, wish.state))
     if wish.priority is not None:
         fields.append(_plain("priority", task.priority, wish.priority))
     if wish.assignees is not None:
         await names.load()
-        fields.append(names.several("assignees", task.assignee_ids, await board.people(project, wish.assignees)))
+        fields.append(names.several("assignees", task.assignee_ids, await names.people_called(wish.assignees)))
     if wish.labels is not None:
         await names.load()
-        fields.append(names.several("labels", task.label_ids, await board.labels(project, wish.labels)))
+        fields.append(names.several("labels", task.label_ids, await names.labels_called(wish.labels)))
     for name, text in _dates(wish):
         if text is not None:
             fields.append(_plain(name, _iso(task.starts if name == "start" else task.due), _day(name, text)))
@@ -184,6 +189,7 @@ class _Names:
         self.known: dict[str, str] = {}
         self.people: dict[str, str] = {}
         self.states: Mapping[str, State] = {}
+        self.heard: list[str] = []
 
     async def load(self) -> None:
         """Learn what the project has, to name what a task has already."""
@@ -195,8 +201,29 @@ class _Names:
         self.known |= {id_: state.name for id_, state in self.states.items()}
         self.known |= {id_: label.name for id_, label in labels.items()} | self.people
 
-    def state(self, before: str | None, after: State) -> Field:
+    def hear(self, asked: str, names: Sequence[str]) -> None:
+        """Remember what a name was taken for, if nothing is called just so: the caller may have meant something else."""
+        if folded(asked) not in {folded(name) for name in names}:
+            self.heard.append(f"{' '.join(asked.split())[:LONGEST_HEARD]!r} was taken for {names[0]}")
+
+    async def people_called(self, asked: Sequence[str]) -> list[Person]:
+        """Return the members of these names."""
+        found = [await self.board.person(self.project, name) for name in asked]
+        for name, one in zip(asked, found, strict=True):
+            if folded(name) != "me":
+                self.hear(name, (_called(one), one.full_name, one.email, one.id))
+        return found
+
+    async def labels_called(self, asked: Sequence[str]) -> list[Label]:
+        """Return the labels of these names."""
+        found = [await self.board.label(self.project, name) for name in asked]
+        for name, one in zip(asked, found, strict=True):
+            self.hear(name, (one.name, one.id))
+        return found
+
+    def state(self, before: str | None, after: State, asked: str) -> Field:
         """Return the state; one that Plane has and this server has not heard of yet keeps its id."""
+        self.hear(asked, (after.name, after.id))
         self.known[after.id] = after.name
         return Field("state", before, after.id, self._told([before]) if before else "", after.name)
 

@@ -51,7 +51,8 @@ async def test_a_task_has_what_was_asked_for_under_a_key_of_ours_and_the_answer_
         (task,) = named(host.plane, "Rotate the keys")
         assert (answer["status"], answer["task_id"], answer["key"]) == ("done", task["id"], "KB-5")
         assert (answer["project_id"], answer["url"]) == (task["project"], f"{host.served.address}/acme/browse/KB-5/")
-        assert (answer["dropped"], answer["differs"], answer["note"], answer["proposal"]) == ([], [], None, None)
+        assert (answer["dropped"], answer["differs"], answer["proposal"]) == ([], [], None)
+        assert answer["note"] == "'in progres' was taken for In Progress"
 
         assert set(task["assignees"]) == {MEL.id, host.plane.task("KB-1")["created_by"]}
         assert (task["priority"], task["start_date"], task["target_date"]) == ("high", "2026-11-20", "2026-12-01")
@@ -72,6 +73,17 @@ async def test_the_same_call_again_creates_nothing_and_answers_the_first_task(tm
         assert "nothing was sent again" in again["note"]
         other = await host.call("plane_create_task", **{**WHOLE, "due": "2026-12-02"})
         assert (other["status"], other["key"]) == ("done", "KB-6")
+
+
+async def test_a_name_that_nothing_bears_is_answered_with_what_it_was_taken_for(tmp_path: Path) -> None:
+    async with working(tmp_path) as host:
+        odd = {"project": "knowlege base", "state": "In  progres", "labels": ["BUG"], "assignees": ["me", "admin"]}
+        answer = await host.call("plane_create_task", name="Rotate the keys", **odd)
+        assert answer["note"] == (
+            "'knowlege base' was taken for KB; 'In progres' was taken for In Progress; 'admin' was taken for ada"
+        )
+        plain = {"project": "kb", "state": "in progress", "labels": ["Bug"], "assignees": ["Ada"]}
+        assert (await host.call("plane_create_task", name="Rotate the locks", **plain))["note"] is None
 
 
 @pytest.mark.parametrize("level", [4, 2])
