@@ -132,6 +132,8 @@ class Merging:
         text = _sourced(_ended(request.content), request.source)
         setting = await self._setting(request, "")
         plan = made(text, self._evidence(request, verified), setting)
+        if text != _ended(request.content):
+            plan = replace(plan, note=_joined(plan.note, f"its front matter says that it comes from {request.source}"))
         return self._work(request, plan, "", setting)
 
     async def _into(

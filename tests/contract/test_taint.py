@@ -331,6 +331,7 @@ async def test_a_page_that_begins_as_somebody_elses_words_says_so_to_all_who_rea
         text = (settings.kb / "clip.md").read_bytes().decode()
         inserted = content.replace("---\r\n", f'---\r\nsource: "{source}"\r\n', 1)
         assert text == (inserted if kept is None else kept or content)
+        assert (f"it comes from {source}" in (answer.content["note"] or "")) is (text != content)
         read = await app.gate.dispatch("kb_read", {"path": "clip.md"}, Call(Principal("bob", "host")))
         assert isinstance(read, Answered)
         assert read.content["tainted"] is True
