@@ -28,7 +28,7 @@ from mcp_server.connectors.wire import Reply, Request
 USER_AGENT = f"knowledge-forge/{VERSION}"
 REDIRECTS = (301, 302, 303, 307, 308)
 MOST_CONNECTIONS = 16
-LONGEST_ADDRESS = 80
+LONGEST_ADDRESS = 64
 LAST_PORT = 65_535
 
 

@@ -91,7 +91,7 @@ FIELDS = {
 UNTOLD = ("id", "code", "error_code", "message")
 """Parts of an error that are no reason, or say the same once more (module_create_dup)."""
 
-LONGEST_REASON = 120
+LONGEST_REASON = 110
 HOW_TO_FIND = "check how it is written, or whether it was deleted or archived"
 UNKNOWN_PATH = f"this Plane does not know the question; check {ADDRESS_SETTING}, or its version"
 DEFAULT_WAIT_S = 60.0

@@ -328,6 +328,14 @@ def test_a_recorded_refusal_says_what_to_do_and_quotes_nothing(name: str) -> Non
     assert len(sentence) <= 280
 
 
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 500])
+def test_an_error_is_no_longer_than_an_error_may_be_however_much_plane_says(status: int) -> None:
+    said = Reply(status, {}, {"detail": "You may not do this. " * 40})
+    with pytest.raises(ConnectorError) as caught:
+        wire.judge(GET("/"), said, f"workspace {'w' * 48}")
+    assert len(str(caught.value)) <= 280
+
+
 @pytest.mark.parametrize("name", sorted(BY_OTHERS))
 def test_what_was_answered_to_something_else_is_never_taken_for_a_task(name: str) -> None:
     """A POST without the slash at its end is answered 200 by many clients' GET: nothing was created."""
