@@ -272,7 +272,11 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
-@shared
+@pytest.mark.parametrize(
+    "bench",
+    [name if name == "tantivy" else pytest.param(name, marks=pytest.mark.external) for name in SHARED],
+    indirect=True,
+)
 async def test_three_processes_at_once_make_one_index(bench: Bench, tmp_path: Path) -> None:
     store = await SqliteIndexStore.open(tmp_path / "index.db")
     await store.begin(IDENTITY)
