@@ -1,0 +1,36 @@
+"""When a run has gone as far as it may. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from agents.loop.frames import Limit
+from agents.loop.run import Run
+from agents.loop.transcript import transcript, transcript_tokens
+
+MOST_WRONG = 2
+"""Answers in a row that could not be carried out: one is corrected, the second ends the run."""
+
+
+def reached(run: Run, now: datetime) -> tuple[Limit, str] | None:
+    """Return the bound that keeps the run from asking a model again, and a sentence about it; None if none does."""
+    limits, spent = run.header.limits, run.spent
+    if run.iterations >= limits.iterations:
+        return "iterations", f"the run has had its {limits.iterations} iterations"
+    if seconds_left(run, now) <= 0:
+        return "seconds", f"the run has had its {limits.seconds:g} seconds"
+    if limits.cost_micros is not None and spent.unpriced:
+        return (
+            "cost",
+            "the run has a bound on its cost, and nobody knows the price of the model; say it, or take the bound away",
+        )
+    if limits.cost_micros is not None and spent.cost_micros >= limits.cost_micros:
+        return "cost", f"the run has cost {spent.cost_micros} millionths, of {limits.cost_micros} that it may cost"
+    if limits.tokens is not None and spent.tokens + transcript_tokens(transcript(run)) >= limits.tokens:
+        return "tokens", f"the run has used {spent.tokens} of its {limits.tokens} tokens, too few are left to ask again"
+    return None
+
+
+def seconds_left(run: Run, now: datetime) -> float:
+    """Return how long the run may still be led."""
+    return run.header.limits.seconds - run.seconds_at(now)

@@ -1,0 +1,159 @@
+"""What a model's answer means: calls, a question, the end, or nothing that could be carried out. Pure."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+
+from agents.events import Json, canonical
+from agents.loop.frames import Action, Answered, Control, Frame, ToolResult
+from agents.loop.provider import Said, ToolDefinition, ToolUse
+from agents.loop.run import Run
+from agents.loop.transcript import ASK, GIVE_UP, OWN_TOOLS
+from agents.work_words import one_line
+
+OBSERVED_CHARS = 160
+_OWN = {ASK: ("ask", "question"), GIVE_UP: ("give_up", "reason")}
+"""What a tool of our own means, and the argument that says it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Took:
+    """What asking a model took, as frames tell it."""
+
+    tokens_in: int = 0
+    tokens_out: int = 0
+    tokens_cached: int = 0
+    counted: bool = False
+    cost_micros: int | None = None
+    milliseconds: float = 0.0
+    model: str = ""
+    request: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A tool that the model wants called; `problem` says why it is not."""
+
+    use: ToolUse
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a model decided. `text` is what it said, `said` the question or the response, `use` its name for the call that asks.
+
+    `problem`: nothing of it can be carried out, and why. The other fields are as in `Plan`.
+    """
+
+    action: Action
+    text: str
+    wanted: tuple[Wanted, ...] = ()
+    said: str = ""
+    use: str = ""
+    problem: str = ""
+    took: Took = Took()
+    echo: Mapping[str, str] | None = None
+    observations: tuple[str, ...] = ()
+    offered: str = ""
+
+
+def decided(said: Said, offered: Sequence[ToolDefinition]) -> Decision:
+    """Return what an answer means, to which these tools were offered."""
+    uses = [_plain(use) for use in said.uses]
+    echo = None
+    if said.echo is not None:
+        echo = {"provider": said.echo.provider, "model": said.echo.model, "content": said.echo.content}
+    if not uses:
+        return replace(_spoken(said), echo=echo)
+    if any(use.name in _OWN for use in uses):
+        return replace(_own(said.text, uses), echo=echo)
+    names = [tool.name for tool in offered]
+    wanted = tuple(Wanted(use, _problem(use, names)) for use in uses)
+    if all(one.problem for one in wanted):
+        return Decision("correct", said.text, wanted, problem=wanted[0].problem, echo=echo)
+    return Decision("call", said.text, wanted, echo=echo)
+
+
+def observed(run: Run) -> tuple[str, ...]:
+    """Return what became known since the newest plan, a line each."""
+    since = run.frames[run.frames.index(run.plan) + 1 :] if run.plan else run.frames
+    return tuple(line for line in map(_observed, since) if line)
+
+
+def digest(offered: Sequence[ToolDefinition]) -> str:
+    """Return what tells these definitions from others: the beginning of their SHA-256."""
+    told = [[tool.name, tool.description, dict(tool.schema)] for tool in offered]
+    return sha256(canonical(told).encode()).hexdigest()[:16]
+
+
+def _spoken(said: Said) -> Decision:
+    if said.stop == "length":
+        return Decision("correct", said.text, problem="it was cut off because it was too long; say less at once")
+    if not said.text.strip():
+        return Decision("correct", said.text, problem="it had neither words nor a tool call")
+    return Decision("respond", said.text, said=said.text)
+
+
+def _own(text: str, uses: Sequence[ToolUse]) -> Decision:
+    """Return what an answer means that calls a tool of our own."""
+    problem = f"{' and '.join(sorted(_OWN))} are called alone, or not at all"
+    if len(uses) == 1:
+        use = uses[0]
+        action, argument = _OWN[use.name]
+        words = use.arguments.get(argument)
+        if not use.problem and isinstance(words, str) and words.strip():
+            return Decision("ask" if action == "ask" else "give_up", text, said=words, use=use.id)
+        problem = use.problem or f"{use.name} takes {argument!r}, a text"
+    return Decision("correct", text, tuple(Wanted(use, problem) for use in uses), problem=problem)
+
+
+def _plain(use: ToolUse) -> ToolUse:
+    """Return the use with arguments that can be kept: JSON has no infinite numbers, Python's reader takes them."""
+    try:
+        canonical(dict(use.arguments))
+    except (TypeError, ValueError, RecursionError):
+        return replace(use, arguments={}, problem=use.problem or "they hold what JSON does not have")
+    return use
+
+
+def _problem(use: ToolUse, names: Sequence[str]) -> str:
+    """Return why this cannot be called; "" if it can."""
+    if use.name not in names:
+        near = difflib.get_close_matches(use.name, names, n=3)
+        return f"there is no tool {use.name[:60]!r}; {'nearest are' if near else 'there are'} {', '.join(near or names) or 'none'}"
+    return f"its arguments could not be read ({use.problem})" if use.problem else ""
+
+
+def _observed(frame: Frame) -> str:
+    match frame:
+        case ToolResult(tool=tool, text=text):
+            return one_line(f"{tool}: {text}", OBSERVED_CHARS)
+        case Answered(text=text):
+            return one_line(f"the person answered: {text}", OBSERVED_CHARS)
+        case Control(signal="resumed", proposal=proposal, detail=detail):
+            return one_line(f"proposal {proposal}: {detail}", OBSERVED_CHARS)
+        case _:
+            return ""
+
+
+def require_ours_free(offered: Sequence[ToolDefinition]) -> None:
+    """Return if no tool has a name that we use ourselves, or that of another.
+
+    Raises:
+        ValueError: one has: a mistake of whoever offers them.
+    """
+    names = [tool.name for tool in (*offered, *OWN_TOOLS)]
+    if len(set(names)) < len(names):
+        raise ValueError("two tools have one name")
+
+
+def storable_json(value: Json) -> Json:
+    """Return the value if it can be kept, else None."""
+    try:
+        canonical(value)
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return value

@@ -1,0 +1,140 @@
+"""Leads runs: decide, carry out, look, and again, within bounds.
+
+A run is led by one call of one process at a time, which holds it and is heard of at least every `lease_s` seconds. When it dies
+another may take the run up. A tool call that was on record then and has no result is never called again: the tools are asked what
+became of it, or nobody knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime
+
+import anyio
+
+from agents.loop.drafting import Draft
+from agents.loop.errors import RunNotThere, RunTaken, StaleRun
+from agents.loop.explained import STANDS
+from agents.loop.frames import Answered, Frame, Header
+from agents.loop.leading import CLOSING_S, Leading, Ports, Progress
+from agents.loop.processor import Processor
+from agents.loop.run import Run
+from agents.loop.store import RunLine, RunStore
+from agents.loop.tools import Tools
+from knowledge.errors import KnowledgeError
+
+LEASE_S = 30.0
+
+
+async def _nobody(_run: Run, _frame: Frame) -> None:
+    pass
+
+
+class Executor:
+    """Leads the runs of one principal with their tools and one model.
+
+    `chance` returns hexadecimal digits that nobody guesses, for ids. `now` is the time in UTC, `sleep` waits for so many seconds.
+    `progress` must not raise.
+    """
+
+    def __init__(
+        self,
+        store: RunStore,
+        processor: Processor,
+        tools: Tools,
+        *,
+        now: Callable[[], datetime],
+        sleep: Callable[[float], Awaitable[None]],
+        chance: Callable[[], str],
+        progress: Progress = _nobody,
+        lease_s: float = LEASE_S,
+    ) -> None:
+        self._ports = Ports(store, processor, tools, now, sleep, chance, progress, lease_s)
+        self._store = store
+
+    async def start(self, header: Header) -> Run:
+        """Begin a run and lead it until it is over, or waits for a person. A run that is on record already is not begun again.
+
+        Raises:
+            RunExists: another run has that id. RunTaken: this one is being led.
+            KnowledgeError: its record could not be kept; what is on record can be taken up.
+        """
+        by = self._name()
+        begun = await self._store.begin(header, self._ports.hold(by))
+        async with self._holding(header.id, by) as (run, leading):
+            return await leading.lead(run) if run.count == begun.count == 0 else run
+
+    async def take_up(self, run: str) -> Run:
+        """Go on with a run whose process died, and lead it on. What does not need to be led is returned as it stands.
+
+        Raises:
+            RunTaken: somebody leads it. NoSuchRun: there is none.
+        """
+        async with self._holding(run, self._name()) as (there, leading):
+            if there.state != "running":
+                return there
+            taken = leading.draft(there).control("taken_up", "the process that led it is gone")
+            return await leading.lead(await leading.record(taken), taken_up=True)
+
+    async def resume(self, run: str, proposal: str, became: str) -> Run:
+        """Lead a run on that waited for a person's decision; `became` is what became of the proposal, as the model is told it.
+
+        Raises:
+            RunNotThere: it does not wait for that. RunTaken: somebody leads it. NoSuchRun: there is none.
+        """
+        async with self._holding(run, self._name()) as (there, leading):
+            if there.state != "suspended" or there.proposal != proposal:
+                raise RunNotThere(run, STANDS[there.state], f"resumed with proposal {proposal[:60]}")
+            resumed = leading.draft(there).control("resumed", became, proposal=proposal)
+            return await leading.lead(await leading.record(resumed))
+
+    async def answer(self, run: str, text: str, by: str) -> Run:
+        """Lead a run on that waited for a person's answer.
+
+        Raises:
+            RunNotThere: it asked nothing. RunTaken: somebody leads it. NoSuchRun: there is none.
+        """
+        async with self._holding(run, self._name()) as (there, leading):
+            if there.ask is None:
+                raise RunNotThere(run, STANDS[there.state], "answered")
+            answered = leading.draft(there).add(Answered, ask=there.ask.id, text=text, by=by)
+            return await leading.lead(await leading.record(answered))
+
+    async def cancel(self, run: str, why: str) -> Run:
+        """End a run, whoever leads it; they notice with their next step. One that is over stays as it is.
+
+        Raises:
+            NoSuchRun: there is none.
+        """
+        while True:
+            there = await self._store.run(run)
+            if there.over:
+                return there
+            with suppress(StaleRun):
+                draft = Draft(there, self._ports.now(), self._ports.chance)
+                return await self._ports.append(draft.control("cancelled", why), None)
+
+    async def adrift(self, limit: int = 20) -> Sequence[RunLine]:
+        """Return the runs whose process died, those that were begun last first."""
+        return await self._store.runs(adrift_at=self._ports.now(), limit=limit)
+
+    def _name(self) -> str:
+        """Return a name for who leads a run that nobody else has, not even this process in another call."""
+        return f"led-{self._ports.chance()}"
+
+    @asynccontextmanager
+    async def _holding(self, run: str, by: str) -> AsyncIterator[tuple[Run, Leading]]:
+        """Hold the run inside, as it stands.
+
+        Raises:
+            RunTaken: somebody else does.
+        """
+        there = await self._store.claim(run, self._ports.hold(by))
+        if there is None:
+            raise RunTaken(run)
+        try:
+            yield there, Leading(self._ports, by)
+        finally:
+            with anyio.move_on_after(CLOSING_S, shield=True), suppress(KnowledgeError):
+                await self._store.release(run, by)
