@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
-import pytest
-
-from knowledge.storage.memory import MemoryStateStore
 from knowledge.storage.ports import StateStore
 from knowledge.trust.ports import Proposal, Restand, Standing
 from mcp_server.gate.accounts import unaccounted
 from mcp_server.gate.canonical import canonical_text
 from mcp_server.gate.proposals import hash_of
 from tests.decisions import ODD, note, passkey, proposal, yes
-from tests.ledgers import NOW, open_shared
+from tests.ledgers import NOW
 
 DIGEST = bytes(range(32))
-
-
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path, schema: str) -> AsyncIterator[StateStore]:
-    where = request.getfixturevalue("postgres").url() if request.param == "postgres" else str(tmp_path)
-    opened: StateStore = MemoryStateStore() if request.param == "memory" else await open_shared(where, schema)
-    yield opened
-    await opened.close()
 
 
 def becoming(standing: Standing) -> Restand:

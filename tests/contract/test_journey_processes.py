@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-import pytest
 from psycopg.sql import SQL, Identifier
 
 from agents.errors import StaleJourney
@@ -28,12 +27,6 @@ from tests.ledgers import NOW, open_shared
 
 PROCESSES = 4
 VERSIONS = 25
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Return where several processes may open the same journeys."""
-    return request.getfixturevalue("postgres").url() if request.param == "postgres" else str(tmp_path)
 
 
 def _work(where: str, name: str, me: int, barrier: Any, answers: Any) -> None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -16,26 +14,10 @@ from knowledge.errors import UnknownIntent
 from knowledge.ledger.chain import digest_of, verify
 from knowledge.ledger.keeping import KEPT, collect
 from knowledge.ledger.ports import Actor, FileChange, Intent, Ledger, Tracked
-from knowledge.storage.memory import MemoryStateStore
 from knowledge.storage.ports import StateStore
-from tests.ledgers import ADA, DAY, MINUTE, NOW, change, contradiction, entry, intent, open_shared, origin, revision
+from tests.ledgers import ADA, DAY, MINUTE, NOW, change, contradiction, entry, intent, origin, revision
 
-SHARED = ("sqlite", "postgres")
 ODD = 'Pläne/日本 🗺/it\'s a "100%" _x_ \\ page [1]/' + "long" * 230 + ".md"
-
-
-@pytest.fixture(params=SHARED)
-def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Return where several processes may open the same ledger."""
-    return request.getfixturevalue("postgres").url() if request.param == "postgres" else str(tmp_path)
-
-
-@pytest.fixture(params=["memory", *SHARED])
-async def store(request: pytest.FixtureRequest, tmp_path: Path, schema: str) -> AsyncIterator[StateStore]:
-    where = request.getfixturevalue("postgres").url() if request.param == "postgres" else str(tmp_path)
-    opened: StateStore = MemoryStateStore() if request.param == "memory" else await open_shared(where, schema)
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture

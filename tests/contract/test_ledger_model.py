@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from knowledge.errors import UnknownIntent
 from knowledge.ledger.ports import FileChange, Ledger
-from knowledge.storage.memory import MemoryStateStore
 from knowledge.storage.ports import StateStore
 from knowledge.storage.sqlite_state import SqliteStateStore
 from tests.ledgers import MINUTE, NOW, change, contradiction, entry, intent, open_shared, origin, revision
 from tests.postgres import PostgresServer
+from tests.state_stores import alike
 
 PATHS = ("a.md", "b.md", "guides/c.md")
 TEXTS = (b"", b"one", b"two", b"three")
@@ -86,14 +86,14 @@ acts = st.one_of(
 )
 
 
-async def _done(act: Act, ledger: Ledger, minute: int) -> object:
+async def _done(act: Act, store: StateStore, minute: int) -> object:
     try:
-        return await act(ledger, minute)
+        return await act(store.ledger, minute)
     except UnknownIntent as error:
         return str(error)
 
 
-async def _everything(store: StateStore) -> list[object]:
+async def _everything(store: StateStore, _minute: int) -> list[object]:
     """Return all that can be read."""
     ledger = store.ledger
     seen: list[object] = [await ledger.intents(), await ledger.records(), await ledger.chain_end()]
@@ -110,25 +110,12 @@ async def _everything(store: StateStore) -> list[object]:
     return [list(one) if isinstance(one, Sequence) and not isinstance(one, bytes) else one for one in seen]
 
 
-async def _compare(some: Sequence[Act], other: StateStore) -> None:
-    memory = MemoryStateStore()
-    try:
-        for minute, act in enumerate(some):
-            said = await _done(act, memory.ledger, minute), await _done(act, other.ledger, minute)
-            assert said[0] == said[1]
-            assert await _everything(memory) == await _everything(other)
-        told = [[(e.topic, e.key) for e in await store.events_after(0)] for store in (memory, other)]
-        assert told[0] == told[1]
-    finally:
-        await other.close()
-
-
 @given(st.lists(acts, max_size=12))
 @settings(max_examples=40, deadline=None)
 def test_sqlite_says_what_memory_says(some: list[Act]) -> None:
     async def run() -> None:
         with tempfile.TemporaryDirectory() as folder:
-            await _compare(some, await SqliteStateStore.open(Path(folder) / "state.db"))
+            await alike(some, await SqliteStateStore.open(Path(folder) / "state.db"), _done, _everything)
 
     asyncio.run(run())
 
@@ -138,6 +125,6 @@ def test_sqlite_says_what_memory_says(some: list[Act]) -> None:
 @settings(max_examples=60, deadline=None)
 def test_postgresql_says_what_memory_says(some: list[Act], postgres: PostgresServer) -> None:
     async def run() -> None:
-        await _compare(some, await open_shared(postgres.url(), f"m_{secrets.token_hex(6)}"))
+        await alike(some, await open_shared(postgres.url(), f"m_{secrets.token_hex(6)}"), _done, _everything)
 
     asyncio.run(run())

@@ -36,12 +36,6 @@ ACTS_EACH = 25
 RECORDS = 9
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Return where several processes may open the same ledger."""
-    return request.getfixturevalue("postgres").url() if request.param == "postgres" else str(tmp_path)
-
-
 @pytest.fixture
 async def store(where: str, schema: str) -> AsyncIterator[StateStore]:
     opened = await open_shared(where, schema)

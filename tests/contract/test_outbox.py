@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import multiprocessing
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -21,15 +20,14 @@ from knowledge.outbox import postgres as postgres_outbox
 from knowledge.outbox import sqlite as sqlite_outbox
 from knowledge.outbox.forms import LONGEST_TITLE, MENTIONS_OF_A_PAGE
 from knowledge.outbox.ports import Errand, Mention, Outbox
-from knowledge.storage.memory import MemoryStateStore
 from knowledge.storage.ports import StateStore
 from knowledge.storage.postgres_schema import APPLICATION, Schema, migrations
 from knowledge.storage.sqlite import Database, load_schema
 from knowledge.storage.sqlite_state import APPLICATION_ID
 from tests.decisions import ADA, ODD, approved, sound
 from tests.ledgers import DAY, MINUTE, NOW, open_shared
+from tests.state_stores import SHARED, bodies
 
-SHARED = ("sqlite", "postgres")
 BOB = "bob@cursor"
 HOUR = timedelta(hours=1)
 PROCESSES = 3
@@ -56,22 +54,9 @@ def mention(origin: str = "plane:KB-12", path: str = "guides/a.md", **more: Any)
     return Mention(path, origin, **told)
 
 
-@pytest.fixture(params=["memory", *SHARED])
-async def store(request: pytest.FixtureRequest, tmp_path: Path, schema: str) -> AsyncIterator[StateStore]:
-    where = request.getfixturevalue("postgres").url() if request.param == "postgres" else str(tmp_path)
-    opened: StateStore = MemoryStateStore() if request.param == "memory" else await open_shared(where, schema)
-    yield opened
-    await opened.close()
-
-
 @pytest.fixture
 def outbox(store: StateStore) -> Outbox:
     return store.outbox
-
-
-async def bodies(store: StateStore) -> list[dict[str, Any]]:
-    """Return what the audit chain says, oldest first."""
-    return [json.loads(record.body) for record in await store.ledger.records()]
 
 
 async def ids(outbox: Outbox, **asked: Any) -> list[str]:

@@ -5,46 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import multiprocessing
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
-from knowledge.storage.memory import MemoryStateStore
 from knowledge.storage.ports import Looked, StateStore
-from knowledge.storage.postgres_state import PostgresStateStore
-from knowledge.storage.sqlite_state import SqliteStateStore
 from knowledge.trust.ports import Standing
+from tests.ledgers import open_shared
 from tests.postgres import PASSWORD
 from tests.standings import stand
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
-
-
-SHARED = ("sqlite", "postgres")
-
-
-async def open_shared(where: str, name: str) -> StateStore:
-    """Return the state store `name` at `where`: a folder, or the URL of a database server."""
-    if where.startswith("postgresql://"):
-        return await PostgresStateStore.open(where, name)
-    return await SqliteStateStore.open(Path(where) / name / "state.db")
-
-
-@pytest.fixture(params=SHARED)
-def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Return where several processes may open the same store."""
-    return request.getfixturevalue("postgres").url() if request.param == "postgres" else str(tmp_path)
-
-
-@pytest.fixture(params=["memory", *SHARED])
-async def store(request: pytest.FixtureRequest, tmp_path: Path, schema: str) -> AsyncIterator[StateStore]:
-    where = request.getfixturevalue("postgres").url() if request.param == "postgres" else str(tmp_path)
-    opened: StateStore = MemoryStateStore() if request.param == "memory" else await open_shared(where, schema)
-    yield opened
-    await opened.close()
 
 
 def standing(principal: str = "ada@desktop", score: float = 2.5, at: datetime = NOW) -> Standing:

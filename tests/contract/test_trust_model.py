@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge.errors import ProposalSettled, TooManyPending
-from knowledge.storage.memory import MemoryStateStore
 from knowledge.storage.ports import StateStore
 from knowledge.storage.sqlite_state import SqliteStateStore
 from knowledge.trust.ports import Restand, Standing
 from tests.decisions import ADA, no, note, passkey, proposal, yes
 from tests.ledgers import MINUTE, NOW, change, entry, open_shared
 from tests.postgres import PostgresServer
+from tests.state_stores import alike
 
 IDS = ("p-0", "p-1", "p-2", "p-3")
 WHO = (ADA, "bob@cursor")
@@ -174,25 +174,12 @@ async def _everything(store: StateStore, minute: int) -> list[object]:
     return seen
 
 
-async def _compare(some: Sequence[Act], other: StateStore) -> None:
-    memory = MemoryStateStore()
-    try:
-        for minute, act in enumerate(some):
-            said = await _done(act, memory, minute), await _done(act, other, minute)
-            assert said[0] == said[1]
-            assert await _everything(memory, minute) == await _everything(other, minute)
-        told = [[(e.topic, e.key) for e in await store.events_after(0)] for store in (memory, other)]
-        assert told[0] == told[1]
-    finally:
-        await other.close()
-
-
 @given(st.lists(acts, max_size=25))
 @settings(max_examples=40, deadline=None)
 def test_sqlite_says_what_memory_says(some: list[Act]) -> None:
     async def run() -> None:
         with tempfile.TemporaryDirectory() as folder:
-            await _compare(some, await SqliteStateStore.open(Path(folder) / "state.db"))
+            await alike(some, await SqliteStateStore.open(Path(folder) / "state.db"), _done, _everything)
 
     asyncio.run(run())
 
@@ -202,6 +189,6 @@ def test_sqlite_says_what_memory_says(some: list[Act]) -> None:
 @settings(max_examples=40, deadline=None)
 def test_postgresql_says_what_memory_says(some: list[Act], postgres: PostgresServer) -> None:
     async def run() -> None:
-        await _compare(some, await open_shared(postgres.url(), f"t_{secrets.token_hex(6)}"))
+        await alike(some, await open_shared(postgres.url(), f"t_{secrets.token_hex(6)}"), _done, _everything)
 
     asyncio.run(run())

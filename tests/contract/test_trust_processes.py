@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-import pytest
 from psycopg.sql import SQL, Identifier
 
 from knowledge.errors import ProposalSettled, TooManyPending
@@ -25,12 +24,6 @@ from tests.ledgers import MINUTE, NOW, change, entry, open_shared
 PROCESSES = 4
 EACH = 25
 """So many proposals, secrets or changes each process tries."""
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Return where several processes may open the same records."""
-    return request.getfixturevalue("postgres").url() if request.param == "postgres" else str(tmp_path)
 
 
 async def _decide(store: StateStore, me: int, n: int) -> bool:

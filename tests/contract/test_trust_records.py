@@ -4,42 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from knowledge.errors import ProposalSettled, TooManyPending
-from knowledge.storage.memory import MemoryStateStore
 from knowledge.storage.ports import StateStore
 from knowledge.trust.ports import Standing, StandingChange, TrustRecords
 from tests.decisions import ADA, ODD, approved, no, note, passkey, proposal, put, sound, yes
-from tests.ledgers import DAY, MINUTE, NOW, change, entry, intent, open_shared, revision
+from tests.ledgers import DAY, MINUTE, NOW, change, entry, intent, revision
+from tests.state_stores import bodies
 
-SHARED = ("sqlite", "postgres")
 BOB = "bob@cursor"
 SECOND = timedelta(seconds=1)
-
-
-@pytest.fixture(params=["memory", *SHARED])
-async def store(request: pytest.FixtureRequest, tmp_path: Path, schema: str) -> AsyncIterator[StateStore]:
-    where = request.getfixturevalue("postgres").url() if request.param == "postgres" else str(tmp_path)
-    opened: StateStore = MemoryStateStore() if request.param == "memory" else await open_shared(where, schema)
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture
 def trust(store: StateStore) -> TrustRecords:
     return store.trust
-
-
-async def bodies(store: StateStore) -> list[dict[str, Any]]:
-    """Return what the audit chain says, oldest first."""
-    return [json.loads(record.body) for record in await store.ledger.records()]
 
 
 async def told(store: StateStore) -> list[str]:
