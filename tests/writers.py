@@ -41,6 +41,14 @@ class Writer:
         assert result.structured_content == json.loads(first.text)
         return dict(result.structured_content or {})
 
+    async def refused(self, tool: str, **arguments: object) -> str:
+        """Return the error that the call is answered with."""
+        try:
+            answer = await self.call(tool, **arguments)
+        except Refused as error:
+            return str(error)
+        raise AssertionError(f"{tool} was not refused: {answer}")
+
     async def merge(self, path: str, content: str, **more: object) -> dict[str, Any]:
         return await self.call("kb_merge", path=path, content=content, **more)
 

@@ -20,7 +20,7 @@ from tests.doubles.serving import Served, served
 from tests.doubles.zulip import Zulip
 from tests.doubles.zulip_world import NEWER_LEVEL, RECORDED_LEVEL, World
 from tests.knowledge_bases import write
-from tests.writers import Refused, Writer, let_in
+from tests.writers import Writer, let_in
 
 BOT = "Zulip Default Bot"
 HAMLET = "King Hamlet"
@@ -61,11 +61,7 @@ class ZulipHost:
 
     async def refused(self, tool: str, **arguments: object) -> str:
         """Return the error that the call is answered with."""
-        try:
-            answer = await self.call(tool, **arguments)
-        except Refused as error:
-            return str(error)
-        raise AssertionError(f"{tool} was not refused: {answer}")
+        return await self.writer.refused(tool, **arguments)
 
     def said(self, text: str, *, channel: str = "drawing", topic: str = "merge", by: str = HAMLET) -> int:
         """Let somebody say something, a minute after what was said before."""
