@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from mcp_server.connectors.errors import AmbiguousName, Missing, NotAllowed, UnknownName
+from mcp_server.connectors.errors import AmbiguousName, ConnectorError, Missing, NotAllowed, UnknownName
 from mcp_server.connectors.keeping import Keeping
 from mcp_server.connectors.names import chosen, folded
 from mcp_server.zulip.errors import CHANNELS_SETTING, SERVICE, Deactivated, Unclear
@@ -55,6 +55,7 @@ class Chat:
         self._allowed = None if access.channels is None else {folded(name) for name in access.channels}
         self._channels = Keeping[Sequence[Channel]](monotonic, longest_s=KEPT_S)
         self._people = Keeping[Sequence[Person]](monotonic, longest_s=KEPT_S)
+        self._namesakes: _Namesakes | None = None
         self._me = Keeping[Person](monotonic, longest_s=KEPT_S)
 
     @property
@@ -249,18 +250,42 @@ class Chat:
         """Return who takes part besides the bot; the bot itself where nobody else does."""
         me = await self.me()
         others = tuple(person for person in people if person.id != me.id)
-        return await self.told_apart(others or tuple(people) or (me,))
+        others = others or tuple(people) or (me,)
+        try:
+            return await self.told_apart(others)
+        except ConnectorError:  # what somebody said can be read all the same
+            return others
 
     async def told_apart(self, people: Sequence[Person]) -> tuple[Person, ...]:
         """Return them with what sets them apart in their names, where another is called the same, or one like two.
 
         Anybody may take anybody's name, and a person who is asked is shown names.
         """
-        known = {person.id: person for person in await self.people()}
-        called = Counter(folded(person.name) for person in known.values())
+        everybody = await self.people()
+        if self._namesakes is None or self._namesakes.among is not everybody:
+            self._namesakes = _Namesakes.of(everybody)
+        return self._namesakes.told_apart(people)
+
+
+@dataclass(frozen=True)
+class _Namesakes:
+    """Who is called like somebody else, counted once for each list of everybody: there may be many, and many messages."""
+
+    among: Sequence[Person]
+    by_id: Mapping[int, Person]
+    called: Counter[str]
+
+    @classmethod
+    def of(cls, everybody: Sequence[Person]) -> _Namesakes:
+        """Count them."""
+        by_id = {person.id: person for person in everybody}
+        return cls(everybody, by_id, Counter(folded(person.name) for person in everybody))
+
+    def told_apart(self, people: Sequence[Person]) -> tuple[Person, ...]:
+        """Return these people, with their address in the name where that could be taken for another, or for two."""
         return tuple(
-            _with_address(known.get(person.id, person))
-            if called[folded(person.name)] > 1 or "," in person.name
+            _with_address(self.by_id.get(person.id, person))
+            if self.called[folded(person.name)] > 1 or "," in person.name
             else person
             for person in people
         )
