@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -582,6 +583,33 @@ async def test_what_was_certainly_not_sent_is_an_error_and_can_be_sent_again(her
         assert said(here) == []
     assert (await here.call(SEND, **PLAIN))["status"] == "done"
     assert said(here) == [PLAIN["text"]]
+
+
+@pytest.mark.external
+async def test_whatever_goes_wrong_in_whatever_order_no_part_is_there_twice_and_done_means_whole(
+    here: ZulipHost, tmp_path: Path
+) -> None:
+    later, drawn = Later(here, tmp_path), random.Random(5)  # noqa: S311 - no secret
+    limited = [status(429, {"retry-after": wait}, '{"result":"error","msg":"x"}') for wait in ("30.5", "0.01")]
+    refused = status(400, {}, '{"result":"error","msg":"No","code":"BAD_REQUEST"}')
+    faults = [*ACTED.values(), *NOT_ACTED.values(), *limited, refused]
+    for number in range(40):
+        share, topic = drawn.random() * 0.6, f"round {number}"
+        text = " ".join(f"w{number}x{word}" for word in range(3_000 if number % 3 == 0 else 3))
+        here.served.plan = lambda *_, share=share: drawn.choice(faults) if drawn.random() < share else None
+        told: list[str] = []
+        while len(told) < 6 and "done" not in told:
+            try:
+                told.append((await later.send(channel="drawing", topic=topic, text=text)).status)
+            except KnowledgeError:
+                told.append("failed")
+                assert "unsure" in told or not said(here, topic)
+            if drawn.random() < 0.3:
+                here.world.forget_queues()
+            later.passed += timedelta(seconds=drawn.choice([1, 40, 400]))
+        words = " ".join(said(here, topic)).split()
+        assert words == text.split()[: len(words)]
+        assert "done" not in told or words == text.split()
 
 
 async def test_while_zulip_answers_no_question_nothing_is_sent(here: ZulipHost) -> None:
