@@ -11,7 +11,7 @@ from anyio import to_thread
 
 from knowledge.errors import NoSuchSource, SourceAway
 from knowledge.writing.sources import Fetched
-from mcp_server.connectors.errors import ConnectorError, Missing, NotAllowed, UnknownName
+from mcp_server.connectors.errors import ConnectorError, Denied, Missing, NotAllowed, UnknownName
 from mcp_server.connectors.keeping import Keeping
 from mcp_server.connectors.names import chosen, folded
 from mcp_server.plane.client import PlaneClient
@@ -347,7 +347,7 @@ class Board:
         for project in known or usable:
             try:
                 return project, await self.client.task(project.id, meant.task_id)
-            except Missing:
+            except (Missing, Denied):  # a guest may see only some of a project
                 continue
         raise Missing(SERVICE, f"task {meant.task_id}", "look for it with plane_query_tasks")
 

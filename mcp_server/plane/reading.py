@@ -10,10 +10,10 @@ import anyio
 
 from knowledge.cursors import question, seal, unseal
 from knowledge.errors import BadCursor
-from mcp_server.connectors.errors import ConnectorError, Missing, NotAllowed, UnknownName
+from mcp_server.connectors.errors import ConnectorError, Denied, Missing, UnknownName
 from mcp_server.plane.answers import ProjectLine, Projects, Said, TaskLine, Tasks, TaskView, Tied
 from mcp_server.plane.board import Board
-from mcp_server.plane.errors import SERVICE, ClosedProject
+from mcp_server.plane.errors import SERVICE
 from mcp_server.plane.model import Comment, Project, Relation, Task
 from mcp_server.plane.queries import (
     OVERDUE,
@@ -405,5 +405,5 @@ async def _tied(board: Board, project: Project, task: Task) -> tuple[Sequence[Ti
 async def _tied_task(board: Board, project: Project, relation: Relation) -> Task | None:
     try:
         return await board.client.task(project.id, relation.task_id)
-    except (Missing, NotAllowed, ClosedProject):
+    except (Missing, Denied):
         return None

@@ -522,3 +522,13 @@ async def test_after_a_change_of_ours_every_list_with_the_task_is_read_anew(tmp_
         assert (await host.call("plane_update_task", task="KB-1", state="Done"))["status"] == "done"
         for more in asked:
             assert keys(await host.call("plane_query_tasks", project="KB", state="todo", **more)) == [], more
+
+
+async def test_a_task_that_is_hidden_in_one_project_is_no_obstacle_to_those_in_others(tmp_path: Path) -> None:
+    """A guest sees only some tasks of a project; asked for any other one Plane answers 403."""
+    async with working(tmp_path, level=1) as host:
+        task = host.plane.add_task("OPS", "Patch the hosts")
+        hidden = host.plane.project("KB").row["id"]
+        refused = status(403, body='{"error": "You are not allowed to view this issue"}')
+        host.served.plan = lambda _method, path, _number: refused if f"/{hidden}/work-items/" in path else None
+        assert (await host.call("plane_get_task", task=task["id"]))["name"] == "Patch the hosts"
