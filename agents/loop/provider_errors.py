@@ -28,13 +28,21 @@ class NoProvider(ProviderError):
 
 
 class NotInstalled(ProviderError):
-    """The vendor's package is not there, or not in a version that fits. `extra` brings it."""
+    """The vendor's package is not there. `extra` brings it."""
 
     def __init__(self, provider: str, extra: str) -> None:
         self.extra = extra
         super().__init__(
             provider, f"{provider} needs a package; install it with pip install 'knowledge-forge[{extra}]'"
         )
+
+
+class BadAddress(ProviderError):
+    """What `setting` holds is no address of a server."""
+
+    def __init__(self, provider: str, setting: str) -> None:
+        self.setting = setting
+        super().__init__(provider, f"{setting} holds no address for {provider}; it begins with http:// or https://")
 
 
 class BadKey(ProviderError):

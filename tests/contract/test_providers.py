@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from agents.loop.provider import Asked, FromTool, FromUser, Shape, ToolDefinition
+from agents.loop.provider import Asked, FromTool, FromUser, Provider, Shape, ToolDefinition
 from agents.loop.provider_errors import BadKey
 from agents.loop.providers.access import Access, Patience
 from tests.doubles.provider_turns import Call, Turn, said
@@ -63,7 +63,8 @@ def asking(words: str, *tools: ToolDefinition) -> Asked:
 async def test_a_question_is_answered_in_words_and_says_what_it_used(place: Place, patience: Patience) -> None:
     words = "Answer with the single word Yes."
     place.will(words, said("Yes", input=120, output=7, cached=20))
-    async with place.provider(patience) as provider:
+    async with place.provider(patience) as opened:
+        provider: Provider = opened
         answer = await provider.complete(asking(words))
     assert "yes" in answer.text.lower()
     assert (answer.uses, answer.stop) == ((), "end")

@@ -132,7 +132,8 @@ class Model:
         names = set(body) | set(_formats(body))
         for name in sorted(names):
             if name in self.refuses:
-                raise _Wrong(f"Unsupported parameter: '{name}' is not supported with this model.", name)
+                instead = " Use 'max_completion_tokens' instead." if name == "max_tokens" else ""
+                raise _Wrong(f"Unsupported parameter: '{name}' is not supported with this model.{instead}", name)
             if name in body and name not in KNOWN[kind]:
                 raise _Wrong(f"{name}: Extra inputs are not permitted", name)
 

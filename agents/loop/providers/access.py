@@ -21,6 +21,15 @@ class Access:
     model_setting: str = "the model"
 
     @property
+    def reachable(self) -> bool:
+        """Return whether the address is one of HTTP, or the vendor's own."""
+        try:
+            parts = urlsplit(self.address)
+            return not self.address or (parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0)
+        except ValueError:
+            return False
+
+    @property
     def shown_address(self) -> str:
         """Return the address for a message: scheme, host and port, nothing that could be secret."""
         parts = urlsplit(self.address)

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 
 import anyio
 
-from agents.loop.provider_errors import BadKey, NoProvider, NotInstalled
+from agents.loop.provider_errors import NoProvider, NotInstalled
 from agents.loop.providers.access import Access, Patience
 from agents.loop.providers.anthropic_wire import NAME, AnthropicWire
 from agents.loop.providers.asking import ModelProvider
-from agents.loop.providers.line import PackagedLine, Vendor, fit_for_a_header, quiet, trusted
+from agents.loop.providers.line import PackagedLine, Vendor, check, quiet, trusted
 
 ADDRESS = "https://api.anthropic.com"
 
@@ -27,13 +27,13 @@ def anthropic_provider(
 
     Raises:
         NoProvider: there is no key.
-        BadKey: it cannot be one.
+        BadKey: it cannot be a key.
+        BadAddress: the address is none.
         NotInstalled: the extra is missing.
     """
     if not access.key:
         raise NoProvider(access.key_setting, f"{NAME} is asked with a key, and none is configured")
-    if not fit_for_a_header(access.key):
-        raise BadKey(NAME, access.key_setting, "it has characters that no key has")
+    check(NAME, access)
     try:
         import anthropic
     except ImportError as error:

@@ -128,10 +128,10 @@ class ModelProvider:
         return Told(value, usage, second.model, second.request)
 
     async def _answered(self, asked: Asked, shape: Shape | None) -> Said:
-        spent = _Spent()
+        spent, without = _Spent(), self._without
         streamed = asked.most_tokens > self._patience.stream_above
         while True:
-            request = self._wire.request(asked, self._without, shape, streamed=streamed)
+            request = self._wire.request(asked, without, shape, streamed=streamed)
             try:
                 said = await self._tried(request, asked, streamed=streamed)
             except Failed as failed:
@@ -140,11 +140,13 @@ class ModelProvider:
                 category = refused.category if refused.category.isidentifier() else ""
                 raise Refusal(self._name, self.model, category, spent.usage + refused.usage) from None
             else:
+                # What helped is remembered; a part may also have been named for another reason.
+                self._without |= without
                 return replace(said, usage=spent.usage + said.usage)
             spent.usage += failure.usage
             unknown = _unknown_part(request, failure)
             if unknown:
-                self._without |= {unknown}
+                without |= {unknown}
                 continue
             spent.tries += 1
             wait_s = self._wait_s(failure, spent)

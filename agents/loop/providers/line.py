@@ -19,7 +19,8 @@ from typing import Any
 import anyio
 
 from agents.loop.provider import Usage
-from agents.loop.providers.access import Patience
+from agents.loop.provider_errors import BadAddress, BadKey
+from agents.loop.providers.access import Access, Patience
 from agents.loop.providers.failures import Failed, Failure, failure_of
 from agents.loop.providers.wire import Assembly, Request, Wire
 
@@ -153,9 +154,17 @@ def trusted() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
-def fit_for_a_header(key: str) -> bool:
-    """Return whether a key can be sent: libraries quote one that cannot be in their errors."""
-    return key.isascii() and key.isprintable() and " " not in key
+def check(provider: str, access: Access) -> None:
+    """Make sure that key and address can be sent to: libraries quote what cannot in their errors.
+
+    Raises:
+        BadKey: a key has other characters.
+        BadAddress: it is no address of HTTP.
+    """
+    if not (access.key.isascii() and access.key.isprintable() and " " not in access.key):
+        raise BadKey(provider, access.key_setting, "it has characters that no key has")
+    if not access.reachable:
+        raise BadAddress(provider, access.address_setting)
 
 
 def _as_sent(event: Any) -> Mapping[str, Any]:

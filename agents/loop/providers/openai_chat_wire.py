@@ -29,7 +29,7 @@ PARTS = {
     "temperature": ("temperature",),
     "tool_choice": ("tool_choice", "tool choice"),
     "stream_options": ("stream_options", "include_usage"),
-    "max_tokens": ("max_tokens",),
+    "max_tokens": ("use 'max_completion_tokens'", "max_tokens is not supported"),
     "max_completion_tokens": ("max_completion_tokens",),
     "json_schema": ("json_schema", "response_format", "grammar", "guided"),
     "json_object": ("json_object", "response_format"),

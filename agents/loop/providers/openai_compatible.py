@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from agents.loop.provider_errors import BadKey, NoProvider, NotInstalled
+from agents.loop.provider_errors import NoProvider, NotInstalled
 from agents.loop.providers.access import Access, Patience
 from agents.loop.providers.asking import ModelProvider
-from agents.loop.providers.line import PackagedLine, Vendor, fit_for_a_header, quiet, trusted
+from agents.loop.providers.line import PackagedLine, Vendor, check, quiet, trusted
 from agents.loop.providers.openai_chat_wire import ChatWire
 from agents.loop.providers.openai_responses_wire import NAME, ResponsesWire
 from agents.loop.providers.wire import Wire
@@ -38,12 +38,12 @@ def openai_provider(
     Raises:
         NoProvider: there is neither a key nor an address of one's own.
         BadKey: it cannot be a key.
+        BadAddress: the address is none.
         NotInstalled: the extra is missing.
     """
     if not access.key and not access.address:
         raise NoProvider(access.key_setting, f"{NAME} is asked with a key, and none is configured")
-    if not fit_for_a_header(access.key):
-        raise BadKey(NAME, access.key_setting, "it has characters that no key has")
+    check(NAME, access)
     try:
         import openai
     except ImportError as error:
@@ -67,7 +67,10 @@ def openai_provider(
     else:
         bound = "max_completion_tokens" if _vendors_own(address) else "max_tokens"
         wire, resource = ChatWire(access.model, bound), client.chat.completions
-    headers = None if access.key else {"Authorization": openai.Omit()}
+    # The package takes these from the environment; whose account it is, the key says.
+    headers = {"OpenAI-Organization": openai.Omit(), "OpenAI-Project": openai.Omit()}
+    if not access.key:
+        headers["Authorization"] = openai.Omit()
     vendor = Vendor(openai, resource.with_raw_response.create, resource.create, client.close, headers)
     return ModelProvider(NAME, access, wire, PackagedLine(vendor, bounds, now), patience=bounds, sleep=sleep)
 
