@@ -17,6 +17,7 @@ import anyio
 import anyio.to_thread
 
 from knowledge.errors import EngineUnavailable
+from knowledge.index.away import Away, shown
 
 if TYPE_CHECKING:
     import requests
@@ -55,8 +56,7 @@ class MeilisearchAddress:
     @property
     def shown(self) -> str:
         """Return the address without whatever somebody may have written before an `@`."""
-        parts = urlsplit(self.url)
-        return f"{parts.scheme}://{(parts.netloc or parts.path).rpartition('@')[2]}"
+        return shown(self.url)
 
 
 class NoIndex(Exception):
@@ -81,8 +81,7 @@ class MeilisearchLine:
         self._opening = threading.Lock()
         self._session: requests.Session | None = None
         self._threads = anyio.CapacityLimiter(THREADS)
-        self._resting_until = float("-inf")
-        self._problem = ""
+        self._away = Away(ENGINE)
 
     @property
     def shown(self) -> str:
@@ -96,8 +95,7 @@ class MeilisearchLine:
             EngineUnavailable: no answer, or a refusal.
             NoIndex: no such index.
         """
-        if time.monotonic() < self._resting_until:
-            raise EngineUnavailable(ENGINE, self._problem)
+        self._away.require_back()
         # Twice, because a server may just have closed the connection that was kept for it.
         return await self._within(request, READ_S, tries=2)
 
@@ -167,18 +165,14 @@ class MeilisearchLine:
             except Exception as error:
                 failure = _failure(error, self._address, limit_s)
                 if not failure.again or attempt == tries - 1:
-                    raise self._away(failure.problem) from error
+                    raise self._away.begins(failure.problem, for_s=REST_S) from error
                 pause_s = FIRST_PAUSE_S * 4**attempt if limit_s == WRITE_S else 0.02
                 # Some chance, so that those who failed together do not come back together.
                 await anyio.sleep(min(pause_s, LONGEST_PAUSE_S) * (0.5 + random.random() / 2))  # noqa: S311 - no secret
             else:
-                self._resting_until = float("-inf")
+                self._away.ends()
                 return answer
         raise AssertionError  # the last attempt returned or raised
-
-    def _away(self, problem: str) -> EngineUnavailable:
-        self._problem, self._resting_until = problem, time.monotonic() + REST_S
-        return EngineUnavailable(ENGINE, problem)
 
     def _asked(self, request: Callable[[Line], T], limit_s: float) -> T:
         try:

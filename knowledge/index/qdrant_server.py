@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
@@ -13,6 +12,7 @@ import anyio
 import anyio.to_thread
 
 from knowledge.errors import EngineUnavailable
+from knowledge.index.away import Away, shown
 
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient
@@ -44,8 +44,7 @@ class QdrantAddress:
     @property
     def shown(self) -> str:
         """Return the address without whatever somebody may have written before an `@`."""
-        parts = urlsplit(self.url)
-        return f"{parts.scheme}://{(parts.netloc or parts.path).rpartition('@')[2]}"
+        return shown(self.url)
 
 
 def connect(address: QdrantAddress) -> AsyncQdrantClient:
@@ -94,8 +93,7 @@ class QdrantLine:
         self._make, self.shown, self._plain_key = make, shown, plain_key
         self._opening = anyio.Lock()
         self._client: AsyncQdrantClient | None = None
-        self._resting_until = 0.0
-        self._problem = ""
+        self._away = Away(ENGINE)
 
     @classmethod
     def to(cls, address: QdrantAddress) -> QdrantLine:
@@ -111,8 +109,7 @@ class QdrantLine:
             EngineUnavailable: no answer, or a refusal.
             Gone: no such collection.
         """
-        if time.monotonic() < self._resting_until:
-            raise EngineUnavailable(ENGINE, self._problem)
+        self._away.require_back()
         # Twice, because a server may just have closed the connection that was kept for it.
         return await self._within(request, READ_S, tries=2)
 
@@ -140,17 +137,13 @@ class QdrantLine:
             except Exception as error:
                 failure = _failure(error, self.shown, limit_s)
                 if not failure.again or attempt == tries - 1:
-                    raise self._away(failure.problem) from error
+                    raise self._away.begins(failure.problem, for_s=REST_S) from error
                 pause_s = max(failure.pause_s, FIRST_PAUSE_S * 4**attempt if limit_s == WRITE_S else 0.0)
                 await anyio.sleep(min(pause_s, LONGEST_PAUSE_S))
             else:
-                self._resting_until = 0.0
+                self._away.ends()
                 return answer
         raise AssertionError  # the last attempt returned or raised
-
-    def _away(self, problem: str) -> EngineUnavailable:
-        self._problem, self._resting_until = problem, time.monotonic() + REST_S
-        return EngineUnavailable(ENGINE, problem)
 
     async def _opened(self) -> AsyncQdrantClient:
         async with self._opening:
