@@ -325,7 +325,8 @@ def _no_reply(request: Request, why: str) -> ConnectorError:
 
 
 def _shortened(text: object) -> str:
-    line = " ".join(str(text).split()) if isinstance(text, str | int) else "it does not say why"
+    line = " ".join(str(text).split()).rstrip(".") if isinstance(text, str | int) else ""
+    line = line or "it does not say why"
     return line if len(line) <= LONGEST_WHY else f"{line[: LONGEST_WHY - 3]}..."
 
 

@@ -181,6 +181,7 @@ def test_a_recorded_error_says_what_to_do(name: str) -> None:
         wire.judged(WRITE, _reply(name))
     assert type(raised.value) is kind
     assert said in str(raised.value)
+    assert ".;" not in str(raised.value)
     assert len(str(raised.value)) <= 280
 
 
@@ -356,10 +357,11 @@ def test_what_is_no_reply_of_zulip_is_taken_for_nothing(body: object) -> None:
         wire.window_read(READ, Reply(200, {}, body))
 
 
-@pytest.mark.parametrize("msg", [None, 5, ["x"], "long " * 200, "two\nlines"])
+@pytest.mark.parametrize("msg", [None, 5, ["x"], "long " * 200, "two\nlines", "", " . "])
 def test_whatever_an_error_says_is_told_in_one_short_line(msg: object) -> None:
     """An error is at most 280 characters long."""
     with pytest.raises(Refused) as refused:
         wire.judged(READ, Reply(400, {}, {"result": "error", "msg": msg, "code": "BAD_REQUEST"}))
     assert len(str(refused.value)) <= 280
     assert "\n" not in str(refused.value)
+    assert refused.value.why.strip()
