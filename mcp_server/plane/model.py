@@ -11,7 +11,6 @@ from typing import Final, Generic, Literal, TypeVar
 T = TypeVar("T")
 
 Priority = Literal["urgent", "high", "medium", "low", "none"]
-StateGroup = Literal["backlog", "unstarted", "started", "completed", "cancelled"]
 
 
 class Clear(Enum):
