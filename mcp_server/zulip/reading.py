@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Literal
 
 import anyio
 
+from knowledge.cursors import question
 from knowledge.errors import KnowledgeError
 from mcp_server.zulip.answers import ChannelLine, Channels, MessageLine, Messages
-from mcp_server.zulip.cursors import fingerprint, sealed, unsealed
+from mcp_server.zulip.cursors import sealed, unsealed
 from mcp_server.zulip.errors import Unclear
 from mcp_server.zulip.links import link_to, number_of, read_link
 from mcp_server.zulip.model import Message, Where, Window
@@ -52,7 +53,8 @@ class Asked:
     @property
     def key(self) -> str:
         """Return what tells this question from others, so that a cursor is not taken to another one."""
-        return fingerprint("read", self.channel, self.topic, self.people, self.anchor, self.since)
+        told = {"channel": self.channel, "topic": self.topic, "people": self.people}
+        return question({"of": "messages", **told, "anchor": self.anchor, "since": self.since})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,8 @@ class Sought:
     @property
     def key(self) -> str:
         """Return what tells this question from others."""
-        return fingerprint("search", self.query, self.channel, self.topic, self.sender)
+        told = {"channel": self.channel, "topic": self.topic, "sender": self.sender}
+        return question({"of": "found messages", **told, "query": self.query})
 
 
 @dataclass(frozen=True, slots=True)
