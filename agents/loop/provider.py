@@ -44,7 +44,8 @@ class ToolUse:
 class Echo:
     """What a provider wants back, word for word, with the message that it came with: signed or sealed reasoning.
 
-    `provider` and `model` are who understands it; any other is not told it. `content` is JSON and nobody else's business.
+    `provider` and `model` are who understands it; any other is not told it, and nobody is when its message's uses are not all
+    there any more. `content` is JSON and nobody else's business; ids in it need not be those of the uses.
     """
 
     provider: str

@@ -322,6 +322,25 @@ def test_thoughts_go_back_only_to_the_model_that_had_them() -> None:
         assert sealed not in json.dumps(other.request(asked, frozenset(), None, streamed=False).body)
 
 
+@pytest.mark.parametrize("kind", ["anthropic", "responses"])
+def test_thoughts_go_back_under_the_ids_that_a_caller_has_for_the_uses(kind: str) -> None:
+    """A loop may have ids of its own; and one whose arguments were unreadable is told with none."""
+    turn = Turn("I look.", calls=(Call("kb_find", {"query": "a"}), Call("kb_find", "{not")), thoughts="hm")
+    answer = read(kind, turn, streamed=True)
+    uses = tuple(replace(use, id=f"mine-{number}") for number, use in enumerate(answer.uses))
+    results = tuple(FromTool(use.id, "found") for use in uses)
+    said_before = FromModel(answer.text, uses, answer.echo)
+    asked = replace(ASKED, messages=(*ASKED.messages, said_before, *results))
+    body = json.loads(json.dumps(WIRES[kind].request(asked, frozenset(), None, streamed=False).body))
+    if kind == "anthropic":
+        double._check_messages(body, "2023-06-01")
+    else:
+        double._check_responses(body)
+    assert ("signed-1" if kind == "anthropic" else "sealed-1") in json.dumps(body)
+    fewer = replace(asked, messages=(*ASKED.messages, replace(said_before, uses=uses[:1]), results[0]))
+    assert "ed-1" not in json.dumps(WIRES[kind].request(fewer, frozenset(), None, streamed=False).body)
+
+
 # --- what goes wrong ------------------------------------------------------------------------------------------------------
 
 

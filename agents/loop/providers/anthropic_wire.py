@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agents.loop.provider import Asked, Echo, Said, Shape, Stop, ToolUse, Usage
-from agents.loop.providers.history import ModelTurn, UserTurn, made_id, tool_name, turns_of
+from agents.loop.providers.history import ModelTurn, UserTurn, echoed, made_id, tool_name, turns_of
 from agents.loop.providers.reading import CUT_OFF, arguments_of, count, in_words, mapping, objects, text_of
 from agents.loop.providers.strict import closed
 from agents.loop.providers.wire import Refused, Request, Unusable, Without, choice_in_words
@@ -94,7 +94,7 @@ class AnthropicWire:
             usage=self.used(reply),
             model=text_of(reply.get("model")) or self._model,
             request=text_of(reply.get("id")),
-            echo=self._echo(blocks, uses),
+            echo=self._echo(blocks),
         )
 
     def error_in(self, reply: Mapping[str, Any]) -> object | None:
@@ -134,22 +134,22 @@ class AnthropicWire:
         return messages
 
     def _content(self, turn: ModelTurn) -> list[dict[str, Any]]:
-        if turn.echo and (turn.echo.provider, turn.echo.model) == (NAME, self._model):
-            kept: list[dict[str, Any]] = json.loads(turn.echo.content)
-            return kept
+        kept = echoed(turn, NAME, self._model, "tool_use")
+        if kept is not None:
+            uses = iter(turn.uses)
+            return [_as_told(block, next(uses)) if block.get("type") == "tool_use" else block for block in kept]
         text = [{"type": "text", "text": turn.text}] if turn.text.strip() else []
         return text + [
             {"type": "tool_use", "id": _id(use.id), "name": tool_name(use.name), "input": dict(use.arguments)}
             for use in turn.uses
         ]
 
-    def _echo(self, blocks: list[dict[str, Any]], uses: tuple[ToolUse, ...]) -> Echo | None:
+    def _echo(self, blocks: list[dict[str, Any]]) -> Echo | None:
         """Return all blocks, if some hold what the model wants back unchanged, signatures included.
 
         Source: anthropic/types/thinking_block.py and redacted_thinking_block.py
         """
-        ids = [block.get("id") for block in blocks if block.get("type") == "tool_use"]
-        if all(block.get("type") in ("text", "tool_use") for block in blocks) or ids != [use.id for use in uses]:
+        if all(block.get("type") in ("text", "tool_use") for block in blocks):
             return None
         return Echo(NAME, self._model, json.dumps(blocks))
 
@@ -212,6 +212,11 @@ class AnthropicAssembly:
         arguments, problem = arguments_of(written)
         plain = {name: value for name, value in block.items() if name != "partial_json"}
         return {**plain, "input": written if problem else arguments}
+
+
+def _as_told(block: dict[str, Any], use: ToolUse) -> dict[str, Any]:
+    """Return a block under the id by which its result is told: callers may have ids of their own."""
+    return {**block, "id": _id(use.id), "input": mapping(block.get("input"))}
 
 
 def _choice(asked: Asked) -> dict[str, str]:

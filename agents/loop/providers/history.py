@@ -8,9 +8,11 @@ https://platform.openai.com/docs/guides/function-calling
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from agents.loop.provider import Asked, Echo, FromModel, FromTool, FromUser, Message, ToolUse
 
@@ -67,6 +69,18 @@ def turns_of(asked: Asked) -> tuple[Turn, ...]:
 def tool_name(name: str) -> str:
     """Return a name as every vendor takes it back; a model may have made one up that has other characters."""
     return NAME.sub("_", name)[:LONGEST_NAME] or "unnamed"
+
+
+def echoed(turn: ModelTurn, provider: str, model: str, kind: str) -> list[dict[str, Any]] | None:
+    """Return what this model wants back of that turn; None where it is another's, or does not hold the turn's uses.
+
+    `kind` is the type of the parts that are uses of tools, which have to be as many as the turn has.
+    """
+    echo = turn.echo
+    if echo is None or (echo.provider, echo.model) != (provider, model):
+        return None
+    kept: list[dict[str, Any]] = json.loads(echo.content)
+    return kept if sum(part.get("type") == kind for part in kept) == len(turn.uses) else None
 
 
 def made_id(conversation: str, messages: int, place: int) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agents.loop.provider import Asked, Echo, Said, Shape, Stop, ToolUse, Usage
-from agents.loop.providers.history import ModelTurn, UserTurn, made_id, tool_name, turns_of
+from agents.loop.providers.history import ModelTurn, UserTurn, echoed, made_id, tool_name, turns_of
 from agents.loop.providers.reading import (
     CUT_OFF,
     arguments_of,
@@ -90,7 +90,7 @@ class ResponsesWire:
             usage=self.used(reply),
             model=text_of(reply.get("model")) or self._model,
             request=text_of(reply.get("id")),
-            echo=self._echo(items, uses),
+            echo=self._echo(items),
         )
 
     def error_in(self, reply: Mapping[str, Any]) -> object | None:
@@ -127,8 +127,10 @@ class ResponsesWire:
         return items
 
     def _said(self, turn: ModelTurn) -> Iterator[dict[str, Any]]:
-        if turn.echo and (turn.echo.provider, turn.echo.model) == (NAME, self._model):
-            yield from json.loads(turn.echo.content)
+        kept = echoed(turn, NAME, self._model, "function_call")
+        if kept is not None:
+            uses = iter(turn.uses)
+            yield from (_as_told(item, next(uses)) if item.get("type") == "function_call" else item for item in kept)
             return
         if turn.text.strip():
             yield {"role": "assistant", "content": turn.text}
@@ -136,15 +138,13 @@ class ResponsesWire:
             arguments = json.dumps(dict(use.arguments), ensure_ascii=False)
             yield {"type": "function_call", "call_id": use.id, "name": tool_name(use.name), "arguments": arguments}
 
-    def _echo(self, items: list[dict[str, Any]], uses: tuple[ToolUse, ...]) -> Echo | None:
+    def _echo(self, items: list[dict[str, Any]]) -> Echo | None:
         """Return all items, if thoughts are among them: they must come back in their places, without their ids.
 
         An id would be looked up there, and nothing is kept there.
         Source: https://platform.openai.com/docs/guides/reasoning and openai/types/responses/response_reasoning_item.py
         """
-        ids = [item.get("call_id") for item in items if item.get("type") == "function_call"]
-        sealed = [item for item in items if item.get("type") == "reasoning" and item.get("encrypted_content")]
-        if not sealed or ids != [use.id for use in uses] or any(use.problem for use in uses):
+        if not any(item.get("type") == "reasoning" and item.get("encrypted_content") for item in items):
             return None
         kept = [item for item in items if item.get("type") != "reasoning" or item.get("encrypted_content")]
         return Echo(NAME, self._model, json.dumps([_without(item, "id", "status") for item in kept]))
@@ -188,6 +188,11 @@ class ResponsesAssembly:
         """Return the response so far."""
         items = self._response.get("output") or [self._items[index] for index in sorted(self._items)]
         return {**self._response, "output": items}
+
+
+def _as_told(item: dict[str, Any], use: ToolUse) -> dict[str, Any]:
+    """Return an item under the id by which its result is told: callers may have ids of their own."""
+    return {**item, "call_id": use.id, "arguments": "{}" if use.problem else item.get("arguments")}
 
 
 def _tell_tools(body: dict[str, Any], asked: Asked, without: Without, words: list[str]) -> None:
