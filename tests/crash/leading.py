@@ -1,24 +1,38 @@
 """Processes that add to runs or lead them, to be killed.
 
 `python -m tests.crash.leading append WHERE NAME WHO MANY` adds so many frames to `run-1` and prints the id of each that is on record.
+`python -m tests.crash.leading lead WHERE NAME WHO AT` leads `run-1`, a goal of several steps, on from wherever it stands, and dies
+before (`-3`) or after (`+3`) the frame with that number is on record, or (`!kb_merge`) when that tool has done its work and nobody
+knows yet. It prints the state of the run if it comes to its end.
 """
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import anyio
 
-from agents.loop.errors import StaleRun
-from agents.loop.frames import Control
+from agents.loop.errors import NoSuchRun, StaleRun
+from agents.loop.frames import Control, Frame
+from agents.loop.provider import Asked, FromModel, Said
+from agents.loop.run import Run
+from agents.loop.store import Hold
+from agents.loop.store_sqlite import SqliteRuns
+from agents.loop.tools import Outcome
 from tests.ledgers import NOW, open_shared
-from tests.runs import SECOND, runs_in
+from tests.run_scripts import Deeds, Led, Scripted, ask, said, use
+from tests.runs import SECOND, header, runs_in
 
 
-async def append(where: str, name: str, who: str, many: int) -> None:
+async def append(where: str, name: str, who: str, many: str) -> None:
     state = await open_shared(where, name)
     runs = runs_in(state)
-    for number in range(many):
+    for number in range(int(many)):
         while True:
             run = await runs.run("run-1")
             frame = Control(
@@ -39,6 +53,84 @@ async def append(where: str, name: str, who: str, many: int) -> None:
     await state.close()
 
 
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Mortal:
+    """Runs whose process dies before or after a frame is on record."""
+
+    def __init__(self, runs: SqliteRuns, at: str) -> None:
+        self._runs, self._at = runs, at
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._runs, name)
+
+    async def append(self, before: Run, frames: Sequence[Frame], hold: Hold | None) -> Run:
+        numbers = [frame.number for frame in frames]
+        if self._at[0] == "-" and int(self._at[1:]) in numbers:
+            die()
+        run = await self._runs.append(before, frames, hold)
+        if self._at[0] == "+" and int(self._at[1:]) in numbers:
+            die()
+        return run
+
+
+class MortalDeeds(Deeds):
+    """Tools whose process dies when the call of that name has done its work, before anybody knows."""
+
+    def __init__(self, file: Path, at: str) -> None:
+        proposed = Outcome(success=True, text="A person decides: p-1.", proposal="p-1")
+        super().__init__(file, plane_create_task=proposed)
+        self._at = at
+
+    async def call(self, name: str, arguments: Mapping[str, Any], key: str) -> Outcome:
+        outcome = await super().call(name, arguments, key)
+        if self._at == f"!{name}":
+            die()
+        return outcome
+
+
+async def answer(asked: Asked) -> Said:
+    """Decide by how often it was asked: search, read and merge in one go, ask, propose, and say that it is done."""
+    steps = [
+        said("I look.", use("kb_search")),
+        said("", use("kb_read"), use("kb_merge")),
+        said("", ask("Which team?")),
+        said("", use("plane_create_task")),
+        said("It is done."),
+    ]
+    return steps[sum(isinstance(message, FromModel) for message in asked.messages)]
+
+
+async def lead(where: str, name: str, who: str, at: str) -> None:
+    state = await open_shared(where, name)
+    runs = runs_in(state)
+    assert isinstance(runs, SqliteRuns)
+    deeds = MortalDeeds(Path(where) / "deeds", at)
+    life = int(who) * 10_000_000  # each life an hour or so after the one before
+    led = Led(Scripted(*[answer] * 20), deeds, Mortal(runs, at), _looked=life, _ids=f"{int(who):02x}")
+    run = await led_on(led)
+    print(run.state)  # noqa: T201 - what the test reads
+    await state.close()
+
+
+async def led_on(led: Led) -> Run:
+    """Do whatever the run needs, until it is over."""
+    try:
+        run = await led.store.run("run-1")
+    except NoSuchRun:
+        run = await led.start(header())
+    while not run.over:
+        if run.ask is not None:
+            run = await led.executor.answer("run-1", "Blue.", "ada@page")
+        elif run.proposal:
+            run = await led.executor.resume("run-1", run.proposal, "it was approved and is done")
+        else:
+            run = await led.executor.take_up("run-1")
+    return run
+
+
 if __name__ == "__main__":
-    _, _, place, schema, name_, many_ = sys.argv
-    anyio.run(append, place, schema, name_, int(many_))
+    _, does, place, schema, name_, last = sys.argv
+    anyio.run({"append": append, "lead": lead}[does], place, schema, name_, last)

@@ -1,0 +1,108 @@
+"""`kill -9` for a process that leads a run, at each of its steps: another goes on, no tool is called twice, nothing is lost.
+
+By default each life is a fork of the test; `-m external` does it with whole programs as well.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+import pytest
+
+from agents.loop.frames import ToolResult
+from tests.crash import leading
+from tests.ledgers import open_shared
+from tests.run_scripts import sound
+from tests.runs import runs_in
+
+FRAMES = 18
+"""So many has the run if nobody dies."""
+AFTER = [f"+{number}" for number in range(FRAMES)]
+BEFORE = [f"-{number}" for number in range(FRAMES)]
+WITHIN = ["!kb_search", "!kb_read", "!kb_merge", "!plane_create_task"]
+LIVES = [*AFTER, *WITHIN, *(pytest.param(at, marks=pytest.mark.external) for at in BEFORE)]
+"""What is on disk before a frame is what was there after the one before, unless something was done in between."""
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="kills with a signal that Windows has not")
+
+
+def live_in_fork(where: Path, who: int, at: str) -> int:
+    """Let a child lead the run, and return the signal that it died of, 0 if it came to the end."""
+    child = os.fork()
+    if not child:
+        try:
+            anyio.run(leading.lead, str(where), "state", str(who), at)
+        except BaseException:  # noqa: BLE001 - whatever it is, the parent tells it
+            os._exit(1)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, at
+    return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+
+
+def live_in_program(where: Path, who: int, at: str) -> int:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.crash.leading", "lead", str(where), "state", str(who), at],
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode in (0, -signal.SIGKILL), at
+    return -done.returncode
+
+
+async def look(where: Path, at: str) -> None:
+    """Find the run done, with every call carried out once, or not known to be."""
+    state = await open_shared(str(where), "state")
+    run = await sound(runs_in(state), "run-1")
+    await state.close()
+    called = [tuple(json.loads(line)) for line in (where / "deeds").read_text(encoding="utf-8").splitlines()]
+    assert len(set(called)) == len(called), f"{at}: a call was carried out twice"
+    keys = {key for _, key in called}
+    results = {frame.call: frame for frame in run.frames if isinstance(frame, ToolResult)}
+    for call in run.calls:
+        result = results[call.id]
+        assert (call.key in keys) or result.unsure, f"{at}: {call.tool} was never called"
+        assert not (result.success and call.key not in keys), f"{at}: {call.tool} is told as done"
+    assert sum(result.unsure for result in results.values()) <= 1, at
+    assert (run.state, run.iterations) == ("done", 5), f"{at}: {run.why}"
+
+
+def stage(where: Path, at: str, live: Callable[[Path, int, str], int]) -> None:
+    (where / "deeds").touch()
+    first = live(where, 0, at)
+    assert first == signal.SIGKILL, f"{at} was never reached"
+    assert live(where, 1, "-9999") == 0
+    anyio.run(look, where, at)
+
+
+@pytest.mark.parametrize("at", LIVES)
+def test_wherever_the_process_dies_another_brings_the_run_to_its_end_and_no_tool_is_called_twice(
+    at: str, tmp_path: Path
+) -> None:
+    stage(tmp_path, at, live_in_fork)
+
+
+@pytest.mark.external
+@pytest.mark.parametrize("at", [*AFTER, *WITHIN, *BEFORE])
+def test_the_same_holds_for_whole_programs(at: str, tmp_path: Path) -> None:
+    stage(tmp_path, at, live_in_program)
+
+
+def test_the_points_are_all_there_are(tmp_path: Path) -> None:
+    (tmp_path / "deeds").touch()
+    assert live_in_fork(tmp_path, 0, "-9999") == 0
+
+    async def count() -> int:
+        state = await open_shared(str(tmp_path), "state")
+        run = await runs_in(state).run("run-1")
+        await state.close()
+        return run.count
+
+    assert anyio.run(count) == FRAMES
