@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import psycopg
 import pytest
+from psycopg.sql import SQL, Identifier
 
 from knowledge.storage.memory import MemoryStateStore
 from knowledge.storage.ports import StateStore
+from knowledge.storage.postgres_schema import APPLICATION, Schema, migrations
+from knowledge.storage.sqlite import Database, load_schema
+from knowledge.storage.sqlite_state import APPLICATION_ID
 from tests.ledgers import open_shared
 
 Act = TypeVar("Act")
@@ -36,6 +42,38 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path, schema: str) -> 
     opened: StateStore = MemoryStateStore() if request.param == "memory" else await open_shared(place, schema)
     yield opened
     await opened.close()
+
+
+@dataclass(frozen=True)
+class Older:
+    """An older program: how many migrations of each engine it knew, and a row that it left, as the statement that puts it in."""
+
+    postgres: int
+    sqlite: int
+    postgres_row: str = ""
+    sqlite_row: str = ""
+
+    async def make(self, where: str, name: str) -> None:
+        """Make the database at that place as the program did."""
+        if where.startswith("postgresql://"):
+            self._in_postgres(where, Schema(name), name)
+            return
+        whole = load_schema("state", APPLICATION_ID, durable=True)
+        known = replace(whole, migrations=whole.migrations[: self.sqlite])
+        database = Database.open(Path(where) / name / "state.db", known)
+        if self.sqlite_row:
+            await database.write(lambda c: c.execute(self.sqlite_row).fetchall())
+        database.close()
+
+    def _in_postgres(self, where: str, ours: Schema, name: str) -> None:
+        with psycopg.connect(where, autocommit=True) as connection:
+            connection.execute(SQL("CREATE SCHEMA {s}").format(s=Identifier(name)))
+            for script in migrations()[: self.postgres]:
+                connection.execute(ours.sql(script))
+            told = "INSERT INTO forge.meta (application, version) VALUES (%s, %s)"
+            connection.execute(ours.sql(told), (APPLICATION, self.postgres))
+            if self.postgres_row:
+                connection.execute(ours.sql(self.postgres_row))
 
 
 Done = Callable[[Act, StateStore, int], Awaitable[object]]

@@ -6,24 +6,17 @@ import asyncio
 import multiprocessing
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
-
-import psycopg
-from psycopg.sql import SQL, Identifier
 
 from agents.errors import StaleJourney
 from agents.events import Thinking, WorkRecorded
 from agents.fold import fold
 from agents.store import Begun
 from agents.store_forms import beginning
-from knowledge.storage.postgres_schema import APPLICATION, Schema, migrations
-from knowledge.storage.sqlite import Database, load_schema
-from knowledge.storage.sqlite_state import APPLICATION_ID
 from mcp_server.journeys import journeys_in
 from tests.journeys import ADA, begun
 from tests.ledgers import NOW, open_shared
+from tests.state_stores import Older
 
 PROCESSES = 4
 VERSIONS = 25
@@ -114,23 +107,9 @@ async def test_what_one_process_appends_wakes_another_which_goes_on_from_there(w
     await two.close()
 
 
-async def _made_before(where: str, name: str) -> None:
-    """Make the database as the program did that knew of no journeys."""
-    if where.startswith("postgresql://"):
-        ours = Schema(name)
-        with psycopg.connect(where, autocommit=True) as connection:
-            connection.execute(SQL("CREATE SCHEMA {s}").format(s=Identifier(name)))
-            for script in migrations()[:3]:
-                connection.execute(ours.sql(script))
-            connection.execute(ours.sql("INSERT INTO forge.meta (application, version) VALUES (%s, 3)"), (APPLICATION,))
-        return
-    whole = load_schema("state", APPLICATION_ID, durable=True)
-    path = Path(where) / name / "state.db"
-    Database.open(path, replace(whole, migrations=whole.migrations[:4])).close()
-
-
 async def test_a_state_from_before_there_were_journeys_is_taken_over(where: str, schema: str) -> None:
-    await _made_before(where, schema)
+    older = Older(postgres=3, sqlite=4)
+    await older.make(where, schema)
     state = await open_shared(where, schema)
     await journeys_in(state).start("j-1", begun(), by=ADA, at=NOW)
     assert (await journeys_in(state).journey("j-1")).version == 1

@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +24,8 @@ from knowledge.ledger.chain import verify
 from knowledge.ledger.inspection import inspect
 from knowledge.ledger.ports import Ledger
 from knowledge.storage.ports import StateStore
-from knowledge.storage.postgres_schema import APPLICATION, Schema, migrations
-from knowledge.storage.sqlite import Database, load_schema
-from knowledge.storage.sqlite_state import APPLICATION_ID
 from tests.ledgers import MINUTE, NOW, change, entry, intent, open_shared, revision
+from tests.state_stores import Older
 
 ROOT = Path(__file__).parents[2]
 WRITERS = 4
@@ -116,25 +113,14 @@ async def test_what_one_process_commits_wakes_another(where: str, schema: str) -
 # --- a database from before -------------------------------------------------------------------------------------------
 
 
-async def _made_before(where: str, name: str) -> None:
-    """Make the database as the program did that had no ledger."""
-    if where.startswith("postgresql://"):
-        first, ours = migrations()[0], Schema(name)
-        with psycopg.connect(where, autocommit=True) as connection:
-            connection.execute(SQL("CREATE SCHEMA {s}").format(s=Identifier(name)))
-            connection.execute(ours.sql(first))
-            connection.execute(ours.sql("INSERT INTO forge.meta (application, version) VALUES (%s, 1)"), (APPLICATION,))
-            connection.execute(ours.sql("INSERT INTO forge.enrolment VALUES ('desktop', 'digest', now())"))
-        return
-    whole = load_schema("state", APPLICATION_ID, durable=True)
-    database = Database.open(Path(where) / name / "state.db", replace(whole, migrations=whole.migrations[:2]))
-    insert = "INSERT INTO enrolment VALUES ('desktop', x'646967657374', 0)"
-    await database.write(lambda c: c.execute(insert).fetchall())
-    database.close()
-
-
 async def test_a_state_from_before_there_was_a_ledger_is_taken_over(where: str, schema: str) -> None:
-    await _made_before(where, schema)
+    older = Older(
+        postgres=1,
+        sqlite=2,
+        postgres_row="INSERT INTO forge.enrolment VALUES ('desktop', 'digest', now())",
+        sqlite_row="INSERT INTO enrolment VALUES ('desktop', x'646967657374', 0)",
+    )
+    await older.make(where, schema)
     opened = await open_shared(where, schema)
     assert await opened.host_of(b"digest") == "desktop"
     assert await opened.ledger.chain_end() == (0, b"")

@@ -10,9 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
-from psycopg.sql import SQL, Identifier
 
 from knowledge.errors import UnknownErrand
 from knowledge.outbox import memory as memory_outbox
@@ -21,12 +19,9 @@ from knowledge.outbox import sqlite as sqlite_outbox
 from knowledge.outbox.forms import LONGEST_TITLE, MENTIONS_OF_A_PAGE
 from knowledge.outbox.ports import Errand, Mention, Outbox
 from knowledge.storage.ports import StateStore
-from knowledge.storage.postgres_schema import APPLICATION, Schema, migrations
-from knowledge.storage.sqlite import Database, load_schema
-from knowledge.storage.sqlite_state import APPLICATION_ID
 from tests.decisions import ADA, ODD, approved, sound
 from tests.ledgers import DAY, MINUTE, NOW, open_shared
-from tests.state_stores import SHARED, bodies
+from tests.state_stores import SHARED, Older, bodies
 
 BOB = "bob@cursor"
 HOUR = timedelta(hours=1)
@@ -391,26 +386,13 @@ async def test_of_several_processes_exactly_one_gets_its_own_errand_back(
 # --- taken over -------------------------------------------------------------------------------------------------------
 
 
-async def _made_before(where: str, name: str) -> None:
-    """Make the database as the program did that knew of no outbox."""
-    if where.startswith("postgresql://"):
-        ours = Schema(name)
-        with psycopg.connect(where, autocommit=True) as connection:
-            connection.execute(SQL("CREATE SCHEMA {s}").format(s=Identifier(name)))
-            for script in migrations()[:5]:
-                connection.execute(ours.sql(script))
-            connection.execute(ours.sql("INSERT INTO forge.meta (application, version) VALUES (%s, 5)"), (APPLICATION,))
-        return
-    whole = load_schema("state", APPLICATION_ID, durable=True)
-    Database.open(Path(where) / name / "state.db", replace(whole, migrations=whole.migrations[:5])).close()
-
-
 @pytest.mark.parametrize("engine", SHARED)
 async def test_a_state_from_before_there_was_an_outbox_is_taken_over(
     engine: str, request: pytest.FixtureRequest, tmp_path: Path, schema: str
 ) -> None:
     where = request.getfixturevalue("postgres").url() if engine == "postgres" else str(tmp_path)
-    await _made_before(where, schema)
+    older = Older(postgres=5, sqlite=5)
+    await older.make(where, schema)
     store = await open_shared(where, schema)
     assert await store.outbox.begin(errand(), within=HOUR) == errand()
     await store.outbox.mention([mention()])

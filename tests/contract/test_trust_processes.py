@@ -5,21 +5,14 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
-
-import psycopg
-from psycopg.sql import SQL, Identifier
 
 from knowledge.errors import ProposalSettled, TooManyPending
 from knowledge.storage.ports import StateStore
-from knowledge.storage.postgres_schema import APPLICATION, Schema, migrations
-from knowledge.storage.sqlite import Database, load_schema
-from knowledge.storage.sqlite_state import APPLICATION_ID
 from knowledge.trust.ports import Standing, StandingChange
 from tests.decisions import ADA, approved, no, note, proposal, put, sound, yes
 from tests.ledgers import MINUTE, NOW, change, entry, open_shared
+from tests.state_stores import Older
 
 PROCESSES = 4
 EACH = 25
@@ -147,27 +140,14 @@ async def test_what_one_process_decides_wakes_another(where: str, schema: str) -
     await two.close()
 
 
-async def _made_before(where: str, name: str) -> None:
-    """Make the database as the program did that knew of no proposals, with one standing in it."""
-    if where.startswith("postgresql://"):
-        ours = Schema(name)
-        with psycopg.connect(where, autocommit=True) as connection:
-            connection.execute(SQL("CREATE SCHEMA {s}").format(s=Identifier(name)))
-            for script in migrations()[:2]:
-                connection.execute(ours.sql(script))
-            connection.execute(ours.sql("INSERT INTO forge.meta (application, version) VALUES (%s, 2)"), (APPLICATION,))
-            insert = "INSERT INTO forge.standing VALUES ('ada@desktop', 3, 3, 3.9, false, %s)"
-            connection.execute(ours.sql(insert), (NOW,))
-        return
-    whole = load_schema("state", APPLICATION_ID, durable=True)
-    database = Database.open(Path(where) / name / "state.db", replace(whole, migrations=whole.migrations[:3]))
-    insert = "INSERT INTO standing VALUES ('ada@desktop', 3, 3, 3.9, 0, 0)"
-    await database.write(lambda c: c.execute(insert).fetchall())
-    database.close()
-
-
 async def test_a_state_from_before_there_were_proposals_is_taken_over(where: str, schema: str) -> None:
-    await _made_before(where, schema)
+    older = Older(
+        postgres=2,
+        sqlite=3,
+        postgres_row="INSERT INTO forge.standing VALUES ('ada@desktop', 3, 3, 3.9, false, '2026-03-01 12:00Z')",
+        sqlite_row="INSERT INTO standing VALUES ('ada@desktop', 3, 3, 3.9, 0, 0)",
+    )
+    await older.make(where, schema)
     store = await open_shared(where, schema)
     standing = await store.standing(ADA)
     assert standing is not None
