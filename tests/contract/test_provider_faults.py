@@ -197,8 +197,8 @@ async def test_nobody_there_is_told_with_the_address_and_without_waiting_for_eve
 
 
 async def test_a_server_that_is_silent_or_drips_is_left(place: Place, patience: Patience) -> None:
-    bounds = replace(patience, tries=1, whole_s=0.1, silence_s=0.1, streamed_s=0.2)
-    for fault in (serving.delayed(5), serving.dripping(0.05)):
+    bounds = replace(patience, tries=1, whole_s=0.05, silence_s=0.05, streamed_s=0.08)
+    for fault in (serving.delayed(5), serving.dripping(0.01)):
         place.will(GOAL, said("late"))
         place.net.plan = serving.in_turn(fault)
         began = time.monotonic()
@@ -209,9 +209,9 @@ async def test_a_server_that_is_silent_or_drips_is_left(place: Place, patience: 
 
 
 async def test_a_slow_stream_is_waited_for_as_long_as_it_moves(place: Place) -> None:
-    place.double.between_s = 0.02
+    place.double.between_s = 0.008
     place.will(GOAL, said("slowly but surely it comes"))
-    async with place.provider(replace(IN_PIECES, silence_s=0.2)) as provider:
+    async with place.provider(replace(IN_PIECES, silence_s=0.1)) as provider:
         assert (await provider.complete(asked())).text == "slowly but surely it comes"
 
 
@@ -235,7 +235,7 @@ async def test_cancelling_ends_the_request_at_once(place: Place, patience: Patie
     place.net.plan = serving.in_turn(serving.delayed(5))
     began = time.monotonic()
     async with place.provider(patience) as provider:
-        with anyio.move_on_after(0.1) as scope:
+        with anyio.move_on_after(0.04) as scope:
             await provider.complete(asked())
     assert scope.cancelled_caught
     assert time.monotonic() - began < 1
