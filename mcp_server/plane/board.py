@@ -139,11 +139,6 @@ class Board:
 
         return await self._people.chosen(project.id, choose)
 
-    async def people(self, project: Project, asked: Sequence[str]) -> tuple[Person, ...]:
-        """Return the members of the project, each once, in the order in which they were asked for; raises as `person`."""
-        found = [await self.person(project, name) for name in asked]
-        return tuple({person.id: person for person in found}.values())
-
     async def label(self, project: Project, asked: str) -> Label:
         """Return the label of that name.
 
@@ -151,11 +146,6 @@ class Board:
             UnknownName, AmbiguousName: with the labels that fit, or all.
         """
         return await self._labels.chosen(project.id, lambda labels: chosen(SERVICE, "label", asked, labels, _names_of))
-
-    async def labels(self, project: Project, asked: Sequence[str]) -> tuple[Label, ...]:
-        """Return the labels of these names, each once, in the order in which they were asked for; raises as `label`."""
-        found = [await self.label(project, name) for name in asked]
-        return tuple({label.id: label for label in found}.values())
 
     async def cycle(self, project: Project, asked: str) -> Cycle:
         """Return the cycle of that name; `current` is the one that runs now, where none bears that name.
