@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-ActStatus = Literal["done", "unchanged", "conflict", "analysis", "proposed", "unsure"]
-"""`unsure`: sent, and nobody can tell whether it happened; it is never simply sent again."""
+from mcp_server.connectors.answers import ActStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mcp_server.plane.answers import ActStatus
+from mcp_server.connectors.answers import ActStatus
 
 
 @dataclass(frozen=True, slots=True)

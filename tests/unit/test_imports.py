@@ -253,6 +253,7 @@ PURE = [
     "mcp_server/cli/review_card.py",
     "mcp_server/cli/review_view.py",
     "mcp_server/cli/visible.py",
+    "mcp_server/connectors/answers.py",
     "mcp_server/connectors/bodies.py",
     "mcp_server/connectors/errors.py",
     "mcp_server/connectors/mentions.py",
