@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp_server.connectors.errors import Missing, NoAnswer
 from mcp_server.connectors.wire import Reply, Request
-from mcp_server.plane import wire
+from mcp_server.plane import judging, wire
 from mcp_server.plane.model import (
     Comment,
     Cycle,
@@ -207,8 +207,8 @@ class PlaneClient:
         return wire.read_taken(reply) or self._told(request, reply, read, what)
 
     def _told(self, request: Request, reply: Reply, read: Callable[[Any], T], what: str) -> T:
-        wire.judge(request, reply, what)
+        judging.judge(request, reply, what)
         try:
             return read(reply.body)
         except wire.Unreadable as odd:
-            raise wire.unreadable(request, odd) from odd
+            raise judging.unreadable(request, odd) from odd

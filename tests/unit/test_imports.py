@@ -269,6 +269,7 @@ PURE = [
     "mcp_server/plane/readback.py",
     "mcp_server/plane/walking.py",
     "mcp_server/plane/wire.py",
+    "mcp_server/plane/judging.py",
     "mcp_server/plane/elements.py",
     "mcp_server/plane/text.py",
     "mcp_server/plane/writing.py",

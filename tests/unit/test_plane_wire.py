@@ -21,7 +21,7 @@ from mcp_server.connectors.errors import (
     ReplyLost,
 )
 from mcp_server.connectors.wire import Method, Reply, Request
-from mcp_server.plane import wire
+from mcp_server.plane import judging, wire
 from mcp_server.plane.model import (
     CLEAR,
     Comment,
@@ -237,7 +237,7 @@ BY_OTHERS = {
 NO_MEMBER = "either there is no thing, or the key's owner is no member there; guests only read"
 NO_RIGHT = f"Plane does not allow it (403: You do not have permission to perform this action); {NO_MEMBER}"
 NOTHING = f"Plane has no thing that this key can see; {wire.HOW_TO_FIND}"
-UNKNOWN = f"Plane has no thing that this key can see; {wire.UNKNOWN_PATH}"
+UNKNOWN = f"Plane has no thing that this key can see; {judging.UNKNOWN_PATH}"
 GET_A_KEY = "PLANE_API_KEY has to be a personal access token that is still valid"
 
 
@@ -314,7 +314,7 @@ def test_no_recorded_reply_is_left_out() -> None:
 def test_a_recorded_reply_is_read(name: str) -> None:
     """Source: tests/samples/plane."""
     sample, reading = SAMPLES[name], READ[name]
-    wire.judge(asked(sample), sample.reply, "thing")
+    judging.judge(asked(sample), sample.reply, "thing")
     assert reading.of(reading.read(sample.reply.body)) == reading.told
 
 
@@ -323,7 +323,7 @@ def test_a_recorded_refusal_says_what_to_do_and_quotes_nothing(name: str) -> Non
     """Source: tests/samples/plane."""
     sample, (kind, sentence) = SAMPLES[name], JUDGED[name]
     with pytest.raises(ConnectorError) as caught:
-        wire.judge(asked(sample), sample.reply, "thing")
+        judging.judge(asked(sample), sample.reply, "thing")
     assert (type(caught.value), str(caught.value)) == (kind, sentence)
     assert len(sentence) <= 280
 
@@ -332,7 +332,7 @@ def test_a_recorded_refusal_says_what_to_do_and_quotes_nothing(name: str) -> Non
 def test_an_error_is_no_longer_than_an_error_may_be_however_much_plane_says(status: int) -> None:
     said = Reply(status, {}, {"detail": "You may not do this. " * 40})
     with pytest.raises(ConnectorError) as caught:
-        wire.judge(GET("/"), said, f"workspace {'w' * 48}")
+        judging.judge(GET("/"), said, f"workspace {'w' * 48}")
     assert len(str(caught.value)) <= 280
 
 
@@ -340,7 +340,7 @@ def test_an_error_is_no_longer_than_an_error_may_be_however_much_plane_says(stat
 def test_what_was_answered_to_something_else_is_never_taken_for_a_task(name: str) -> None:
     """A POST without the slash at its end is answered 200 by many clients' GET: nothing was created."""
     sample = SAMPLES[name]
-    wire.judge(asked(sample), sample.reply, "thing")
+    judging.judge(asked(sample), sample.reply, "thing")
     with pytest.raises(wire.Unreadable):
         wire.read_task(sample.reply.body)
 
@@ -493,27 +493,27 @@ def test_a_time_in_the_owner_s_zone_is_the_same_moment() -> None:
 def test_a_reply_of_no_use_is_lost_for_what_writes_and_no_answer_for_what_asks() -> None:
     """A 200 that is no task may have created one."""
     odd = wire.Unreadable("an id is missing")
-    assert isinstance(wire.unreadable(POST("/x/"), odd), ReplyLost)
-    assert isinstance(wire.unreadable(GET("/x/"), odd), NoAnswer)
+    assert isinstance(judging.unreadable(POST("/x/"), odd), ReplyLost)
+    assert isinstance(judging.unreadable(GET("/x/"), odd), NoAnswer)
     for status in (304, 500, 503):
         with pytest.raises(ReplyLost):
-            wire.judge(POST("/x/"), Reply(status, {}, None), "task")
+            judging.judge(POST("/x/"), Reply(status, {}, None), "task")
         with pytest.raises(NoAnswer):
-            wire.judge(GET("/x/"), Reply(status, {}, None), "task")
+            judging.judge(GET("/x/"), Reply(status, {}, None), "task")
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413])
 def test_a_page_for_people_says_that_the_address_may_be_wrong(status: int) -> None:
     """What stands before Plane answers so, or a server that is no Plane."""
     with pytest.raises(Refused, match="is PLANE_BASE_URL Plane's address"):
-        wire.judge(POST("/x/"), Reply(status, {}, None, page=True), "task")
+        judging.judge(POST("/x/"), Reply(status, {}, None, page=True), "task")
 
 
 @pytest.mark.parametrize("waits", ["", "soon", "-3"])
 def test_too_many_requests_without_a_wait_is_told_so_too(waits: str) -> None:
     """A proxy may leave the header out."""
     with pytest.raises(Limited) as caught:
-        wire.judge(GET("/x/"), Reply(429, {"retry-after": waits}, None), "task")
+        judging.judge(GET("/x/"), Reply(429, {"retry-after": waits}, None), "task")
     assert caught.value.wait_s >= 0
 
 
@@ -532,8 +532,8 @@ def test_too_many_requests_without_a_wait_is_told_so_too(waits: str) -> None:
 def test_a_reason_is_short_and_printable_whatever_the_body_is(body: Any) -> None:
     """Plane's own word is shown, and a page of text is no word."""
     with pytest.raises(Refused) as caught:
-        wire.judge(POST("/x/"), Reply(400, {}, body), "task")
-    assert len(caught.value.why) <= wire.LONGEST_REASON
+        judging.judge(POST("/x/"), Reply(400, {}, body), "task")
+    assert len(caught.value.why) <= judging.LONGEST_REASON
     assert caught.value.why.isprintable()
     assert "with quotes" not in caught.value.why
     assert len(str(caught.value)) <= 280
