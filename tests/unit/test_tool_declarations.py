@@ -12,6 +12,7 @@ from mcp_server.setting_values import TOOLSETS
 from mcp_server.tools.knowledge import KB_MAP, KB_READ, KB_SEARCH
 from mcp_server.tools.registry import SERVICES, chosen, declared
 from mcp_server.tools.spec import Arguments, BadArguments, BadDeclaration, Shown, ToolSpec
+from mcp_server.tools.writing import KB_MERGE
 
 
 def tokens(*parts: object) -> int:
@@ -187,6 +188,7 @@ def test_a_field_named_title_survives_the_diet() -> None:
             "there is no argument 'filters.tag'; did you mean 'tags'?",
         ),
         (KB_SEARCH, {"query": "x", "filters": {"modified_after": "soon"}}, "no ISO date"),
+        (KB_MERGE, {"path": "a", "content": "x", "observed_at": "9999-12-31T23:59:59-23:59"}, "no ISO date"),
         (KB_SEARCH, {"query": "x", "filters": "nonsense"}, "'filters' must be an object, not text"),
         (KB_READ, {"path": ""}, "'path' must not be empty"),
         (KB_READ, {"path": "a", "offset": -1}, "'offset' must be at least 0"),
