@@ -6,7 +6,6 @@ tells it twice nor forgets it. What Zulip does or does not do never disturbs the
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import secrets
@@ -24,13 +23,13 @@ from mcp_server.connectors.names import folded
 from mcp_server.gate.deciding import CannotDecide, Person, requirement
 from mcp_server.zulip.model import Message, Reaction, Where
 from mcp_server.zulip.model import Person as User
+from mcp_server.zulip.notice_posting import Posting, digest_of
 from mcp_server.zulip.notice_text import APPROVES, REJECTS, ended, waiting
 from mcp_server.zulip.places import place_of
 from mcp_server.zulip.wire import MOST_MESSAGES, QueueGone
 
 if TYPE_CHECKING:
     from knowledge.trust.ports import Proposal
-    from mcp_server.connectors.courier import Json
     from mcp_server.services import Services
     from mcp_server.settings import ZulipAccess
     from mcp_server.zulip.client import ZulipClient
@@ -253,7 +252,7 @@ class Notices:
         where = await self._where()
         newest = await self._client.messages(replace(where, topic=None), anchor="newest", before=1)
         after = newest.messages[-1].id if newest.messages else 0
-        act = _Posting(self._client, where, await self._text(proposal), proposal.hash, after=after)
+        act = Posting(self._client, where, await self._text(proposal), proposal.hash, after=after)
         if proposal.state != "pending":
             return await self._found(begun, act) if begun else None
         errand = Errand(
@@ -261,7 +260,7 @@ class Notices:
             principal=PRINCIPAL,
             tool=TOOL,
             target=f"zulip:{place_of(where)}",
-            digest=_digest(f"{self._access.site}\0{proposal.id}"),
+            digest=digest_of(f"{self._access.site}\0{proposal.id}"),
             begun_at=self._services.now(),
             proposal=ABOUT + proposal.id,
         )
@@ -270,7 +269,7 @@ class Notices:
             raise NotYet(delivered.why)
         return await self._services.state.outbox.errand(delivered.errand.id)
 
-    async def _found(self, begun: Errand, act: _Posting) -> Errand | None:
+    async def _found(self, begun: Errand, act: Posting) -> Errand | None:
         """Return the errand of a notice of which nobody knew whether it is there; what is over is not told anew."""
         outbox = self._services.state.outbox
         found = await act.look(Trip(begun, outbox.mark))
@@ -318,7 +317,7 @@ class Notices:
         Return a hash over the text that it has.
         """
         text, marks = await self._text(proposal), errand.marks
-        says, shown = _digest(text), marks.get("shown", "")
+        says, shown = digest_of(text), marks.get("shown", "")
         if marks.get("says") == says:
             return shown
         try:
@@ -415,7 +414,7 @@ class Notices:
     async def _weigh(self, message: Message, me: User, listed: Mapping[int, User]) -> None:
         """Take the word of those on the list; a no outweighs a yes."""
         watched, words = self._watched.get(message.id), _words(message)
-        if watched is None or message.sender_id != me.id or _digest(message.text) != watched.shown:
+        if watched is None or message.sender_id != me.id or digest_of(message.text) != watched.shown:
             return
         for codes in (REJECTS, APPROVES):
             for one in words:
@@ -458,38 +457,6 @@ class Notices:
             raise
 
 
-class _Posting:
-    """Posts one notice. Its text, in which the id of its proposal is, is how it is found among the bot's own messages."""
-
-    keyed = False
-
-    def __init__(self, client: ZulipClient, where: Where, text: str, hash_: str, *, after: int) -> None:
-        self._client, self._where, self._text, self._hash, self._after = client, where, text, hash_, after
-
-    async def send(self, trip: Trip) -> Json:
-        """Post it and return its id."""
-        says = _digest(self._text)
-        newest = trip.marks.get("newest") or str(self._after)
-        await trip.mark({"says": says, "shown": says, "hash": self._hash, "newest": newest})
-        return {"message_id": await self._client.send(self._where, self._text)}
-
-    async def look(self, trip: Trip) -> Json | None:
-        """Return its id if it is there, under whatever topic it is by now."""
-        window = await self._client.messages(
-            replace(self._where, topic=None),
-            anchor=int(trip.marks.get("newest") or 0),
-            after=MOST_MESSAGES,
-            with_anchor=False,
-            sender=await self._client.me(),
-        )
-        found = [one.id for one in window.messages if _digest(one.text) == trip.marks.get("shown")]
-        return {"message_id": found[0]} if found else None
-
-
 def _words(message: Message) -> Sequence[Reaction]:
     """Return the reactions to a message that say yes or no, whosever they are."""
     return [one for one in message.reactions if one.code in (*APPROVES, *REJECTS)]
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
