@@ -11,6 +11,9 @@ from agents.loop.transcript import transcript, transcript_tokens
 MOST_WRONG = 2
 """Answers in a row that could not be carried out: one is corrected, the second ends the run."""
 
+MOST_TAKEN_UP = 5
+"""So often a run is taken up with nothing in between that a model said: what kills its process may be the run itself."""
+
 
 def reached(run: Run, now: datetime) -> tuple[Limit, str] | None:
     """Return the bound that keeps the run from asking a model again, and a sentence about it; None if none does."""

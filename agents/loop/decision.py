@@ -14,7 +14,7 @@ from agents.loop.run import Run
 from agents.loop.transcript import ASK, GIVE_UP, OWN_TOOLS
 from agents.work_words import one_line
 
-OBSERVED_CHARS = 160
+OBSERVED_CHARS, MOST_STRUCTURED_CHARS = 160, 100_000
 _OWN = {ASK: ("ask", "question"), GIVE_UP: ("give_up", "reason")}
 """What a tool of our own means, and the argument that says it."""
 
@@ -151,9 +151,8 @@ def require_ours_free(offered: Sequence[ToolDefinition]) -> None:
 
 
 def storable_json(value: Json) -> Json:
-    """Return the value if it can be kept, else None."""
+    """Return the value if it can be kept, else None: what it says in words is kept anyway."""
     try:
-        canonical(value)
+        return value if len(canonical(value)) <= MOST_STRUCTURED_CHARS else None
     except (TypeError, ValueError, RecursionError):
         return None
-    return value

@@ -71,12 +71,13 @@ class Draft:
     def came(self, outcome: Outcome, milliseconds: float) -> Draft:
         """Add what came of the first open call. Where it waits for a person, those after it are not called, and the run waits, too."""
         result = self._result(
-            success=outcome.success and not (outcome.proposal or outcome.asks),
+            success=outcome.success and not (outcome.proposal or outcome.asks or outcome.unsure),
             text=_kept(outcome.text or outcome.asks),
             structured=storable_json(outcome.structured),
-            error="" if outcome.success else outcome.text[:MOST_ERROR_CHARS],
+            error=outcome.text[:MOST_ERROR_CHARS] if outcome.unsure or not outcome.success else "",
             milliseconds=milliseconds,
             proposal=outcome.proposal,
+            unsure=outcome.unsure,
         )
         if outcome.proposal:
             why = f"a person decides about proposal {outcome.proposal}"

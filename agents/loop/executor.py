@@ -75,7 +75,7 @@ class Executor:
             if there.state != "running":
                 return there
             taken = leading.draft(there).control("taken_up", "the process that led it is gone")
-            return await leading.lead(await leading.record(taken), taken_up=True)
+            return await leading.lead(there, taken)
 
     async def resume(self, run: str, proposal: str, became: str) -> Run:
         """Lead a run on that waited for a person's decision; `became` is what became of the proposal, as the model is told it.
@@ -87,7 +87,7 @@ class Executor:
             if there.state != "suspended" or there.proposal != proposal:
                 raise RunNotThere(run, STANDS[there.state], f"resumed with proposal {proposal[:60]}")
             resumed = leading.draft(there).control("resumed", became, proposal=proposal)
-            return await leading.lead(await leading.record(resumed))
+            return await leading.lead(there, resumed)
 
     async def answer(self, run: str, text: str, by: str) -> Run:
         """Lead a run on that waited for a person's answer.
@@ -99,7 +99,7 @@ class Executor:
             if there.ask is None:
                 raise RunNotThere(run, STANDS[there.state], "answered")
             answered = leading.draft(there).add(Answered, ask=there.ask.id, text=text, by=by)
-            return await leading.lead(await leading.record(answered))
+            return await leading.lead(there, answered)
 
     async def cancel(self, run: str, why: str) -> Run:
         """End a run, whoever leads it; they notice with their next step. One that is over stays as it is.

@@ -59,9 +59,9 @@ def taken(run: Run) -> str:
     """Return what the run took, in words."""
     spent = run.spent
     told = f"{run.iterations} iterations, {spent.seconds:.1f} s, {spent.tokens_in} tokens in and {spent.tokens_out} out"
-    if spent.cost_micros or not spent.unpriced:
-        told += f", {spent.cost_micros / 1_000_000:.6f} of the currency"
-    return told + (", of which not every price is known" if spent.unpriced and spent.cost_micros else "")
+    if spent.cost_micros:
+        told += f", a cost of {spent.cost_micros / 1_000_000:.6f}"
+    return told + (" and more that nobody knows the price of" if spent.unpriced and spent.cost_micros else "")
 
 
 def _bounds(limits: Limits) -> str:

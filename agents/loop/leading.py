@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 import anyio
 
-from agents.loop.bounding import MOST_WRONG, reached, seconds_left
+from agents.loop.bounding import MOST_TAKEN_UP, MOST_WRONG, reached, seconds_left
 from agents.loop.decision import require_ours_free
 from agents.loop.drafting import Draft
 from agents.loop.errors import RunTaken, StaleRun
@@ -83,16 +83,19 @@ class Leading:
     def __init__(self, ports: Ports, by: str) -> None:
         self._ports, self._by = ports, by
 
-    async def lead(self, run: Run, *, taken_up: bool = False) -> Run:
-        """Return the run when it is over or waits for a person. When this is cancelled, so is the run.
+    async def lead(self, run: Run, first: Draft | None = None) -> Run:
+        """Record `first` and return the run when it is over or waits for a person. When this is cancelled, so is the run.
 
-        `taken_up`: another process led it before, and it is not known how far it came with the first open call.
+        Raises:
+            RunTaken: another process believed this one dead, and leads the run now.
         """
         try:
-            if taken_up:
-                run = await self._settled(run)
+            if first is not None:
+                run = await self._settled(await self.record(first))
             while run.state == "running":
                 run = await self._step(run)
+        except StaleRun as error:
+            raise RunTaken(run.id) from error
         except anyio.get_cancelled_exc_class():
             with anyio.move_on_after(CLOSING_S, shield=True), suppress(KnowledgeError):
                 await self._ended(run.id)
@@ -102,6 +105,9 @@ class Leading:
     async def _step(self, run: Run) -> Run:
         if run.open_calls:
             return await self._carried_out(run, run.open_calls[0])
+        if run.taken_up > MOST_TAKEN_UP:
+            why = f"each of the last {run.taken_up} processes that led the run died, or could not go on"
+            return await self.record(self.draft(run).control("failed", why))
         if run.wrong >= MOST_WRONG and run.plan:
             why = f"{run.wrong} answers of the model in a row could not be used, the last because {run.plan.problem}"
             return await self.record(self.draft(run).control("failed", why))
@@ -151,6 +157,8 @@ class Leading:
         """Call the tool and return what came of it; None if nobody can tell."""
         try:
             return await self._ports.tools.call(call.tool, call.arguments, call.key)
+        except OutcomeUnknown as error:
+            return Outcome(success=False, text=str(error), unsure=True)
         except KnowledgeError as error:
             return Outcome(success=False, text=str(error))
         except Exception as error:  # noqa: BLE001 - a tool must not end a run that has a record of it
@@ -172,7 +180,7 @@ class Leading:
         return await self.record(draft.control("limit_reached", told, limit="seconds"))
 
     async def _settled(self, run: Run) -> Run:
-        """Return a run that was taken up, with what became of the call that may have been under way when its process died."""
+        """Return the run with what became of the call that may have been under way when the process died that led it before."""
         if not run.open_calls or run.open_calls[0].problem:
             return run
         call = run.open_calls[0]

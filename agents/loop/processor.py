@@ -8,11 +8,10 @@ from decimal import ROUND_CEILING, Decimal
 from hashlib import sha256
 
 from agents.loop.decision import Decision, Took, decided, digest, observed
-from agents.loop.provider import Asked, Message, Provider, Said, ToolDefinition, Usage
+from agents.loop.provider import Asked, Provider, Said, ToolDefinition, Usage
 from agents.loop.provider_errors import Malformed, ProviderError
 from agents.loop.run import Run
 from agents.loop.transcript import OWN_TOOLS, SYSTEM, message_tokens, transcript, transcript_tokens
-from knowledge.tokens import count_tokens
 
 AGENT = "run"
 MICROS = 1_000_000
@@ -62,20 +61,18 @@ class Processor:
         return self.took(error.usage, self._provider.model)
 
     def took(self, usage: Usage, model: str) -> Took:
-        """Return what that usage comes to."""
+        """Return what that usage comes to. What a vendor does not say is counted by who knows the texts."""
         cost = self._cost(self._provider.model, usage)
         micros = None if cost is None else int((cost * MICROS).to_integral_value(ROUND_CEILING))
-        return Took(usage.input, usage.output, usage.cached, counted=False, cost_micros=micros, model=model)
+        return Took(usage.input, usage.output, usage.cached, counted=not usage.known, cost_micros=micros, model=model)
 
     def _of(self, asked: Asked, said: Said) -> Took:
+        took = self.took(said.usage, said.model)
         if said.usage.known:
-            return self.took(said.usage, said.model)
-        inside = _tokens(asked.messages) + count_tokens(SYSTEM)
-        return Took(inside, message_tokens(said.as_message()), counted=True, model=said.model)
-
-
-def _tokens(messages: Sequence[Message]) -> int:
-    return sum(map(message_tokens, messages))
+            return took
+        inside, out = transcript_tokens(asked.messages), message_tokens(said.as_message())
+        # What is told of several tries may be that of some: never less than is plain to see.
+        return replace(took, tokens_in=max(took.tokens_in, inside), tokens_out=max(took.tokens_out, out))
 
 
 def _conversation(run: Run) -> str:

@@ -51,7 +51,8 @@ class Run:
     `open_calls` have no result yet, in the order in which they are carried out: one after the other, so only the first may have
     begun. `plan` is the newest answer of the model and `wrong` how many of the newest in a row could not be carried out. `ask` is
     what a person is asked, `proposal` what they are to decide about. `why` says in a sentence why it failed or was cancelled.
-    `context_tokens` is how much a model is told at most, and `shortened` how often that had to be made less.
+    `context_tokens` is how much a model is told at most, and `shortened` how often that had to be made less. `taken_up` is how
+    often it was since the newest plan.
     """
 
     header: Header
@@ -68,6 +69,7 @@ class Run:
     why: str = ""
     context_tokens: int = 0
     shortened: int = 0
+    taken_up: int = 0
 
     @property
     def id(self) -> str:
@@ -205,7 +207,7 @@ def _planned(after: Run, frame: Plan) -> Run:
     if after.open_calls:
         raise BadFrames(frame.number, "a call before it has no result yet")
     wrong = after.wrong + 1 if frame.next_action == "correct" else 0
-    return replace(after, iterations=frame.iteration, plan=frame, wrong=wrong)
+    return replace(after, iterations=frame.iteration, plan=frame, wrong=wrong, taken_up=0)
 
 
 def _called(after: Run, frame: ToolCall) -> Run:
@@ -250,7 +252,7 @@ def _controlled(after: Run, frame: Control) -> Run:
         case "taken_up" | "shortened" if after.state != "running":
             raise BadFrames(frame.number, "the run is not being led")
         case "taken_up":
-            return after
+            return replace(after, taken_up=after.taken_up + 1)
         case "shortened":
             return replace(after, context_tokens=frame.context_tokens, shortened=after.shortened + 1)
         case "cancelled":

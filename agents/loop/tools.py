@@ -15,7 +15,7 @@ class Outcome:
     """What came of a call. `text` is what the model is told, also where it was refused or failed (then `success` is false).
 
     `proposal`: it was not done, a person decides about the proposal with that id. `asks`: it was not done before a person answers that
-    question; the model calls it again then.
+    question; the model calls it again then. `unsure`: nobody knows whether it was done, and `text` says so.
     """
 
     success: bool
@@ -23,6 +23,7 @@ class Outcome:
     structured: Json = None
     proposal: str = ""
     asks: str = ""
+    unsure: bool = False
 
 
 class Tools(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -16,6 +17,7 @@ from agents.loop.provider import Asked, FromModel, FromTool, FromUser, Said, Too
 from agents.loop.provider_errors import ContextTooLong, Malformed, Overloaded
 from agents.loop.tools import Outcome
 from agents.loop.transcript import LAST_STEP, transcript_tokens
+from knowledge.errors import OutcomeUnknown
 from tests.run_scripts import (
     ECHO,
     MISSING,
@@ -320,6 +322,16 @@ async def test_a_tool_that_breaks_ends_no_run_and_nobody_knows_whether_it_was_do
     assert "RuntimeError" in caplog.text
 
 
+async def test_of_what_a_tool_returns_so_much_is_kept_and_no_more() -> None:
+    much = Outcome(success=True, text="x" * 150_000, structured={"text": "x" * 150_000})
+    odd = Outcome(success=True, text="fine", structured={"score": float("nan")})
+    led = Led(Scripted(said("", use("kb_read"), use("kb_search")), said("Done.")), Deeds(kb_read=much, kb_search=odd))
+    run = await led.start()
+    read, search = (frame for frame in run.frames if isinstance(frame, ToolResult))
+    assert read.text.endswith("(the rest was not kept: 50000 more characters)")
+    assert (read.structured, search.structured) == (None, None)
+
+
 async def test_two_tools_of_one_name_are_a_mistake_that_is_found() -> None:
     class Twice(Deeds):
         def definitions(self) -> list[ToolDefinition]:
@@ -431,6 +443,57 @@ async def test_a_run_that_was_taken_up_has_the_time_that_it_had_left() -> None:
     run = await other.executor.take_up("run-1")
     assert run.state == "done"
     assert run.spent.seconds < 5
+
+
+@pytest.mark.parametrize("later_s", [0, 100])
+async def test_of_two_that_take_a_run_up_at_once_one_leads_it(later_s: int) -> None:
+    """Also where the second believes by its clock that the first is not heard of any more."""
+    led = Led(Scripted(said("", use("kb_merge"), use("kb_read"))))
+    await died(led, 3)
+    first = led.elsewhere(said("Done."))
+    second = first.elsewhere(said("Done."))
+    second._looked = first._looked + later_s * 1_000
+    taken: list[str] = []
+
+    async def take(one: Led) -> None:
+        try:
+            taken.append((await one.executor.take_up("run-1")).state)
+        except RunTaken:
+            taken.append("taken")
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(take, first)
+        group.start_soon(take, second)
+    assert sorted(taken) == ["done", "taken"]
+    called = [name for name, _, _ in [*first.tools.done, *second.tools.done]]
+    assert called in ([], ["kb_read"])
+    run = await sound(led.store, "run-1")
+    assert [frame.unsure for frame in run.frames if isinstance(frame, ToolResult)] == [True, not called]
+
+
+async def test_a_run_that_kills_each_process_that_leads_it_ends() -> None:
+    led = Led(Scripted(said("", use("kb_merge"))))
+    await died(led, 2)
+    for life in range(7):
+        led = led.elsewhere(*[RuntimeError(f"life {life}")])
+        if (await led.store.run("run-1")).over:
+            break
+        with suppress(RuntimeError):
+            await led.executor.take_up("run-1")
+    run = await sound(led.store, "run-1")
+    assert (run.state, life) == ("failed", 6)
+    assert "each of the last 6 processes" in run.why
+
+
+async def test_what_a_tool_does_not_know_of_itself_is_recorded_as_not_known() -> None:
+    unsure = Outcome(success=True, text="The reply was lost.", unsure=True)
+    lost = OutcomeUnknown("state.db", "gone")
+    led = Led(Scripted(said("", use("kb_merge"), use("plane_create_task")), said("I looked.")))
+    led.tools = Deeds(kb_merge=unsure, plane_create_task=lost)
+    run = await led.start()
+    results = [frame for frame in run.frames if isinstance(frame, ToolResult)]
+    assert [(result.success, result.unsure) for result in results] == [(False, True), (False, True)]
+    assert [result.error for result in results] == ["The reply was lost.", str(lost)]
 
 
 async def test_what_needs_no_leading_is_not_taken_up() -> None:

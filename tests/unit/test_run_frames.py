@@ -24,7 +24,8 @@ from agents.loop.frames import (
     header_of,
     header_text,
 )
-from agents.loop.provider import FromModel, FromTool, FromUser
+from agents.loop.provider import Asked, FromModel, FromTool, FromUser
+from agents.loop.providers.history import turns_of
 from agents.loop.run import Run, begun, fold
 from agents.loop.transcript import LAST_STEP, message_tokens, transcript, transcript_tokens
 from tests.ledgers import NOW
@@ -79,6 +80,7 @@ def test_what_a_model_is_told_is_a_function_of_the_frames_and_answers_every_use(
             assert not waiting
             waiting = [use.id for use in message.uses] if isinstance(message, FromModel) else []
     assert waiting == []
+    assert turns_of(Asked("c", messages))
 
 
 @settings(max_examples=80, deadline=None)
