@@ -470,6 +470,31 @@ async def test_a_server_of_ones_own_with_its_own_ways_is_understood(patience: Pa
     assert [(use.name, use.problem) for use in answer.uses] == [("kb_find", ""), ("kb_read", "")]
 
 
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("anthropic", "messages.1.content.0: Invalid `signature` in `thinking` block"),
+        ("responses", "The encrypted content for item rs_1 could not be verified."),
+    ],
+)
+async def test_thoughts_whose_seal_is_not_known_any_more_are_left_out_of_that_question_only(
+    kind: str, message: str
+) -> None:
+    """After a change of account or keys."""
+    with double_of(kind) as place:
+        thought = Turn("I look.", calls=(Call("kb_find", {"query": "x"}),), thoughts="hm")
+        place.will(GOAL, thought, Trouble(400, "invalid_request_error", message), said("done"), said("again"))
+        async with place.provider() as provider:
+            question = asked(tools=(TOOL,))
+            answer = await provider.complete(question)
+            result = FromTool(answer.uses[0].id, "found")
+            again = replace(question, messages=(*question.messages, answer.as_message(), result))
+            assert (await provider.complete(again)).text == "done"
+            await provider.complete(again)
+        told = ["ed-" in json.dumps(body) for body in place.double.asked[1:]]
+        assert told == [True, False, True]
+
+
 async def test_a_history_from_another_vendor_is_taken(place: Place) -> None:
     """A run may be resumed with another model: ids, made-up names and thoughts of the first one must not stop it."""
     use = ToolUse("functions.kb find:0", "kb.find!", {"query": "ü"})

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agents.loop.provider import Asked, Echo, Said, Shape, Stop, ToolUse, Usage
-from agents.loop.providers.history import ModelTurn, UserTurn, echoed, made_id, tool_name, turns_of
+from agents.loop.providers.history import ModelTurn, UserTurn, echoed, holds_echo, made_id, tool_name, turns_of
 from agents.loop.providers.reading import CUT_OFF, arguments_of, count, in_words, mapping, objects, text_of
 from agents.loop.providers.strict import closed
-from agents.loop.providers.wire import Refused, Request, Unusable, Without, choice_in_words
+from agents.loop.providers.wire import ECHO, Refused, Request, Unusable, Without, choice_in_words
 
 NAME = "anthropic"
 STOPS: Mapping[str, Stop] = {
@@ -30,6 +30,7 @@ PARTS = {
     "temperature": ("temperature",),
     "tool_choice": ("tool_choice",),
     "cache_control": ("cache_control",),
+    ECHO: ("signature", "thinking block", "redacted_thinking"),
     "format": ("output_config", "output_format", "schema"),
 }
 
@@ -47,7 +48,7 @@ class AnthropicWire:
         body: dict[str, Any] = {
             "model": self._model,
             "max_tokens": asked.most_tokens,
-            "messages": self._messages(asked),
+            "messages": self._messages(asked, without),
         }
         if asked.tools:
             body["tools"] = [
@@ -72,11 +73,10 @@ class AnthropicWire:
         if asked.temperature is not None and "temperature" not in without:
             # Newer models take none, and the package has no argument for it any more.
             extra["temperature"] = asked.temperature
-        there = {"temperature": extra, "tool_choice": body, "cache_control": body}
-        parts = {name: PARTS[name] for name, place in there.items() if name in place}
-        if "output_config" in body:
-            parts["format"] = PARTS["format"]
-        return Request(body, extra, parts)
+        there = body.keys() | extra.keys() | ({"format"} if "output_config" in body else set())
+        if ECHO not in without and holds_echo(asked, NAME, self._model):
+            there |= {ECHO}
+        return Request(body, extra, {name: PARTS[name] for name in PARTS if name in there})
 
     def read(self, reply: Mapping[str, Any], asked: Asked) -> Said:
         """Return the answer; thoughts are kept as echo and are no text."""
@@ -119,7 +119,7 @@ class AnthropicWire:
         """Return a fresh assembly."""
         return AnthropicAssembly()
 
-    def _messages(self, asked: Asked) -> list[dict[str, Any]]:
+    def _messages(self, asked: Asked, without: Without) -> list[dict[str, Any]]:
         """Return the turns, alternating. Results stand before any text in the message that follows their uses.
 
         Text blocks that are blank are refused. Source: https://platform.claude.com/docs/en/agents-and-tools/tool-use/handle-tool-calls
@@ -129,12 +129,12 @@ class AnthropicWire:
             if isinstance(turn, UserTurn):
                 _say(messages, "user", [{"type": "text", "text": text} for text in turn.texts])
             else:
-                _say(messages, "assistant", self._content(turn))
+                _say(messages, "assistant", self._content(turn, without))
                 _say(messages, "user", _results(turn))
         return messages
 
-    def _content(self, turn: ModelTurn) -> list[dict[str, Any]]:
-        kept = echoed(turn, NAME, self._model, "tool_use")
+    def _content(self, turn: ModelTurn, without: Without) -> list[dict[str, Any]]:
+        kept = None if ECHO in without else echoed(turn, NAME, self._model, "tool_use")
         if kept is not None:
             uses = iter(turn.uses)
             return [_as_told(block, next(uses)) if block.get("type") == "tool_use" else block for block in kept]

@@ -23,7 +23,7 @@ from agents.loop.provider_errors import (
 from agents.loop.providers.access import Access, Patience
 from agents.loop.providers.failures import MENDABLE, Failed, Failure
 from agents.loop.providers.reading import json_in, misfit
-from agents.loop.providers.wire import Refused, Request, Unusable, Wire, Without
+from agents.loop.providers.wire import ECHO, Refused, Request, Unusable, Wire, Without
 
 TRIES_OF_THE_UNUSABLE = 2
 """What no try could read twice it will not read the third time."""
@@ -141,7 +141,7 @@ class ModelProvider:
                 raise Refusal(self._name, self.model, category, spent.usage + refused.usage) from None
             else:
                 # What helped is remembered; a part may also have been named for another reason.
-                self._without |= without
+                self._without |= without - {ECHO}
                 return replace(said, usage=spent.usage + said.usage)
             spent.usage += failure.usage
             unknown = _unknown_part(request, failure)

@@ -71,6 +71,12 @@ def tool_name(name: str) -> str:
     return NAME.sub("_", name)[:LONGEST_NAME] or "unnamed"
 
 
+def holds_echo(asked: Asked, provider: str, model: str) -> bool:
+    """Return whether something in the history is wanted back by that model."""
+    echoes = [message.echo for message in asked.messages if isinstance(message, FromModel) and message.echo]
+    return any((echo.provider, echo.model) == (provider, model) for echo in echoes)
+
+
 def echoed(turn: ModelTurn, provider: str, model: str, kind: str) -> list[dict[str, Any]] | None:
     """Return what this model wants back of that turn; None where it is another's, or does not hold the turn's uses.
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agents.loop.provider import Asked, Echo, Said, Shape, Stop, ToolUse, Usage
-from agents.loop.providers.history import ModelTurn, UserTurn, echoed, made_id, tool_name, turns_of
+from agents.loop.providers.history import ModelTurn, UserTurn, echoed, holds_echo, made_id, tool_name, turns_of
 from agents.loop.providers.reading import (
     CUT_OFF,
     arguments_of,
@@ -22,7 +22,7 @@ from agents.loop.providers.reading import (
     text_of,
     without_thoughts,
 )
-from agents.loop.providers.wire import Refused, Request, Unusable, Without, choice_in_words
+from agents.loop.providers.wire import ECHO, Refused, Request, Unusable, Without, choice_in_words
 
 NAME = "openai"
 FEWEST_TOKENS = 16
@@ -30,6 +30,7 @@ FEWEST_TOKENS = 16
 PARTS = {
     "temperature": ("temperature",),
     "tool_choice": ("tool_choice", "tool choice"),
+    ECHO: ("encrypted content",),
     "include": ("include", "encrypted"),
     "store": ("store",),
     "format": ("text.format", "json_schema"),
@@ -49,7 +50,7 @@ class ResponsesWire:
         words = [asked.system] if asked.system.strip() else []
         body: dict[str, Any] = {
             "model": self._model,
-            "input": self._items(asked),
+            "input": self._items(asked, without),
             "max_output_tokens": max(FEWEST_TOKENS, asked.most_tokens),
             "store": False,
             # Thoughts come sealed, so that they can be given back although nothing is kept there.
@@ -69,6 +70,8 @@ class ResponsesWire:
         for name in without & body.keys():
             del body[name]
         there = body.keys() | ({"format"} if "text" in body else set())
+        if ECHO not in without and holds_echo(asked, NAME, self._model):
+            there |= {ECHO}
         return Request(body, {}, {name: PARTS[name] for name in PARTS if name in there})
 
     def read(self, reply: Mapping[str, Any], asked: Asked) -> Said:
@@ -114,20 +117,20 @@ class ResponsesWire:
         """Return a fresh assembly."""
         return ResponsesAssembly()
 
-    def _items(self, asked: Asked) -> list[dict[str, Any]]:
+    def _items(self, asked: Asked, without: Without) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = []
         for turn in turns_of(asked):
             if isinstance(turn, UserTurn):
                 items.append({"role": "user", "content": "\n\n".join(turn.texts)})
                 continue
-            items.extend(self._said(turn))
+            items.extend(self._said(turn, without))
             for result in turn.results:
                 text = f"Error: {result.text}" if result.failed else result.text
                 items.append({"type": "function_call_output", "call_id": result.use, "output": text})
         return items
 
-    def _said(self, turn: ModelTurn) -> Iterator[dict[str, Any]]:
-        kept = echoed(turn, NAME, self._model, "function_call")
+    def _said(self, turn: ModelTurn, without: Without) -> Iterator[dict[str, Any]]:
+        kept = None if ECHO in without else echoed(turn, NAME, self._model, "function_call")
         if kept is not None:
             uses = iter(turn.uses)
             yield from (_as_told(item, next(uses)) if item.get("type") == "function_call" else item for item in kept)
@@ -141,8 +144,9 @@ class ResponsesWire:
     def _echo(self, items: list[dict[str, Any]]) -> Echo | None:
         """Return all items, if thoughts are among them: they must come back in their places, without their ids.
 
-        An id would be looked up there, and nothing is kept there.
-        Source: https://platform.openai.com/docs/guides/reasoning and openai/types/responses/response_reasoning_item.py
+        An id, also that of a message beside them, would be looked up there, and nothing is kept there.
+        Source: https://platform.openai.com/docs/guides/reasoning, https://github.com/vercel/ai/issues/7543 and
+        https://github.com/langchain-ai/langchain/pull/38372
         """
         if not any(item.get("type") == "reasoning" and item.get("encrypted_content") for item in items):
             return None

@@ -10,6 +10,8 @@ from agents.loop.provider import Asked, Said, Shape, Usage
 
 Without = frozenset[str]
 """Parts of a request that a server was found not to know, by the names that its wire module gives them."""
+ECHO = "echo"
+"""The part that is thoughts given back. A seal may be broken in one history (another account, a new key) and whole in the next."""
 
 
 @dataclass(frozen=True, slots=True)
