@@ -103,7 +103,7 @@ class Draft:
     def refused(self, why: str) -> Draft:
         """Add that the first open call was not called."""
         told = NOT_CALLED.format(why=why)
-        self._result(success=False, text=told, error=told)
+        self._result(success=False, text=told, error=told, called=False)
         return self
 
     def not_called(self, why: str) -> Draft:

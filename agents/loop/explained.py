@@ -111,6 +111,8 @@ def _came(result: ToolResult) -> str:
         return f"nobody knows whether it was done: {one_line(result.error, MOST_TEXT)}"
     if result.proposal:
         return f"not done, it became proposal {result.proposal}"
+    if not result.called:
+        return one_line(result.error, MOST_TEXT)
     return one_line(result.text, MOST_TEXT) if result.success else f"failed: {one_line(result.error, MOST_TEXT)}"
 
 
@@ -132,4 +134,6 @@ def _short(result: ToolResult | None) -> str:
         return "not known whether done"
     if result.proposal:
         return "proposed"
+    if not result.called:
+        return "not called"
     return "done" if result.success else "failed"

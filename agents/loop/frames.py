@@ -137,7 +137,8 @@ class ToolCall(_Placed):
 class ToolResult(_Placed):
     """What came of a call, as the model is told it (`text`). `error` says in a sentence what went wrong where it was no success.
 
-    `unsure`: nobody knows whether it was done. `proposal`: it was not done, a person decides about it.
+    `unsure`: nobody knows whether it was done. `proposal`: it was not done, a person decides about it. `called` is false where the
+    tool was never called.
     """
 
     TYPE: ClassVar[str] = "tool_result"
@@ -150,6 +151,7 @@ class ToolResult(_Placed):
     milliseconds: float = 0.0
     proposal: str = ""
     unsure: bool = False
+    called: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

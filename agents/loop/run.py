@@ -98,8 +98,9 @@ class Run:
 
     @property
     def tools_called(self) -> tuple[str, ...]:
-        """Return the names of the tools that were called, each once, in the order of their first calls."""
-        return tuple(dict.fromkeys(call.tool for call in self.calls if not call.problem))
+        """Return the names of the tools that were called, each once, in the order in which they answered first."""
+        results = [frame for frame in self.frames if isinstance(frame, ToolResult)]
+        return tuple(dict.fromkeys(result.tool for result in results if result.called))
 
     def seconds_at(self, now: datetime) -> float:
         """Return for how long it was led by then. Waiting for a person, or for a process after a crash, does not count."""

@@ -186,6 +186,9 @@ async def test_a_proposal_suspends_the_run_and_the_decision_resumes_it_in_anothe
     other = led.elsewhere(said("It is in."))
     done = await other.executor.resume("run-1", "p-1", "it was approved and is done, revision abc")
     assert done.state == "done"
+    assert done.response is not None
+    assert done.response.tools_called == ("kb_merge",)
+    assert done.response.trace.startswith("1. kb_merge (proposed), plane_create_task (not called)")
     assert other.tools.done == []
     assert other.provider.asked[0].messages[-1] == FromUser(
         "About proposal p-1: it was approved and is done, revision abc"
