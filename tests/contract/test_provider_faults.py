@@ -11,9 +11,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from ipaddress import IPv4Address
+from pathlib import Path
 
 import anyio
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from agents.loop.provider import Asked, FromModel, FromTool, FromUser, Shape, ToolDefinition, ToolUse, Usage
 from agents.loop.provider_errors import (
@@ -332,6 +337,48 @@ async def test_a_reply_that_is_no_answer_is_asked_for_once_more_and_then_told(pl
     assert place.net.count("POST") == 2
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        "[]",
+        "3",
+        "null",
+        '"text"',
+        "{}",
+        '{"type": 5}',
+        '{"choices": 3}',
+        '{"type": "message_start", "message": []}',
+        "{half",
+        "\xff",
+    ],
+)
+async def test_a_stream_of_odd_things_is_told_and_no_crash(place: Place, data: str) -> None:
+    """The packages make objects of events before anybody may look at them."""
+    content = f"event: message_start\ndata: {data}\n\nevent: response.completed\ndata: {data}\n\ndata: {data}\n\n"
+    place.will(GOAL, *[Raw(content.encode("latin-1"), content_type="text/event-stream")] * 2)
+    async with place.provider(replace(IN_PIECES, tries=2)) as provider:
+        with pytest.raises((ProviderAway, Malformed)):
+            await provider.complete(asked())
+
+
+async def test_a_reply_that_cannot_be_unpacked_is_told(place: Place, patience: Patience) -> None:
+    fault = serving.status(200, {"content-type": "application/json", "content-encoding": "gzip"}, b"no gzip at all")
+    place.net.plan = serving.in_turn(fault, fault)
+    async with place.provider(replace(patience, tries=2)) as provider:
+        with pytest.raises(ProviderAway):
+            await provider.complete(asked())
+
+
+async def test_a_certificate_that_nobody_vouches_for_is_named_and_not_tried_again(place: Place, tmp_path: Path) -> None:
+    certificate = self_signed(tmp_path)
+    with serving.serving(Model(), certificate=certificate) as served:
+        access = replace(place.access, address=f"{served.address}/v1")
+        async with place.provider(access=access) as provider:
+            with pytest.raises(ProviderAway, match="certificate is not trusted, tried once"):
+                await provider.complete(asked())
+        assert served.seen == []
+
+
 async def test_no_error_is_longer_than_it_may_be_or_tells_what_was_sent_or_said(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -510,6 +557,28 @@ async def test_an_answer_without_anything_is_an_answer(place: Place, patience: P
     async with place.provider(patience) as provider:
         answer = await provider.complete(asked())
     assert (answer.text, answer.uses, answer.stop) == ("", (), "end")
+
+
+def self_signed(folder: Path) -> tuple[Path, Path]:
+    """Return the files of a certificate for this machine that nobody vouches for, and of its key."""
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "nobody")])
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    chain, secret = folder / "server.pem", folder / "server.key"
+    chain.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    plain = serialization.NoEncryption()
+    secret.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain))
+    return chain, secret
 
 
 # --- keys and settings ----------------------------------------------------------------------------------------------------

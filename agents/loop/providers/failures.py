@@ -101,7 +101,7 @@ class Failure:
         """Return whether the same request may succeed a little later."""
         if self.kind in ("spent", "long", "refused"):
             return False
-        if self.again is not None and self.status:
+        if self.again is not None:
             return self.again
         return self.status in (0, 200) or self.status in PASSING
 

@@ -119,8 +119,10 @@ class PackagedLine:
         if isinstance(error, package.APITimeoutError | http.TimeoutException):
             sent = not isinstance(error.__cause__ or error, http.ConnectTimeout | http.PoolTimeout)
             return Failure(why="no answer in time" if sent else "no connection in time", sent=sent)
-        if isinstance(error, package.APIConnectionError | http.TransportError):
+        if isinstance(error, package.APIConnectionError | http.RequestError):
             sent = not isinstance(error.__cause__ or error, http.ConnectError | http.UnsupportedProtocol)
+            if _untrusted(error):
+                return Failure(why="its certificate is not trusted", again=False, sent=False)
             return Failure(why="the connection broke" if sent else "no connection", sent=sent)
         if isinstance(error, package.APIError):
             # Inside of a stream: there is no status then.
@@ -165,6 +167,15 @@ def check(provider: str, access: Access) -> None:
         raise BadKey(provider, access.key_setting, "it has characters that no key has")
     if not access.reachable:
         raise BadAddress(provider, access.address_setting)
+
+
+def _untrusted(error: BaseException | None) -> bool:
+    """Return whether a certificate was the reason, however deep the packages hid it."""
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _as_sent(event: Any) -> Mapping[str, Any]:
