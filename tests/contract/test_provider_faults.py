@@ -202,7 +202,7 @@ async def test_nobody_there_is_told_with_the_address_and_without_waiting_for_eve
 
 
 async def test_a_server_that_is_silent_or_drips_is_left(place: Place, patience: Patience) -> None:
-    bounds = replace(patience, tries=1, whole_s=0.05, silence_s=0.05, streamed_s=0.08)
+    bounds = replace(patience, tries=1, whole_s=0.03, silence_s=0.03, streamed_s=0.05)
     for fault in (serving.delayed(5), serving.dripping(0.01)):
         place.will(GOAL, said("late"))
         place.net.plan = serving.in_turn(fault)
@@ -214,14 +214,14 @@ async def test_a_server_that_is_silent_or_drips_is_left(place: Place, patience: 
 
 
 async def test_a_slow_stream_is_waited_for_as_long_as_it_moves(place: Place) -> None:
-    place.double.between_s = 0.008
+    place.double.between_s = 0.004
     place.will(GOAL, said("slowly but surely it comes"))
-    async with place.provider(replace(IN_PIECES, silence_s=0.1)) as provider:
+    async with place.provider(replace(IN_PIECES, silence_s=0.08)) as provider:
         assert (await provider.complete(asked())).text == "slowly but surely it comes"
 
 
 async def test_many_questions_at_once_get_each_its_own_answer(place: Place, patience: Patience) -> None:
-    for number in range(12):
+    for number in range(6):
         place.will(f"question {number}.", said(f"answer {number}"))
     answers: dict[int, str] = {}
     async with place.provider(patience) as provider, anyio.create_task_group() as tasks:
@@ -230,9 +230,9 @@ async def test_many_questions_at_once_get_each_its_own_answer(place: Place, pati
             answer = await provider.complete(Asked(f"test_iter{number}_0a1b2c3d", (FromUser(f"question {number}."),)))
             answers[number] = answer.text
 
-        for number in range(12):
+        for number in range(6):
             tasks.start_soon(ask, number)
-    assert answers == {number: f"answer {number}" for number in range(12)}
+    assert answers == {number: f"answer {number}" for number in range(6)}
 
 
 async def test_cancelling_ends_the_request_at_once(place: Place, patience: Patience) -> None:
@@ -240,7 +240,7 @@ async def test_cancelling_ends_the_request_at_once(place: Place, patience: Patie
     place.net.plan = serving.in_turn(serving.delayed(5))
     began = time.monotonic()
     async with place.provider(patience) as provider:
-        with anyio.move_on_after(0.04) as scope:
+        with anyio.move_on_after(0.02) as scope:
             await provider.complete(asked())
     assert scope.cancelled_caught
     assert time.monotonic() - began < 1
@@ -338,19 +338,7 @@ async def test_a_reply_that_is_no_answer_is_asked_for_once_more_and_then_told(pl
 
 
 @pytest.mark.parametrize(
-    "data",
-    [
-        "[]",
-        "3",
-        "null",
-        '"text"',
-        "{}",
-        '{"type": 5}',
-        '{"choices": 3}',
-        '{"type": "message_start", "message": []}',
-        "{half",
-        "\xff",
-    ],
+    "data", ["[]", "null", '{"type": 5, "choices": 3}', '{"type": "message_start", "message": []}', "\xff"]
 )
 async def test_a_stream_of_odd_things_is_told_and_no_crash(place: Place, data: str) -> None:
     """The packages make objects of events before anybody may look at them."""
