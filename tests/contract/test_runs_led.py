@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
@@ -12,12 +13,16 @@ import pytest
 
 from agents.loop.errors import RunExists, RunNotThere, RunTaken
 from agents.loop.explained import explained
-from agents.loop.frames import AskUser, Control, Limits, Plan, Response, ToolCall, ToolResult
+from agents.loop.frames import AskUser, Control, Frame, Limits, Plan, Response, ToolCall, ToolResult
 from agents.loop.provider import Asked, FromModel, FromTool, FromUser, Said, ToolDefinition, ToolUse, Usage
 from agents.loop.provider_errors import ContextTooLong, Malformed, Overloaded
+from agents.loop.run import Run
+from agents.loop.store import Hold
+from agents.loop.store_memory import MemoryRuns
 from agents.loop.tools import Outcome
 from agents.loop.transcript import LAST_STEP, transcript_tokens
 from knowledge.errors import OutcomeUnknown
+from tests.ledgers import MINUTE, NOW
 from tests.run_scripts import (
     ECHO,
     MISSING,
@@ -29,12 +34,13 @@ from tests.run_scripts import (
     at_once,
     forever,
     give_up,
+    no_publishing,
     rebuilt,
     said,
     sound,
     use,
 )
-from tests.runs import header, hold
+from tests.runs import SECOND, header, hold
 
 FOUND = Outcome(success=True, text="The cap is 20 calls an hour.", structured={"hits": [{"path": "a.md"}]})
 PROPOSED = Outcome(success=True, text="A person decides about it first: proposal p-1.", proposal="p-1")
@@ -259,10 +265,15 @@ async def test_time_that_is_up_while_a_tool_works_ends_the_run_and_nobody_knows_
 
 
 async def test_time_that_is_up_between_two_steps_ends_the_run_before_the_next() -> None:
-    led = Led(Scripted(said("", use("kb_search")), said("never")), step_s=20)
+    async def slow(_asked: Asked) -> Said:
+        led._looked += 60_000
+        return said("", use("kb_merge"))
+
+    led = Led(Scripted(slow))
     run = await led.start(header(limits=Limits(seconds=60)))
-    assert run.why == "the run has had its 60 seconds"
-    assert not run.open_calls
+    assert (run.state, run.why) == ("failed", "the run has had its 60 seconds")
+    assert led.tools.done == []
+    assert "no time left" in next(frame.text for frame in run.frames if isinstance(frame, ToolResult))
 
 
 async def test_tokens_bound_a_run_and_the_length_of_an_answer() -> None:
@@ -382,18 +393,24 @@ async def test_a_person_may_cancel_a_run_that_is_led_and_what_was_under_way_is_r
 async def test_a_tool_that_works_long_is_stopped_when_a_person_cancels_the_run() -> None:
     led = Led(Scripted(said("", use("kb_merge"))))
 
+    cancelled = anyio.Event()
+    naps: list[float] = []
+
     async def working() -> Outcome:
         await led.elsewhere().executor.cancel("run-1", "enough")
-        led.sleep = at_once
+        cancelled.set()
         await forever(0)
         raise AssertionError
 
-    async def sleep(_seconds: float) -> None:
-        while led.sleep is not at_once:
-            await anyio.lowlevel.checkpoint()
+    async def sleep(seconds: float) -> None:
+        naps.append(seconds)
+        await cancelled.wait()
+        if len(naps) > 2:  # the first was that of the model
+            await forever(0)
 
     led.tools, led.sleep = Deeds(kb_merge=working), sleep
-    run = await led.start()
+    with anyio.fail_after(10):
+        run = await led.start()
     assert (run.state, kinds(run)[-1]) == ("cancelled", "tool_result")
     assert isinstance(last := run.frames[-1], ToolResult)
     assert last.unsure
@@ -436,6 +453,52 @@ async def test_a_call_that_was_under_way_when_the_process_died_is_asked_about_an
     merged, read = (frame for frame in run.frames if isinstance(frame, ToolResult))
     assert (merged.success, merged.unsure, read.success) == (known is not None, known is None, True)
     assert await rebuilt(led.store, "run-1") == [*led.provider.asked, *other.provider.asked]
+
+
+async def test_who_was_believed_dead_stops_what_it_does() -> None:
+    led = Led(Scripted(said("", use("kb_merge"))))
+    taken = anyio.Event()
+
+    async def working() -> Outcome:
+        assert await led.store.claim("run-1", hold("another", NOW + MINUTE))
+        taken.set()
+        await forever(0)
+        raise AssertionError
+
+    naps: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        naps.append(seconds)
+        await taken.wait()
+        if len(naps) > 2:  # the first was that of the model
+            await forever(0)
+
+    led.tools, led.sleep = Deeds(kb_merge=working), sleep
+    with anyio.fail_after(10), pytest.raises(RunTaken):
+        await led.start()
+    run = await sound(led.store, "run-1")
+    assert (run.state, len(run.open_calls)) == ("running", 1)
+    assert await led.store.claim("run-1", hold("one", NOW + SECOND)) is None
+
+
+async def test_a_frame_of_which_the_database_did_not_say_whether_it_is_on_record_is_there_once() -> None:
+    class Silent(MemoryRuns):
+        """Keeps frames, and every other time says nothing of it."""
+
+        appends = 0
+
+        async def append(self, before: Run, frames: Sequence[Frame], hold: Hold | None) -> Run:
+            run = await super().append(before, frames, hold)
+            self.appends += 1
+            if self.appends % 2:
+                raise OutcomeUnknown("state.db", "gone")
+            return run
+
+    led = Led(Scripted(said("", use("kb_search")), said("Twenty.")), store=Silent(no_publishing))
+    run = await led.start()
+    assert kinds(run) == ["plan", "tool_call", "tool_result", "plan", "response"]
+    assert len(led.tools.done) == 1
+    assert [frame for _, frame in led.seen] == list(run.frames)
 
 
 async def test_a_run_that_was_taken_up_has_the_time_that_it_had_left() -> None:

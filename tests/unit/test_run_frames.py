@@ -24,7 +24,7 @@ from agents.loop.frames import (
     header_of,
     header_text,
 )
-from agents.loop.provider import Asked, FromModel, FromTool, FromUser
+from agents.loop.provider import Asked, Echo, FromModel, FromTool, FromUser
 from agents.loop.providers.history import turns_of
 from agents.loop.run import Run, begun, fold
 from agents.loop.transcript import LAST_STEP, message_tokens, transcript, transcript_tokens
@@ -129,13 +129,19 @@ def test_the_oldest_output_is_left_out_first_and_that_is_said() -> None:
 
 def test_long_arguments_of_older_calls_are_left_out_before_the_context_is() -> None:
     walk = Walk(begun(header(context="known " * 100, limits=Limits(context_tokens=1_000, iterations=9))))
-    walk.call("kb_merge", path="a.md", content="x" * 4_000)
+    plan = walk.plan("call", echo={"provider": "p", "model": "m", "content": "signed"})
+    arguments = {"path": "a.md", "content": "x" * 4_000}
+    walk.add(ToolCall(**walk.place(), plan=plan.id, tool="kb_merge", use="use-1", arguments=arguments))
     walk.result("done")
     walk.call("kb_read", path="a.md")
     walk.result("fine")
     messages = transcript(walk.run)
     assert isinstance(said := messages[1], FromModel)
     assert said.uses[0].arguments == {"path": "a.md", "content": "(left out to save room: 4000 characters)"}
+    assert said.echo is None  # it was signed for the answer as it was
+    whole = transcript(replace(walk.run, context_tokens=10_000))
+    assert isinstance(unabridged := whole[1], FromModel)
+    assert unabridged.echo == Echo("p", "m", "signed")
     assert "known " * 100 in messages[0].text
     assert "(the rest is left out" in transcript(replace(walk.run, context_tokens=330))[0].text
 
