@@ -85,15 +85,16 @@ async def test_beginning_the_same_again_returns_the_run_as_it_stands_and_another
     assert await place.sound() == walk.run
 
 
-@pytest.mark.parametrize("id_", ["", "a b", "ä", "a\x00", "-a", "x" * 101])
-async def test_what_can_be_no_id_is_none(place: Place, id_: str) -> None:
-    with pytest.raises(ValueError, match="id"):
-        await place.begin(id_)
-    with pytest.raises(NoSuchRun):
-        await place.runs.run(id_)
-    with pytest.raises(NoSuchRun):
-        await place.runs.claim(id_, hold())
-    await place.runs.release(id_, "one")
+async def test_what_can_be_no_id_is_none(place: Place) -> None:
+    for id_ in ("", "a b", "ä", "a\x00", "-a", "x" * 101):
+        with pytest.raises(ValueError, match="id"):
+            await place.begin(id_)
+        with pytest.raises(NoSuchRun):
+            await place.runs.run(id_)
+        with pytest.raises(NoSuchRun):
+            await place.runs.claim(id_, hold())
+        await place.runs.release(id_, "one")
+    assert await place.runs.runs() == []
 
 
 async def test_frames_come_back_as_they_were_in_every_state(place: Place) -> None:
