@@ -22,6 +22,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from knowledge.embed.memory import MemoryEmbedder
+from tests.serving import Prompt
 
 Fault = Callable[[list[str], dict[str, Any]], Response | None]
 """Answers instead of the server, or, with None, lets it answer as usual."""
@@ -127,7 +128,7 @@ async def serving(server: EmbeddingServer) -> AsyncIterator[EmbeddingServer]:
     app = Starlette(routes=[Route("/v1/embeddings", server.embeddings, methods=["POST"])])
     listening = socket.create_server(("127.0.0.1", 0))
     server.url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
-    running = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=1))
+    running = Prompt(uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=1))
     task = asyncio.create_task(running.serve(sockets=[listening]))
     try:
         yield server

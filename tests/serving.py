@@ -11,11 +11,32 @@ import uvicorn
 from starlette.types import ASGIApp
 
 
+class Prompt(uvicorn.Server):
+    """Uvicorn that ends within milliseconds when nobody waits for an answer, instead of looking ten times a second."""
+
+    async def main_loop(self) -> None:
+        await self.on_tick(0)
+        while not self.should_exit:  # noqa: ASYNC110 - `should_exit` is uvicorn's own, and no event
+            await asyncio.sleep(0.005)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self.server_state.tasks:
+            await super().shutdown(sockets)
+            return
+        for server in self.servers:
+            server.close()
+        for listening in sockets or []:
+            listening.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        await asyncio.sleep(0)
+
+
 @asynccontextmanager
 async def served(app: ASGIApp) -> AsyncIterator[str]:
     """Serve `app` and yield its address, under the name localhost."""
     listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", ws="none"))
+    server = Prompt(uvicorn.Config(app, log_config=None, lifespan="off", ws="none"))
     running = asyncio.create_task(server._serve(sockets=[listening]))
     try:
         yield f"http://localhost:{listening.getsockname()[1]}"

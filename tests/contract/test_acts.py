@@ -201,6 +201,7 @@ async def test_a_page_that_is_saved_again_and_again_is_given_up_with_all_saves_k
 
 
 @pytest.mark.parametrize("save", [save_as_new, save_in_place])
+@pytest.mark.external
 async def test_an_edit_comes_in_between_however_often_the_page_was_saved_while_it_was_worked_out(
     world: World, save: Callable[[Path, bytes], None]
 ) -> None:

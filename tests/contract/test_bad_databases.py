@@ -126,6 +126,7 @@ HARM = (
 
 
 @pytest.mark.parametrize("harm", [seldom(damage_start), damage_middle, seldom(empty), damage_keyword])
+@pytest.mark.external
 async def test_a_server_that_starts_on_a_damaged_index_makes_it_anew(
     harm: Callable[[Path], None], settings: Settings
 ) -> None:
@@ -147,6 +148,7 @@ async def test_a_running_server_recovers_from_a_damaged_index(harm: Callable[[Pa
 
 
 @pytest.mark.parametrize("harm", [damage_middle, seldom(delete_index), seldom(delete_keyword)])
+@pytest.mark.external
 async def test_a_server_that_does_not_index_recovers_with_the_one_that_does(
     harm: Callable[[Path], None], settings: Settings
 ) -> None:
@@ -235,6 +237,7 @@ def unwritable(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.external
 def test_a_state_directory_that_cannot_be_written_is_said_in_one_line(tmp_path: Path) -> None:
     write(tmp_path / "kb")
     (tmp_path / "file").write_text("x", encoding="utf-8")

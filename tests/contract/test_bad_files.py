@@ -88,6 +88,7 @@ async def test_front_matter_that_is_broken_or_a_bomb_costs_one_page_its_metadata
         assert await told(client, folder, "kb_map", path="front") is None
 
 
+@pytest.mark.external
 async def test_bytes_that_are_no_text_are_indexed_as_far_as_they_can_be_read(folder: Path) -> None:
     """The issue: binary files, invalid UTF-8; the design: with or without BOM, CRLF, empty, 10 MB files."""
     files = {

@@ -113,6 +113,7 @@ async def look_back(site: Site, agent: str, course: Course) -> None:
     # The skill of six goes through the others: by default those two that are another thing alone.
     [pytest.param(name, marks=() if name in ("validation", "memory") else pytest.mark.external) for name in SEVEN],
 )
+@pytest.mark.external
 async def test_each_cognitive_agent_is_led_to_its_end(site: Site, agent: str) -> None:
     """The issue, must show: a scripted host through a real MCP client, the memory agent after every other."""
     course = await led(site, agent, losing=False)

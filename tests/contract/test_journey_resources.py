@@ -426,6 +426,7 @@ async def submitted(host: SdkHost) -> tuple[str, Callable[[], Awaitable[None]]]:
     return id_, submit
 
 
+@pytest.mark.external
 async def test_over_stdio_both_kinds_of_subscribers_hear_of_a_step_of_another_process(tmp_path: Path) -> None:
     site = Site(write(tmp_path / "kb", PAGES), tmp_path / "state")
     async with over_stdio(site) as host, Client(process_of(site)) as modern:
@@ -475,6 +476,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("often")
+@pytest.mark.external
 async def test_an_agent_of_the_team_comes_changes_and_goes_and_listeners_are_told(settings: Settings) -> None:
     async with hosting(settings, agents=None) as host:
         before = await names(host.client)

@@ -30,6 +30,8 @@ from mcp_server.settings import Settings
 from tests.knowledge_bases import write
 from tests.postgres import PASSWORD, PostgresServer
 
+pytestmark = pytest.mark.external
+
 ROOT = Path(__file__).parents[2]
 PAGE = "kb://doc/guides/deploy.md"
 SOON_S = 20.0

@@ -54,6 +54,7 @@ def test_where_nothing_waits_the_list_says_so(ann: Person) -> None:
     assert listed(ann) == []
 
 
+@pytest.mark.external
 def test_without_a_terminal_proposals_are_listed_and_shown_and_not_decided(ann: Person) -> None:
     proposal_id = ann.delete()
     done = ann.run("review")
@@ -127,6 +128,7 @@ def test_a_diff_is_coloured(ann: Person) -> None:
         assert screen.left() == 0
 
 
+@pytest.mark.external
 def test_what_is_typed_must_be_the_beginning_of_the_hash(ann: Person) -> None:
     proposal_id = ann.delete()
     digest = ann.proposal(proposal_id).hash
@@ -245,6 +247,7 @@ def test_next_and_previous_go_from_one_to_the_other(ann: Person) -> None:
         screen.until("1 of 2", "-The payment service")
 
 
+@pytest.mark.external
 def test_with_a_passkey_the_terminal_names_the_page_from_level_4_on(ann: Person) -> None:
     high, low = ann.delete(), ann.merge("guides/new.md", "# New\n\nText.")
     ann.enrol_passkey()

@@ -78,6 +78,7 @@ async def where(settings: Settings) -> str | None:
         return await address(state)
 
 
+@pytest.mark.external
 def test_one_process_shows_the_page_others_hand_out_its_address_and_take_over_when_it_dies(settings: Settings) -> None:
     with page(settings) as (first, link):
         here = link.partition("/login/")[0]

@@ -267,6 +267,7 @@ async def test_who_searches_a_directory_unseen_is_nudged_once_to_its_map(anyhow:
         assert (await call(client, "kb_search", query="queue", path="guides/deploy.md"))["nudge"] is None
 
 
+@pytest.mark.external
 async def test_the_ledger_is_shared_by_processes_and_kept(settings: Settings) -> None:
     """Issue: circles as state. Nothing is kept in a worker's memory."""
     async with over_stdio(settings, "auto") as one:

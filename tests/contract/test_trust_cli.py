@@ -140,6 +140,7 @@ def test_a_grant_that_is_declined_changes_nothing_and_ends_with_1(ann: Person) -
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there is no SIGINT for one process")
+@pytest.mark.external
 def test_interrupted_a_grant_goes_on_waiting_and_an_enrolment_is_taken_back(ann: Person) -> None:
     ann.enrol_passkey()
     for words, state in ((["trust", "grant", "cursor", "4"], "pending"), (["enroll", "zed"], "withdrawn")):
@@ -153,6 +154,7 @@ def test_interrupted_a_grant_goes_on_waiting_and_an_enrolment_is_taken_back(ann:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no pseudo-terminals")
+@pytest.mark.external
 def test_what_a_person_asked_for_can_be_rejected_in_a_terminal_and_freezes_nobody(ann: Person) -> None:
     ann.enrol_passkey()
     with ann.start("trust", "grant", "cursor", "4") as process:

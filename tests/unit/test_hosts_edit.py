@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_server.hosts.edit import NotAnObject, TwiceTheSameKey, drop, lookup, members, put
@@ -80,12 +80,14 @@ def with_ours(value: dict[str, Any]) -> dict[str, Any]:
     return {**value, "mcpServers": {**value.get("mcpServers", {}), OURS: ENTRY}}
 
 
+@settings(max_examples=40)
 @given(documents())
 def test_any_commented_document_is_read_as_what_it_says(document: tuple[str, dict[str, Any]]) -> None:
     text, value = document
     assert parse(text).root.value == value
 
 
+@settings(max_examples=40)
 @given(documents())
 def test_setting_our_member_gives_what_was_there_and_ours(document: tuple[str, dict[str, Any]]) -> None:
     text, value = document
@@ -94,6 +96,7 @@ def test_setting_our_member_gives_what_was_there_and_ours(document: tuple[str, d
     assert lookup(after, PATH) == members(after, PATH[:1])[OURS] == ENTRY
 
 
+@settings(max_examples=40)
 @given(documents())
 def test_setting_our_member_only_inserts(document: tuple[str, dict[str, Any]]) -> None:
     """Everything that was there is still there, in order: the old text is what remains when one span and a comma go."""
@@ -102,12 +105,14 @@ def test_setting_our_member_only_inserts(document: tuple[str, dict[str, Any]]) -
     assert all(character in rest for character in text)
 
 
+@settings(max_examples=40)
 @given(documents(held=True))
 def test_removing_what_was_set_gives_back_every_byte(document: tuple[str, dict[str, Any]]) -> None:
     text, _ = document
     assert drop(put(text, PATH, ENTRY), PATH) == text
 
 
+@settings(max_examples=40)
 @given(documents(held=False))
 def test_removing_also_takes_away_the_holder_that_was_made_for_it(document: tuple[str, dict[str, Any]]) -> None:
     text, value = document
@@ -116,6 +121,7 @@ def test_removing_also_takes_away_the_holder_that_was_made_for_it(document: tupl
     assert parse(drop(after, PATH)).root.value == {**value, "mcpServers": {}}
 
 
+@settings(max_examples=40)
 @given(documents(), VALUES)
 def test_setting_it_anew_leaves_no_trace_of_the_old(document: tuple[str, dict[str, Any]], earlier: object) -> None:
     text, value = document
@@ -124,6 +130,7 @@ def test_setting_it_anew_leaves_no_trace_of_the_old(document: tuple[str, dict[st
     assert drop(put(once, PATH, ENTRY), PATH) == drop(once, PATH)
 
 
+@settings(max_examples=40)
 @given(documents(held=True), st.data())
 def test_any_member_can_go_and_the_others_stay(document: tuple[str, dict[str, Any]], data: st.DataObject) -> None:
     """The owner may have moved our member, commented it, or written others after it."""
@@ -136,6 +143,7 @@ def test_any_member_can_go_and_the_others_stay(document: tuple[str, dict[str, An
             assert parse(drop(text, path)).root.value == expected
 
 
+@settings(max_examples=40)
 @given(documents(), st.data())
 def test_a_broken_document_is_refused_with_our_error(document: tuple[str, dict[str, Any]], data: st.DataObject) -> None:
     text, _ = document
