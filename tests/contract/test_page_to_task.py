@@ -1,4 +1,4 @@
-"""A server process, a page, Plane and Zulip: task, comment, move and announcement over stdio in both eras, each through the gate.
+"""A server process: from a page to a task, its comment, its move and its announcement, over stdio and HTTP, in both eras.
 
 By default the same is done in memory: `test_from_page_to_thread.py`.
 """
@@ -19,6 +19,8 @@ import jsonschema
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp_types import TextContent
 
 from mcp_server.base import open_state, utc_now
@@ -28,6 +30,7 @@ from mcp_server.settings import Settings
 from tests.doubles.plane import ADA, WORKSPACE, Plane, plane_served
 from tests.doubles.serving import Served, served
 from tests.doubles.zulip import Zulip
+from tests.journey_hosts import Site, serving_http
 from tests.knowledge_bases import write
 from tests.reviewers import Reviewer, reviewing
 
@@ -98,8 +101,17 @@ async def team(tmp_path: Path) -> AsyncIterator[Team]:
 
 
 @asynccontextmanager
-async def connected(own: Team, era: str) -> AsyncIterator[Client]:
-    """Start the server as a host does, with what its configuration gives it."""
+async def connected(own: Team, era: str, transport: str = "stdio") -> AsyncIterator[Client]:
+    """Start the server as a host does, with what its configuration gives it; or reach one over HTTP that was started so."""
+    if transport == "http":
+        site = Site(own.settings.kb, own.settings.state_dir or own.settings.kb, {**os.environ, **own.environment})
+        async with (
+            serving_http(site) as url,
+            create_mcp_http_client(headers={"authorization": f"Bearer {own.secret}"}) as http,
+            Client(streamable_http_client(url, http_client=http), mode=era) as client,
+        ):
+            yield client
+        return
     where = ["--kb", str(own.settings.kb), "--state-dir", str(own.settings.state_dir)]
     server = StdioServerParameters(
         command=sys.executable,
@@ -146,21 +158,27 @@ class Host:
 
 
 @asynccontextmanager
-async def hosted(own: Team, era: str, level: float) -> AsyncIterator[Host]:
+async def hosted(own: Team, era: str, level: float, transport: str = "stdio") -> AsyncIterator[Host]:
     await grant(own.person.app.base.state, ME, level, by="ann", now=utc_now())
-    async with connected(own, era) as client:
+    async with connected(own, era, transport) as client:
         schemas = {tool.name: tool.output_schema or {} for tool in (await client.list_tools()).tools}
         yield Host(own, client, schemas, asks=level < 4)
 
 
 @pytest.mark.parametrize(
-    ("era", "level"),
-    [("auto", 2.0), ("auto", 4.0), ("legacy", 2.0)],
+    ("transport", "era", "level"),
+    [
+        ("stdio", "auto", 2.0),
+        ("stdio", "auto", 4.0),
+        ("stdio", "legacy", 2.0),
+        ("http", "auto", 2.0),
+        ("http", "legacy", 4.0),
+    ],
 )
 async def test_a_page_becomes_a_task_that_is_commented_moved_and_announced(
-    tmp_path: Path, era: str, level: float
+    tmp_path: Path, transport: str, era: str, level: float
 ) -> None:
-    async with team(tmp_path) as own, hosted(own, era, level) as host:
+    async with team(tmp_path) as own, hosted(own, era, level, transport) as host:
         page = await host.read("kb_read", path=PAGE)
         created = await host.act(
             "plane_create_task",
