@@ -109,6 +109,7 @@ def test_it_ends_cleanly_when_it_is_told_to(server: Server) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="processes are not re-parented there")
+@pytest.mark.external
 def test_it_ends_when_its_host_died_and_a_sibling_holds_the_pipe(tmp_path: Path) -> None:
     """A host that was killed may have left its end of the pipe to another child."""
     write(tmp_path / "kb")

@@ -578,6 +578,7 @@ async def killed_at(
         child.wait()
 
 
+@pytest.mark.external
 async def test_a_server_that_is_killed_over_a_notice_leaves_one_message(tmp_path: Path) -> None:
     """Killed when Zulip has it and nobody knows; the next server finds it."""
     async with scene(tmp_path, telling=False) as here:
