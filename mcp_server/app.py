@@ -8,7 +8,7 @@ import secrets
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -44,7 +44,7 @@ from mcp_server.gate.taint import Taints
 from mcp_server.prompts import add_prompts
 from mcp_server.resources import add_resources
 from mcp_server.server import INSTRUCTIONS, NAME, ForgeServer, GatedTool
-from mcp_server.services import Services, nothing
+from mcp_server.services import Services, no_model, no_runs, nothing
 from mcp_server.settings import Settings, ZulipAccess
 from mcp_server.tools.registry import AnySpec, chosen, declared
 
@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from knowledge.index.watch import IndexingService
     from knowledge.writing.recovery import Recovery
     from mcp_server.connectors.courier import Courier
+    from mcp_server.models.configured import ConfiguredModel
+    from mcp_server.runs.office import Runs
     from mcp_server.writing import Writing
 
 logger = logging.getLogger("knowledge_forge")
@@ -95,7 +97,7 @@ def listed(settings: Settings, extra_tools: Sequence[AnySpec] = ()) -> tuple[Any
         BadDeclaration: the server must not start.
     """
     access = {"plane": settings.plane, "zulip": settings.zulip}
-    configured = [name for name, known in access.items() if known is not None]
+    configured = [name for name, known in {**access, "runs": settings.provider}.items() if known is not None]
     only_reading = [name for name, known in access.items() if known is not None and known.read_only]
     return chosen(
         [*declared(), *extra_tools],
@@ -128,6 +130,7 @@ async def open_app(
             settings, on_progress=_said("indexed %d of %d pages"), on_renewal=_said(NEW_VECTORS), indexing=indexing
         ) as base,
         connecting(settings, base.state, utc_now, sleep) as connected,
+        AsyncExitStack() as stack,
         anyio.create_task_group() as tasks,
     ):
         ledger = ReadingLedger(base.state, utc_now)
@@ -147,6 +150,27 @@ async def open_app(
 
             return Courier(base.state.outbox, base.errand_locks, now=utc_now, sleep=sleep)
 
+        model_access = settings.provider
+
+        @cache
+        def model() -> ConfiguredModel:
+            from mcp_server.models.configured import ConfiguredModel
+
+            if model_access is None:
+                return no_model()
+            made = ConfiguredModel(model_access, now=utc_now, sleep=sleep)
+            stack.push_async_callback(made.aclose)
+            return made
+
+        @cache
+        def runs() -> Runs:
+            from mcp_server.runs.gated import GatedTools
+            from mcp_server.runs.office import Runs
+            from mcp_server.runs.places import runs_in
+
+            tools = partial(GatedTools, gate, services)
+            return Runs(runs_in(base.state), base.state, model(), tools, tasks, now=utc_now)
+
         services = Services(
             load_circles=base.load_circles,
             load_finder=base.load_finder,
@@ -161,6 +185,8 @@ async def open_app(
             load_plane=connected.plane,
             load_zulip=connected.zulip,
             load_courier=courier,
+            load_model=model if model_access else no_model,
+            load_runs=runs if model_access else no_runs,
             review_address=review.address,
             want_review=review.wanted if announcing else nothing,
         )
@@ -191,6 +217,8 @@ async def open_app(
         tasks.start_soon(review.run, services, desk)
         if announcing and settings.zulip is not None and settings.zulip.reviews is not None:
             tasks.start_soon(_tell_in_zulip, services, desk, settings.zulip)
+        if announcing and model_access is not None:
+            tasks.start_soon(_keep_runs, services)
         if indexing:
             tasks.start_soon(_index_in_turn, base)
             tasks.start_soon(_replace_when_damaged, base.index)
@@ -212,6 +240,18 @@ def _telling_in_zulip() -> Callable[[Services, Decisions, ZulipAccess], Awaitabl
     from mcp_server.zulip.notices import run
 
     return run
+
+
+async def _keep_runs(services: Services) -> None:
+    """Go on with runs that wait, or whose process died. What that needs is loaded a moment after the host's handshake, aside."""
+    await anyio.sleep(START_DELAY_S)
+    await (await anyio.to_thread.run_sync(_keeping_runs))(services, services.runs)
+
+
+def _keeping_runs() -> Callable[[Services, Runs], Awaitable[None]]:
+    from mcp_server.runs.keeping import keep_runs
+
+    return keep_runs
 
 
 async def _quietly(_proposal: Proposal) -> None:

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from knowledge.writing.requests import Approval
     from knowledge.writing.writer import Writer
     from mcp_server.connectors.courier import Courier
+    from mcp_server.models.configured import ConfiguredModel
     from mcp_server.plane.board import Board
+    from mcp_server.runs.office import Runs
     from mcp_server.tools.spec import ToolSpec
     from mcp_server.writing import Writing
     from mcp_server.zulip.chat import Chat
@@ -32,6 +34,14 @@ MOST_WAITING = 100
 """Calls of one process that may wait for a person at once; each looks for news several times a second."""
 
 Clock = Callable[[], datetime]
+
+
+Report = Callable[[float, float | None, str], Awaitable[None]]
+"""Tells the caller how far a call is: what is done, of how much (None: nobody knows), and a few words."""
+
+
+async def unreported(_done: float, _total: float | None, _words: str) -> None:
+    """Tell nobody."""
 
 
 async def nowhere() -> str | None:
@@ -66,13 +76,24 @@ def no_courier() -> Courier:
     raise NotConfigured("no other service")
 
 
+def no_model() -> ConfiguredModel:
+    """Raise that no language model is asked from here."""
+    raise NotConfigured("a language model")
+
+
+def no_runs() -> Runs:
+    """Raise that nothing is run here."""
+    raise NotConfigured("a language model")
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """Who calls a tool, and by which way: `mcp` for a client's request, `inner` for a call made by the server itself.
 
     `trusted`: the caller holds the level that the tool usually needs, so that a plan need not show anybody its effect.
     `against` are texts that a person decided against, `approval` is what the person agreed to, `journey` the journey that the
-    call belongs to, "" for none.
+    call belongs to, "" for none. `run` is the run of `agent_run` that makes the call, `key` what it can be looked up by afterwards.
+    `detached`: the caller does not wait for what takes long, and asks for it later. `report` tells the caller how far it is.
     """
 
     principal: Principal
@@ -81,6 +102,15 @@ class Call:
     against: tuple[str, ...] = ()
     approval: Approval | None = None
     journey: str = ""
+    run: str = ""
+    key: str = ""
+    detached: bool = False
+    report: Report = unreported
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """Return in what the caller's reading is remembered: the journey and the run of the call, or "" outside of both."""
+        return tuple(scope for scope in (self.journey, self.run) if scope) or ("",)
 
     @property
     def reader(self) -> Reader:
@@ -105,6 +135,8 @@ class Services:
     load_plane: Callable[[], Board] = no_plane
     load_zulip: Callable[[], Chat] = no_zulip
     load_courier: Callable[[], Courier] = no_courier
+    load_model: Callable[[], ConfiguredModel] = no_model
+    load_runs: Callable[[], Runs] = no_runs
     review_address: Callable[[], Awaitable[str | None]] = nowhere
     """Where people decide, without any login; None while nobody shows it."""
     want_review: Callable[[], Awaitable[None]] = nothing
@@ -164,3 +196,21 @@ class Services:
     def journeys(self) -> Runner:
         """Return what leads journeys, likewise."""
         return self.load_journeys()
+
+    @property
+    def model(self) -> ConfiguredModel:
+        """Return the language model, likewise.
+
+        Raises:
+            NotConfigured: the settings name none.
+        """
+        return self.load_model()
+
+    @property
+    def runs(self) -> Runs:
+        """Return what leads runs of `agent_run`, likewise.
+
+        Raises:
+            NotConfigured: the settings name no language model.
+        """
+        return self.load_runs()

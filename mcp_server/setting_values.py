@@ -159,6 +159,8 @@ embedder_url = partial(
     server_url, example="https://HOST/v1 or http://localhost:11434/v1", key="FORGE_EMBEDDER_KEY", query=True
 )
 meili_url = partial(server_url, example="http://localhost:7700 or https://HOST", key="FORGE_MEILI_KEY")
+anthropic_url = partial(server_url, example="https://api.anthropic.com", key="ANTHROPIC_API_KEY")
+openai_url = partial(server_url, example="http://localhost:11434/v1", key="OPENAI_API_KEY", query=True)
 qdrant_url = partial(server_url, example="http://localhost:6333 or https://HOST:6333", key="FORGE_QDRANT_KEY")
 
 
@@ -241,6 +243,40 @@ def channel_and_topic(text: str) -> tuple[str, str]:
     if not (channel and slash and topic):
         raise ValueError("it is not CHANNEL/TOPIC, for example team/reviews")
     return channel, topic
+
+
+@dataclass(frozen=True, slots=True)
+class ModelName:
+    """A language model: whose interface it is asked by, and what it is called there."""
+
+    vendor: str
+    model: str
+
+    def __str__(self) -> str:
+        return f"{self.vendor}:{self.model}"
+
+
+VENDORS = ("anthropic", "openai", "openai-responses")
+"""Interfaces by which a language model is asked; `openai` is Chat Completions, which nearly every local server speaks."""
+HELPS = ("routes", "contradictions", "summaries")
+"""What a language model may help with beside runs."""
+
+
+def model_name(text: str) -> ModelName:
+    """Return the model that is named as `VENDOR:MODEL`."""
+    vendor, _, model = text.strip().partition(":")
+    if vendor not in VENDORS or not model.strip():
+        raise ValueError(f"{text!r} is not VENDOR:MODEL with a vendor of {', '.join(VENDORS)}")
+    return ModelName(vendor, model.strip())
+
+
+def helps(text: str) -> tuple[str, ...]:
+    """Return what a model is to help with, each once."""
+    found = names(text)
+    for name in found:
+        if name not in HELPS:
+            raise ValueError(f"{name!r} is nothing that a model helps with; there are {', '.join(HELPS)}")
+    return found
 
 
 def secret(text: str) -> str:

@@ -250,6 +250,43 @@ VARIABLES = (
         "none: a reaction decides nothing",
     ),
     Variable(
+        "FORGE_MODEL",
+        "model",
+        values.model_name,
+        "The language model that runs ask, as `VENDOR:MODEL`; vendors: `anthropic`, `openai` (also local servers), "
+        "`openai-responses`. It lists the toolset `runs`.",
+        "none: no model is ever asked",
+    ),
+    Variable("ANTHROPIC_API_KEY", "anthropic_api_key", values.key, "The key for Anthropic's models.", "none"),
+    Variable(
+        "ANTHROPIC_BASE_URL", "anthropic_base_url", values.anthropic_url, "Where they are asked.", "the vendor's own"
+    ),
+    Variable(
+        "OPENAI_API_KEY", "openai_api_key", values.key, "The key for OpenAI's models, or a server like it.", "none"
+    ),
+    Variable(
+        "OPENAI_BASE_URL",
+        "openai_base_url",
+        values.openai_url,
+        "Where they are asked, for example `http://localhost:11434/v1` for a server of one's own.",
+        "the vendor's own",
+    ),
+    Variable(
+        "FORGE_MODEL_KEY_FILE",
+        "model_key_file",
+        values.path,
+        "A file that holds the model's key, instead of the key.",
+        "none",
+    ),
+    Variable(
+        "FORGE_MODEL_HELPS",
+        "model_helps",
+        values.helps,
+        "What the model helps with beside runs, comma-separated: `routes`, `contradictions`, `summaries`. Questions and pages are "
+        "sent to it then.",
+        "nothing",
+    ),
+    Variable(
         "FORGE_ANSWER_TOKENS",
         "answer_tokens",
         values.answer_tokens,

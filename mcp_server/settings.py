@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from mcp_server.setting_notes import about_services, no_limits, strangers
-from mcp_server.setting_values import HttpAddress, key, path
+from mcp_server.setting_values import HttpAddress, ModelName, key, path
 from mcp_server.setting_variables import BY_FIELD, VARIABLES, Variable
 
 
@@ -75,6 +75,13 @@ class Settings:
     zulip_cert_bundle: Path | None = None
     zulip_reviews: tuple[str, str] | None = None
     zulip_reviewers: tuple[str, ...] = ()
+    model: ModelName | None = None
+    anthropic_api_key: str | None = field(default=None, repr=False)
+    anthropic_base_url: str | None = None
+    openai_api_key: str | None = field(default=None, repr=False)
+    openai_base_url: str | None = None
+    model_key_file: Path | None = None
+    model_helps: tuple[str, ...] = ()
     json: bool = False
     file: Path | None = None
     """The `forge.toml` that was read."""
@@ -112,6 +119,28 @@ class Settings:
             reviews=None if self.zulip_read_only or self.read_only else self.zulip_reviews,
             reviewers=self.zulip_reviewers,
         )
+
+    @property
+    def provider(self) -> ModelAccess | None:
+        """Return how the language model is reached; None where none is configured, or only in part."""
+        if self.model is None:
+            return None
+        theirs = self.model.vendor == "anthropic"
+        key = self.anthropic_api_key if theirs else self.openai_api_key
+        address = self.anthropic_base_url if theirs else self.openai_base_url
+        if not key and (theirs or not address):
+            return None
+        return ModelAccess(self.model, key, address, helps=self.model_helps)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAccess:
+    """How a language model is reached. `address` None is the vendor's own; `helps` is what it does beside runs."""
+
+    name: ModelName
+    key: str | None = field(repr=False)
+    address: str | None = None
+    helps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

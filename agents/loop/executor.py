@@ -35,7 +35,7 @@ class Executor:
     """Leads the runs of one principal with their tools and one model.
 
     `chance` returns hexadecimal digits that nobody guesses, for ids. `now` is the time in UTC, `sleep` waits for so many seconds.
-    `progress` must not raise.
+    `progress` must not raise. `outlives`: a run outlives who leads it; when they are cancelled it is left for others to take up.
     """
 
     def __init__(
@@ -49,8 +49,9 @@ class Executor:
         chance: Callable[[], str],
         progress: Progress = _nobody,
         lease_s: float = LEASE_S,
+        outlives: bool = False,
     ) -> None:
-        self._ports = Ports(store, processor, tools, now, sleep, chance, progress, lease_s)
+        self._ports = Ports(store, processor, tools, now, sleep, chance, progress, lease_s, outlives)
         self._store = store
 
     async def start(self, header: Header) -> Run:
@@ -66,7 +67,7 @@ class Executor:
             return await leading.lead(run) if run.count == begun.count == 0 else run
 
     async def take_up(self, run: str) -> Run:
-        """Go on with a run whose process died, and lead it on. What does not need to be led is returned as it stands.
+        """Lead a run that nobody leads: one that was only begun, or whose process died. What need not be led is returned as it stands.
 
         Raises:
             RunTaken: somebody leads it. NoSuchRun: there is none.
@@ -74,6 +75,8 @@ class Executor:
         async with self._holding(run, self._name()) as (there, leading):
             if there.state != "running":
                 return there
+            if not there.frames:
+                return await leading.lead(there)
             taken = leading.draft(there).control("taken_up", "the process that led it is gone")
             return await leading.lead(there, taken)
 

@@ -51,6 +51,7 @@ class Ports:
     chance: Callable[[], str]
     progress: Progress
     lease_s: float
+    outlives: bool = False
 
     def hold(self, by: str) -> Hold:
         """Return that `by` leads a run from now on."""
@@ -86,6 +87,8 @@ class Leading:
     async def lead(self, run: Run, first: Draft | None = None) -> Run:
         """Record `first` and return the run when it is over or waits for a person. When this is cancelled, so is the run.
 
+        One that outlives who leads it stays as it is then.
+
         Raises:
             RunTaken: another process believed this one dead, and leads the run now.
         """
@@ -97,8 +100,9 @@ class Leading:
         except StaleRun as error:
             raise RunTaken(run.id) from error
         except anyio.get_cancelled_exc_class():
-            with anyio.move_on_after(CLOSING_S, shield=True), suppress(KnowledgeError):
-                await self._ended(run.id)
+            if not self._ports.outlives:
+                with anyio.move_on_after(CLOSING_S, shield=True), suppress(KnowledgeError):
+                    await self._ended(run.id)
             raise
         return run
 

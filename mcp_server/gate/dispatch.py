@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 
-from knowledge.errors import KnowledgeError
+from knowledge.errors import KnowledgeError, OutcomeUnknown
 from knowledge.provenance import place_of
 from knowledge.trust.ports import Proposal
 from mcp_server.gate.accompanying import ABOUT, Companion, asked_of
@@ -56,9 +56,13 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The call was refused or could not be answered; `why` is one plain sentence for the caller."""
+    """The call was refused or could not be answered; `why` is one plain sentence for the caller.
+
+    `unsure`: nobody knows whether what it was to do was done.
+    """
 
     why: str
+    unsure: bool = False
 
 
 Outcome = Answered | Failed
@@ -111,10 +115,11 @@ class Gate:
             return await self._run(spec, call, asked)
         except (BadArguments, KnowledgeError) as error:
             told = str(error) if isinstance(error, BadArguments) else f"{name}: {error}"
-            return Failed(short(told, getattr(error, "MOST_CHARS", LONGEST_MESSAGE)))
+            unsure = isinstance(error, OutcomeUnknown)
+            return Failed(short(told, getattr(error, "MOST_CHARS", LONGEST_MESSAGE)), unsure=unsure)
         except Exception as error:
             logger.exception("tool %s failed", name)
-            return Failed(f"{name} {crashed(error)}")
+            return Failed(f"{name} {crashed(error)}", unsure=isinstance(error, BrokeElsewhere))
 
     async def _run(self, spec: AnySpec, call: Call, asked: Any) -> Outcome:
         return await (self._answer(spec, call, asked) if spec.answer else self._act(spec, call, asked))
@@ -263,15 +268,16 @@ class Gate:
         """Remember where text came from that nobody vouches for, before the caller can act on it."""
         origins = await spec.taints(self._services, told) if spec.taints else ()
         if origins:
-            await self._services.taints.note(call.principal.id, call.journey, origins)
+            for scope in call.scopes:
+                await self._services.taints.note(call.principal.id, scope, origins)
 
     async def _taint(self, spec: AnySpec, call: Call, plan: Any) -> str:
         """Return why an act that leaves the machine, or that agents are taught by, needs a level more; "" if it does not."""
         teaches = spec.teaches is not None and spec.teaches(plan)
-        leaves = spec.open_world and spec.shows is not None
+        leaves = spec.open_world and spec.shows is not None and not spec.leads
         if not (leaves or teaches):
             return ""
-        found = await self._services.taints.of(call.principal.id, call.journey)
+        found = [origin for scope in call.scopes for origin in await self._services.taints.of(call.principal.id, scope)]
         destination = spec.shows(plan).destination if leaves and spec.shows is not None else ""
         foreign = [origin for origin in found if not destination or place_of(origin) != place_of(destination)]
         if not foreign:

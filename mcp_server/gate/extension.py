@@ -75,7 +75,8 @@ class GateExtension(Extension):
                 return await self._second_round(params, who)
             if (params.request_state or "").startswith(checkpoints.ASKED):
                 return await self._checkpoint_answered(params, who)
-            outcome = await self._gate.dispatch(params.name, params.arguments or {}, Call(who))
+            call = Call(who, report=ctx.session.report_progress)
+            outcome = await self._gate.dispatch(params.name, params.arguments or {}, call)
             if isinstance(outcome, Answered) and outcome.waits is not None:
                 return await self._asked(params.name, outcome, outcome.waits, ctx)
             question = checkpoints.question_in(params.name, outcome.content) if isinstance(outcome, Answered) else None

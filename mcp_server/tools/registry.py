@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from mcp_server.tools import journeys, knowledge, plane, plane_acts, trust, writing, zulip
+from mcp_server.tools import journeys, knowledge, plane, plane_acts, runs, trust, writing, zulip
 from mcp_server.tools.spec import BadDeclaration, ToolSpec
 
 AnySpec = ToolSpec[Any, Any, Any]
@@ -15,6 +15,7 @@ MODULES: tuple[tuple[AnySpec, ...], ...] = (
     writing.TOOLS,
     trust.TOOLS,
     journeys.TOOLS,
+    runs.TOOLS,
     plane.TOOLS,
     plane_acts.TOOLS,
     zulip.TOOLS,
@@ -22,8 +23,8 @@ MODULES: tuple[tuple[AnySpec, ...], ...] = (
 """The order is fixed: hosts show it, and models read from the top."""
 
 
-SERVICES = ("plane", "zulip")
-"""Toolsets of other services: without one that is configured they have nothing to do."""
+SERVICES = ("runs", "plane", "zulip")
+"""Toolsets that need something outside, a language model or a service: without one that is configured they have nothing to do."""
 
 
 def declared() -> tuple[AnySpec, ...]:
@@ -40,7 +41,7 @@ def chosen(
 ) -> tuple[AnySpec, ...]:
     """Return the tools to list, each declaration checked.
 
-    Those of another service only where it is `configured`; with `read_only` only those that read, of all toolsets or of these.
+    Those that need something outside only where that is `configured`; with `read_only` only those that read, of all toolsets or of these.
 
     Raises:
         BadDeclaration: one is incomplete, or two have one name; the server must not start.

@@ -88,6 +88,7 @@ class ToolSpec(Generic[A, P, R]):
     before they begin: text that nobody vouches for holds that up as it does what leaves the machine.
     `recalled` returns the answer to a call that was approved and whose process died over it, found by asking the service
     (`call.approval` says which); None when it certainly did not happen. Its status is `done` or `unsure`.
+    `leads`: what it does it does by calls that pass the gate themselves, so what its caller has read counts there and not here.
     """
 
     name: str
@@ -112,6 +113,7 @@ class ToolSpec(Generic[A, P, R]):
     destructive: bool = False
     idempotent: bool = False
     open_world: bool = False
+    leads: bool = False
 
     def check(self) -> None:
         """Do nothing if the declaration is whole.

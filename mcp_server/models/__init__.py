@@ -1,0 +1,1 @@
+"""Language models: the one that the settings name, and what it helps with beside runs."""

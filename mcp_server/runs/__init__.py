@@ -1,0 +1,1 @@
+"""Runs of `agent_run`: the loop over the tools of this server, each call through the gate."""
