@@ -43,8 +43,9 @@ from mcp_server.gate.reviewing import Review
 from mcp_server.gate.taint import Taints
 from mcp_server.prompts import add_prompts
 from mcp_server.resources import add_resources
+from mcp_server.running import START_DELAY_S, keep_runs, model_of, runs_of
 from mcp_server.server import INSTRUCTIONS, NAME, ForgeServer, GatedTool
-from mcp_server.services import Services, no_model, no_runs, nothing
+from mcp_server.services import Services, nothing
 from mcp_server.settings import Settings, ZulipAccess
 from mcp_server.tools.registry import AnySpec, chosen, declared
 
@@ -54,8 +55,6 @@ if TYPE_CHECKING:
     from knowledge.index.watch import IndexingService
     from knowledge.writing.recovery import Recovery
     from mcp_server.connectors.courier import Courier
-    from mcp_server.models.configured import ConfiguredModel
-    from mcp_server.runs.office import Runs
     from mcp_server.writing import Writing
 
 logger = logging.getLogger("knowledge_forge")
@@ -69,8 +68,6 @@ RESUME_S = 20.0
 KEY_FILE = "questions.key"
 QUESTION_S = 3600.0
 """How long a person may take to answer a form."""
-START_DELAY_S = 0.3
-"""The first moments of a process belong to the host's handshake."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,27 +147,8 @@ async def open_app(
 
             return Courier(base.state.outbox, base.errand_locks, now=utc_now, sleep=sleep)
 
-        model_access = settings.provider
-
-        @cache
-        def model() -> ConfiguredModel:
-            from mcp_server.models.configured import ConfiguredModel
-
-            if model_access is None:
-                return no_model()
-            made = ConfiguredModel(model_access, now=utc_now, sleep=sleep)
-            stack.push_async_callback(made.aclose)
-            return made
-
-        @cache
-        def runs() -> Runs:
-            from mcp_server.runs.gated import GatedTools
-            from mcp_server.runs.office import Runs
-            from mcp_server.runs.places import runs_in
-
-            tools = partial(GatedTools, gate, services)
-            return Runs(runs_in(base.state), base.state, model(), tools, tasks, now=utc_now)
-
+        model = model_of(settings.provider, sleep, stack)
+        runs = runs_of(base, model, lambda: (gate, services), tasks)
         services = Services(
             load_circles=base.load_circles,
             load_finder=base.load_finder,
@@ -185,8 +163,8 @@ async def open_app(
             load_plane=connected.plane,
             load_zulip=connected.zulip,
             load_courier=courier,
-            load_model=model if model_access else no_model,
-            load_runs=runs if model_access else no_runs,
+            load_model=model,
+            load_runs=runs,
             review_address=review.address,
             want_review=review.wanted if announcing else nothing,
         )
@@ -217,8 +195,8 @@ async def open_app(
         tasks.start_soon(review.run, services, desk)
         if announcing and settings.zulip is not None and settings.zulip.reviews is not None:
             tasks.start_soon(_tell_in_zulip, services, desk, settings.zulip)
-        if announcing and model_access is not None:
-            tasks.start_soon(_keep_runs, services)
+        if announcing and settings.provider is not None:
+            tasks.start_soon(keep_runs, services)
         if indexing:
             tasks.start_soon(_index_in_turn, base)
             tasks.start_soon(_replace_when_damaged, base.index)
@@ -240,18 +218,6 @@ def _telling_in_zulip() -> Callable[[Services, Decisions, ZulipAccess], Awaitabl
     from mcp_server.zulip.notices import run
 
     return run
-
-
-async def _keep_runs(services: Services) -> None:
-    """Go on with runs that wait, or whose process died. What that needs is loaded a moment after the host's handshake, aside."""
-    await anyio.sleep(START_DELAY_S)
-    await (await anyio.to_thread.run_sync(_keeping_runs))(services, services.runs)
-
-
-def _keeping_runs() -> Callable[[Services, Runs], Awaitable[None]]:
-    from mcp_server.runs.keeping import keep_runs
-
-    return keep_runs
 
 
 async def _quietly(_proposal: Proposal) -> None:

@@ -47,7 +47,8 @@ class _Wish:
 class Runs:
     """The runs of one knowledge base, as one process begins and leads them.
 
-    `tools` returns what a run may call. `background` is where runs go on for which nobody waits; they outlive this process: another one takes them up.
+    `tools` returns what a run may call. `background` is where runs go on for which nobody waits; they outlive this process: another
+    one takes them up.
     """
 
     def __init__(

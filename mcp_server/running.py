@@ -1,0 +1,74 @@
+"""The part of the composition root that builds the language model and the runs of `agent_run`, where the settings name a model."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from functools import cache, partial
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio.abc import TaskGroup
+
+from mcp_server.base import KnowledgeBase, utc_now
+from mcp_server.services import Services, no_model, no_runs
+
+if TYPE_CHECKING:
+    from mcp_server.gate.dispatch import Gate
+    from mcp_server.models.configured import ConfiguredModel
+    from mcp_server.runs.office import Runs
+    from mcp_server.settings import ModelAccess
+
+Sleep = Callable[[float], Awaitable[None]]
+
+START_DELAY_S = 0.3
+"""The first moments of a process belong to the host's handshake."""
+
+
+def model_of(access: ModelAccess | None, sleep: Sleep, stack: AsyncExitStack) -> Callable[[], ConfiguredModel]:
+    """Return what loads the model, once; its connections are closed with `stack`."""
+    if access is None:
+        return no_model
+
+    @cache
+    def model() -> ConfiguredModel:
+        from mcp_server.models.configured import ConfiguredModel
+
+        made = ConfiguredModel(access, now=utc_now, sleep=sleep)
+        stack.push_async_callback(made.aclose)
+        return made
+
+    return model
+
+
+def runs_of(
+    base: KnowledgeBase,
+    model: Callable[[], ConfiguredModel],
+    through: Callable[[], tuple[Gate, Services]],
+    background: TaskGroup,
+) -> Callable[[], Runs]:
+    """Return what loads the runs, once. `through` tells the gate that their calls pass, and the services behind it."""
+    if model is no_model:
+        return no_runs
+
+    @cache
+    def runs() -> Runs:
+        from mcp_server.runs.gated import GatedTools
+        from mcp_server.runs.office import Runs
+        from mcp_server.runs.places import runs_in
+
+        return Runs(runs_in(base.state), base.state, model(), partial(GatedTools, *through()), background, now=utc_now)
+
+    return runs
+
+
+async def keep_runs(services: Services) -> None:
+    """Go on with runs that wait, or whose process died. What that needs is loaded a moment after the host's handshake, aside."""
+    await anyio.sleep(START_DELAY_S)
+    await (await anyio.to_thread.run_sync(_keeping))(services, services.runs)
+
+
+def _keeping() -> Callable[[Services, Runs], Awaitable[None]]:
+    from mcp_server.runs.keeping import keep_runs as keep
+
+    return keep
