@@ -10,6 +10,7 @@ import anyio
 from knowledge.errors import KnowledgeError
 
 if TYPE_CHECKING:
+    from agents.loop.run import Run
     from mcp_server.runs.office import Runs
     from mcp_server.services import Services
 
@@ -34,9 +35,18 @@ async def look_after(services: Services, runs: Runs) -> None:
     """Go on with whatever can be gone on with now."""
     for line in await runs.store.runs(state="suspended", limit=100):
         run = await runs.store.run(line.id)
-        proposal = await services.state.trust.proposal(run.proposal) if run.proposal else None
-        if run.proposal and (proposal is None or not (proposal.open or proposal.underway)):
-            became = f"it was {proposal.state}" if proposal else "it is gone"
-            runs.resume_aside(run.id, run.proposal, became)
+        told = await became(services, run)
+        if told is not None:
+            runs.resume_aside(run.id, run.proposal, told)
     for line in await runs.store.runs(adrift_at=services.now(), limit=100):
         runs.lead_aside(line.id)
+
+
+async def became(services: Services, run: Run) -> str | None:
+    """Return what a run is told of the proposal that it waits for; None while that is open, and where it waits for none."""
+    if not run.proposal:
+        return None
+    proposal = await services.state.trust.proposal(run.proposal)
+    if proposal is not None and proposal.open:
+        return None
+    return f"it was {proposal.state}" if proposal else "it is gone"

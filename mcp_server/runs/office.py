@@ -90,6 +90,14 @@ class Runs:
         """
         return await self._led(run, _Wish(answer=text, by=by), progress, outlives=False)
 
+    async def resume(self, run: str, proposal: str, became: str, *, progress: Progress = unwatched) -> Run:
+        """Lead a run on that waited for that proposal, likewise; `became` is what its model is told of it.
+
+        Raises:
+            RunNotThere: it does not wait for that.
+        """
+        return await self._led(run, _Wish(proposal=proposal, became=became), progress, outlives=False)
+
     def lead_aside(self, run: str) -> None:
         """Lead a run in the background."""
         self._background.start_soon(self._aside, run, _Wish())
