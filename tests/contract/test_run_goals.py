@@ -1,4 +1,4 @@
-"""Scripted goals, carried through end to end: a real client, the real server and gate, and a model on a socket that speaks as vendors do.
+"""Scripted goals, carried through end to end: a real client, the real server and gate, a model on a socket.
 
 Each goal is told to one vendor's interface by default; `-m external` tells every goal to each.
 """
