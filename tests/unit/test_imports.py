@@ -48,6 +48,8 @@ COMPOSITION = {
     "mcp_server.embedding",
     "mcp_server.engines",
     "mcp_server.journeys",
+    "mcp_server.models.configured",
+    "mcp_server.runs.places",
     "mcp_server.writing",
 }
 IMPURE = {
