@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from mcp_server.setting_variables import BY_FIELD, VARIABLES
@@ -83,6 +84,54 @@ def _about_reviews(values: Mapping[str, Any]) -> Iterable[str]:
         yield "nobody is told of proposals in Zulip: ZULIP_REVIEWS would write there, and only reading is allowed"
     if str(values.get("zulip_email", "")).casefold() in reviewers:
         yield "ZULIP_REVIEWERS names ZULIP_EMAIL: reactions of the account that the server itself uses never decide"
+
+
+NEEDS_MODEL: Final[Mapping[str, str]] = {
+    "model_key_file": "FORGE_MODEL_KEY_FILE",
+    "model_prices": "FORGE_MODEL_PRICES",
+    "model_helps": "FORGE_MODEL_HELPS",
+    "run_tokens": "FORGE_RUN_TOKENS",
+    "run_cost": "FORGE_RUN_COST",
+}
+"""The settings that say something about a language model, and name none."""
+
+
+def lacking_model(values: Mapping[str, Any]) -> list[str]:
+    """Return the variables without which no language model is asked."""
+    model = values.get("model")
+    if model is None:
+        return ["FORGE_MODEL"]
+    if values.get("model_key"):
+        return []
+    if model.company == "anthropic":
+        return [] if values.get("anthropic_api_key") else ["ANTHROPIC_API_KEY"]
+    return [] if values.get("openai_api_key") or values.get("openai_base_url") else ["OPENAI_API_KEY"]
+
+
+def about_model(values: Mapping[str, Any], installed: Callable[[str], bool]) -> list[str]:
+    """Say what of a language model's settings has no effect, and what it lacks. `installed` says whether a package is there."""
+    model, missing = values.get("model"), lacking_model(values)
+    notes = []
+    if model is None and (idle := [name for field, name in NEEDS_MODEL.items() if values.get(field)]):
+        notes.append(f"{listed(idle)} {'has' if len(idle) == 1 else 'have'} no effect without FORGE_MODEL")
+    elif model is not None and missing:
+        notes.append(f"no language model is asked: {named(missing)} not set, nor is FORGE_MODEL_KEY_FILE")
+    elif model is not None and not installed(model.company):
+        notes.append(
+            f"the language model cannot be asked: its package is missing; pip install 'knowledge-forge[{model.company}]'"
+        )
+    if missing and "runs" in (values.get("toolsets") or ()):
+        notes.append(f"the toolset runs has no tools here: set {listed(missing)}")
+    if model is not None and values.get("run_cost") and not priced(model.model, values.get("model_prices") or ()):
+        notes.append(
+            "runs end at once: FORGE_RUN_COST bounds their cost, and no price in FORGE_MODEL_PRICES fits the model"
+        )
+    return notes
+
+
+def priced(model: str, prices: Iterable[Any]) -> bool:
+    """Return whether a model has a price."""
+    return any(fnmatchcase(model, price.pattern) for price in prices)
 
 
 def named(names: Collection[str]) -> str:

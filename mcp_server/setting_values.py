@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 
@@ -252,6 +253,11 @@ class ModelName:
     vendor: str
     model: str
 
+    @property
+    def company(self) -> str:
+        """Return whose variables and whose package it is asked with, which is also the name of the extra."""
+        return self.vendor.partition("-")[0]
+
     def __str__(self) -> str:
         return f"{self.vendor}:{self.model}"
 
@@ -277,6 +283,49 @@ def helps(text: str) -> tuple[str, ...]:
         if name not in HELPS:
             raise ValueError(f"{name!r} is nothing that a model helps with; there are {', '.join(HELPS)}")
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPrice:
+    """What a million tokens cost with models whose name fits `pattern`. What is None costs as `input`."""
+
+    pattern: str
+    input: Decimal
+    output: Decimal
+    cached: Decimal | None = None
+    written: Decimal | None = None
+
+
+AMOUNT = re.compile(r"\d{1,6}(\.\d{1,6})?")
+
+
+def prices(text: str) -> tuple[ModelPrice, ...]:
+    """Return the prices in a list of `PATTERN=IN/OUT[/CACHED[/WRITTEN]]`, in its order; without a pattern one fits every model."""
+    return tuple(_price(entry) for entry in names(text))
+
+
+def _price(entry: str) -> ModelPrice:
+    pattern, equals, told = entry.rpartition("=")
+    amounts = [amount.strip() for amount in told.split("/")]
+    if (equals and not pattern.strip()) or len(amounts) not in (2, 3, 4) or not all(map(AMOUNT.fullmatch, amounts)):
+        raise ValueError(
+            "it is not PATTERN=IN/OUT, PATTERN=IN/OUT/CACHED or PATTERN=IN/OUT/CACHED/WRITTEN per million tokens"
+        )
+    return ModelPrice(pattern.strip() or "*", *map(Decimal, amounts))
+
+
+def money(text: str) -> Decimal:
+    """Return an amount of money above nothing."""
+    if not AMOUNT.fullmatch(text.strip()) or not Decimal(text.strip()):
+        raise ValueError("it is not an amount above 0, for example 0.50")
+    return Decimal(text.strip())
+
+
+def run_tokens(text: str) -> int:
+    """Return how many tokens a run may use."""
+    if not text.isdigit() or not 1_000 <= int(text) <= 100_000_000:
+        raise ValueError(f"{text!r} is not a whole number from 1000 to 100000000")
+    return int(text)
 
 
 def secret(text: str) -> str:

@@ -275,8 +275,30 @@ VARIABLES = (
         "FORGE_MODEL_KEY_FILE",
         "model_key_file",
         values.path,
-        "A file that holds the model's key, instead of the key.",
+        "A file that holds the model's key; it goes before the vendor's variable, which other programs use, too.",
         "none",
+    ),
+    Variable(
+        "FORGE_MODEL_PRICES",
+        "model_prices",
+        values.prices,
+        "What a million tokens cost, in your currency, comma-separated: `PATTERN=IN/OUT[/CACHED[/WRITTEN]]`, for example "
+        "`some-model-*=3/15/0.30/3.75`; the first that fits the model counts.",
+        "none: costs are not known",
+    ),
+    Variable(
+        "FORGE_RUN_TOKENS",
+        "run_tokens",
+        values.run_tokens,
+        "At most so many tokens, in and out together, in one run.",
+        "200000",
+    ),
+    Variable(
+        "FORGE_RUN_COST",
+        "run_cost",
+        values.money,
+        "At most so much money for one run, in the currency of the prices, which it needs.",
+        "no bound",
     ),
     Variable(
         "FORGE_MODEL_HELPS",

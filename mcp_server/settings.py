@@ -6,16 +6,18 @@ Flags win over the environment, the environment over `forge.toml`; nothing set m
 from __future__ import annotations
 
 import difflib
+import importlib.util
 import os
 import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from decimal import Decimal
 from pathlib import Path
 from typing import Literal
 
-from mcp_server.setting_notes import about_services, no_limits, strangers
-from mcp_server.setting_values import HttpAddress, ModelName, key, path
+from mcp_server.setting_notes import about_model, about_services, lacking_model, no_limits, strangers
+from mcp_server.setting_values import HttpAddress, ModelName, ModelPrice, key, path
 from mcp_server.setting_variables import BY_FIELD, VARIABLES, Variable
 
 
@@ -81,6 +83,11 @@ class Settings:
     openai_api_key: str | None = field(default=None, repr=False)
     openai_base_url: str | None = None
     model_key_file: Path | None = None
+    model_key: str | None = field(default=None, repr=False)
+    """What `model_key_file` holds."""
+    model_prices: tuple[ModelPrice, ...] = ()
+    run_tokens: int | None = 200_000
+    run_cost: Decimal | None = None
     model_helps: tuple[str, ...] = ()
     json: bool = False
     file: Path | None = None
@@ -123,24 +130,46 @@ class Settings:
     @property
     def provider(self) -> ModelAccess | None:
         """Return how the language model is reached; None where none is configured, or only in part."""
-        if self.model is None:
+        if self.model is None or lacking_model({name: getattr(self, name) for name in _MODELS_OWN}):
             return None
-        theirs = self.model.vendor == "anthropic"
-        key = self.anthropic_api_key if theirs else self.openai_api_key
-        address = self.anthropic_base_url if theirs else self.openai_base_url
-        if not key and (theirs or not address):
-            return None
-        return ModelAccess(self.model, key, address, helps=self.model_helps)
+        own = self.model.company.upper()
+        key, address = {
+            "ANTHROPIC": (self.anthropic_api_key, self.anthropic_base_url),
+            "OPENAI": (self.openai_api_key, self.openai_base_url),
+        }[own]
+        return ModelAccess(
+            self.model,
+            self.model_key or key,
+            address,
+            key_setting="FORGE_MODEL_KEY_FILE" if self.model_key else f"{own}_API_KEY",
+            address_setting=f"{own}_BASE_URL",
+            prices=self.model_prices,
+            run_tokens=self.run_tokens,
+            run_cost=self.run_cost,
+            helps=self.model_helps,
+        )
+
+
+_MODELS_OWN = ("model", "model_key", "anthropic_api_key", "openai_api_key", "openai_base_url")
 
 
 @dataclass(frozen=True, slots=True)
 class ModelAccess:
-    """How a language model is reached. `address` None is the vendor's own; `helps` is what it does beside runs."""
+    """How a language model is reached, and how far: `address` None is the vendor's own, `helps` is what it does beside runs.
+
+    `key_setting` and `address_setting` are the variables that a person looks at when it is not reached. `run_tokens` and
+    `run_cost`, in the currency of the prices, are bounds of each run.
+    """
 
     name: ModelName
     key: str | None = field(repr=False)
     address: str | None = None
     helps: tuple[str, ...] = ()
+    key_setting: str = "FORGE_MODEL_KEY_FILE"
+    address_setting: str = ""
+    prices: tuple[ModelPrice, ...] = ()
+    run_tokens: int | None = None
+    run_cost: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,15 +222,21 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str] | None = None, 
     file = _file(environ, cwd or Path.cwd())
     values: dict[str, object] = {} if file is None else _from_file(file)
     values.update(_from_environment(environ))
-    for name, value in flags.items():
-        if value is not None:
-            values[name] = _parsed(name, value)
+    given = {name: _parsed(name, value) for name, value in flags.items() if value is not None}
+    values.update(given)
+    values.update(_from_vendors(environ, values) | given)
     values.setdefault("kb", handbook())
     _complete_embedder(values)
+    _complete_model(values)
     _complete_zulip(values)
     values["file"] = None if file is None else file.absolute()
-    values["in_environment"] = tuple(v.name for v in VARIABLES if environ.get(v.name))
-    values["notes"] = (*strangers(environ), *no_limits(environ, values), *about_services(values))
+    values["in_environment"] = tuple(v.name for v in VARIABLES if environ.get(v.name) and _counts(v, values))
+    values["notes"] = (
+        *strangers(environ),
+        *no_limits(environ, values),
+        *about_services(values),
+        *about_model(values, installed=lambda package: importlib.util.find_spec(package) is not None),
+    )
     return Settings(**values)  # type: ignore[arg-type]  # every value went through its variable's parser
 
 
@@ -212,13 +247,25 @@ def _complete_embedder(values: dict[str, object]) -> None:
         raise BadSetting(
             "FORGE_EMBEDDER_URL", "not set", f"FORGE_EMBEDDER={embedder} needs the address of the endpoint"
         )
-    file = values.get("embedder_key_file")
-    if isinstance(file, Path) and "embedder_key" not in values:
-        try:
-            values["embedder_key"] = key(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            problem = error.strerror if isinstance(error, OSError) else "it holds no key"
-            raise BadSetting("FORGE_EMBEDDER_KEY_FILE", str(file), f"cannot be read as a key: {problem}") from None
+    if "embedder_key" not in values and (found := _key_in(values.get("embedder_key_file"), "FORGE_EMBEDDER_KEY_FILE")):
+        values["embedder_key"] = found
+
+
+def _complete_model(values: dict[str, object]) -> None:
+    """Read the key of the language model from its file, where a model is named."""
+    if "model" in values and (found := _key_in(values.get("model_key_file"), "FORGE_MODEL_KEY_FILE")):
+        values["model_key"] = found
+
+
+def _key_in(file: object, name: str) -> str | None:
+    """Return the key that the file holds; None without a file."""
+    if not isinstance(file, Path):
+        return None
+    try:
+        return key(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        problem = error.strerror if isinstance(error, OSError) else "it holds no key"
+        raise BadSetting(name, str(file), f"cannot be read as a key: {problem}") from None
 
 
 def _complete_zulip(values: dict[str, object]) -> None:
@@ -252,7 +299,26 @@ def _parsed(name: str, value: object) -> object:
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, object]:
-    return {v.field: _use(v, environ[v.name], "environment") for v in VARIABLES if environ.get(v.name)}
+    ours = [v for v in VARIABLES if environ.get(v.name) and not v.name.startswith(VENDORS_OWN)]
+    return {v.field: _use(v, environ[v.name], "environment") for v in ours}
+
+
+VENDORS_OWN = ("ANTHROPIC_", "OPENAI_")
+"""Variables that begin so are there for other programs, too: they count only where FORGE_MODEL names that vendor."""
+
+
+def _from_vendors(environ: Mapping[str, str], values: Mapping[str, object]) -> dict[str, object]:
+    """Return what the variables of the vendor say whose model is named; those of others are not even looked at."""
+    theirs = [v for v in VARIABLES if environ.get(v.name) and v.name.startswith(VENDORS_OWN) and _counts(v, values)]
+    return {v.field: _use(v, environ[v.name], "environment") for v in theirs}
+
+
+def _counts(variable: Variable, values: Mapping[str, object]) -> bool:
+    """Return whether the variable is anything to this program."""
+    if not variable.name.startswith(VENDORS_OWN):
+        return True
+    model = values.get("model")
+    return isinstance(model, ModelName) and variable.name.startswith(f"{model.company.upper()}_")
 
 
 def _file(environ: Mapping[str, str], cwd: Path) -> Path | None:

@@ -8,20 +8,28 @@ import anyio
 
 from agents.loop.processor import Cost
 from agents.loop.provider import Provider
-from agents.loop.providers.access import Access
-from agents.loop.providers.usage import Accounted, UsageBook
+from agents.loop.providers.access import Access, Patience
+from agents.loop.providers.usage import MILLION, Accounted, Price, UsageBook
 from mcp_server.services import Clock
+from mcp_server.setting_values import ModelPrice
 from mcp_server.settings import ModelAccess
 
 
 class ConfiguredModel:
-    """One language model, asked by all that this process does. `sleep` waits between tries."""
+    """One language model, asked by all that this process does. `sleep` waits between tries, for as long as `patience` allows."""
 
-    def __init__(self, access: ModelAccess, *, now: Clock, sleep: Callable[[float], Awaitable[None]]) -> None:
-        self._access, self._now, self._sleep = access, now, sleep
+    def __init__(
+        self,
+        access: ModelAccess,
+        *,
+        now: Clock,
+        sleep: Callable[[float], Awaitable[None]],
+        patience: Patience | None = None,
+    ) -> None:
+        self._access, self._now, self._sleep, self._patience = access, now, sleep, patience
         self._lock = anyio.Lock()
         self._provider: Provider | None = None
-        self.book = UsageBook()
+        self.book = UsageBook({price.pattern: _price(price) for price in access.prices})
 
     @property
     def name(self) -> str:
@@ -32,6 +40,16 @@ class ConfiguredModel:
     def cost(self) -> Cost:
         """Return what its answers cost."""
         return self.book.cost_of
+
+    @property
+    def run_tokens(self) -> int | None:
+        """Return how many tokens one run may use."""
+        return self._access.run_tokens
+
+    @property
+    def run_cost_micros(self) -> int | None:
+        """Return how many millionths of the currency of the prices one run may cost."""
+        return None if self._access.run_cost is None else int(self._access.run_cost * MILLION)
 
     def helps(self, what: str) -> bool:
         """Return whether it is to help with that, beside runs."""
@@ -57,20 +75,23 @@ class ConfiguredModel:
 
     def _build(self) -> Provider:
         name = self._access.name
-        theirs = name.vendor == "anthropic"
         access = Access(
             name.model,
             self._access.key or "",
             self._access.address or "",
-            key_setting="ANTHROPIC_API_KEY" if theirs else "OPENAI_API_KEY",
-            address_setting="ANTHROPIC_BASE_URL" if theirs else "OPENAI_BASE_URL",
+            key_setting=self._access.key_setting,
+            address_setting=self._access.address_setting,
             model_setting="FORGE_MODEL",
         )
-        if theirs:
+        if name.company == "anthropic":
             from agents.loop.providers.anthropic import anthropic_provider
 
-            return anthropic_provider(access, sleep=self._sleep, now=self._now)
+            return anthropic_provider(access, patience=self._patience, sleep=self._sleep, now=self._now)
         from agents.loop.providers.openai_compatible import Interface, openai_provider
 
         interface: Interface = "responses" if name.vendor == "openai-responses" else "chat"
-        return openai_provider(access, interface, sleep=self._sleep, now=self._now)
+        return openai_provider(access, interface, patience=self._patience, sleep=self._sleep, now=self._now)
+
+
+def _price(told: ModelPrice) -> Price:
+    return Price(told.input, told.output, told.cached, told.written)
