@@ -42,7 +42,7 @@ def explained(run: Run) -> str:
         *([f"Model: {one_line(head.model, MOST_TEXT)}"] if head.model else []),
         f"Bounds: {_bounds(head.limits)}",
         "",
-        *(line for frame in run.frames for line in _told(frame)),
+        *(line for frame in run.frames for line in told_of(frame)),
         "",
         f"The run {STANDS[run.state]}{f': {one_line(run.why, MOST_TEXT)}' if run.why else ''}. It took {taken(run)}.",
         *(_open(call) for call in run.open_calls),
@@ -71,7 +71,8 @@ def _bounds(limits: Limits) -> str:
     return ", ".join(told)
 
 
-def _told(frame: Frame) -> Iterator[str]:
+def told_of(frame: Frame) -> Iterator[str]:
+    """Yield one step as lines of plain text, as they stand in `explained`."""
     match frame:
         case Plan():
             asked = f"{frame.tokens_in} tokens in, {frame.tokens_out} out"
