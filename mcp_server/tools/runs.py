@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
+import anyio
 from pydantic import Field
 
+from knowledge.errors import KnowledgeError
 from mcp_server.gate.canonical import canonical
 from mcp_server.gate.policy import Trust
 from mcp_server.services import Call, Services
@@ -18,22 +20,27 @@ from mcp_server.tools.spec import Arguments, Shown, ToolSpec
 if TYPE_CHECKING:
     from agents.loop.frames import Frame, Header
     from agents.loop.run import Run
+    from mcp_server.runs.office import Runs
 
 TOOLSET = "runs"
-MOST_GOAL, MOST_CONTEXT, MOST_ANSWER = 8_000, 100_000, 8_000
-"""Characters."""
+MOST_CHARACTERS = {"goal": 8_000, "context": 100_000, "answer": 8_000}
+PAGE = 8_000
+"""Characters of an explanation that are told at once."""
+MOST_SENTENCE = 200
+RECORDED_S = 10.0
+"""How long it is waited for that an answer, which somebody leads the run on with in the background, is on record."""
 
 
 class RunArguments(Arguments):
     """Arguments of agent_run."""
 
-    goal: Annotated[str, Field(max_length=MOST_GOAL, description="What is to be reached.")] = ""
-    context: Annotated[str, Field(max_length=MOST_CONTEXT, description="What is known already.")] = ""
-    toolsets: Annotated[list[str], Field(max_length=10, description="Default: all.")] = Field(default_factory=list)
+    goal: str = ""
+    context: Annotated[str, Field(description="What is known already.")] = ""
+    toolsets: Annotated[list[str], Field(description="Only these; else all.")] = Field(default_factory=list)
     max_iterations: Annotated[int, Field(ge=1, le=50)] = 5
     timeout_seconds: Annotated[int, Field(ge=1, le=3600)] = 60
-    run_id: Annotated[str | None, Field(description="A run that asks; `answer` is the person's.")] = None
-    answer: Annotated[str, Field(max_length=MOST_ANSWER)] = ""
+    run_id: Annotated[str | None, Field(description="Instead: a run that asks,")] = None
+    answer: Annotated[str | None, Field(description="and the person's answer.")] = None
 
 
 class TraceArguments(Arguments):
@@ -43,19 +50,26 @@ class TraceArguments(Arguments):
     offset: Annotated[int, Field(ge=0)] = 0
 
 
+class WrongRun(KnowledgeError):
+    """No run can be begun, or answered, with these arguments; the sentence says with which."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """A run to begin, or (`answer`) to go on with."""
+    """A run to begin, or to go on with: then `answer` is that to the question of its frame `ask`, which was `question`."""
 
     header: Header
     answer: str = ""
+    ask: str = ""
+    question: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class RunAnswer:
     """Where a run stands. `status`: done, failed, cancelled, asking (`question`), proposed (`proposal` waits), running.
 
-    `text` is its answer, or why it ended. `cost` is what is known of it, in the currency of the prices.
+    `text` is its answer, or why it ended; `note` says what to do where it is not over. `cost` is in the currency of the prices,
+    None where some of them are not known. `tainted`: text went into it that nobody vouches for.
     """
 
     run_id: str
@@ -70,113 +84,302 @@ class RunAnswer:
     tokens_in: int
     tokens_out: int
     cost: float | None
+    tainted: bool
+    note: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class RunTrace:
-    """A run in words, made of its record alone."""
+    """A run in words, made of its record alone: `text`, piece by piece. The rest is as in the answer of agent_run.
+
+    `answer` is what that has as its `text`.
+    """
 
     run_id: str
     status: str
+    answer: str
+    question: str
+    proposal: Mapping[str, Any] | None
     text: str
     next_offset: int | None
     tainted: bool
 
 
 async def plan_run(services: Services, call: Call, asked: RunArguments) -> RunPlan:
-    """Work out which run would be begun, or gone on with. Changes nothing."""
-    from agents.loop.errors import NoSuchRun, RunNotThere
-    from agents.loop.explained import STANDS
+    """Work out which run would be begun, or gone on with. Changes nothing.
+
+    Raises:
+        WrongRun: the arguments do not go together. NoSuchRun: the caller has no such run. RunNotThere: it asks nothing.
+    """
     from agents.loop.frames import Header, Limits
 
-    if asked.run_id is not None:
-        there = await services.runs.store.run(asked.run_id)
-        if there.header.principal != call.principal.id:
-            raise NoSuchRun(asked.run_id)
-        if there.ask is None:
-            raise RunNotThere(there.id, STANDS[there.state], "answered")
-        return RunPlan(there.header, asked.answer)
+    _require_short(asked)
+    if asked.run_id is not None or asked.answer is not None:
+        return await _plan_answer(services, call, asked)
+    if not asked.goal.strip():
+        raise WrongRun(
+            "'goal' is empty; say what is to be reached, or answer a run that asks with 'run_id' and 'answer'"
+        )
+    model = services.model
     header = Header(
         id=f"r-{secrets.token_hex(10)}",
         goal=asked.goal,
         context=asked.context,
         principal=call.principal.id,
         begun_at=services.now(),
-        toolsets=tuple(asked.toolsets),
-        model=services.model.name,
-        limits=Limits(iterations=asked.max_iterations, seconds=float(asked.timeout_seconds)),
+        toolsets=_toolsets(services, asked.toolsets),
+        model=model.name,
+        limits=Limits(
+            iterations=asked.max_iterations,
+            seconds=float(asked.timeout_seconds),
+            tokens=model.run_tokens,
+            cost_micros=model.run_cost_micros,
+        ),
     )
     return RunPlan(header)
 
 
+async def _plan_answer(services: Services, call: Call, asked: RunArguments) -> RunPlan:
+    from agents.loop.errors import RunNotThere
+    from agents.loop.explained import STANDS
+
+    if asked.run_id is None:
+        raise WrongRun("'answer' is given without 'run_id'; name the run that asks")
+    if asked.answer is None or not asked.answer.strip():
+        raise WrongRun(
+            "'run_id' is given without 'answer'; agent_trace(run_id) says where the run stands and what it asks"
+        )
+    usual = RunArguments().model_dump()
+    names = ("goal", "context", "toolsets", "max_iterations", "timeout_seconds")
+    if others := [name for name in names if getattr(asked, name) != usual[name]]:
+        raise WrongRun(f"{_list(others)} cannot be given with 'run_id': a run keeps what it began with")
+    there = await own_run(services, call, asked.run_id)
+    if there.ask is None:
+        raise RunNotThere(there.id, STANDS[there.state], "answered")
+    return RunPlan(there.header, asked.answer, there.ask.id, there.ask.question)
+
+
+async def own_run(services: Services, call: Call, run: str) -> Run:
+    """Return a run of the caller.
+
+    Raises:
+        NoSuchRun: there is none, or it is somebody else's.
+    """
+    from agents.loop.errors import NoSuchRun
+
+    there = await services.runs.store.run(run)
+    if there.header.principal != call.principal.id:
+        raise NoSuchRun(run)
+    return there
+
+
+def _require_short(asked: RunArguments) -> None:
+    for name, most in MOST_CHARACTERS.items():
+        characters = len(getattr(asked, name) or "")
+        if characters > most:
+            raise WrongRun(
+                f"{name!r} has {characters:,} characters; it may have {most:,}. Put the rest into a page, and name it"
+            )
+
+
+def _toolsets(services: Services, wanted: Sequence[str]) -> tuple[str, ...]:
+    """Return the toolsets that a run is to have, each once.
+
+    Raises:
+        WrongRun: one has nothing here that a run may call.
+    """
+    from agents.work_words import one_line
+    from mcp_server.runs.gated import WITHHELD
+    from mcp_server.runs.words import MOST_NAME
+
+    there = dict.fromkeys(spec.toolset for spec in services.tools() if spec.name not in WITHHELD)
+    if unknown := [name for name in wanted if name not in there]:
+        raise WrongRun(f"a run can have no toolset {one_line(unknown[0], MOST_NAME)!r} here; there are {_list(there)}")
+    return tuple(dict.fromkeys(wanted))
+
+
+def _list(names: Sequence[str] | Mapping[str, Any]) -> str:
+    return ", ".join(repr(name) for name in names)
+
+
+def begun_for(call: Call) -> str:
+    """Return the id of the run that begins because a person agreed to this call, one yes is one run; "" if nobody was asked."""
+    if call.approval is None:
+        return ""
+    return f"r-{hashlib.sha256(f'agent_run {call.approval.proposal}'.encode()).hexdigest()[:20]}"
+
+
 async def carry_through(services: Services, call: Call, plan: RunPlan) -> RunAnswer:
     """Begin the run, or answer it, and return where it stands when it is over or waits; at once where the caller does not wait."""
-    runs, header = services.runs, plan.header
+    runs, header = services.runs, replace(plan.header, id=(not plan.answer and begun_for(call)) or plan.header.id)
+    run = header.id
     aside = call.detached or call.approval is not None
+    progress = reporting(call)
+    await services.taints.carry(call.principal.id, run)  # before anybody can lead it
+    if plan.answer and aside:
+        before = (await runs.store.run(run)).count
+        runs.answer_aside(run, plan.answer, call.principal.id)
+        await _gone_on(services, run, before)
+    elif plan.answer:
+        await runs.answer(run, plan.answer, call.principal.id, progress=progress)
+    else:
+        await _begin(runs, header)
+        if aside:
+            runs.lead_aside(run)
+        else:
+            await runs.lead(run, progress=progress)
+    there = await runs.store.run(run)
+    if origins := await services.taints.of_journey(run):
+        await services.taints.note(call.principal.id, "", tuple(origins))
+    return await answered(services, there)
+
+
+async def _begin(runs: Runs, header: Header) -> None:
+    """Put the run on record, if it is not: another process may carry out the same decision."""
+    from agents.loop.errors import RunExists
+
+    try:
+        await runs.begin(header)
+    except RunExists:
+        there = (await runs.store.run(header.id)).header
+        if replace(there, begun_at=header.begun_at) != header:
+            raise
+
+
+async def _gone_on(services: Services, run: str, before: int) -> None:
+    """Return when there are more frames than that, so that what was answered is on record; in any case after a while."""
+    with anyio.move_on_after(RECORDED_S):
+        while True:
+            seen = await services.state.last_event()
+            if (await services.runs.store.run(run)).count > before:
+                return
+            await services.state.changed(seen)
+
+
+def reporting(call: Call) -> Callable[[Run, Frame], Awaitable[None]]:
+    """Return what tells the caller of each frame, without any text of it."""
 
     async def report(run: Run, frame: Frame) -> None:
-        await call.report(run.iterations, header.limits.iterations, frame.TYPE)
+        from mcp_server.runs.words import step
 
-    if not plan.answer:
-        await runs.begin(header)
-        await services.taints.carry(call.principal.id, header.id)
-    if aside and plan.answer:
-        runs.answer_aside(header.id, plan.answer, call.principal.id)
-    elif aside:
-        runs.lead_aside(header.id)
-    elif plan.answer:
-        await runs.answer(header.id, plan.answer, call.principal.id, progress=report)
-    else:
-        await runs.lead(header.id, progress=report)
-    return await answered(services, await runs.store.run(header.id))
+        await call.report(frame.number + 1, None, step(run, frame))
+
+    return report
+
+
+async def recalled(services: Services, call: Call, asked: RunArguments) -> RunAnswer | None:
+    """Return where the run stands that a person agreed to, if it was begun, or answered, before the process died."""
+    from agents.loop.errors import NoSuchRun
+    from agents.loop.frames import Answered
+
+    try:
+        there = await own_run(services, call, asked.run_id or begun_for(call))
+    except NoSuchRun:
+        return None
+    who, text = call.principal.id, asked.answer
+    said = [frame for frame in there.frames if isinstance(frame, Answered) and (frame.by, frame.text) == (who, text)]
+    if asked.run_id is not None and (there.ask is not None or not said):
+        return None
+    return await answered(services, there)
 
 
 async def answered(services: Services, run: Run) -> RunAnswer:
     """Return where the run stands, as plain data."""
     from agents.loop.explained import traced
-    from mcp_server.gate.summary import summary
+    from mcp_server.runs.words import MOST_TEXT, ended_with, note_on, status_of
 
-    waits = await services.state.trust.proposal(run.proposal) if run.proposal else None
     response, spent = run.response, run.spent
     return RunAnswer(
         run_id=run.id,
-        status="proposed" if run.state == "suspended" else run.state,
-        text=response.text if response else run.why,
+        status=status_of(run),
+        text=ended_with(run)[:MOST_TEXT],
         goal_achieved=bool(response and response.goal_achieved),
         question=run.ask.question if run.ask else "",
-        proposal=await summary(waits, services.review_address) if waits else None,
+        proposal=await _waits_for(services, run),
         iterations=run.iterations,
         tools_called=list(run.tools_called),
         trace=traced(run),
         tokens_in=spent.tokens_in,
         tokens_out=spent.tokens_out,
         cost=None if spent.unpriced else spent.cost_micros / 1_000_000,
+        tainted=bool(await services.taints.of_journey(run.id)),
+        note=note_on(run),
     )
+
+
+async def _waits_for(services: Services, run: Run) -> Mapping[str, Any] | None:
+    """Return the proposal that the run waits for, as its caller is told of it."""
+    from mcp_server.gate.summary import summary
+
+    waits = await services.state.trust.proposal(run.proposal) if run.proposal else None
+    return await summary(waits, services.review_address) if waits else None
 
 
 def shows(plan: RunPlan) -> Shown:
-    """Return what a person is shown of the plan before they agree to it."""
-    header = plan.header
-    about = [header.goal, header.context, list(header.toolsets), header.model, plan.answer]
-    what = "go on with a run, answering" if plan.answer else "carry out"
+    """Return what a person is shown of the plan before they agree to it: all that the model is told, and its bounds."""
+    from agents.work_words import one_line
+    from mcp_server.connectors.showing import shown_change
+    from mcp_server.runs.words import STARTS
+
+    header, place = plan.header, f"model:{plan.header.model}"
+    if plan.answer:
+        told = [("question", plan.question, plan.question), ("answer", None, plan.answer)]
+        sentence = f"answer the question of run {header.id}: {one_line(plan.answer, MOST_SENTENCE)}"
+    else:
+        told = [("goal", None, header.goal), *([("context", None, header.context)] if header.context else [])]
+        sentence = f"let {header.model} work by itself ({_bounds(header)}): {one_line(header.goal, MOST_SENTENCE)}"
+    about = [header.goal, header.context, header.toolsets, header.model, _bounds(header), plan.answer, plan.ask]
     return Shown(
-        answer=RunAnswer("", "analysis", "", False, "", None, 0, [], "", 0, 0, None),  # noqa: FBT003 - in the order of its fields
-        sentence=f"{what}: {plan.answer or header.goal}",
+        answer=RunAnswer("", "analysis", "", False, "", None, 0, [], "", 0, 0, None, False, STARTS),  # noqa: FBT003 - in the order of its fields
+        sentence=sentence,
         effect=hashlib.sha256(canonical(about)).hexdigest(),
         documents=(),
+        files=[shown_change(f"{place} {what}", before, after) for what, before, after in told],
+        destination=place,
     )
+
+
+def _bounds(header: Header) -> str:
+    limits = header.limits
+    told = [f"{limits.iterations} iterations", f"{limits.seconds:g} s"]
+    told += [f"{limits.tokens} tokens"] if limits.tokens is not None else []
+    told += [f"a cost of {limits.cost_micros / 1_000_000:g}"] if limits.cost_micros is not None else []
+    return ", ".join([*told, f"toolsets {', '.join(header.toolsets) or 'all'}"])
+
+
+async def read_before(services: Services, plan: RunPlan) -> Sequence[str]:
+    """Return where text comes from that nobody vouches for and that the question of a run may repeat."""
+    return tuple(await services.taints.of_journey(plan.header.id)) if plan.answer else ()
 
 
 async def trace(services: Services, call: Call, asked: TraceArguments) -> RunTrace:
     """Return the run in words."""
-    from agents.loop.errors import NoSuchRun
     from agents.loop.explained import explained
+    from mcp_server.runs.words import MOST_TEXT, ended_with, status_of
 
-    run = await services.runs.store.run(asked.run_id)
-    if run.header.principal != call.principal.id:
-        raise NoSuchRun(asked.run_id)
-    tainted = bool(await services.taints.of_journey(run.id))
-    return RunTrace(run.id, run.state, explained(run), None, tainted)
+    run = await own_run(services, call, asked.run_id)
+    whole = explained(run)
+    if asked.offset and asked.offset >= len(whole):
+        raise WrongRun(f"the explanation has {len(whole):,} characters; ask from next_offset on, or from 0")
+    end = page_end(whole, asked.offset)
+    return RunTrace(
+        run_id=run.id,
+        status=status_of(run),
+        answer="" if asked.offset else ended_with(run)[:MOST_TEXT],
+        question=run.ask.question if run.ask else "",
+        proposal=await _waits_for(services, run),
+        text=whole[asked.offset : end],
+        next_offset=end if end < len(whole) else None,
+        tainted=bool(await services.taints.of_journey(run.id)),
+    )
+
+
+def page_end(text: str, start: int) -> int:
+    """Return where the piece ends that begins there: after a line, if it has one."""
+    if len(text) - start <= PAGE:
+        return len(text)
+    line = text.rfind("\n", start, start + PAGE)
+    return line + 1 if line >= start else start + PAGE
 
 
 async def read_in(services: Services, told: RunTrace) -> Sequence[str]:
@@ -189,12 +392,17 @@ AGENT_RUN = ToolSpec[RunArguments, RunPlan, RunAnswer](
     title="Carry a goal through",
     level=Trust.EDIT,
     toolset=TOOLSET,
-    description="The server's own model works on the goal with these tools, step by step, within bounds; each passes the gate as yours.",
+    description=(
+        "For hosts without a strong model: a model of the server works on the goal by itself with these tools, as you and "
+        "within bounds. It costs money."
+    ),
     arguments=RunArguments,
     result=RunAnswer,
     plan=plan_run,
     apply=carry_through,
     shows=shows,
+    taints=read_before,
+    recalled=recalled,
     open_world=True,
     leads=True,
 )
@@ -204,7 +412,7 @@ AGENT_TRACE = ToolSpec[TraceArguments, None, RunTrace](
     title="Explain a run",
     level=Trust.READ,
     toolset=TOOLSET,
-    description="What a run did and why, step by step.",
+    description="Where a run stands, what it did and why.",
     arguments=TraceArguments,
     result=RunTrace,
     answer=trace,

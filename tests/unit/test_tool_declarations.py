@@ -97,7 +97,8 @@ def test_a_tool_that_is_filtered_away_is_checked_all_the_same() -> None:
 
 
 def test_toolsets_narrow_and_trust_always_stays() -> None:
-    assert [s.name for s in chosen(declared(), toolsets=["runs"])] == TRUST
+    assert [s.name for s in chosen(declared(), toolsets=["runs"])] == [*TRUST, "agent_run", "agent_trace"]
+    assert [s.name for s in chosen(declared(), toolsets=["runs"], configured=())] == TRUST
     assert {s.toolset for s in chosen(declared(), toolsets=["plane"])} == {"trust", "plane"}
 
 
@@ -107,7 +108,8 @@ def test_tools_of_another_service_are_listed_only_where_it_is_configured() -> No
     assert {s.toolset for s in chosen(declared(), configured=())} == ours
     assert {s.toolset for s in chosen(declared(), configured=["zulip"])} == ours | {"zulip"}
     assert [s.name for s in chosen(declared(), toolsets=["plane"], configured=())] == TRUST
-    assert chosen(declared(), configured=["plane", "zulip"]) == tuple(declared())
+    assert {s.toolset for s in chosen(declared(), configured=["runs"])} == ours | {"runs"}
+    assert chosen(declared(), configured=["runs", "plane", "zulip"]) == tuple(declared())
 
 
 def test_read_only_lists_only_what_reads() -> None:
@@ -122,7 +124,7 @@ def test_read_only_for_one_service_leaves_the_others_as_they_are() -> None:
     assert gone == {"zulip_send_message", "zulip_react"}
 
 
-@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize("service", sorted({*SERVICES} - {"runs"}))
 def test_tools_of_another_service_mix_no_reads_with_writes_and_say_that_the_world_is_open(service: str) -> None:
     """The design, section 3: level 1 reads, level 4 writes, and an act is told by two functions."""
     for spec in chosen(declared(), toolsets=[service]):
@@ -131,6 +133,17 @@ def test_tools_of_another_service_mix_no_reads_with_writes_and_say_that_the_worl
             assert spec.open_world
             if spec.read_only:
                 assert (spec.taints is not None) == ("tainted" in spec.output_schema["properties"])
+
+
+def test_a_run_begins_at_the_level_of_edits_and_what_it_reads_counts_at_its_own_calls() -> None:
+    """The design, sections 3 and 8: a run has no rights of its own, so beginning one needs no more than editing does."""
+    run, trace = (s for s in declared() if s.toolset == "runs")
+    assert (run.needs, run.leads, run.open_world, run.idempotent) == (Trust.EDIT, True, True, False)
+    assert (trace.needs, trace.read_only, trace.open_world) == (Trust.READ, True, False)
+    assert trace.taints is not None
+    assert {"run_id", "status", "proposal", "tainted"} <= {*run.output_schema["properties"]} & {
+        *trace.output_schema["properties"]
+    }
 
 
 CORE = ("knowledge", "trust", "journeys")
