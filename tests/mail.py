@@ -57,8 +57,7 @@ class Mail:
         return _told(await services.courier.deliver(errand, self.act(asked.text)))
 
     async def recalled(self, services: Services, call: Call, asked: Message) -> Sent | None:
-        assert call.approval is not None
-        found = await services.courier.recall(call.approval.proposal, self.act(asked.text))
+        found = await services.courier.recall_for(call, self.act(asked.text))
         return None if found is None else _told(found)
 
     def spec(self) -> AnySpec:

@@ -65,6 +65,11 @@ def marks_text(marks: Mapping[str, str]) -> str:
     return json.dumps(dict(marks), sort_keys=True, separators=(",", ":"))
 
 
+def mark_text(name: str) -> str:
+    """Return what stands in the JSON of marks of which one has that name; a value of another may hold it, too."""
+    return f"{json.dumps(name)}:"
+
+
 def errand_of(row: Sequence[Any]) -> Errand:
     """Return the errand in a row: its fields in their order, marks as JSON."""
     *first, marks, fate, result, ended_at = row

@@ -63,6 +63,10 @@ class MemoryOutbox:
         """Return the newest errand that carries out that proposal, or None."""
         return next((one for one in reversed(self._errands.values()) if proposal and one.proposal == proposal), None)
 
+    async def marked(self, name: str) -> Errand | None:
+        """Return the newest errand that has a mark of that name, or None."""
+        return next((one for one in reversed(self._errands.values()) if name in one.marks), None)
+
     async def open(self, *, limit: int = 100) -> Sequence[Errand]:
         """Return those begun or unsure, newest first."""
         return [one for one in reversed(self._errands.values()) if one.fate in OPEN][:limit]

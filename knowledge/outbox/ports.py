@@ -97,6 +97,10 @@ class Outbox(Protocol):
         """Return the newest errand that carries out that proposal, or None."""
         ...
 
+    async def marked(self, name: str) -> Errand | None:
+        """Return the newest errand that has a mark of that name, or None."""
+        ...
+
     async def open(self, *, limit: int = 100) -> Sequence[Errand]:
         """Return those begun or unsure, newest first."""
         ...

@@ -20,6 +20,7 @@ from knowledge.outbox.forms import (
     errand_of,
     fresh,
     kept_marks,
+    mark_text,
     marks_text,
     newest,
 )
@@ -46,6 +47,7 @@ VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, 'begun') ON CONFLICT (id) DO NOTHING
 _FIND = f"{_ERRAND} WHERE id = %s"
 _HOLD_ERRAND = f"{_FIND} FOR UPDATE"
 _FIND_OF = f"{_ERRAND} WHERE proposal = %s AND proposal <> '' ORDER BY number DESC LIMIT 1"
+_MARKED = f"{_ERRAND} WHERE strpos(marks, %s) > 0 ORDER BY number DESC"
 _OPEN = f"{_ERRAND} WHERE fate IN ('begun', 'unsure') ORDER BY number DESC LIMIT %s"
 _MARK = "UPDATE forge.errand SET marks = %s WHERE id = %s"
 _END = "UPDATE forge.errand SET fate = %s, ended_at = %s, result = %s WHERE id = %s"
@@ -133,6 +135,11 @@ class PostgresOutbox:
     async def errand_of(self, proposal: str) -> Errand | None:
         """Return the newest errand that carries out that proposal, or None."""
         return next(map(errand_of, await self._tables.read(_FIND_OF, (proposal,))), None)
+
+    async def marked(self, name: str) -> Errand | None:
+        """Return the newest errand that has a mark of that name, or None."""
+        found = map(errand_of, await self._tables.read(_MARKED, (mark_text(name),)))
+        return next((one for one in found if name in one.marks), None)
 
     async def open(self, *, limit: int = 100) -> Sequence[Errand]:
         """Return those begun or unsure, newest first."""

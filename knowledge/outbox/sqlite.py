@@ -20,6 +20,7 @@ from knowledge.outbox.forms import (
     errand_of,
     fresh,
     kept_marks,
+    mark_text,
     marks_text,
     newest,
 )
@@ -41,6 +42,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'begun') ON CONFLICT (id) DO NOTHING
 _FIND = f"{_ERRAND} WHERE id = ?"
 # By the index on proposals, which holds nothing of the errands without one.
 _FIND_OF = f"{_ERRAND} WHERE proposal = ? AND proposal != '' ORDER BY number DESC LIMIT 1"
+_MARKED = f"{_ERRAND} WHERE instr(marks, ?) > 0 ORDER BY number DESC"
 _OPEN = f"{_ERRAND} WHERE fate IN ('begun', 'unsure') ORDER BY number DESC LIMIT ?"
 _MARK = "UPDATE errand SET marks = ? WHERE id = ?"
 _END = "UPDATE errand SET fate = ?, ended_us = ?, result = ? WHERE id = ?"
@@ -118,6 +120,11 @@ class SqliteOutbox:
     async def errand_of(self, proposal: str) -> Errand | None:
         """Return the newest errand that carries out that proposal, or None."""
         return next(iter(_errands(self._database.query(_FIND_OF, (proposal,)))), None)
+
+    async def marked(self, name: str) -> Errand | None:
+        """Return the newest errand that has a mark of that name, or None."""
+        found = _errands(self._database.query(_MARKED, (mark_text(name),)))
+        return next((one for one in found if name in one.marks), None)
 
     async def open(self, *, limit: int = 100) -> Sequence[Errand]:
         """Return those begun or unsure, newest first."""

@@ -6,6 +6,7 @@ answer is "unsure", and nothing is sent a second time.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import secrets
@@ -45,8 +46,8 @@ SLOW_SEND = timedelta(seconds=5)
 
 What knows a key looks for it and then writes (Plane), so a second attempt must not overtake the first.
 """
-SENT_AGAIN, SLOWLY = "again_at", "slowly"
-"""Our own marks: when it was sent again, and that an attempt may be under way for long."""
+SENT_AGAIN, SLOWLY, ASKED_BY = "again_at", "slowly", "asked_by."
+"""Our own marks: when it was sent again, that an attempt may be under way for long, and which later calls ask for it, too."""
 BUSY = "the same is being sent by another call right now; ask again in a moment"
 SLOW = "it took too long to find out"
 UNEXPECTED = "its reply was not understood"
@@ -64,6 +65,13 @@ class Halfway(KnowledgeError):
     def __init__(self, told: str) -> None:
         self.told = told
         super().__init__(told)
+
+
+class Renounced(KnowledgeError):
+    """A call that was given up as never made: its process was believed dead, and came back."""
+
+    def __init__(self) -> None:
+        super().__init__("the call was given up meanwhile, because its process was believed dead; nothing was sent")
 
 
 class Occupied(KnowledgeError):
@@ -148,11 +156,11 @@ class Delivered:
 
 
 def errand_for(call: Call, *, tool: str, target: str, digest: str, arguments_hash: str, at: datetime) -> Errand:
-    """Return an errand for what this call does, with a new id."""
+    """Return an errand for what this call does. Its id is new, or follows from the key of the call."""
     from knowledge.outbox.ports import Errand
 
     return Errand(
-        id=f"kf-{secrets.token_hex(16)}",
+        id=errand_id(call.key) if call.key else f"kf-{secrets.token_hex(16)}",
         principal=call.principal.id,
         tool=tool,
         target=target,
@@ -161,6 +169,11 @@ def errand_for(call: Call, *, tool: str, target: str, digest: str, arguments_has
         proposal=call.approval.proposal if call.approval else "",
         arguments_hash=arguments_hash,
     )
+
+
+def errand_id(key: str) -> str:
+    """Return the id of the errand that the call with that key begins, by which it is found when its process is gone."""
+    return f"kf-{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 
 class Courier:
@@ -193,14 +206,17 @@ class Courier:
 
         Raises:
             Occupied: somebody else was at it for too long; nothing was sent.
+            Renounced: the call was given up; nothing was sent.
             KnowledgeError: it certainly was not done.
         """
         try:
             async with self._alone(errand, alone_with):
-                known = await self._outbox.begin(errand, within=within)
+                known = await self._begun(errand, within)
                 trip = Trip(known, self._outbox.mark)
                 if known.id == errand.id:
                     return await self._sent(trip, act)
+                if known.fate != "done":
+                    await trip.mark({ASKED_BY + errand.id: "yes"})
                 return await self._looked_up(trip, act) or await self._sent_again(trip, act)
         except DocumentBusy:
             if not await self._is_under_way(errand):
@@ -212,9 +228,54 @@ class Courier:
         same = (errand.principal, errand.tool, errand.digest)
         return any((one.principal, one.tool, one.digest) == same for one in await self._outbox.open(limit=MOST_OPEN))
 
+    async def _begun(self, errand: Errand, within: timedelta) -> Errand:
+        """Return the errand as it is on record now.
+
+        Raises:
+            Renounced: it is on record that it is not to be sent.
+        """
+        try:
+            return await self._outbox.begin(errand, within=within)
+        except ValueError:
+            there = await self._outbox.errand(errand.id)
+            if there is not None and there.fate == "failed":
+                raise Renounced from None
+            raise
+
     async def recall(self, proposal: str, act: Act) -> Delivered | None:
         """Return what became of the act that carries out a proposal, by asking the service; None if it is to be done (again)."""
-        known = await self._outbox.errand_of(proposal)
+        return await self._recalled(await self._outbox.errand_of(proposal), act)
+
+    async def recall_for(self, call: Call, act: Act) -> Delivered | None:
+        """Return what became of a call whose process died, likewise: of an approved one, or of the one with that key."""
+        if call.approval is not None:
+            return await self.recall(call.approval.proposal, act)
+        return await self._recalled(await self.errand_of_call(call.key), act)
+
+    async def errand_of_call(self, key: str) -> Errand | None:
+        """Return what the call with that key began, or asked for when it was begun already; None: it sent nothing."""
+        if not key:
+            return None
+        own = errand_id(key)
+        return await self._outbox.errand(own) or await self._outbox.marked(ASKED_BY + own)
+
+    async def renounce(self, call: Call, tool: str, target: str) -> Errand | None:
+        """Put on record that the call sent nothing, and never will: return None then, or the errand that it has begun after all.
+
+        A process that was believed dead and comes back finds that, and sends nothing.
+        """
+        errand = errand_for(
+            call, tool=tool, target=target, digest=f"renounced {call.key}", arguments_hash="", at=self._now()
+        )
+        try:
+            begun = await self._outbox.begin(errand, within=timedelta(0))
+        except ValueError:  # it is on record already
+            there = await self.errand_of_call(call.key)
+            return None if there is None or there.fate == "failed" else there
+        await self._outbox.end(begun.id, "failed", at=self._now())
+        return None
+
+    async def _recalled(self, known: Errand | None, act: Act) -> Delivered | None:
         if known is None or known.fate == "failed":
             return None
         try:
@@ -340,7 +401,7 @@ def _may_repeat(trip: Trip, act: Act) -> bool:
 
 def _is_unsent(trip: Trip, act: Act) -> bool:
     """Return whether its process died before anything was sent."""
-    return not act.keyed and not trip.marks
+    return not act.keyed and all(name.startswith(ASKED_BY) for name in trip.marks)
 
 
 def _read(result: str | None) -> Json | None:

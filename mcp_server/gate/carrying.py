@@ -18,7 +18,16 @@ from mcp_server.gate import admin
 from mcp_server.gate.accompanying import Companion
 from mcp_server.gate.deciding import CannotDecide, require_trust
 from mcp_server.gate.dispatch import Gate, crashed
-from mcp_server.gate.proposals import AGAINST, Draft, Proposing, calls_of, hash_of, principal_of, with_plain_answer
+from mcp_server.gate.proposals import (
+    AGAINST,
+    Draft,
+    Proposing,
+    calls_of,
+    hash_of,
+    principal_of,
+    run_of,
+    with_plain_answer,
+)
 from mcp_server.services import Call, Services
 from mcp_server.tools.registry import AnySpec, declared
 from mcp_server.tools.spec import BadArguments, Shown
@@ -268,7 +277,9 @@ class Carrier:
             f"{CHANGED} than was approved; {proposal.why}",
             origin=proposal.id,
         )
-        anew = await self._proposing.put(planned.spec.name, planned.spec.definition_hash, planned.call, draft)
+        run = run_of(proposal)
+        call = replace(planned.call, run=run.get("id", ""), key=run.get("key", ""))
+        anew = await self._proposing.put(planned.spec.name, planned.spec.definition_hash, call, draft)
         await self._trust.finish(proposal.id, "superseded", at=self.services.now(), error=CHANGED, successor=anew.id)
 
     async def _fail(self, proposal_id: str, why: str) -> None:

@@ -48,10 +48,14 @@ class UnknownTool(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The tool ran, or waits for a person; `content` fits its output schema. `waits` is the proposal that waits."""
+    """The tool ran, or waits for a person; `content` fits its output schema. `waits` is the proposal that waits.
+
+    `origins` are where text in it may come from that nobody vouches for.
+    """
 
     content: dict[str, Any]
     waits: Proposal | None = None
+    origins: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +160,8 @@ class Gate:
         if spec.answer is None:  # `check` saw to it when the server started
             raise TypeError(f"{spec.name} cannot answer")
         result = await spec.answer(self._services, call, asked)
-        await self._note_taint(spec, call, result)
-        return Answered(spec.as_json(result))
+        origins = await self._note_taint(spec, call, result)
+        return Answered(spec.as_json(result), origins=origins)
 
     async def _act(self, spec: AnySpec, call: Call, asked: Any) -> Outcome:
         """Plan, decide on that plan, and only then act or propose."""
@@ -169,19 +173,20 @@ class Gate:
         usual = await self.decide(spec.name, spec.needs, call.principal)
         call = replace(call, trusted=isinstance(usual, Allow))
         plan = await spec.plan(self._services, call, asked)
-        await self._note_taint(spec, call, plan)
+        origins = await self._note_taint(spec, call, plan)
         shown = spec.rehearsed(plan) if spec.rehearsed else None
         if shown is not None:
-            return Answered(spec.as_json(shown))
+            return Answered(spec.as_json(shown), origins=origins)
         decision = await self._decide_on(spec, call, plan)
         if isinstance(decision, Refuse):
             return Failed(decision.why)
         if isinstance(decision, Allow):
-            return await self.carry_out(spec, call, asked, plan)
+            return replace(await self.carry_out(spec, call, asked, plan), origins=origins)
         if call.trusted:  # it was planned for one who needs no preview
             plan = await spec.plan(self._services, replace(call, trusted=False), asked)
-            await self._note_taint(spec, call, plan)  # it is shown now
-        return await self._propose(spec, replace(call, trusted=False), asked, plan=plan, decision=decision)
+            origins = await self._note_taint(spec, call, plan)  # it is shown now
+        told = await self._propose(spec, replace(call, trusted=False), asked, plan=plan, decision=decision)
+        return replace(told, origins=origins)
 
     async def _decide_on(self, spec: AnySpec, call: Call, plan: Any) -> Decision:
         return await self.decide(
@@ -213,7 +218,7 @@ class Gate:
                 raise BrokeElsewhere from error
             raise
 
-    async def _propose(self, spec: AnySpec, call: Call, asked: Any, *, plan: Any, decision: Propose) -> Outcome:
+    async def _propose(self, spec: AnySpec, call: Call, asked: Any, *, plan: Any, decision: Propose) -> Answered:
         if spec.shows is None:
             raise TypeError(f"{spec.name} cannot act")
         shown = spec.shows(plan)
@@ -264,12 +269,13 @@ class Gate:
         self._remembered[principal.id] = (grant, self._clock())
         return grant
 
-    async def _note_taint(self, spec: AnySpec, call: Call, told: Any) -> None:
-        """Remember where text came from that nobody vouches for, before the caller can act on it."""
-        origins = await spec.taints(self._services, told) if spec.taints else ()
+    async def _note_taint(self, spec: AnySpec, call: Call, told: Any) -> tuple[str, ...]:
+        """Remember where text came from that nobody vouches for, before the caller can act on it, and return that."""
+        origins = tuple(await spec.taints(self._services, told)) if spec.taints else ()
         if origins:
             for scope in call.scopes:
                 await self._services.taints.note(call.principal.id, scope, origins)
+        return origins
 
     async def _taint(self, spec: AnySpec, call: Call, plan: Any) -> str:
         """Return why an act that leaves the machine, or that agents are taught by, needs a level more; "" if it does not."""

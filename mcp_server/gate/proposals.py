@@ -15,7 +15,7 @@ from knowledge.trust.ports import Kind, Proposal, State
 from mcp_server.gate.canonical import canonical, canonical_text
 from mcp_server.gate.enrolment import Principal
 from mcp_server.gate.policy import POLICY, Propose, Trust, waiting
-from mcp_server.services import Call, Services
+from mcp_server.services import Call, NotConfigured, Services
 from mcp_server.tools.registry import AnySpec
 from mcp_server.tools.spec import Shown
 
@@ -28,6 +28,9 @@ AGAINST = "$against"
 PENDING: tuple[State, ...] = ("pending",)
 LONGEST = 6_000_000
 """Characters of arguments and preview of one proposal. Nobody reads as much, and all of it is kept."""
+RUN = "run"
+"""In a preview: the run of `agent_run` that made the call, with the beginning of its goal and the key of the call."""
+LONGEST_GOAL = 200
 DOCUMENTED = 200
 """Proposals among which one for the same page is looked for."""
 
@@ -145,7 +148,12 @@ class Proposing:
         """
         now = self._services.now()
         shown = draft.shown
-        preview = {"answer": shown.answer, "files": list(shown.files), "sentence": shown.sentence}
+        preview: dict[str, Any] = {"answer": shown.answer, "files": list(shown.files), "sentence": shown.sentence}
+        why = draft.why
+        if call.run:
+            preview[RUN] = run = await self._run(call)
+            told = f"asked for in {told_of(run)}"
+            why = why if told in why else f"{why}; {told}"
         proposal = Proposal(
             id=self._new_id(),
             kind=draft.kind,
@@ -159,7 +167,7 @@ class Proposing:
             hash="",
             level_needed=draft.level_needed,
             level_held=draft.level_held,
-            why=draft.why,
+            why=why,
             preview=json.dumps(preview, ensure_ascii=False, separators=(",", ":")),
             documents=shown.documents,
             created_at=now,
@@ -175,6 +183,16 @@ class Proposing:
         )
         await self._arrived(proposal)
         return proposal
+
+    async def _run(self, call: Call) -> dict[str, str]:
+        """Return what a person is told of the run that makes the call."""
+        from agents.loop.errors import NoSuchRun
+
+        try:
+            goal = (await self._services.runs.store.run(call.run)).header.goal
+        except (NoSuchRun, NotConfigured):  # an act of a run can be carried out where none is led
+            goal = ""
+        return {"id": call.run, "goal": one_line(goal, LONGEST_GOAL), "key": call.key}
 
     async def _waiting(self, principal: Principal) -> list[Proposal]:
         """Return the caller's own pending proposals of calls, oldest first."""
@@ -199,6 +217,23 @@ class Proposing:
             return joined
         why = waiting(spec.name, call.principal.id, Trust(needed), Trust(draft.level_held))
         return replace(joined, level_needed=needed, why=why)
+
+
+def run_of(proposal: Proposal) -> dict[str, str]:
+    """Return the run that the proposal comes from: `id`, `goal`, and the `key` of its call; nothing where it comes from none."""
+    run: dict[str, str] = json.loads(proposal.preview).get(RUN) or {}
+    return run
+
+
+def told_of(run: Mapping[str, str]) -> str:
+    """Return in words which run that is. Its goal is somebody's text: it stands between quotes, which it does not close."""
+    return f"run {run['id']} of agent_run" + (f", whose goal is “{run['goal']}”" if run["goal"] else "")
+
+
+def one_line(text: str, most: int) -> str:
+    """Return the text on one line, without closing quotes, cut to so many characters."""
+    line = " ".join(text.replace("”", "'").split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def with_plain_answer(spec: AnySpec, shown: Shown) -> Shown:

@@ -170,14 +170,12 @@ async def carried_out(services: Services, call: Call, plan: TaskPlan) -> TaskAct
 
 
 async def recalled(services: Services, call: Call, plan: TaskPlan) -> TaskActed | None:
-    """Return the answer of an approved act that a process began and did not end; None if it certainly did not happen.
+    """Return the answer of an act that a process began and did not end; None if it is not there.
 
     Raises:
         KnowledgeError: nobody can tell.
     """
-    if call.approval is None:
-        return None
-    delivered = await services.courier.recall(call.approval.proposal, act_of(services.plane, plan))
+    delivered = await services.courier.recall_for(call, act_of(services.plane, plan))
     if delivered is None:
         return None
     # A record that says that it was done answers for the process that did it.

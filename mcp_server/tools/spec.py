@@ -86,8 +86,9 @@ class ToolSpec(Generic[A, P, R]):
     decide. `taints` returns where the text comes from that nobody vouches for: that in an answer, or that in the pages which a
     plan is about, because a difference and a conflict quote them. `teaches` returns whether a plan writes what agents are told
     before they begin: text that nobody vouches for holds that up as it does what leaves the machine.
-    `recalled` returns the answer to a call that was approved and whose process died over it, found by asking the service
-    (`call.approval` says which); None when it certainly did not happen. Its status is `done` or `unsure`.
+    `recalled` returns the answer to a call whose process died over it, found by asking the service (`call.approval` or `call.key`
+    says which); None when what it began is not there, and can be done (again) without being done twice. Its status is `done`
+    or `unsure`.
     `leads`: what it does it does by calls that pass the gate themselves, so what its caller has read counts there and not here.
     """
 

@@ -259,10 +259,8 @@ async def carried_out(services: Services, call: Call, plan: MessagePlan) -> Mess
 
 
 async def recalled(services: Services, call: Call, plan: MessagePlan) -> MessageActed | None:
-    """Return the answer of an approved act that a process began and did not end; None if it certainly did not happen."""
-    if call.approval is None:
-        return None
-    delivered = await services.courier.recall(call.approval.proposal, _act(services.zulip, plan))
+    """Return the answer of an act that a process began and did not end; None if it is not there, or not whole."""
+    delivered = await services.courier.recall_for(call, _act(services.zulip, plan))
     return await told(services.zulip, plan, delivered) if delivered else None
 
 

@@ -181,6 +181,21 @@ async def test_the_newest_errand_of_a_proposal_tells_what_became_of_it(outbox: O
     assert (found.id, found.fate) == ("e-2", "failed")
 
 
+async def test_an_errand_is_found_by_the_name_of_a_mark_and_not_by_what_a_mark_says(outbox: Outbox) -> None:
+    for number, name in enumerate(("asked_by.a", "asked_by.ab", 'odd "日%_')):
+        await outbox.begin(errand(f"e-{number}", digest=f"{number}" * 64), within=HOUR)
+        await outbox.mark(f"e-{number}", {name: "yes", "says": '"asked_by.b":'})
+    for number, name in enumerate(("asked_by.a", "asked_by.ab", 'odd "日%_')):
+        found = await outbox.marked(name)
+        assert found is not None
+        assert found.id == f"e-{number}"
+    assert await outbox.marked("asked_by.b") is None
+    assert await outbox.marked("asked_by.%") is None
+    newest = await outbox.marked("says")
+    assert newest is not None
+    assert newest.id == "e-2"
+
+
 async def test_an_id_is_never_used_twice(outbox: Outbox) -> None:
     await outbox.begin(errand(), within=HOUR)
     with pytest.raises(ValueError, match="there is an errand e-1 already"):

@@ -37,6 +37,7 @@ from mcp_server.connectors.courier import (
     Halfway,
     Json,
     Occupied,
+    Renounced,
     Trip,
     errand_for,
 )
@@ -515,6 +516,59 @@ async def test_what_certainly_failed_or_did_not_happen_is_to_be_done(world: Worl
     assert await world.courier.recall("p-1", world.message()) is None
     assert (await world.send(world.message(), call=approved())).status == "done"
     assert world.place.held == [begun.id]
+
+
+# --- calls with a key -------------------------------------------------------------------------------------------------
+
+
+def keyed_by(key: str) -> Call:
+    return replace(ME, key=key)
+
+
+async def test_what_a_call_began_is_found_by_its_key_and_by_no_other(world: World) -> None:
+    first, other = keyed_by("r-1/f-1"), keyed_by("r-1/f-2")
+    assert await world.courier.recall_for(first, world.message()) is None
+    sent = await world.send(world.message(), call=first)
+    found = await world.courier.recall_for(first, world.message())
+    assert found is not None
+    assert (found.status, found.errand.id) == ("done", sent.errand.id)
+    assert await world.courier.recall_for(other, world.message()) is None
+    assert await world.courier.recall_for(ME, world.message()) is None
+
+
+@KEYED
+async def test_a_call_that_asked_for_an_open_act_again_is_answered_from_that_one(world: World, *, keyed: bool) -> None:
+    lost = world.message(keyed=keyed, after=[LOST, LOST])
+    world.place.looking = [AWAY] * len(LOOKED_AFTER_S)
+    assert (await world.send(lost, call=keyed_by("r-1/f-1"))).status == "unsure"
+    again = await world.send(world.message(keyed=keyed), call=keyed_by("r-1/f-2"))
+    assert again.status == "done"
+    found = await world.courier.recall_for(keyed_by("r-1/f-2"), world.message(keyed=keyed))
+    assert found is not None
+    assert found.errand.id == again.errand.id
+    assert world.place.held == [again.errand.id]
+
+
+async def test_an_act_that_was_never_sent_stays_so_when_it_is_asked_for_again(world: World) -> None:
+    begun = await world.state.outbox.begin(world.errand(call=keyed_by("r-1/f-1")), within=WITHIN)
+    again = await world.send(world.message(), call=keyed_by("r-1/f-2"))
+    assert (again.status, again.errand.id, world.place.looked) == ("done", begun.id, 0)
+
+
+async def test_a_process_that_was_believed_dead_does_not_send_what_was_given_up(world: World) -> None:
+    late = keyed_by("r-1/f-1")
+    assert await world.courier.renounce(late, "zulip_send_message", "zulip") is None
+    assert await world.courier.renounce(late, "zulip_send_message", "zulip") is None
+    with pytest.raises(Renounced):
+        await world.send(world.message(), call=late)
+    assert world.place.held == []
+    assert (await world.send(world.message(), call=keyed_by("r-1/f-2"))).status == "done"
+    assert await world.outcomes() == ["failed", "sent"]
+
+
+async def test_what_was_begun_before_it_could_be_given_up_is_told(world: World) -> None:
+    begun = await world.state.outbox.begin(world.errand(call=keyed_by("r-1/f-1")), within=WITHIN)
+    assert await world.courier.renounce(keyed_by("r-1/f-1"), "zulip_send_message", "zulip") == begun
 
 
 # --- keeping ----------------------------------------------------------------------------------------------------------
