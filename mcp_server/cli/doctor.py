@@ -92,6 +92,7 @@ def _pages(root: Path, pages: Pages) -> Finding:
 
 async def _opened(settings: Settings, pages: Pages) -> list[Finding]:
     from mcp_server.base import open_base
+    from mcp_server.cli.doctor_model import model_examined
     from mcp_server.cli.doctor_services import services_examined
 
     async with open_base(settings) as base:
@@ -115,7 +116,7 @@ async def _opened(settings: Settings, pages: Pages) -> list[Finding]:
         }
         found = [await _safely(what, look) for what, look in looks.items()]
         services = await services_examined(settings, base.state)
-    return [*(finding for finding in found if finding is not None), *services]
+    return [*(finding for finding in found if finding is not None), *services, *await model_examined(settings)]
 
 
 async def _safely(what: str, look: Callable[[], Awaitable[Finding | None]]) -> Finding | None:

@@ -122,8 +122,9 @@ def _unlisted(settings: Settings) -> Iterable[Finding]:
 
 def _open_to_others(settings: Settings) -> Iterable[Finding]:
     """Yield which files hold a key and can be read by others of this machine."""
-    keys = {"plane": settings.plane_api_key, "zulip": settings.zulip_api_key}
-    for file in (settings.file, settings.zulip_config):
+    model = settings.provider
+    keys = {"plane": settings.plane_api_key, "zulip": settings.zulip_api_key, "model": model and model.key}
+    for file in (settings.file, settings.zulip_config, settings.model_key_file):
         text = "" if file is None else _read_by_others(file)
         for service, key in keys.items():
             if key and key in text:

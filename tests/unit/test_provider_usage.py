@@ -45,6 +45,18 @@ def test_cost_is_what_the_team_says_and_unknown_otherwise() -> None:
     assert book.cost("nobody_iter1_00000000") == 0
 
 
+def test_a_book_of_months_stays_small_and_its_sums_stay_what_they_are() -> None:
+    book = UsageBook({"big": Price(Decimal(3), Decimal(15))}, most=3)
+    for number in range(50):
+        book.add(conversation_id("run", 1, f"{number:08x}"), "big", Usage(100, 10))
+        book.add(conversation_id("router", 1, f"{number:08x}"), "big", Usage(10, 1))
+    assert len(book.entries()) == 5
+    assert book.total() == Usage(5_500, 550)
+    assert book.total(agent="run") == Usage(5_000, 500)
+    assert sum(entry.questions for entry in book.entries(agent="router")) == 50
+    assert book.cost(agent="run") == 50 * Price(Decimal(3), Decimal(15)).of(Usage(100, 10))
+
+
 def test_what_has_no_price_of_its_own_costs_as_input() -> None:
     assert Price(Decimal(2), Decimal(4)).of(Usage(1_000_000, 500_000, cached=900_000)) == 4
 

@@ -64,27 +64,33 @@ def agent_of(conversation: str) -> str:
     return found["agent"] if found else conversation
 
 
-class UsageBook:
-    """Adds up. `prices` by model name or pattern (`some-model-*`), the first that fits; what fits none has no known cost."""
+MOST_CONVERSATIONS = 1_000
 
-    def __init__(self, prices: Mapping[str, Price] | None = None) -> None:
-        self._prices = dict(prices or {})
+
+class UsageBook:
+    """Adds up. `prices` by model name or pattern (`some-model-*`), the first that fits; what fits none has no known cost.
+
+    Of more than `most` conversations the oldest are kept as sums under their agents' names: all sums stay what they are, and the
+    book of a process that lives for months stays small.
+    """
+
+    def __init__(self, prices: Mapping[str, Price] | None = None, *, most: int = MOST_CONVERSATIONS) -> None:
+        self._prices, self._most = dict(prices or {}), most
         self._entries: dict[tuple[str, str], Entry] = {}
+        self._earlier: dict[tuple[str, str], Entry] = {}
 
     def add(self, conversation: str, model: str, usage: Usage) -> None:
         """Take one question down."""
-        key = (conversation, model)
-        before = self._entries.get(key)
-        if before is None:
-            self._entries[key] = Entry(conversation, model, usage)
-        else:
-            self._entries[key] = replace(before, usage=before.usage + usage, questions=before.questions + 1)
+        _added(self._entries, Entry(conversation, model, usage))
+        while len(self._entries) > self._most:
+            oldest = self._entries.pop(next(iter(self._entries)))
+            _added(self._earlier, replace(oldest, conversation=agent_of(oldest.conversation)))
 
     def entries(self, conversation: str = "", agent: str = "") -> tuple[Entry, ...]:
         """Return the entries in the order in which they began: all, of one conversation, or of one agent."""
         return tuple(
             entry
-            for entry in self._entries.values()
+            for entry in (*self._earlier.values(), *self._entries.values())
             if conversation in ("", entry.conversation) and agent in ("", agent_of(entry.conversation))
         )
 
@@ -102,6 +108,16 @@ class UsageBook:
         """Return what `usage` of `model` costs, None where that is not known."""
         price = next((price for name, price in self._prices.items() if fnmatchcase(model, name)), None)
         return price.of(usage) if price and usage.known else None
+
+
+def _added(entries: dict[tuple[str, str], Entry], entry: Entry) -> None:
+    """Put the entry to those of its conversation and model."""
+    key = (entry.conversation, entry.model)
+    before = entries.get(key)
+    if before is not None:
+        usage, questions = before.usage + entry.usage, before.questions + entry.questions
+        entry = replace(before, usage=usage, questions=questions)
+    entries[key] = entry
 
 
 class Accounted:
