@@ -43,7 +43,7 @@ from mcp_server.gate.reviewing import Review
 from mcp_server.gate.taint import Taints
 from mcp_server.prompts import add_prompts
 from mcp_server.resources import add_resources
-from mcp_server.running import START_DELAY_S, keep_runs, model_of, runs_of
+from mcp_server.running import START_DELAY_S, judge_of, keep_runs, model_of, runs_of
 from mcp_server.server import INSTRUCTIONS, NAME, ForgeServer, GatedTool
 from mcp_server.services import Services, nothing
 from mcp_server.settings import Settings, ZulipAccess
@@ -133,7 +133,9 @@ async def open_app(
         ledger = ReadingLedger(base.state, utc_now)
         review = Review(settings, base.state)
         loaded = anyio.Event()
-        load_writing = cache(lambda: base.load_writing(Evidence(connected, time.monotonic)))
+        load_writing = cache(
+            lambda: base.load_writing(Evidence(connected, time.monotonic), judge_of(settings.provider, model))
+        )
 
         @cache
         def journeys() -> Runner:

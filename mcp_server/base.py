@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from knowledge.index.indexer import Indexer
     from knowledge.index.ports import KeywordIndex, VectorIndex
     from knowledge.storage.ports import IndexIdentity, IndexStore
+    from knowledge.writing.judge import Judge
     from knowledge.writing.postgres_locks import PostgresLocks
     from knowledge.writing.sources import Sources
     from mcp_server.writing import Writing
@@ -97,8 +98,8 @@ class KnowledgeBase:
     """The name of the lease on this index, among all indexes that share the state database."""
     followers: Callable[[], Awaitable[Sequence[Follower]]]
     """The engines on search servers, which have to be brought up with the index."""
-    load_writing: Callable[[Sources], Writing]
-    """Makes what writes, given where evidence that lies elsewhere is looked up; a process needs it once."""
+    load_writing: Callable[[Sources, Judge | None], Writing]
+    """Makes what writes, given where evidence that lies elsewhere is looked up and which model is asked; a process needs it once."""
     locks: PageLocks
     errand_locks: PageLocks
     """The same for acts in other services, which take longer than a write: no page waits for them."""
@@ -243,7 +244,7 @@ async def open_base(
                 on_renewal=on_renewal,
             )
 
-        def writing(sources: Sources) -> Writing:
+        def writing(sources: Sources, judge: Judge | None) -> Writing:
             from mcp_server.writing import Ground, writing_on
 
             return writing_on(
@@ -258,6 +259,7 @@ async def open_base(
                     locks=locks,
                     now=utc_now,
                     sources=sources,
+                    judge=judge,
                 )
             )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import cache, partial
@@ -14,10 +15,15 @@ from mcp_server.base import KnowledgeBase, utc_now
 from mcp_server.services import Services, no_model, no_runs
 
 if TYPE_CHECKING:
+    from agents.loop.provider import Provider
+    from knowledge.writing.judge import Judge
     from mcp_server.gate.dispatch import Gate
     from mcp_server.models.configured import ConfiguredModel
     from mcp_server.runs.office import Runs
     from mcp_server.settings import ModelAccess
+
+CONTRADICTIONS = "contradictions"
+"""What a model may help with, as settings name it."""
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -39,6 +45,18 @@ def model_of(access: ModelAccess | None, sleep: Sleep, stack: AsyncExitStack) ->
         return made
 
     return model
+
+
+def judge_of(access: ModelAccess | None, model: Callable[[], ConfiguredModel]) -> Judge | None:
+    """Return the model as what is asked about contradictions, where the settings name one for that."""
+    if access is None or CONTRADICTIONS not in access.helps:
+        return None
+    from mcp_server.models.judging import ModelJudge
+
+    async def provider() -> Provider:
+        return await model().provider()
+
+    return ModelJudge(provider, str(access.name), clock=time.monotonic)
 
 
 def runs_of(

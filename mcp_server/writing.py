@@ -18,6 +18,7 @@ from knowledge.writing.actor import Acts
 from knowledge.writing.chronicle import Chronicle
 from knowledge.writing.elsewhere import Elsewhere
 from knowledge.writing.files import Files
+from knowledge.writing.judge import Judge
 from knowledge.writing.linking import Linking
 from knowledge.writing.locks import PageLocks
 from knowledge.writing.merging import Merging
@@ -56,6 +57,7 @@ class Ground:
     locks: PageLocks
     now: Callable[[], datetime]
     sources: Sources
+    judge: Judge | None = None
 
 
 def writing_on(ground: Ground) -> Writing:
@@ -77,6 +79,7 @@ def writing_on(ground: Ground) -> Writing:
         related=related,
         similarity=_meaning(ground.words),
         witnesses=Witnesses(ground.vault, pages, ground.sources),
+        judge=ground.judge,
     )
     chronicle = Chronicle(ground.vault, ground.ledger, ground.circles, ground.now)
     return Writing(writer, chronicle, acts, elsewhere)

@@ -70,6 +70,17 @@ def weigh(
 
 def _weighed(w: Weighing, content: Cut, within: Section | None) -> MergePlan:
     """Return the plan for content that is to be taken into the page."""
+    dates = compared(w, content, within)
+    for piece, numbers in groupby(range(len(w.incoming)), key=lambda number: w.incoming[number].piece):
+        _weigh_piece(w, w.content.pieces[piece], list(numbers))
+    place_news(w)
+    if dates:
+        _say_what_was_left_off(w, dates)
+    return w.plan("section" if within is not None else "snippet")
+
+
+def compared(w: Weighing, content: Cut, within: Section | None) -> tuple[str, ...]:
+    """Find out how the content stands to the page, before anything is decided; return the dates that it came under."""
     w.within = within
     dates: tuple[str, ...] = ()
     if not is_log(w.page):
@@ -78,12 +89,7 @@ def _weighed(w: Weighing, content: Cut, within: Section | None) -> MergePlan:
         content, w.hint, dates = bare
     w.content, w.incoming = content, units(content)
     find_stands(w)
-    for piece, numbers in groupby(range(len(w.incoming)), key=lambda number: w.incoming[number].piece):
-        _weigh_piece(w, content.pieces[piece], list(numbers))
-    place_news(w)
-    if dates:
-        _say_what_was_left_off(w, dates)
-    return w.plan("section" if within is not None else "snippet")
+    return dates
 
 
 def _say_what_was_left_off(w: Weighing, dates: Sequence[str]) -> None:

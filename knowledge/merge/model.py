@@ -68,12 +68,26 @@ class Confidence:
 
 
 @dataclass(frozen=True, slots=True)
+class Doubt:
+    """What a language model holds of two statements: that they cannot both be true. Both are word for word as they stand.
+
+    `by` names the model, `about` says what they differ in, in words of ours, `sure` is how sure the model says it is, 0..1.
+    """
+
+    existing: str
+    new: str
+    by: str
+    about: str
+    sure: float
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """Where incoming knowledge comes from.
 
     `authority` is what the caller claims at most, None for what the table gives. `corroborated_by` are the lineages that
     the server has verified itself; `claimed_by` those that were only named. `against` are texts of the page that a person
-    decided against, in favour of this.
+    decided against, in favour of this. `doubts` are what a model found between it and the page.
     """
 
     source: str
@@ -82,6 +96,7 @@ class Evidence:
     corroborated_by: tuple[str, ...] = ()
     claimed_by: tuple[str, ...] = ()
     against: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +157,10 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """The incoming text says otherwise than the document, or than another page. `kind` is what differs: `number`, `date`, ..."""
+    """The incoming text says otherwise than the document, or than another page. `kind` is what differs: `number`, `date`, ...
+
+    `model` says that only a language model found it.
+    """
 
     kind: str
     subject: str

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from knowledge.merge.contradiction import Comparison, compare, contradictions
 from knowledge.merge.cut import cut
-from knowledge.merge.model import (
-    Unit,
-)
+from knowledge.merge.model import Doubt, Unit
 from knowledge.merge.place import Section
 from knowledge.merge.rewording import bare_text
 from knowledge.merge.splice import Replaced
@@ -29,6 +27,9 @@ from knowledge.merge.weighing import Found, New, Op, Weighing
 
 MOST_PAIRS = 20_000
 """Pairs of units that are all looked at for contradictions."""
+
+MODEL = "model"
+"""The kind of a contradiction that only a language model found."""
 
 _PROSE = ("paragraph", "item")
 
@@ -85,8 +86,10 @@ def weigh_prose(w: Weighing, number: int, unit: Unit) -> None:
         return
     if found.disputed:
         _flag(w, unit, found.disputed)
-        return
-    _settle_prose(w, number, unit, own, found)
+    elif found.doubted:
+        _hold_back(w, number, unit, own, found)
+    else:
+        _settle_prose(w, number, unit, own, found)
 
 
 def _stand(w: Weighing, new: Statement, target: Section | None, disputed: Sequence[int], found: Found) -> None:
@@ -105,6 +108,12 @@ def _stand(w: Weighing, new: Statement, target: Section | None, disputed: Sequen
         if (against := _against(w, new, target, [*among, *(one.statement.unit for one in there)])) is not None:
             _stands_against(w, new, *against, found)
             return
+    for old, comparison in _doubts(w, new, target):
+        if w.given_up(old.unit):
+            _stands_against(w, new, old, comparison, found)
+            return
+        if not w.same_voice(old.unit):
+            found.doubted.append((new, old, comparison))
     alike_most = next((one.statement for one in near if same_subject(one.statement.said, new.said)), None)
     if alike_most is not None:
         found.reworded.append((new, alike_most))
@@ -145,6 +154,34 @@ def _against(
     return best
 
 
+def _doubts(w: Weighing, new: Statement, target: Section | None) -> Iterator[tuple[Statement, Comparison]]:
+    """Yield the statements of the page that a model holds to contradict this one, where the rules leave both unrelated."""
+    for doubt in w.evidence.doubts:
+        if doubt.new == new.said.text:
+            for old in statements_of(w):
+                if old.said.text == doubt.existing and may_doubt(w, old, new, target):
+                    yield old, _as_comparison(doubt, old)
+
+
+def statements_of(w: Weighing) -> Iterator[Statement]:
+    """Yield what the prose of the page says."""
+    for number, unit in enumerate(w.ground.units):
+        if unit.kind in (*_PROSE, "quote"):
+            yield from w.index.of_unit(number)
+
+
+def may_doubt(w: Weighing, old: Statement, new: Statement, target: Section | None) -> bool:
+    """Return whether a model may say that both contradict each other: no rule relates them, nor sets them apart."""
+    if not w.comparable(old.unit, target, alone=new.said.stands_alone):
+        return False
+    return all(compare(said.reads, new.said.reads).relation == "unrelated" for said in _readings(w, old, new))
+
+
+def _as_comparison(doubt: Doubt, old: Statement) -> Comparison:
+    reason = f"{doubt.by} holds that both cannot be true, they differ in {doubt.about} ({doubt.sure:.2f} sure)"
+    return Comparison("contradict", MODEL, old.section[-1] if old.section else "", reason, doubt.sure)
+
+
 def _readings(w: Weighing, old: Statement, new: Statement) -> list[Reading]:
     """Return what an old statement says, and what it says with the heading above it, where that is its subject."""
     if not old.section or w.ground.units[old.unit].kind not in ("paragraph", "item"):
@@ -177,6 +214,19 @@ def _settle_prose(w: Weighing, number: int, unit: Unit, own: Sequence[Statement]
         w.unchanged(number, *dict.fromkeys(old.unit for old in found.said))
     elif found.said and number not in w.matched:
         w.matched[number] = found.said[0].unit
+
+
+def _hold_back(w: Weighing, number: int, unit: Unit, own: Sequence[Statement], found: Found) -> None:
+    """Flag a unit for what a model holds of it.
+
+    It is weighed as it would be without the model, and then not written: so the model adds nothing to what is written, and
+    what becomes of the other units is what the rules say.
+    """
+    before = len(w.verdicts), len(w.ops), len(w.news), set(w.supported)
+    _settle_prose(w, number, unit, own, found)
+    del w.verdicts[before[0] :], w.ops[before[1] :], w.news[before[2] :]
+    w.supported.intersection_update(before[3])
+    _flag(w, unit, found.doubted)
 
 
 def _both_ways(w: Weighing, unit: Unit, found: Found) -> bool:

@@ -84,6 +84,7 @@ class Found:
     corrected: list[tuple[Statement, Statement]] = field(default_factory=list)
     outdated: list[tuple[Statement, Statement]] = field(default_factory=list)
     disputed: list[tuple[Statement, Statement, Comparison]] = field(default_factory=list)
+    doubted: list[tuple[Statement, Statement, Comparison]] = field(default_factory=list)
     reworded: list[tuple[Statement, Statement]] = field(default_factory=list)
     fresh: list[Statement] = field(default_factory=list)
 

@@ -19,6 +19,7 @@ from knowledge.merge.model import Conflict, Cut, Evidence, MergePlan, Origin, Un
 from knowledge.merge.place import Similarity
 from knowledge.merge.plan import Setting, made, merge
 from knowledge.merge.provenance import PageFacts, trace
+from knowledge.merge.undecided import Pair, undecided
 from knowledge.provenance import FETCHED_KINDS, source_kind
 from knowledge.vault import LARGEST_BYTES, revision_of
 from knowledge.writing.answers import Merged, Status
@@ -93,6 +94,34 @@ class Merging:
 
         return Act(request.actor, (request.path,), work, intent=request.intent)
 
+    async def undecided(
+        self, request: MergeRequest, raw: bytes, verified: Sequence[str], similarity: Similarity
+    ) -> tuple[Pair, ...]:
+        """Return what of the request and of a page that holds `raw` is near each other and undecided by rules."""
+        path = request.path
+        if len(raw) + len(request.content) > ASIDE_CHARACTERS:
+            return ()
+        text = text_of(path, raw)
+        tracked = await self._ledger.tracked(path)
+        ground = _Ground(request, revision_of(raw), tuple(verified), tracked)
+        setting = await self._setting(request, text, ground, similarity)
+        if setting.append:
+            return ()
+        current = cut(text)
+        taken = as_document(current, request.content, path=path, section=request.section)
+        evidence = self._evidence(request, verified)
+        return undecided(
+            current,
+            setting.origins,
+            cut(request.content),
+            evidence,
+            page=setting.page,
+            rules=setting.rules,
+            now=setting.now,
+            section=taken.section or None,
+            similarity=similarity,
+        )
+
     async def _one_after_another(
         self,
         steps: Sequence[tuple[MergeRequest, Sequence[str]]],
@@ -119,6 +148,7 @@ class Merging:
             corroborated_by=tuple(verified),
             claimed_by=tuple(source for source in request.corroboration if source not in verified),
             against=request.against,
+            doubts=request.judgement.doubts if request.judgement is not None else (),
         )
 
     async def _new(self, request: MergeRequest, verified: Sequence[str]) -> Work[Outcome]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from knowledge.ledger.ports import Actor
+from knowledge.writing.judge import Judgement
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,8 @@ class MergeRequest:
     """Knowledge for a page, one of its sections, or the best place under a directory. Times are aware UTC.
 
     `against` are texts of the page that a person decided against: what says otherwise takes their place. `earlier` are
-    requests for the same page that are carried out first, in the same act.
+    requests for the same page that are carried out first, in the same act. `judgement` is what a language model holds of it,
+    None before one was asked.
     """
 
     actor: Actor
@@ -38,6 +40,7 @@ class MergeRequest:
     against: tuple[str, ...] = ()
     earlier: tuple[MergeRequest, ...] = ()
     approval: Approval | None = None
+    judgement: Judgement | None = None
 
 
 @dataclass(frozen=True, slots=True)

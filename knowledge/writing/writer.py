@@ -10,6 +10,7 @@ import anyio.to_thread
 
 from knowledge.errors import ConfiguresNow, EffectChanged, InvalidPath, KnowledgeError, WriteUndone
 from knowledge.ledger.past import Past
+from knowledge.merge.confidence import USER
 from knowledge.merge.cut import cut
 from knowledge.merge.place import Similarity, best_page
 from knowledge.merge.verify import problems
@@ -18,6 +19,7 @@ from knowledge.vault import Vault, revision_of
 from knowledge.writing.answers import Changed, Merged
 from knowledge.writing.effect import effect_of
 from knowledge.writing.elsewhere import Elsewhere, Written
+from knowledge.writing.judge import Judge, Judgement
 from knowledge.writing.linking import Linking
 from knowledge.writing.merging import Merging, Outcome
 from knowledge.writing.model import Act, Contents, Done, Rehearsed, Work
@@ -25,7 +27,7 @@ from knowledge.writing.moving import Moving, Turned
 from knowledge.writing.pages import Pages, Target, may_configure, new_page_path, text_of
 from knowledge.writing.related import Related
 from knowledge.writing.requests import Approval, ChangeRequest, DeleteRequest, MergeRequest, MoveRequest, RevertRequest
-from knowledge.writing.witnesses import Witnesses, slug
+from knowledge.writing.witnesses import Cited, Witnesses, slug
 
 T = TypeVar("T")
 
@@ -91,11 +93,12 @@ class Writer:
         related: Related,
         similarity: Similarity,
         witnesses: Witnesses,
+        judge: Judge | None = None,
     ) -> None:
         self._vault, self._past, self._acts, self._pages = vault, past, acts, pages
         self._merging, self._moving, self._linking = merging, moving, linking
         self._elsewhere, self._related, self._similarity = elsewhere, related, similarity
-        self._witnesses = witnesses
+        self._witnesses, self._judge = witnesses, judge
 
     async def aimed(self, request: MergeRequest) -> MergeRequest | None:
         """Return the request for the page that it names; None where only a preview tells page or effect.
@@ -121,7 +124,7 @@ class Writer:
         if target.kind == "directory":
             target, note = await self._placed(request, target.path)
         request = replace(request, path=target.path)
-        act, told = await self._merge_act(request)
+        request, act, told = await self._merge_act(request)
         rehearsed = await self._acts.rehearse(act)
         outcome = rehearsed.result
         merged = replace(outcome.merged, note=_joined(note, told, outcome.merged.note) or None)
@@ -148,7 +151,7 @@ class Writer:
             NoSuchSource: what it cites does not exist; nothing is written.
             WriteUndone: what was written was found wrong and taken back.
         """
-        act, told = await self._merge_act(request)
+        _, act, told = await self._merge_act(request)
         done = await self._run(act, request.approval, configuring=configuring)
         outcome = replace(
             done.result, merged=replace(done.result.merged, note=_joined(told, done.result.merged.note) or None)
@@ -173,12 +176,31 @@ class Writer:
         note = f"others have written in the page too, which is at {merged.revision}: to see it all, read it"
         return replace(merged, revision=revision, note=_joined(merged.note, note))
 
-    async def _merge_act(self, request: MergeRequest) -> tuple[Act[Outcome], str]:
-        """Return the act of a merge, with what is cited looked at, and what there is to tell of that."""
-        cited = [await self._witnesses.cited(one) for one in (*request.earlier, request)]
-        *earlier, last = [(one.request, one.verified) for one in cited]
-        act = self._merging.act(last[0], verified=last[1], similarity=self._similarity, earlier=earlier)
-        return act, _joined(*dict.fromkeys(one.note for one in cited))
+    async def _merge_act(self, request: MergeRequest) -> tuple[MergeRequest, Act[Outcome], str]:
+        """Return the request with what a model holds of it, its act with what is cited looked at, and what there is to tell."""
+        cited = [await self._judged(await self._witnesses.cited(one)) for one in (*request.earlier, request)]
+        *before, last = [(one.request, one.verified) for one in cited]
+        act = self._merging.act(last[0], verified=last[1], similarity=self._similarity, earlier=before)
+        judgements = [one.request.judgement for one in cited]
+        *earlier, asked = [
+            replace(one, judgement=judgement)
+            for one, judgement in zip((*request.earlier, request), judgements, strict=True)
+        ]
+        notes = [one.note for one in cited] + [one.note for one in judgements if one is not None]
+        return replace(asked, earlier=tuple(earlier)), act, _joined(*dict.fromkeys(notes))
+
+    async def _judged(self, cited: Cited) -> Cited:
+        """Return what is cited with what a model holds of it. No page is locked meanwhile, and a person's edit waits for none."""
+        request = cited.request
+        if self._judge is None or request.source == USER or request.judgement is not None:
+            return cited
+        try:
+            file = await anyio.to_thread.run_sync(self._vault.read, request.path)
+            pairs = await self._merging.undecided(request, file.raw, cited.verified, self._similarity)
+        except KnowledgeError:  # merging says what is wrong
+            return cited
+        judgement = await self._judge.judged(pairs) if pairs else Judgement()
+        return replace(cited, request=replace(request, judgement=judgement))
 
     async def _run(self, act: Act[C], approval: Approval | None, *, configuring: bool) -> Done[C]:
         if not configuring:
