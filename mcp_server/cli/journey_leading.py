@@ -63,7 +63,8 @@ def _submit_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--signal", metavar="NAME", action="append", default=[], help="a hint, such as a way back")
     parser.add_argument("--tokens-in", metavar="N", type=whole(0, MOST_TOKENS), default=0, help="what the step cost")
     parser.add_argument("--tokens-out", metavar="N", type=whole(0, MOST_TOKENS), default=0, help="likewise")
-    parser.add_argument("--model", metavar="NAME", default="", help="which model did it")
+    # Not `model`, which is a setting: what the work was done with is not what this program asks.
+    parser.add_argument("--model", dest="done_with", metavar="NAME", default="", help="which model did it")
     parser.add_argument("--conversation", metavar="ID", default="", help="in which conversation")
     parser.add_argument("--confidence", metavar="X", type=share, help="0 to 1")
     parser.add_argument("--reasoning", metavar="TEXT", help="why it is so")
@@ -155,7 +156,7 @@ async def _typed(at: Desk, name: str, pairs: Sequence[str]) -> dict[str, Any]:
 async def submit(args: argparse.Namespace, settings: Settings) -> int:
     """Submit work, by default to the version at which the journey stands."""
     work = await object_of(args.work, "--work")
-    usage = {"tokens_in": args.tokens_in, "tokens_out": args.tokens_out, "model": args.model}
+    usage = {"tokens_in": args.tokens_in, "tokens_out": args.tokens_out, "model": args.done_with}
     async with desk(settings) as at:
         version = args.version
         if version is None:
