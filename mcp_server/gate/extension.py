@@ -26,7 +26,7 @@ from mcp_types.version import is_version_at_least
 
 from knowledge.errors import KnowledgeError, StorageError
 from knowledge.trust.ports import Proposal
-from mcp_server.gate import asking, checkpoints
+from mcp_server.gate import asking, checkpoints, run_rounds
 from mcp_server.gate.awaiting import ended, there_is_room
 from mcp_server.gate.caller import caller
 from mcp_server.gate.canonical import canonical_text
@@ -37,6 +37,7 @@ from mcp_server.gate.policy import Refuse, Trust
 from mcp_server.gate.proposals import calls_of, principal_of
 from mcp_server.gate.summary import proposed, summary
 from mcp_server.services import Call, Services
+from mcp_server.wire_errors import LONGEST_MESSAGE, short
 
 logger = logging.getLogger("knowledge_forge.gate")
 
@@ -76,9 +77,13 @@ class GateExtension(Extension):
             if (params.request_state or "").startswith(checkpoints.ASKED):
                 return await self._checkpoint_answered(params, who)
             call = Call(who, report=ctx.session.report_progress)
+            if (params.request_state or "").startswith(run_rounds.ASKED):
+                return await self._run_answered(params, ctx, call)
             outcome = await self._gate.dispatch(params.name, params.arguments or {}, call)
             if isinstance(outcome, Answered) and outcome.waits is not None:
                 return await self._asked(params.name, outcome, outcome.waits, ctx)
+            if isinstance(outcome, Answered) and (run := run_rounds.run_in(params.name, outcome.content)):
+                return await self._at_run(params.name, outcome, run, ctx, call)
             question = checkpoints.question_in(params.name, outcome.content) if isinstance(outcome, Answered) else None
             if question is not None:
                 return await self._at_checkpoint(params.name, outcome, question, ctx, Call(who))
@@ -154,6 +159,65 @@ class GateExtension(Extension):
 
         position = await checkpoints.settle(self._services, call, question, reply)
         return as_result(Answered(spec.as_json(await told(self._services, position))))
+
+    async def _at_run(
+        self,
+        name: str,
+        outcome: Outcome,
+        run: str,
+        ctx: ServerRequestContext[Any, Any],
+        call: Call,
+        *,
+        before: run_rounds.Question | None = None,
+    ) -> CallToolResult | InputRequiredResult:
+        """Ask in the host about what the run waits for, and lead it on, as often as it waits; then return where it stands."""
+        while isinstance(outcome, Answered) and not call.detached and _can_ask(ctx):
+            question = await run_rounds.question(self._services, run, before)
+            if question is None:
+                break
+            try:
+                shown = await run_rounds.form(self._services, question)
+            except KnowledgeError:  # it was settled elsewhere just now
+                outcome = await self._run_settled(name, question, asking.Reply("nothing"), call)
+                before = question
+                continue
+            if is_version_at_least(ctx.protocol_version, MULTI_ROUND):
+                form = ElicitRequestFormParams(message=shown.text, requested_schema=shown.schema)
+                return InputRequiredResult(
+                    input_requests={QUESTION: ElicitRequest(params=form)}, request_state=question.state
+                )
+            if not there_is_room(self._services):
+                break
+            settled = partial(run_rounds.settled, self._services, question)
+            reply = await _answer_or_decision(shown.text, shown.schema, settled, ctx)
+            outcome, before = await self._run_settled(name, question, reply, call), question
+        return as_result(outcome)
+
+    async def _run_answered(
+        self, params: CallToolRequestParams, ctx: ServerRequestContext[Any, Any], call: Call
+    ) -> CallToolResult | InputRequiredResult:
+        """Return the outcome of a run that was asked about; the SDK has checked that it is this very call's."""
+        question = run_rounds.question_of(params.request_state or "")
+        if question is None or params.name != run_rounds.TOOL:
+            raise MCPError(INVALID_PARAMS, "this answer belongs to no call of yours")
+        if (params.arguments or {}).get("run_id") not in (None, question.run):
+            raise MCPError(INVALID_PARAMS, "this answer belongs to another call")
+        outcome = await self._run_settled(params.name, question, _reply(params), call)
+        return await self._at_run(params.name, outcome, question.run, ctx, call, before=question)
+
+    async def _run_settled(self, name: str, question: run_rounds.Question, reply: asking.Reply, call: Call) -> Outcome:
+        """Do what the answer says, and return where the run stands then; nothing to who was frozen meanwhile."""
+        spec = self._gate.spec(name)
+        allowed = await self._gate.decide(name, Trust.READ, call.principal)
+        if isinstance(allowed, Refuse) or spec is None:
+            return Failed(allowed.why if isinstance(allowed, Refuse) else f"there is no tool {name}")
+        from mcp_server.tools.runs import answered
+
+        try:
+            run = await run_rounds.settle(self._services, self._desk, call, question, reply)
+            return Answered(spec.as_json(await answered(self._services, run)))
+        except KnowledgeError as error:
+            return Failed(short(f"{name}: {error}", LONGEST_MESSAGE))
 
     async def _second_round(self, params: CallToolRequestParams, who: Principal) -> CallToolResult:
         """Return the outcome of a proposal that was asked about; the SDK has checked that it is this very call's.
