@@ -19,6 +19,7 @@ from knowledge.storage.ports import Event, StateStore
 from mcp_server.gate.extension import MULTI_ROUND
 from mcp_server.journey_resources import MEMORY_URI, addresses, memories
 from mcp_server.resources import DOC_URI, MAP_URI, PROPOSAL_URI
+from mcp_server.run_resources import run_addresses
 from mcp_server.server import ForgeServer
 
 logger = logging.getLogger("knowledge_forge.changes")
@@ -178,11 +179,13 @@ async def _follow_events(state: StateStore, bus: InMemorySubscriptionBus, sessio
 
 
 def _resources(event: Event) -> list[str]:
-    """Return the addresses that an event concerns: a page and the maps above it, a proposal, or a journey."""
+    """Return the addresses that an event concerns: a page and the maps above it, a proposal, a journey, or a run."""
     if event.topic == "doc":
         return [DOC_URI + event.key, *(MAP_URI + directory for directory in ancestors(event.key))]
     if event.topic == "proposal":
         return [PROPOSAL_URI + event.key]
     if event.topic == "journey":
         return addresses(event.key)
+    if event.topic == "run":
+        return run_addresses(event.key)
     return [MAP_URI + event.key] if event.topic == "map" else []

@@ -1,4 +1,4 @@
-"""Completions: paths, journeys and agents as one types them."""
+"""Completions: paths, journeys, agents and runs as one types them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from mcp_types import Completion, CompletionArgument, CompletionContext, PromptR
 from knowledge.paths import ancestors
 from mcp_server.journey_completions import in_prompt, in_template
 from mcp_server.resources import DOC_TEMPLATE, MAP_TEMPLATE
+from mcp_server.run_resources import FRAMES_TEMPLATE, RUN_TEMPLATE, run_ids
 from mcp_server.server import ForgeServer
 from mcp_server.services import Services
 from mcp_server.wire_errors import without_surrogates
@@ -32,6 +33,8 @@ def add_completions(server: ForgeServer, services: Services) -> None:
             return _completion(await _paths(services, typed) if argument.name == "path" else None)
         if ref.uri == MAP_TEMPLATE:
             return _completion(await _directories(services, typed) if argument.name == "path" else None)
+        if ref.uri in (RUN_TEMPLATE, FRAMES_TEMPLATE):
+            return _completion(await run_ids(services, typed) if argument.name == "run_id" else None)
         chosen = (context.arguments if context else None) or {}
         return _completion(await in_template(services, ref.uri, argument.name, typed, chosen))
 

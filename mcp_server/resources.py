@@ -13,6 +13,7 @@ from knowledge.errors import KnowledgeError
 from mcp_server.gate.caller import caller
 from mcp_server.gate.summary import summary
 from mcp_server.journey_resources import add_journey_resources
+from mcp_server.run_resources import add_run_resources
 from mcp_server.server import ForgeServer
 from mcp_server.services import Services
 from mcp_server.tools.knowledge import origin_of
@@ -30,10 +31,11 @@ _PATHS_CHECKED_BY_US = ResourceSecurity(exempt_params=frozenset({"path"}))
 
 
 def add_resources(server: ForgeServer, services: Services) -> None:
-    """Make maps, pages, proposals, what was done, agents and journeys readable by their addresses."""
+    """Make maps, pages, proposals, what was done, agents, journeys and runs readable by their addresses."""
     _add_records(server, services)
     _add_pages(server, services)
     add_journey_resources(server, services)
+    add_run_resources(server, services)
 
 
 def _add_pages(server: ForgeServer, services: Services) -> None:
