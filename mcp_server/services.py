@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from agents.running import Runner
     from knowledge.find.circles import Circles
     from knowledge.find.search import Finder
+    from knowledge.merge.model import Doubt
     from knowledge.writing.chronicle import Chronicle
     from knowledge.writing.requests import Approval
     from knowledge.writing.writer import Writer
@@ -91,8 +92,9 @@ class Call:
     """Who calls a tool, and by which way: `mcp` for a client's request, `inner` for a call made by the server itself.
 
     `trusted`: the caller holds the level that the tool usually needs, so that a plan need not show anybody its effect.
-    `against` are texts that a person decided against, `approval` is what the person agreed to, `journey` the journey that the
-    call belongs to, "" for none. `run` is the run of `agent_run` that makes the call, `key` what it can be looked up by afterwards.
+    `against` are texts that a person decided against, `doubts` what a model held of them then. `approval` is what the person
+    agreed to, `journey` the journey that the call belongs to, "" for none. `run` is the run of `agent_run` that makes the call,
+    `key` what it can be looked up by afterwards.
     `detached`: the caller does not wait for what takes long, and asks for it later. `report` tells the caller how far it is.
     """
 
@@ -100,6 +102,7 @@ class Call:
     origin: str = "mcp"
     trusted: bool = False
     against: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
     approval: Approval | None = None
     journey: str = ""
     run: str = ""

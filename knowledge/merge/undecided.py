@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from knowledge.merge.confidence import Rules
+from knowledge.merge.confidence import Rules, same_lineage
 from knowledge.merge.evidence import compared
 from knowledge.merge.model import Cut, Evidence, Origin, section_name
 from knowledge.merge.place import Similarity
@@ -69,7 +69,7 @@ def undecided(
     w = Weighing(current, origins, evidence, page=page, rules=rules, now=now, similarity=similarity, revision="")
     compared(w, content, w.asked_for(section) if section is not None else None)
     new = _left(w)[:MOST_NEW]
-    there = [old for old in statements_of(w) if _may_be_asked(old) and not w.same_voice(old.unit)]
+    there = [old for old in statements_of(w) if _may_be_asked(old) and not _is_its_own(w, old.unit)]
     targets = {one.section: w.target(one.section) for one in new}
     chosen: dict[tuple[str, str], Pair] = {}
     asked: dict[str, int] = defaultdict(int)
@@ -95,6 +95,11 @@ def _left(w: Weighing) -> list[Statement]:
         if not found.disputed and w.index.equal(w.incoming[number], lambda _: True) is None:
             left += [one for one in (*found.fresh, *(new for new, _ in found.reworded)) if _may_be_asked(one)]
     return left
+
+
+def _is_its_own(w: Weighing, unit: int) -> bool:
+    """Return whether the evidence's own lineage says that: it may say otherwise later."""
+    return same_lineage(w.evidence.source, w.origins[unit].source)
 
 
 def _may_be_asked(one: Statement) -> bool:

@@ -20,9 +20,11 @@ from mcp_server.gate.deciding import CannotDecide, require_trust
 from mcp_server.gate.dispatch import Gate, crashed
 from mcp_server.gate.proposals import (
     AGAINST,
+    DOUBTS,
     Draft,
     Proposing,
     calls_of,
+    doubts_in,
     hash_of,
     principal_of,
     run_of,
@@ -248,7 +250,8 @@ class Carrier:
             raise CannotDecide(f"there is no tool {proposal.tool} (any more)")
         calls = calls_of(proposal)
         against = tuple(calls[-1].pop(AGAINST, ())) if proposal.kind == "flag" else ()
-        call = Call(principal_of(proposal), origin="approved", against=against, journey=proposal.journey)
+        doubts = doubts_in(calls[-1].pop(DOUBTS, ())) if proposal.kind == "flag" else ()
+        call = Call(principal_of(proposal), "approved", against=against, doubts=doubts, journey=proposal.journey)
         asked = [spec.parse(one) for one in calls]
         plan = None
         if len(asked) > 1 and spec.joins is not None:

@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from knowledge.errors import KnowledgeError
+from knowledge.merge.model import Doubt
 from knowledge.trust.ports import Kind, Proposal, State
 from mcp_server.gate.canonical import canonical, canonical_text
 from mcp_server.gate.enrolment import Principal
@@ -25,6 +26,8 @@ MOST_JOINED = 20
 """Calls that one proposal may gather before a newer one simply takes its place."""
 AGAINST = "$against"
 """Beside a call's arguments: the texts of the page that a yes decides against. No argument can be named so."""
+DOUBTS = "$doubts"
+"""Likewise: what a language model held of them, so that a yes is about what was shown, whatever a model would say by then."""
 PENDING: tuple[State, ...] = ("pending",)
 LONGEST = 6_000_000
 """Characters of arguments and preview of one proposal. Nobody reads as much, and all of it is kept."""
@@ -79,6 +82,18 @@ def calls_of(proposal: Proposal) -> list[dict[str, Any]]:
     """Return the arguments of each of its calls."""
     calls: list[dict[str, Any]] = json.loads(proposal.arguments)
     return calls
+
+
+def doubts_in(kept: Sequence[Mapping[str, Any]]) -> tuple[Doubt, ...]:
+    """Return what a model held of the claims of a proposal, as it was kept with them.
+
+    Raises:
+        ValueError: somebody has edited it, and it is not that any more.
+    """
+    try:
+        return tuple(Doubt(**one) for one in kept)
+    except TypeError:
+        raise ValueError(f"{DOUBTS} is not what was kept there; leave it as it is") from None
 
 
 class TooLong(KnowledgeError):

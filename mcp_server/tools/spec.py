@@ -52,7 +52,8 @@ class Shown:
     `answer` is what the call would answer, `sentence` says it in one line. `effect` is a hash that stays the same as long as
     the same would happen. `files` are the files that change (`path`, `moved_from`, `before`, `after`, `diff`), `revisions`
     those of all files that the plan rests on. A newer proposal of the same caller for one of `documents` takes the place of
-    this one. `destination` is where something goes that leaves the machine, like `zulip:design`.
+    this one. `destination` is where something goes that leaves the machine, like `zulip:design`. `doubts` are what a language
+    model holds of it, which is kept with what a person is asked about.
     """
 
     answer: Any
@@ -62,6 +63,7 @@ class Shown:
     files: Sequence[Mapping[str, Any]] = ()
     revisions: Mapping[str, str | None] = field(default_factory=dict)
     destination: str = ""
+    doubts: Sequence[Mapping[str, Any]] = ()
 
     @property
     def changes_nothing(self) -> bool:

@@ -69,6 +69,9 @@ def shows(plan: WritePlan[Any]) -> Shown:
         documents=tuple(dict.fromkeys(path for path in (request.path, getattr(request, "to", None)) if path)),
         files=[asdict(file) for file in effect.files],
         revisions={path: effect.revisions.get(path) for path in effect.revisions},
+        doubts=[asdict(doubt) for doubt in judgement.doubts]
+        if (judgement := getattr(request, "judgement", None))
+        else (),
     )
 
 
@@ -167,6 +170,7 @@ class MergeArguments(Arguments):
 
 
 def _request(call: Call, asked: MergeArguments) -> MergeRequest:
+    from knowledge.writing.judge import Judgement
     from knowledge.writing.requests import MergeRequest
 
     return MergeRequest(
@@ -181,6 +185,7 @@ def _request(call: Call, asked: MergeArguments) -> MergeRequest:
         corroboration=tuple(asked.corroboration),
         intent=asked.intent,
         against=call.against,
+        judgement=Judgement(call.doubts) if call.origin == "approved" and call.against else None,
     )
 
 
