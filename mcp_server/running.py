@@ -16,17 +16,20 @@ from mcp_server.services import Services, no_model, no_runs
 
 if TYPE_CHECKING:
     from agents.loop.provider import Provider
+    from knowledge.find.opinion import Opinion
     from knowledge.writing.judge import Judge
     from mcp_server.gate.dispatch import Gate
     from mcp_server.models.configured import ConfiguredModel
     from mcp_server.runs.office import Runs
     from mcp_server.settings import ModelAccess
 
-CONTRADICTIONS = "contradictions"
+CONTRADICTIONS, ROUTES = "contradictions", "routes"
 """What a model may help with, as settings name it."""
 
 Sleep = Callable[[float], Awaitable[None]]
 
+RUNS = "agent_run"
+"""A process that does not list this tool leads no runs, not even those that others began: it may have been told to change nothing."""
 START_DELAY_S = 0.3
 """The first moments of a process belong to the host's handshake."""
 
@@ -59,6 +62,15 @@ def judge_of(access: ModelAccess | None, model: Callable[[], ConfiguredModel]) -
     return ModelJudge(provider, str(access.name), clock=time.monotonic)
 
 
+def opinion_of(access: ModelAccess | None, model: Callable[[], ConfiguredModel]) -> Opinion | None:
+    """Return the model as what is asked about routes, where the settings name one for that."""
+    if access is None or ROUTES not in access.helps:
+        return None
+    from mcp_server.models.routing import AskedRoutes
+
+    return AskedRoutes(model())
+
+
 def runs_of(
     base: KnowledgeBase,
     model: Callable[[], ConfiguredModel],
@@ -80,8 +92,13 @@ def runs_of(
     return runs
 
 
-async def keep_runs(services: Services) -> None:
-    """Go on with runs that wait, or whose process died. What that needs is loaded a moment after the host's handshake, aside."""
+async def keep_runs(services: Services, *, here: bool = True) -> None:
+    """Where runs are led, `here`, go on with those that wait, or whose process died.
+
+    What that needs is loaded a moment after the host's handshake, aside.
+    """
+    if not here or all(spec.name != RUNS for spec in services.tools()):
+        return
     await anyio.sleep(START_DELAY_S)
     await (await anyio.to_thread.run_sync(_keeping))(services, services.runs)
 

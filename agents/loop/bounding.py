@@ -29,9 +29,14 @@ def reached(run: Run, now: datetime) -> tuple[Limit, str] | None:
         )
     if limits.cost_micros is not None and spent.cost_micros >= limits.cost_micros:
         return "cost", f"the run has cost {spent.cost_micros} millionths, of {limits.cost_micros} that it may cost"
-    if limits.tokens is not None and spent.tokens + transcript_tokens(transcript(run)) >= limits.tokens:
+    if limits.tokens is not None and spent.tokens + _next_question(run) >= limits.tokens:
         return "tokens", f"the run has used {spent.tokens} of its {limits.tokens} tokens, too few are left to ask again"
     return None
+
+
+def _next_question(run: Run) -> int:
+    """Return about how many tokens the next question has: those of its text, or those that the last one was told to have had."""
+    return max(transcript_tokens(transcript(run)), run.plan.tokens_in if run.plan else 0)
 
 
 def seconds_left(run: Run, now: datetime) -> float:

@@ -13,11 +13,11 @@ from datetime import datetime
 
 import anyio
 
-from agents.loop.drafting import Draft
-from agents.loop.errors import RunNotThere, RunTaken, StaleRun
+from agents.loop.errors import RunNotThere, RunTaken
 from agents.loop.explained import STANDS
 from agents.loop.frames import Answered, Frame, Header
 from agents.loop.leading import CLOSING_S, Leading, Ports, Progress
+from agents.loop.outside import end
 from agents.loop.processor import Processor
 from agents.loop.run import Run
 from agents.loop.store import RunLine, RunStore
@@ -35,7 +35,8 @@ class Executor:
     """Leads the runs of one principal with their tools and one model.
 
     `chance` returns hexadecimal digits that nobody guesses, for ids. `now` is the time in UTC, `sleep` waits for so many seconds.
-    `progress` must not raise. `outlives`: a run outlives who leads it; when they are cancelled it is left for others to take up.
+    `wall` is the time by which holds end, where `now` is a clock that goes on evenly. `progress` must not raise. `outlives`: a run
+    outlives who leads it; when they are cancelled it is left for others to take up.
     """
 
     def __init__(
@@ -50,8 +51,9 @@ class Executor:
         progress: Progress = _nobody,
         lease_s: float = LEASE_S,
         outlives: bool = False,
+        wall: Callable[[], datetime] | None = None,
     ) -> None:
-        self._ports = Ports(store, processor, tools, now, sleep, chance, progress, lease_s, outlives)
+        self._ports = Ports(store, processor, tools, now, sleep, chance, progress, lease_s, outlives, wall or now)
         self._store = store
 
     async def start(self, header: Header) -> Run:
@@ -66,16 +68,18 @@ class Executor:
         async with self._holding(header.id, by) as (run, leading):
             return await leading.lead(run) if run.count == begun.count == 0 else run
 
-    async def take_up(self, run: str) -> Run:
-        """Lead a run that nobody leads: one that was only begun, or whose process died. What need not be led is returned as it stands.
+    async def take_up(self, run: str, by: str = "") -> Run:
+        """Lead a run that nobody leads: its process died. What need not be led is returned as it stands.
+
+        `by`: whose hold it is that has it, put on record by `begin` or `note_answer` just now; nobody died then.
 
         Raises:
             RunTaken: somebody leads it. NoSuchRun: there is none.
         """
-        async with self._holding(run, self._name()) as (there, leading):
+        async with self._holding(run, by or self._name()) as (there, leading):
             if there.state != "running":
                 return there
-            if not there.frames:
+            if by and (not there.frames or isinstance(there.frames[-1], Answered)):
                 return await leading.lead(there)
             taken = leading.draft(there).control("taken_up", "the process that led it is gone")
             return await leading.lead(there, taken)
@@ -110,13 +114,10 @@ class Executor:
         Raises:
             NoSuchRun: there is none.
         """
-        while True:
-            there = await self._store.run(run)
-            if there.over:
-                return there
-            with suppress(StaleRun):
-                draft = Draft(there, self._ports.now(), self._ports.chance)
-                return await self._ports.append(draft.control("cancelled", why), None)
+        ended, frames = await end(self._store, run, "cancelled", why, now=self._ports.now, chance=self._ports.chance)
+        for frame in frames:
+            await self._ports.progress(ended, frame)
+        return ended
 
     async def adrift(self, limit: int = 20) -> Sequence[RunLine]:
         """Return the runs whose process died, those that were begun last first."""

@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """What leading a run needs."""
+    """What leading a run needs. `now` is the time of its frames, `wall` that by which holds end."""
 
     store: RunStore
     processor: Processor
@@ -51,11 +51,12 @@ class Ports:
     chance: Callable[[], str]
     progress: Progress
     lease_s: float
-    outlives: bool = False
+    outlives: bool
+    wall: Callable[[], datetime]
 
     def hold(self, by: str) -> Hold:
         """Return that `by` leads a run from now on."""
-        now = self.now()
+        now = self.wall()
         return Hold(by, now, now + timedelta(seconds=self.lease_s))
 
     async def append(self, draft: Draft, hold: Hold | None) -> Run:

@@ -3,50 +3,183 @@
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import anyio
 
+from agents.loop.decision import digest
 from knowledge.errors import KnowledgeError
+from mcp_server.gate.enrolment import Principal
+from mcp_server.gate.policy import Refuse, Trust, decide
+from mcp_server.gate.scores import held, standing_of
+from mcp_server.runs.decided import became as became_of
+from mcp_server.runs.decided import chain_of
 
 if TYPE_CHECKING:
-    from agents.loop.run import Run
-    from mcp_server.runs.office import Runs
+    from agents.loop.run import Run, State
+    from agents.loop.store import RunLine
+    from mcp_server.runs.office import Progress, Runs
     from mcp_server.services import Services
 
 logger = logging.getLogger("knowledge_forge.runs")
 
 LOOK_S = 20.0
+PAGE = 100
+OTHERS_S = 120.0
+"""So long a run is left to processes that offer it the very tools that it had; a newer program offers others, as does one that
+reaches fewer services."""
+ABANDONED = timedelta(days=1)
+SURELY_S = 600.0
+"""So long a process waits for another one that could go on with a run, however long the run has waited."""
+TOOL = "agent_run"
 
 
 async def keep_runs(services: Services, runs: Runs) -> None:
     """Go on with runs, for ever. Several processes may: of those that try to lead a run one does."""
+    keeper = Keeper(services, runs)
     while True:
-        seen = await services.state.last_event()
         try:
-            await look_after(services, runs)
+            seen = await services.state.last_event()
+            await keeper.look()
+            with anyio.move_on_after(LOOK_S):
+                await keeper.news(seen)
         except KnowledgeError:
             logger.warning("cannot look after runs now", exc_info=True)
-        with anyio.move_on_after(LOOK_S):
-            await services.state.changed(seen)
+            await anyio.sleep(LOOK_S)
 
 
-async def look_after(services: Services, runs: Runs) -> None:
-    """Go on with whatever can be gone on with now."""
-    for line in await runs.store.runs(state="suspended", limit=100):
-        run = await runs.store.run(line.id)
-        told = await became(services, run)
-        if told is not None:
-            runs.resume_aside(run.id, run.proposal, told)
-    for line in await runs.store.runs(adrift_at=services.now(), limit=100):
-        runs.lead_aside(line.id)
+@dataclass
+class Keeper:
+    """What one process knows of the runs that wait. `clock` goes on evenly."""
+
+    services: Services
+    runs: Runs
+    clock: Callable[[], float] = time.monotonic
+    _proposals: dict[str, tuple[int, str]] = field(default_factory=dict)
+    _since: dict[str, float] = field(default_factory=dict)
+
+    async def look(self) -> None:
+        """Go on with whatever can be gone on with now, the oldest first."""
+        due = [line async for line in self._lines(adrift=True)]
+        decided: dict[str, str] = {}
+        async for line in self._lines(state="suspended"):
+            told = await _told(self.services, await self._proposal(line))
+            if told is not None:
+                decided[line.id] = told
+                due.append(line)
+        there = {line.id for line in due}
+        self._since = {run: at for run, at in self._since.items() if run in there}
+        for line in sorted(due, key=lambda line: line.begun_at):
+            try:
+                await self._go_on(line, decided.get(line.id))
+            except KnowledgeError as error:
+                logger.warning("run %s cannot be looked after now: %s", line.id, error)
+
+    async def news(self, seen: int) -> None:
+        """Return when something happened that may concern a run that waits."""
+        async with anyio.create_task_group() as tasks:
+
+            async def watch() -> None:
+                await self._events(seen)
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(watch)
+            await self.runs.ended()
+            tasks.cancel_scope.cancel()
+
+    async def _events(self, seen: int) -> None:
+        state = self.services.state
+        while True:
+            try:
+                await state.changed(seen)
+                events = await state.events_after(seen)
+            except KnowledgeError:  # the next look says so, in its time
+                await anyio.sleep(LOOK_S)
+                return
+            ours = self.runs.aside
+            if any(event.topic == "proposal" or (event.topic == "run" and event.key not in ours) for event in events):
+                return
+            seen = max((event.seq for event in events), default=await state.last_event())
+
+    async def _go_on(self, line: RunLine, became: str | None) -> None:
+        since = self._since.setdefault(line.id, self.clock())
+        if line.id in self.runs.aside:
+            return
+        if line.model != self.runs.model.name:
+            await self._abandon(line, since, f"no server that asks {line.model} was running")
+            return
+        if not self.runs.may_try(line.id):
+            await self._abandon(line, since, "each try to lead it on failed; the servers' logs say why")
+            return
+        if refused := await self._refused(line.principal):
+            await self.runs.cancel(line.id, refused)
+            return
+        run = await self.runs.store.run(line.id)
+        if not self._same_tools(run) and self.clock() - since < OTHERS_S:
+            return
+        if became is None:
+            self.runs.lead_aside(run.id)
+        else:
+            self.runs.resume_aside(run.id, run.proposal, became)
+
+    async def _abandon(self, line: RunLine, since: float, why: str) -> None:
+        """End a run for which nobody is there, once that is sure."""
+        if self.clock() - since > SURELY_S and self.services.now() - line.moved_at > ABANDONED:
+            await self.runs.end(
+                line.id, "failed", f"nobody could go on with it: {why}. Begin it again if it is still meant"
+            )
+
+    async def _refused(self, principal: str) -> str:
+        """Return why nothing is done for that principal any more; "" where it may still read."""
+        user, _, host = principal.rpartition("@")
+        standing = await standing_of(self.services.state, Principal(user, host), now=self.services.now())
+        decision = decide(held(standing), TOOL, Trust.READ)
+        return decision.why if isinstance(decision, Refuse) else ""
+
+    def _same_tools(self, run: Run) -> bool:
+        """Return whether this process offers the run what it was offered last."""
+        return run.plan is None or not run.plan.offered or run.plan.offered == digest(self.runs.offered(run.header))
+
+    async def _proposal(self, line: RunLine) -> str:
+        """Return what the run waits for; its record is read once for as long as nothing is added."""
+        count, proposal = self._proposals.get(line.id, (-1, ""))
+        if count != line.count:
+            proposal = (await self.runs.store.run(line.id)).proposal
+            self._proposals[line.id] = (line.count, proposal)
+        return proposal
+
+    async def _lines(self, *, state: State | None = None, adrift: bool = False) -> AsyncIterator[RunLine]:
+        before: str | None = None
+        at = self.services.now() if adrift else None
+        while True:
+            page = await self.runs.store.runs(state=state, adrift_at=at, limit=PAGE, before=before)
+            for line in page:
+                yield line
+            if len(page) < PAGE:
+                return
+            before = page[-1].id
+
+
+async def go_on(services: Services, runs: Runs, run: str, *, progress: Progress) -> Run:
+    """Do for a run now, in the foreground, what is done for those that wait, and return it; see `Runs.lead`."""
+    there = await runs.store.run(run)
+    told = await became(services, there)
+    if told is not None:
+        return await runs.resume(run, there.proposal, told, progress=progress)
+    return await runs.lead(run, progress=progress) if there.state == "running" else there
 
 
 async def became(services: Services, run: Run) -> str | None:
     """Return what a run is told of the proposal that it waits for; None while that is open, and where it waits for none."""
-    if not run.proposal:
+    return await _told(services, run.proposal)
+
+
+async def _told(services: Services, proposal: str) -> str | None:
+    if not proposal:
         return None
-    proposal = await services.state.trust.proposal(run.proposal)
-    if proposal is not None and proposal.open:
-        return None
-    return f"it was {proposal.state}" if proposal else "it is gone"
+    chain = await chain_of(services.state.trust, proposal)
+    return None if chain and chain[-1].open else became_of(chain)

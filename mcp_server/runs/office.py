@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import TaskGroup
 
-from agents.loop.errors import RunTaken
-from agents.loop.executor import Executor
+from agents.loop.errors import NoSuchRun, RunNotThere, RunTaken
+from agents.loop.executor import LEASE_S, Executor
 from agents.loop.frames import Frame, Header
+from agents.loop.leading import CANCELLED, CLOSING_S
+from agents.loop.outside import End, end, note_answer
 from agents.loop.processor import Processor
+from agents.loop.provider import ToolDefinition
+from agents.loop.provider_errors import ProviderError
 from agents.loop.run import Run
 from agents.loop.store import Hold, RunStore
 from agents.loop.tools import Tools
@@ -29,6 +36,15 @@ logger = logging.getLogger("knowledge_forge.runs")
 
 Progress = Callable[[Run, Frame], Awaitable[None]]
 
+MOST_ASIDE = 8
+"""Runs that one process leads at once in the background. Others wait, for it or for another process."""
+BROKEN = "something broke in the server that nobody foresaw; its log may say what"
+AGAIN_S, LATEST_AGAIN_S = 30.0, 3600.0
+"""So long a run that could not be led on is left alone at first, and at last."""
+MOST_TRIES, TRY_S = 20, 0.1
+TOLD_S = 2.0
+"""So long whoever looks on may take to be told of a step."""
+
 
 async def unwatched(_run: Run, _frame: Frame) -> None:
     """Look at nothing."""
@@ -40,15 +56,21 @@ class _Wish:
 
     proposal: str = ""
     became: str = ""
-    answer: str = ""
-    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """When a run that could not be led on may be tried again, and how long that took."""
+
+    until: float
+    wait_s: float
 
 
 class Runs:
     """The runs of one knowledge base, as one process begins and leads them.
 
     `tools` returns what a run may call. `background` is where runs go on for which nobody waits; they outlive this process: another
-    one takes them up.
+    one takes them up. `monotonic` goes on evenly, whatever happens to the time of day.
     """
 
     def __init__(
@@ -61,58 +83,118 @@ class Runs:
         *,
         now: Clock,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.store, self.model = store, model
         self._state, self._tools, self._background = state, tools, background
-        self._now, self._sleep = now, sleep
+        self._now, self._sleep, self._monotonic = now, sleep, monotonic
+        self._ours: dict[str, str] = {}
+        self._aside: set[str] = set()
+        self._failed: dict[str, _Failed] = {}
+        self._ended = anyio.Event()
 
-    async def begin(self, header: Header) -> Run:
-        """Put a run on record that nobody leads yet. The very same header again returns the run as it stands.
+    @property
+    def aside(self) -> frozenset[str]:
+        """Return which runs this process leads in the background."""
+        return frozenset(self._aside)
+
+    async def ended(self) -> None:
+        """Return when a run in the background came to where it is not led on from here."""
+        await self._ended.wait()
+
+    def offered(self, header: Header) -> Sequence[ToolDefinition]:
+        """Return what a run with that header may call when it is led from here."""
+        return self._tools(header).definitions()
+
+    # --- for which somebody waits -------------------------------------------------------------------------------------
+
+    async def carry(self, header: Header, *, progress: Progress = unwatched) -> Run:
+        """Begin a run and lead it until it is over or waits for a person, and return it. When this is cancelled, so is the run.
 
         Raises:
             RunExists: another run has that id.
         """
-        now = self._now()
-        return await self.store.begin(header, Hold(f"begun-{secrets.token_hex(4)}", now, now))
+        async with self._cancelled_together(header.id):
+            await self.begin(header)
+            return await self._followed_or_led(header.id, _Wish(), progress)
+
+    async def begin(self, header: Header) -> Run:
+        """Put a run on record, which this process is to lead next. The very same header again returns the run as it stands.
+
+        Raises:
+            RunExists: another run has that id.
+        """
+        hold = self._hold()
+        run = await self.store.begin(header, hold)
+        self._ours.setdefault(header.id, hold.by)
+        return run
 
     async def lead(self, run: str, *, progress: Progress = unwatched) -> Run:
         """Lead a run until it is over or waits for a person, and return it. When this is cancelled, so is the run.
 
-        Where another process leads it, this follows.
+        Where another process leads it, this follows. A model that cannot be asked ends it.
         """
-        return await self._led(run, _Wish(), progress, outlives=False)
+        async with self._cancelled_together(run):
+            return await self._followed_or_led(run, _Wish(), progress)
 
-    async def answer(self, run: str, text: str, by: str, *, progress: Progress = unwatched) -> Run:
-        """Answer the question of a run and lead it on, likewise.
+    async def answer(self, run: str, text: str, by: str, *, ask: str = "", progress: Progress = unwatched) -> Run:
+        """Answer the question of a run and lead it on, likewise. `ask`: that question, and no other one.
 
         Raises:
-            RunNotThere: it asks nothing.
+            RunNotThere: it asks nothing, or something else.
+            ProviderError: the model cannot be asked. The question stands.
         """
-        return await self._led(run, _Wish(answer=text, by=by), progress, outlives=False)
+        await self.model.provider()
+        async with self._cancelled_together(run):
+            await self._note_answer(run, text, by, ask)
+            return await self._followed_or_led(run, _Wish(), progress)
 
     async def resume(self, run: str, proposal: str, became: str, *, progress: Progress = unwatched) -> Run:
-        """Lead a run on that waited for that proposal, likewise; `became` is what its model is told of it.
+        """Lead a run on that waited for that proposal, likewise. Where another process was quicker, this follows."""
+        async with self._cancelled_together(run):
+            return await self._followed_or_led(run, _Wish(proposal=proposal, became=became), progress)
+
+    # --- for which nobody waits ---------------------------------------------------------------------------------------
+
+    def lead_aside(self, run: str) -> bool:
+        """Lead a run in the background; return whether it is. If not it is left to the next who has room."""
+        return self._start_aside(run, _Wish())
+
+    async def answer_aside(self, run: str, text: str, by: str, *, ask: str = "") -> None:
+        """Put the answer to the question of a run on record, and lead it on in the background. `ask`: that question, and no other one.
 
         Raises:
-            RunNotThere: it does not wait for that.
+            RunNotThere: it asks nothing, or something else.
         """
-        return await self._led(run, _Wish(proposal=proposal, became=became), progress, outlives=False)
+        await self._note_answer(run, text, by, ask)
+        self.lead_aside(run)
 
-    def lead_aside(self, run: str) -> None:
-        """Lead a run in the background."""
-        self._background.start_soon(self._aside, run, _Wish())
+    def resume_aside(self, run: str, proposal: str, became: str) -> bool:
+        """Lead a run on in the background that waited for that proposal; return whether it is."""
+        return self._start_aside(run, _Wish(proposal=proposal, became=became))
 
-    def answer_aside(self, run: str, text: str, by: str) -> None:
-        """Answer the question of a run and lead it on in the background."""
-        self._background.start_soon(self._aside, run, _Wish(answer=text, by=by))
+    def may_try(self, run: str) -> bool:
+        """Return whether it is not too soon to lead on a run that could not be led on before."""
+        failed = self._failed.get(run)
+        return failed is None or failed.until <= self._monotonic()
 
-    def resume_aside(self, run: str, proposal: str, became: str) -> None:
-        """Lead a run on in the background that waited for that proposal."""
-        self._background.start_soon(self._aside, run, _Wish(proposal=proposal, became=became))
+    # --- from outside -------------------------------------------------------------------------------------------------
 
     async def cancel(self, run: str, why: str) -> Run:
-        """End a run, whoever leads it."""
-        return await (await self._executor(await self.store.run(run), unwatched, outlives=True)).cancel(run, why)
+        """End a run, whoever leads it; they notice with their next step. One that is over stays as it is.
+
+        The proposal that it waits for is withdrawn: nobody is to agree to an act of a run that is not there any more.
+        """
+        waits = (await self.store.run(run)).proposal
+        ended = await self.end(run, "cancelled", why)
+        if waits and ended.state == "cancelled":
+            await self._state.trust.withdraw(waits, ended.header.principal, at=self._now())
+        return ended
+
+    async def end(self, run: str, signal: End, why: str) -> Run:
+        """End a run so, whoever leads it."""
+        ended, _ = await end(self.store, run, signal, why, now=self._now, chance=_chance)
+        return ended
 
     async def followed(self, run: str, start: int = 0) -> AsyncIterator[tuple[Run, Frame]]:
         """Yield the frames of a run from that number on, as they come on record, until it is over or waits for a person."""
@@ -126,36 +208,156 @@ class Runs:
                 return
             await self._state.changed(seen)
 
+    # --- how ----------------------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _cancelled_together(self, run: str) -> AsyncIterator[None]:
+        """Record that the run was cancelled when what is inside is."""
+        try:
+            yield
+        except anyio.get_cancelled_exc_class():
+            with anyio.move_on_after(CLOSING_S, shield=True), suppress(KnowledgeError):
+                if (await self.store.run(run)).state == "running":
+                    await self.cancel(run, CANCELLED)
+            raise
+
+    async def _followed_or_led(self, run: str, wish: _Wish, progress: Progress) -> Run:
+        told = _Told(progress, (await self.store.run(run)).count)
+        while True:
+            try:
+                return await self._led(run, wish, told, outlives=False)
+            except RunTaken:
+                with anyio.move_on_after(LEASE_S / 2):  # whoever leads it may die
+                    async for at, frame in self.followed(run, told.count):
+                        await told(at, frame)
+            except RunNotThere:
+                if not wish.proposal:
+                    raise
+                wish = _Wish()  # somebody was quicker: it goes on, or is over
+            except ProviderError as error:
+                return await self.end(run, "provider_failed", str(error))
+            except KnowledgeError:
+                raise
+            except Exception:
+                logger.exception("run %s cannot be led on", run)
+                return await self.end(run, "failed", BROKEN)
+
+    async def _note_answer(self, run: str, text: str, by: str, ask: str) -> None:
+        for _ in range(MOST_TRIES):
+            hold = self._hold()
+            with suppress(RunTaken):
+                await note_answer(self.store, run, text, by, ask=ask, hold=hold, chance=_chance)
+                self._ours[run] = hold.by
+                return
+            await self._sleep(TRY_S)  # somebody else answers it at this moment
+        raise RunTaken(run)
+
+    def _start_aside(self, run: str, wish: _Wish) -> bool:
+        if run in self._aside:
+            return True
+        if len(self._aside) >= MOST_ASIDE:
+            self._background.start_soon(self._let_go, run)
+            return False
+        self._aside.add(run)
+        self._background.start_soon(self._in_background, run, wish)
+        return True
+
+    async def _in_background(self, run: str, wish: _Wish) -> None:
+        try:
+            await self._tried(run, wish)
+            self._failed.pop(run, None)
+        except (RunTaken, RunNotThere, NoSuchRun):
+            pass  # somebody else was quicker
+        except anyio.get_cancelled_exc_class():
+            with anyio.move_on_after(CLOSING_S, shield=True), suppress(KnowledgeError):
+                await self._let_go(run)
+            raise
+        except KnowledgeError as error:
+            logger.warning("run %s cannot be led on now: %s", run, error)
+            self._try_later(run)
+        except Exception:
+            logger.exception("run %s cannot be led on", run)
+            self._try_later(run)
+        finally:
+            self._aside.discard(run)
+            self._ended.set()
+            self._ended = anyio.Event()
+
+    async def _tried(self, run: str, wish: _Wish) -> None:
+        try:
+            await self._led(run, wish, unwatched, outlives=True)
+        except KnowledgeError:
+            raise
+        except Exception:
+            logger.exception("run %s cannot be led on", run)
+            await self.end(run, "failed", BROKEN)
+
+    async def _let_go(self, run: str) -> None:
+        """Hold the run no longer that this process was to lead, and tell others that may."""
+        by = self._ours.pop(run, "")
+        if by:
+            await self.store.release(run, by)
+        await self._state.publish("run", [run])
+
+    def _try_later(self, run: str) -> None:
+        before = self._failed.get(run)
+        wait_s = min(2 * before.wait_s, LATEST_AGAIN_S) if before else AGAIN_S
+        self._failed[run] = _Failed(self._monotonic() + wait_s, wait_s)
+
     async def _led(self, run: str, wish: _Wish, progress: Progress, *, outlives: bool) -> Run:
         there = await self.store.run(run)
         executor = await self._executor(there, progress, outlives=outlives)
-        try:
-            if wish.proposal:
-                return await executor.resume(run, wish.proposal, wish.became)
-            if wish.answer:
-                return await executor.answer(run, wish.answer, wish.by)
-            return await executor.take_up(run)
-        except RunTaken:
-            async for at, frame in self.followed(run, there.count):
-                await progress(at, frame)
-            return await self.store.run(run)
-
-    async def _aside(self, run: str, wish: _Wish) -> None:
-        try:
-            await self._led(run, wish, unwatched, outlives=True)
-        except KnowledgeError as error:
-            logger.warning("run %s cannot be led on now: %s", run, error)
-        except Exception:
-            logger.exception("run %s cannot be led on", run)
+        if wish.proposal:
+            return await executor.resume(run, wish.proposal, wish.became)
+        return await executor.take_up(run, self._ours.pop(run, ""))
 
     async def _executor(self, run: Run, progress: Progress, *, outlives: bool) -> Executor:
         return Executor(
             self.store,
             Processor(await self.model.provider(), self.model.cost),
             self._tools(run.header),
-            now=self._now,
+            now=_steady(self._now, self._monotonic),
             sleep=self._sleep,
-            chance=lambda: secrets.token_hex(8),
+            chance=_chance,
             progress=progress,
             outlives=outlives,
+            wall=self._now,
         )
+
+    def _hold(self) -> Hold:
+        """Return the hold of a run that this process leads next."""
+        now = self._now()
+        return Hold(f"next-{_chance()}", now, now + timedelta(seconds=LEASE_S))
+
+
+class _Told:
+    """Tells whoever looks on of each frame once. What goes wrong with that, and who does not listen, is no matter of the run."""
+
+    def __init__(self, progress: Progress, count: int) -> None:
+        self._progress, self.count = progress, count
+
+    async def __call__(self, run: Run, frame: Frame) -> None:
+        if frame.number < self.count:
+            return
+        self.count = frame.number + 1
+        if self._progress is unwatched:
+            return
+        try:
+            with anyio.move_on_after(TOLD_S) as telling:
+                await self._progress(run, frame)
+        except Exception as error:  # noqa: BLE001 - the host may be gone, in any way that its transport knows
+            logger.debug("nobody was told of a step of run %s: %s", run.id, type(error).__name__)
+            self._progress = unwatched
+        if telling.cancelled_caught:
+            self._progress = unwatched
+
+
+def _chance() -> str:
+    """Return hexadecimal digits that nobody guesses."""
+    return secrets.token_hex(8)
+
+
+def _steady(now: Clock, monotonic: Callable[[], float]) -> Clock:
+    """Return a clock that begins with the time of day and goes on evenly, even when that is set."""
+    at, since = now(), monotonic()
+    return lambda: at + timedelta(seconds=monotonic() - since)
