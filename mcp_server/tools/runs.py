@@ -218,7 +218,7 @@ async def carry_through(services: Services, call: Call, plan: RunPlan) -> RunAns
     await services.taints.carry(call.principal.id, run)  # before anybody can lead it
     if plan.answer and aside:
         before = (await runs.store.run(run)).count
-        runs.answer_aside(run, plan.answer, call.principal.id)
+        await runs.answer_aside(run, plan.answer, call.principal.id)
         await _gone_on(services, run, before)
     elif plan.answer:
         await runs.answer(run, plan.answer, call.principal.id, progress=progress)
