@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 from mcp.server.context import ServerMiddleware, ServerRequestContext
+from mcp.server.extension import Extension
 from mcp.server.request_state import RequestStateSecurity
 from mcp.server.subscriptions import InMemorySubscriptionBus
 
@@ -47,6 +48,9 @@ from mcp_server.running import START_DELAY_S, judge_of, keep_runs, model_of, run
 from mcp_server.server import INSTRUCTIONS, NAME, ForgeServer, GatedTool
 from mcp_server.services import Services, nothing
 from mcp_server.settings import Settings, ZulipAccess
+from mcp_server.tasks.extension import TasksExtension
+from mcp_server.tasks.listening import TaskListening
+from mcp_server.tasks.states import Tasks
 from mcp_server.tools.registry import AnySpec, chosen, declared
 
 if TYPE_CHECKING:
@@ -181,8 +185,10 @@ async def open_app(
 
         @cache
         def server() -> ForgeServer:
-            seams = (GateExtension(gate, who, desk, services), refusing(gate, who))
-            built = _server(specs, services, seams, bus, security)
+            handles = Tasks(gate, desk, services)
+            extensions = (TasksExtension(handles, who), GateExtension(gate, who, desk, services))
+            built = _server(specs, services, (extensions, refusing(gate, who)), bus, security)
+            TaskListening(bus, handles, gate, base.state).serve(built)
             if extend is not None:
                 extend(built)
             sessions.serve(built)
@@ -406,7 +412,7 @@ def holder_name() -> str:
 def _server(
     specs: Sequence[AnySpec],
     services: Services,
-    seams: tuple[GateExtension, ServerMiddleware[Any]],
+    seams: tuple[Sequence[Extension], ServerMiddleware[Any]],
     bus: InMemorySubscriptionBus,
     security: RequestStateSecurity,
 ) -> ForgeServer:
@@ -417,7 +423,7 @@ def _server(
             version=version(),
             instructions=INSTRUCTIONS,
             tools=[GatedTool.of(spec) for spec in specs],
-            extensions=[seams[0]],
+            extensions=seams[0],
             middleware=[seams[1]],
             subscriptions=bus,
             request_state_security=security,

@@ -30,13 +30,16 @@ from mcp_server.gate import asking, checkpoints, run_rounds
 from mcp_server.gate.awaiting import ended, there_is_room
 from mcp_server.gate.caller import caller
 from mcp_server.gate.canonical import canonical_text
+from mcp_server.gate.clients import can_ask
 from mcp_server.gate.deciding import Desk, Person, requirement
 from mcp_server.gate.dispatch import CLOSED, Answered, Failed, Gate, Outcome, UnknownTool
+from mcp_server.gate.ending import ending
 from mcp_server.gate.enrolment import Principal
 from mcp_server.gate.policy import Refuse, Trust
 from mcp_server.gate.proposals import calls_of, principal_of
-from mcp_server.gate.summary import proposed, summary
+from mcp_server.gate.summary import summary
 from mcp_server.services import Call, Services
+from mcp_server.tasks.wire import declared
 from mcp_server.wire_errors import LONGEST_MESSAGE, short
 
 logger = logging.getLogger("knowledge_forge.gate")
@@ -76,13 +79,14 @@ class GateExtension(Extension):
                 return await self._second_round(params, who)
             if (params.request_state or "").startswith(checkpoints.ASKED):
                 return await self._checkpoint_answered(params, who)
-            call = Call(who, report=ctx.session.report_progress)
+            call = Call(who, report=ctx.session.report_progress, detached=declared(ctx))
             if (params.request_state or "").startswith(run_rounds.ASKED):
                 return await self._run_answered(params, ctx, call)
             outcome = await self._gate.dispatch(params.name, params.arguments or {}, call)
             if isinstance(outcome, Answered) and outcome.waits is not None:
                 return await self._asked(params.name, outcome, outcome.waits, ctx)
-            if isinstance(outcome, Answered) and (run := run_rounds.run_in(params.name, outcome.content)):
+            run = run_rounds.run_in(params.name, outcome.content) if isinstance(outcome, Answered) else ""
+            if run and not call.detached:  # else the handle asks
                 return await self._at_run(params.name, outcome, run, ctx, call)
             question = checkpoints.question_in(params.name, outcome.content) if isinstance(outcome, Answered) else None
             if question is not None:
@@ -98,7 +102,7 @@ class GateExtension(Extension):
         self, name: str, outcome: Answered, proposal: Proposal, ctx: ServerRequestContext[Any, Any]
     ) -> CallToolResult | InputRequiredResult:
         """Ask in the host if that is enough for this proposal and the client can; else return that it waits."""
-        if not _can_ask(ctx) or requirement(proposal, "host", passkeys=False) != "word":
+        if not can_ask(ctx) or requirement(proposal, "host", passkeys=False) != "word":
             return as_result(outcome)
         if not asking.can_be_shown(proposal):
             return as_result(outcome)
@@ -122,7 +126,7 @@ class GateExtension(Extension):
         call: Call,
     ) -> CallToolResult | InputRequiredResult:
         """Ask about the checkpoint in the host if the client can; else return that a person decides."""
-        if not _can_ask(ctx):
+        if not can_ask(ctx):
             return as_result(outcome)
         if not await checkpoints.still_asked(self._services, question):  # the call was sent again after the answer
             return await self._checkpoint_settled(name, question, asking.Reply("nothing"), call)
@@ -171,7 +175,7 @@ class GateExtension(Extension):
         before: run_rounds.Question | None = None,
     ) -> CallToolResult | InputRequiredResult:
         """Ask in the host about what the run waits for, and lead it on, as often as it waits; then return where it stands."""
-        while isinstance(outcome, Answered) and not call.detached and _can_ask(ctx):
+        while isinstance(outcome, Answered) and not call.detached and can_ask(ctx):
             question = await run_rounds.question(self._services, run, before)
             if question is None:
                 break
@@ -262,12 +266,7 @@ class GateExtension(Extension):
         if found is None:
             return Failed(f"{name}: there is no proposal {proposal_id} any more")
         told = await summary(found, self._services.review_address)
-        if found.state == "executed" and found.result:
-            content = json.loads(found.result)
-            return Answered({**content, "proposal": content.get("proposal") or told})
-        if found.state == "failed":
-            return Failed(f"{name}: approved, but not done: {found.error}")
-        return Answered(proposed(answer, found, told))
+        return ending(name, answer, found, told)
 
 
 def _reply(params: CallToolRequestParams) -> asking.Reply:
@@ -295,13 +294,6 @@ async def _answer_or_decision(
         await settled()
         tasks.cancel_scope.cancel()
     return replies[0] if replies else asking.Reply("nothing")
-
-
-def _can_ask(ctx: ServerRequestContext[Any, Any]) -> bool:
-    """Return whether the client shows forms. One that names no mode shows them."""
-    capabilities = ctx.session.client_capabilities
-    elicitation = capabilities.elicitation if capabilities is not None else None
-    return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
 
 
 def as_result(outcome: Outcome) -> CallToolResult:
