@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
+from mcp_server.setting_values import prices
 from tests.doubles.plane import ADA, WORKSPACE, plane_served
 from tests.doubles.provider_turns import Call, Trouble, Turn, said, uses
 from tests.doubles.serving import delayed, served
@@ -254,6 +256,17 @@ async def test_the_bound_on_tokens_ends_a_run_before_it_is_crossed(vendor: str, 
     assert answer["status"] == "failed"
     assert "5000 tokens" in answer["text"]
     assert answer["tokens_in"] + answer["tokens_out"] <= 5_000
+    assert host.model.left == 7
+
+
+@with_vendors(1)
+async def test_the_bound_on_cost_ends_a_run_as_soon_as_it_is_reached(vendor: str, tmp_path: Path) -> None:
+    priced = {"model_prices": prices("some-*=10/50"), "run_cost": Decimal("0.03")}
+    async with run_host(tmp_path, vendor=vendor, **priced) as host:
+        host.will("Look", *[Turn(calls=(Call("kb_map", {"path": ""}),), input=1_000, output=100)] * 9)
+        answer = await host.call("agent_run", goal="Look for ever.", max_iterations=9)
+    assert (answer["status"], answer["iterations"]) == ("failed", 2)
+    assert answer["cost"] == pytest.approx(0.03)
     assert host.model.left == 7
 
 
