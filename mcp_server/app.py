@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
-from mcp.server.context import ServerMiddleware, ServerRequestContext
-from mcp.server.extension import Extension
+from mcp.server.context import ServerRequestContext
 from mcp.server.request_state import RequestStateSecurity
 from mcp.server.subscriptions import InMemorySubscriptionBus
 
@@ -38,19 +37,16 @@ from mcp_server.gate.carrying import Carrier
 from mcp_server.gate.decisions import Decisions
 from mcp_server.gate.dispatch import Gate
 from mcp_server.gate.enrolment import Callers, Principal, digest, os_user
-from mcp_server.gate.extension import GateExtension, refusing
 from mcp_server.gate.proposals import Proposing
 from mcp_server.gate.reviewing import Review
 from mcp_server.gate.taint import Taints
 from mcp_server.prompts import add_prompts
 from mcp_server.resources import add_resources
-from mcp_server.running import START_DELAY_S, judge_of, keep_runs, model_of, runs_of
+from mcp_server.running import START_DELAY_S, judge_of, keep_runs, model_of, opinion_of, runs_of
 from mcp_server.server import INSTRUCTIONS, NAME, ForgeServer, GatedTool
 from mcp_server.services import Services, nothing
 from mcp_server.settings import Settings, ZulipAccess
-from mcp_server.tasks.extension import TasksExtension
-from mcp_server.tasks.listening import TaskListening
-from mcp_server.tasks.states import Tasks
+from mcp_server.tasks.seams import Seams
 from mcp_server.tools.registry import AnySpec, chosen, declared
 
 if TYPE_CHECKING:
@@ -128,7 +124,11 @@ async def open_app(
     specs = listed(settings, extra_tools)
     async with (
         open_base(
-            settings, on_progress=_said("indexed %d of %d pages"), on_renewal=_said(NEW_VECTORS), indexing=indexing
+            settings,
+            on_progress=_said("indexed %d of %d pages"),
+            on_renewal=_said(NEW_VECTORS),
+            indexing=indexing,
+            load_opinion=lambda: opinion_of(settings.provider, model),
         ) as base,
         connecting(settings, base.state, utc_now, sleep) as connected,
         AsyncExitStack() as stack,
@@ -185,10 +185,7 @@ async def open_app(
 
         @cache
         def server() -> ForgeServer:
-            handles = Tasks(gate, desk, services)
-            extensions = (TasksExtension(handles, who), GateExtension(gate, who, desk, services))
-            built = _server(specs, services, (extensions, refusing(gate, who)), bus, security)
-            TaskListening(bus, handles, gate, base.state).serve(built)
+            built = _server(specs, Seams(gate, who, desk, services), bus, security)
             if extend is not None:
                 extend(built)
             sessions.serve(built)
@@ -203,8 +200,7 @@ async def open_app(
         tasks.start_soon(review.run, services, desk)
         if announcing and settings.zulip is not None and settings.zulip.reviews is not None:
             tasks.start_soon(_tell_in_zulip, services, desk, settings.zulip)
-        if announcing and settings.provider is not None:
-            tasks.start_soon(keep_runs, services)
+        tasks.start_soon(partial(keep_runs, services, here=announcing))
         if indexing:
             tasks.start_soon(_index_in_turn, base)
             tasks.start_soon(_replace_when_damaged, base.index)
@@ -410,11 +406,7 @@ def holder_name() -> str:
 
 
 def _server(
-    specs: Sequence[AnySpec],
-    services: Services,
-    seams: tuple[Sequence[Extension], ServerMiddleware[Any]],
-    bus: InMemorySubscriptionBus,
-    security: RequestStateSecurity,
+    specs: Sequence[AnySpec], seams: Seams, bus: InMemorySubscriptionBus, security: RequestStateSecurity
 ) -> ForgeServer:
     with _without_rich():
         server = ForgeServer(
@@ -423,15 +415,16 @@ def _server(
             version=version(),
             instructions=INSTRUCTIONS,
             tools=[GatedTool.of(spec) for spec in specs],
-            extensions=seams[0],
-            middleware=[seams[1]],
+            extensions=seams.extensions,
+            middleware=seams.middleware,
             subscriptions=bus,
             request_state_security=security,
             log_level="WARNING",
         )
-    add_resources(server, services)
-    add_prompts(server, services)
-    add_completions(server, services)
+    seams.listen(server, bus)
+    add_resources(server, seams.services)
+    add_prompts(server, seams.services)
+    add_completions(server, seams.services)
     return server
 
 

@@ -29,6 +29,7 @@ from mcp_server.settings import Settings
 
 if TYPE_CHECKING:
     from knowledge.find.circles import Circles
+    from knowledge.find.opinion import Opinion
     from knowledge.find.ranking import Engines
     from knowledge.find.search import Finder
     from knowledge.find.typos import Vocabulary
@@ -165,11 +166,13 @@ async def open_base(
     on_progress: Callable[[Progress], None] = lambda _: None,
     on_renewal: Callable[[Progress], None] = lambda _: None,
     indexing: bool = False,
+    load_opinion: Callable[[], Opinion | None] = lambda: None,
 ) -> AsyncIterator[KnowledgeBase]:
     """Open the knowledge base that `settings` name; everything is given back afterwards.
 
     `on_progress` hears how many documents are indexed, `on_renewal` how many passages have vectors of another embedder.
-    `indexing` says that somebody here will index it, so that a first search may wait a moment for that.
+    `indexing` says that somebody here will index it, so that a first search may wait a moment for that. `load_opinion` returns who
+    is asked, from the first search on, about questions whose route is not clear.
 
     Raises:
         VaultUnavailable, StorageError: the folder or a database cannot be used; the message says what to do.
@@ -225,7 +228,7 @@ async def open_base(
                 index,
                 engines,
                 Vocabularies().near,
-                router=Router(index, partial(_front_matter, circles)),
+                router=Router(index, partial(_front_matter, circles), load_opinion()),
                 answer_tokens=settings.answer_tokens,
                 patience_s=FIRST_PAGES_S if indexing else 0.0,
             )

@@ -29,7 +29,7 @@ class Neighbours:
     """Examples with their vectors, one row each, of length 1 or 0."""
 
     def __init__(self, shipped: Sequence[Example], team: Sequence[Example], rows: NDArray[np.float32]) -> None:
-        self._team = tuple(team)
+        self._team, self._all = tuple(team), (*team, *shipped)
         self._rows = np.ascontiguousarray(rows)
         sides = [1.0 if example.mode == "navigation" else -1.0 for example in (*team, *shipped)]
         self._sides = np.array(sides, np.float32)
@@ -41,6 +41,12 @@ class Neighbours:
         cosines = self._rows[: len(self._team)] @ vector
         best = int(cosines.argmax())
         return Near(self._team[best], float(cosines[best]))
+
+    def nearest(self, vector: NDArray[np.float32], most: int) -> list[Example]:
+        """Return the examples that are nearest to a question, at most so many; none if `vector` is of another embedder."""
+        if vector.shape != self._rows.shape[1:]:
+            return []
+        return [self._all[at] for at in np.argsort(self._rows @ vector)[::-1][:most]]
 
     def leaning(self, vector: NDArray[np.float32], *, without: int | None = None) -> float:
         """Return -1..1: how much the nearest examples are about places (1) or ideas (-1), the less the farther they are.

@@ -15,6 +15,7 @@ import anyio
 
 from knowledge.embed.ports import Embedder
 from knowledge.errors import EmbedderUnavailable
+from knowledge.find.opinion import UNSURE, Opinion, SecondOpinion, shots
 from knowledge.find.route import NAMED, Mode, Route, by_rules
 from knowledge.find.route_examples import Example, Examples, plain, shipped_examples, team_examples
 from knowledge.find.route_signs import NAMES, Signs, signs, values
@@ -36,6 +37,8 @@ VERY_NEAR: Final = 0.9
 MOST_SURE: Final = 0.97
 CALLS_UNTIL_RETRY: Final = 64
 MOST_PLACE_WORDS: Final = 6
+MOST_NEAR: Final = 24
+"""Examples among which those are chosen that a second opinion is shown."""
 
 FrontMatter = Callable[[], Awaitable[Mapping[str, object]]]
 """Returns what the front matter of the root `_index.md` says now; empty if there is none."""
@@ -121,11 +124,15 @@ _BEFORE_NAMES = _ARTICLES | _KINDS
 class Router:
     """Says of each question whether it is about a place or an idea, how surely, and by what sign.
 
-    `index` tells which names exist; `front_matter` brings a team's examples, asked for again when the page changed.
+    `index` tells which names exist; `front_matter` brings a team's examples, asked for again when the page changed. `opinion` is
+    asked about questions that neither rules nor examples nor weights are sure of.
     """
 
-    def __init__(self, index: IndexStore, front_matter: FrontMatter | None = None) -> None:
+    def __init__(
+        self, index: IndexStore, front_matter: FrontMatter | None = None, opinion: Opinion | None = None
+    ) -> None:
         self._index, self._front_matter = index, front_matter
+        self._second = SecondOpinion(opinion) if opinion is not None else None
         self._position: Position | None = None
         self._revision: str | None = ""
         self._team = Examples()
@@ -187,7 +194,11 @@ class Router:
             return ruled
         if place := await self._place_in(query, seen):
             return Route("navigation", MOST_SURE, f"`{place}` is a place here")
-        return weighed(seen, self._neighbours.leaning(vector) if self._neighbours and vector is not None else 0.0)
+        own = weighed(seen, self._neighbours.leaning(vector) if self._neighbours and vector is not None else 0.0)
+        if self._second is None or own.confidence >= UNSURE:
+            return own
+        near = self._neighbours.nearest(vector, MOST_NEAR) if self._neighbours and vector is not None else []
+        return await self._second.on(query, own, shots(self._team.examples, near))
 
     async def _look_for_team_examples(self) -> None:
         """Take over what the front matter of the root page says, if the page was indexed anew since the last question."""
@@ -200,6 +211,8 @@ class Router:
             self._exact = {plain(example.query): example for example in self._team.examples}
             for problem in self._team.problems:
                 log.warning("%s: %s", FRONT_PAGE, problem)
+            if self._second is not None:
+                self._second.forget()
         self._position, self._revision = position, revision
 
     async def _place_in(self, query: str, seen: Signs) -> str:

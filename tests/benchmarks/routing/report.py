@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from knowledge.embed.static import StaticEmbedder
+from knowledge.find.opinion import UNSURE
 from knowledge.find.route import Route, Taken
 from knowledge.find.router import Router
 from knowledge.storage.memory import MemoryIndexStore
@@ -58,7 +59,7 @@ def accuracy(of: Iterable[bool]) -> float:
 async def report() -> str:
     """Return the tables of both halves as Markdown. Of the test half only sums are told, never a question."""
     tune, test = await judged("tune"), await judged("test")
-    parts = [_by_group(tune, test), _confusion(test), _calibration([*tune, *test])]
+    parts = [_by_group(tune, test), _confusion(test), _calibration([*tune, *test]), _second_opinion(tune, test)]
     errors, before = sum(not each.right for each in test), sum(each.trivial != each.asked.label for each in test)
     parts.append(f"Of the trivial rule's {before} errors on the test half {before - errors} are gone.")
     return "\n\n".join(parts)
@@ -106,4 +107,19 @@ def _calibration(both: Sequence[Judged]) -> str:
         rows.append(
             f"| {low:.2f} to {min(high, 1.0):.2f} | {len(band)} | {said:.2f} | {accuracy(e.right for e in band):.2f} |"
         )
+    return "\n".join(rows)
+
+
+def _second_opinion(tune: Sequence[Judged], test: Sequence[Judged]) -> str:
+    """Return how often a second opinion is asked for, and what one would add that is right so often."""
+    rows = [
+        "| second opinion | questions | asked about | right without it | all right, if it is right in 70 % | 85 % | always |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for name, half in (("tune", tune), ("test", test)):
+        unsure = [each for each in half if each.taken.confidence < UNSURE]
+        own = sum(each.right for each in unsure)
+        sure = sum(each.right for each in half) - own
+        cells = [f"{(sure + share * len(unsure)) / len(half):.3f}" for share in (0.7, 0.85, 1.0)]
+        rows.append(f"| {name} | {len(half)} | {len(unsure)} | {own} | {' | '.join(cells)} |")
     return "\n".join(rows)

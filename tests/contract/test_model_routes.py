@@ -1,0 +1,61 @@
+"""The configured model is asked how unclear questions are to be taken: a real server, a real client, a model on a real socket."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.doubles.provider_turns import Raw, Script, Trouble, said
+from tests.run_hosts import RunHost, run_host
+
+UNCLEAR = "anything under legal?"
+CLEAR = "how do we roll back?"
+VENDORS = ("anthropic", "openai", "openai-responses")
+
+
+def told(host: RunHost) -> str:
+    """Return all that the model was told."""
+    return str(host.model.asked)
+
+
+async def routed(host: RunHost, query: str) -> dict[str, Any]:
+    return dict((await host.call("kb_search", query=query))["route"])
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+async def test_an_unclear_question_is_taken_as_the_model_says_with_its_confidence(tmp_path: Path, vendor: str) -> None:
+    async with run_host(tmp_path, vendor=vendor, model_helps=("routes",)) as host:
+        host.will(UNCLEAR, said('{"mode": "discovery", "confidence": 0.9}'))
+        assert (await routed(host, CLEAR))["mode"] == "discovery"
+        assert not host.model.asked, "what rules settle is asked nobody"
+        first, again = await routed(host, UNCLEAR), await routed(host, UNCLEAR)
+        used = host.app.services.model.book.total(agent="router")
+    expected = {"mode": "discovery", "confidence": 0.9, "reason": f"the language model {vendor}:some-model takes it so"}
+    assert first == again == expected
+    assert len(host.model.asked) == 1
+    assert "canary" not in told(host), "the question goes out and labelled examples, no page"
+    assert used.input == 100
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        [said('{"mode": "teleport", "confidence": 0.9}')] * 2,
+        [said("It is about an idea.")] * 2,
+        [said('{"mode": "discovery", "confidence": 900}')] * 2,
+        [Trouble(401, "authentication_error")],
+        [Trouble(400, "invalid_request_error")],
+        [Raw(b"garbage")] * 2,
+    ],
+)
+async def test_a_model_that_is_away_or_talks_nonsense_changes_nothing(tmp_path: Path, script: list[Script]) -> None:
+    async with run_host(tmp_path / "without") as host:
+        without = await host.call("kb_search", query=UNCLEAR)
+        assert not host.model.asked, "a model that is to help with nothing is asked nothing"
+    async with run_host(tmp_path / "with", model_helps=("routes",)) as host:
+        host.will(UNCLEAR, *script)
+        answer = await host.call("kb_search", query=UNCLEAR)
+        assert host.model.asked
+    assert answer == without
