@@ -14,6 +14,7 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.server.mcpserver.resources import ResourceManager, ResourceTemplate
 from mcp.server.mcpserver.tools import Tool
 from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
+from mcp.server.subscriptions import ListenHandler
 from mcp.shared.exceptions import MCPError
 from mcp.shared.uri_template import UriTemplate
 from mcp_types import (
@@ -25,6 +26,7 @@ from mcp_types import (
     PromptArgument,
     PromptMessage,
     Resource,
+    SubscriptionsListenRequestParams,
     TextContent,
 )
 from pydantic import AnyUrl, BaseModel
@@ -184,6 +186,10 @@ class ForgeServer(MCPServer[Any]):
     def add_session_method(self, method: str, params: type[BaseModel], handler: Any) -> None:
         """Serve a method of the 2025 protocol that MCPServer leaves out."""
         self._lowlevel_server.add_request_handler(method, params, handler)
+
+    def listen_with(self, handler: ListenHandler) -> None:
+        """Serve `subscriptions/listen` with that handler, in the place of the SDK's."""
+        self._lowlevel_server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, handler)
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any] | None = None

@@ -28,14 +28,13 @@ from mcp_server.gate.clients import can_ask
 from mcp_server.gate.dispatch import Gate
 from mcp_server.gate.enrolment import Principal
 from mcp_server.gate.policy import Refuse, Trust
-from mcp_server.server import ForgeServer
 from mcp_server.tasks.extension import caller_of
 from mcp_server.tasks.states import NoSuchTask, Tasks
 from mcp_server.tasks.wire import MOST_LISTENED, TOLD, detailed, require_declared
 
 logger = logging.getLogger("knowledge_forge.tasks")
 
-LISTEN, TASK_IDS = "subscriptions/listen", "taskIds"
+TASK_IDS = "taskIds"
 AFTER_TROUBLE_S = 1.0
 
 
@@ -45,10 +44,6 @@ class TaskListening(ListenHandler):
     def __init__(self, bus: SubscriptionBus, tasks: Tasks, gate: Gate, state: StateStore) -> None:
         super().__init__(bus)
         self._tasks, self._gate, self._state = tasks, gate, state
-
-    def serve(self, server: ForgeServer) -> None:
-        """Take the place of the handler that the server has."""
-        server.add_session_method(LISTEN, SubscriptionsListenRequestParams, self)
 
     async def __call__(
         self, ctx: ServerRequestContext[Any, Any], params: SubscriptionsListenRequestParams
