@@ -131,9 +131,9 @@ def _written_sides(flags: Iterable[Flag]) -> list[Side]:
 
 
 def _says(said: dict[str, list[str]], side: Side) -> bool:
-    """Return whether the page still says it; of a long text only the beginning is on record."""
+    """Return whether the page still says it, as a unit or a sentence of one; of a long text only the beginning is on record."""
     wanted = _folded(side.text.removesuffix(CUT_MARK))
-    return any(unit.startswith(wanted) for unit in said.get(side.path, ()))
+    return any(wanted in unit for unit in said.get(side.path, ()))
 
 
 def _folded(text: str) -> str:

@@ -423,6 +423,20 @@ async def test_line_ends_and_byte_order_mark_stay(host: Writer) -> None:
     assert (host.root / "dos.md").read_bytes() == "\ufeff# Dos\r\n\r\nOne more.\r\n\r\nTwo.".encode()
 
 
+@pytest.mark.parametrize("text", ["Ada owns it. It retries 3 times.", "- It retries 3 times.\n- Ada owns it."])
+async def test_a_contradiction_with_a_sentence_or_an_item_of_a_page_is_listed_as_long_as_it_stands_there(
+    host: Writer, text: str
+) -> None:
+    (host.root / "retries.md").write_text(f"# Retries\n\n{text}\n", encoding="utf-8")
+    base = await host.revision("retries.md")
+    answer = await host.merge("retries.md", "It retries 5 times.", source="code:src/a.py", base_revision=base)
+    assert answer["status"] == "conflict"
+    (found,) = (await host.call("kb_contradictions"))["contradictions"]
+    assert found["existing"]["text"] == "It retries 3 times."
+    (host.root / "retries.md").write_text("# Retries\n\nAda owns it.\n", encoding="utf-8")
+    assert (await host.call("kb_contradictions"))["contradictions"] == []
+
+
 async def test_a_persons_edit_is_written_and_a_stronger_claim_elsewhere_is_listed(host: Writer) -> None:
     await host.merge(
         "guides/limits.md", "# Limits\n\nThe payment service retries a failed call 5 times.\n", source="official:limits"
