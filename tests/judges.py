@@ -1,0 +1,68 @@
+"""Language models with a known opinion of contradictions, for tests and benchmarks: as scripts of the double, and behind the port."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from agents.loop.provider import Asked, FromUser, Said, Shape, Told, Usage
+from tests.doubles.provider_turns import Script, Turn
+
+Opinion = Callable[[str, str], float]
+"""How sure a model is that what a page says and what is new cannot both be true, 0..1."""
+WORDS = '"pair"'
+"""They stand in what the judge asks, and nowhere else."""
+
+
+def pairs_in(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the pairs of a request as it went over the wire."""
+    told = next(message for message in body["messages"] if message["role"] == "user")["content"]
+    text = told if isinstance(told, str) else "".join(part["text"] for part in told)
+    found: list[dict[str, Any]] = json.loads(text)
+    return found
+
+
+def answer_of(pairs: Sequence[Mapping[str, Any]], opinion: Opinion, about: str = "what") -> dict[str, Any]:
+    """Return what such a model answers; of what it is not sure at all it says nothing."""
+    held = [(one["pair"], opinion(one["page"]["says"], one["new"]["says"])) for one in pairs]
+    return {"contradictions": [{"pair": number, "about": about, "sure": sure} for number, sure in held if sure]}
+
+
+def judging(opinion: Opinion, about: str = "what") -> Script:
+    """Return a step of the double that answers so."""
+
+    def step(body: Mapping[str, Any]) -> Turn:
+        return Turn(json.dumps(answer_of(pairs_in(body), opinion, about)))
+
+    return step
+
+
+def naming(*pairs: tuple[str, str], sure: float = 0.9) -> Opinion:
+    """Return the opinion that these contradict each other: parts of what the page says and of what is new."""
+    return lambda page, new: sure if any(old in page and said in new for old, said in pairs) else 0.0
+
+
+class Opinionated:
+    """A provider whose model has an opinion of pairs. `asked` are the questions."""
+
+    name, model = "opinionated", "some-model"
+
+    def __init__(self, opinion: Opinion) -> None:
+        self.opinion = opinion
+        self.asked: list[Asked] = []
+
+    async def complete(self, asked: Asked) -> Said:
+        """Say nothing: nobody asks for words."""
+        self.asked.append(asked)
+        return Said("", (), "end", Usage(), self.model)
+
+    async def complete_json(self, asked: Asked, _shape: Shape) -> Told:
+        """Answer about the pairs in the question."""
+        self.asked.append(asked)
+        (message,) = asked.messages
+        assert isinstance(message, FromUser)
+        return Told(answer_of(json.loads(message.text), self.opinion), Usage(), self.model)
+
+    async def aclose(self) -> None:
+        """Have nothing to close."""
