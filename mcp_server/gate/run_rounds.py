@@ -77,6 +77,15 @@ class Question:
         return f"{ASKED}{self.round}:{self.run}:{self.on}"
 
 
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What the person answers, who that is, and which question it answers."""
+
+    text: str
+    by: str
+    ask: str
+
+
 def run_in(tool: str, content: Mapping[str, Any]) -> str:
     """Return the run that waits for a person according to an answer of that tool; "" if none does."""
     waits = tool == TOOL and content.get("status") in ("asking", "proposed")
@@ -188,7 +197,7 @@ async def settle(services: Services, desk: Desk, call: Call, asked: Question, re
         raise NoSuchRun(asked.run)
     text = reply.filled.get(ANSWER, "").strip()[:LONGEST_ANSWER]
     if run.ask and run.ask.id == asked.on and text:
-        return await _led_on(services, call, run.id, (text, f"{call.principal.id} (in the host)"))
+        return await _led_on(services, call, run.id, _Answer(text, f"{call.principal.id} (in the host)", asked.on))
     if run.proposal:
         await _decide(services, desk, run, asked.on, reply)
     return await _led_on(services, call, run.id)
@@ -209,7 +218,7 @@ async def _decide(services: Services, desk: Desk, run: Run, on: str, reply: aski
         logger.debug("%s: %s", proposal.id, error)  # somebody else decided first: the run is told what became of it
 
 
-async def _led_on(services: Services, call: Call, run: str, answer: tuple[str, str] | None = None) -> Run:
+async def _led_on(services: Services, call: Call, run: str, answer: _Answer | None = None) -> Run:
     """Return the run when it is over, or waits for what is still open. Where others lead it this follows."""
     there = await services.runs.store.run(run)
     for _ in range(TRIES):
@@ -236,7 +245,7 @@ async def _goes_on(services: Services, run: Run) -> bool:
     return run.state == "running"
 
 
-async def _once(services: Services, call: Call, run: str, answer: tuple[str, str] | None) -> Run:
+async def _once(services: Services, call: Call, run: str, answer: _Answer | None) -> Run:
     """Return the run after it was led on as far as that goes now."""
     from agents.loop.errors import RunNotThere
     from mcp_server.runs.keeping import became
@@ -246,7 +255,7 @@ async def _once(services: Services, call: Call, run: str, answer: tuple[str, str
     there = await runs.store.run(run)
     try:
         if answer is not None:
-            return await runs.answer(run, *answer, progress=progress)
+            return await runs.answer(run, answer.text, answer.by, ask=answer.ask, progress=progress)
         told = await became(services, there)
         if told is not None:
             return await runs.resume(run, there.proposal, told, progress=progress)
