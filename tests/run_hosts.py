@@ -63,7 +63,7 @@ def asking(settings: Settings, place: Served, vendor: str = "openai") -> Setting
 
 @asynccontextmanager
 async def run_host(
-    folder: Path, *, level: int = 3, vendor: str = "openai", mode: str = "auto", **more: Any
+    folder: Path, *, level: float = 3, vendor: str = "openai", mode: str = "auto", **more: Any
 ) -> AsyncIterator[RunHost]:
     """Yield a host of that level; `more` are settings."""
     settings = Settings(kb=write(folder / "kb"), state_dir=folder / "state", open_browser=False, **more)

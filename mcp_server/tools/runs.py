@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-import anyio
 from pydantic import Field
 
 from knowledge.errors import KnowledgeError
@@ -27,8 +26,6 @@ MOST_CHARACTERS = {"goal": 8_000, "context": 100_000, "answer": 8_000}
 PAGE = 8_000
 """Characters of an explanation that are told at once."""
 MOST_SENTENCE = 200
-RECORDED_S = 10.0
-"""How long it is waited for that an answer, which somebody leads the run on with in the background, is on record."""
 
 
 class RunArguments(Arguments):
@@ -217,17 +214,14 @@ async def carry_through(services: Services, call: Call, plan: RunPlan) -> RunAns
     progress = reporting(call)
     await services.taints.carry(call.principal.id, run)  # before anybody can lead it
     if plan.answer and aside:
-        before = (await runs.store.run(run)).count
-        await runs.answer_aside(run, plan.answer, call.principal.id)
-        await _gone_on(services, run, before)
+        await runs.answer_aside(run, plan.answer, call.principal.id, ask=plan.ask)
     elif plan.answer:
-        await runs.answer(run, plan.answer, call.principal.id, progress=progress)
-    else:
+        await runs.answer(run, plan.answer, call.principal.id, ask=plan.ask, progress=progress)
+    elif aside:
         await _begin(runs, header)
-        if aside:
-            runs.lead_aside(run)
-        else:
-            await runs.lead(run, progress=progress)
+        runs.lead_aside(run)
+    else:
+        await runs.carry(header, progress=progress)
     there = await runs.store.run(run)
     if origins := await services.taints.of_journey(run):
         await services.taints.note(call.principal.id, "", tuple(origins))
@@ -244,16 +238,6 @@ async def _begin(runs: Runs, header: Header) -> None:
         there = (await runs.store.run(header.id)).header
         if replace(there, begun_at=header.begun_at) != header:
             raise
-
-
-async def _gone_on(services: Services, run: str, before: int) -> None:
-    """Return when there are more frames than that, so that what was answered is on record; in any case after a while."""
-    with anyio.move_on_after(RECORDED_S):
-        while True:
-            seen = await services.state.last_event()
-            if (await services.runs.store.run(run)).count > before:
-                return
-            await services.state.changed(seen)
 
 
 def reporting(call: Call) -> Callable[[Run, Frame], Awaitable[None]]:
