@@ -26,7 +26,8 @@ PRUNE_EVERY = timedelta(hours=1)
 TABLES = (
     *("meta", "enrolment", "standing", "standing_change", "lease", "counter", "event", "look", "nudge"),
     *("content", "page_state", "revision", "intent", "origin", "contradiction", "audit", "chain_end"),
-    *("proposal", "passkey", "secret", "taint", "journey", "journey_event", "errand", "mention", "run", "run_frame"),
+    *("proposal", "passkey", "secret", "taint", "journey", "journey_event", "errand", "mention"),
+    *("run", "run_frame", "map_line"),
 )
 
 _ENROL = """

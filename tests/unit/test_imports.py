@@ -49,6 +49,7 @@ COMPOSITION = {
     "mcp_server.engines",
     "mcp_server.journeys",
     "mcp_server.models.configured",
+    "mcp_server.models.places",
     "mcp_server.runs.places",
     "mcp_server.writing",
 }
