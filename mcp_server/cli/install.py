@@ -26,7 +26,7 @@ from mcp_server.settings import Settings, host_environment
 
 QUESTION = "May this host edit this knowledge base? Everything it does can be undone."
 FIRST_LEVEL, EDIT_LEVEL = 2, 3
-SERVICES = ("PLANE_", "ZULIP_")
+SERVICES = ("PLANE_", "ZULIP_", "FORGE_MODEL", "FORGE_RUN_", "ANTHROPIC_", "OPENAI_")
 """Variables that begin so hold keys to other services, or say how far these go: nobody but the person copies them."""
 REFUSED, BAD_USAGE = 1, 2
 _LONGEST_FOLDER = 40

@@ -14,6 +14,7 @@ from typing import Any
 import anyio
 import pytest
 
+from mcp_server.__main__ import main
 from mcp_server.base import open_state, utc_now
 from mcp_server.cli import install as verb
 from mcp_server.cli.install import (
@@ -486,6 +487,25 @@ def test_settings_of_services_in_this_terminal_are_named_and_not_copied(
     if not show:
         entry = servers(world.file())["knowledge-forge"]
         assert set(entry["env"]) == {"FORGE_ENROLMENT"}
+
+
+def test_a_language_model_of_this_terminal_is_named_with_its_own_variables_and_those_of_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "kb").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    keys = {"OPENAI_API_KEY": "sk-one-0123456789", "ANTHROPIC_API_KEY": "sk-two-0123456789"}
+    for name, text in {**keys, "FORGE_RUN_TOKENS": "5000"}.items():
+        monkeypatch.setenv(name, text)
+    printing = ["install", "cursor", "--print", "--kb", str(tmp_path / "kb"), "--state-dir", str(tmp_path / "state")]
+    assert main(printing) == 0
+    assert "_API_KEY" not in capsys.readouterr().err, "without FORGE_MODEL they are other programs'"
+    monkeypatch.setenv("FORGE_MODEL", "openai:some-model")
+    assert main(printing) == 0
+    said = capsys.readouterr()
+    assert "Cursor does not see FORGE_MODEL, OPENAI_API_KEY and FORGE_RUN_TOKENS of this terminal" in said.err
+    assert not [key for key in keys.values() if key in said.out + said.err]
 
 
 def test_what_a_person_put_into_the_entry_stays_and_is_not_asked_for_again(

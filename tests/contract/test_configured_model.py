@@ -1,0 +1,115 @@
+"""The model that the settings name, as all of a process asks it: one connection, prices, several at once, what is wrong."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+
+import anyio
+import pytest
+
+from agents.loop.provider import Asked, FromUser, Said
+from agents.loop.provider_errors import BadKey, NotInstalled
+from agents.loop.providers.usage import conversation_id
+from mcp_server.base import utc_now
+from mcp_server.models.configured import ConfiguredModel
+from mcp_server.settings import Settings, load
+from tests.doubles.provider import KEY, Model
+from tests.doubles.provider_turns import said
+from tests.doubles.serving import Served, serving
+from tests.run_hosts import at_once
+
+VENDORS = ("anthropic", "openai", "openai-responses")
+
+
+@contextmanager
+def site() -> Iterator[tuple[Model, Served]]:
+    model = Model()
+    with serving(model) as at:
+        yield model, at
+
+
+def named(folder: Path, at: Served, vendor: str = "openai", **more: str) -> Settings:
+    own = vendor.partition("-")[0].upper()
+    address = at.address + ("" if own == "ANTHROPIC" else "/v1")
+    environ = {"FORGE_MODEL": f"{vendor}:some-model", f"{own}_API_KEY": KEY, f"{own}_BASE_URL": address}
+    return load({"kb": folder}, {**environ, **more}, cwd=folder)
+
+
+def configured(settings: Settings) -> ConfiguredModel:
+    assert settings.provider is not None
+    return ConfiguredModel(settings.provider, now=utc_now, sleep=at_once)
+
+
+async def ask(model: ConfiguredModel, words: str) -> Said:
+    return await (await model.provider()).complete(Asked(conversation_id("run", 1, "0123abcd"), (FromUser(words),)))
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+async def test_several_at_once_share_one_provider_and_everything_is_in_its_book(tmp_path: Path, vendor: str) -> None:
+    with site() as (there, at):
+        there.will("Say", *[said("hello")] * 8)
+        model = configured(named(tmp_path, at, vendor, FORGE_MODEL_PRICES="other=1/1, some-*=3/15"))
+        async with anyio.create_task_group() as tasks:
+            for number in range(8):
+                tasks.start_soon(ask, model, f"Say {number}.")
+        assert len({id(await model.provider()) for _ in range(2)}) == 1
+        await model.aclose()
+    assert (model.name, model.book.total().input, model.book.entries()[0].questions) == (f"{vendor}:some-model", 800, 8)
+    assert model.book.cost() == Decimal(800 * 3 + 160 * 15) / 1_000_000
+
+
+async def test_a_model_that_nobody_asked_reaches_nobody_and_is_closed_without_a_word(tmp_path: Path) -> None:
+    with site() as (_, at):
+        await configured(named(tmp_path, at)).aclose()
+        assert not at.seen
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+async def test_a_wrong_key_is_told_with_the_variable_that_holds_it(tmp_path: Path, vendor: str) -> None:
+    (tmp_path / "key").write_text("sk-wrong-0123456789", encoding="utf-8")
+    own = "ANTHROPIC_API_KEY" if vendor == "anthropic" else "OPENAI_API_KEY"
+    with site() as (_, at):
+        for setting, more in (
+            (own, {own: "sk-wrong-0123456789"}),
+            ("FORGE_MODEL_KEY_FILE", {"FORGE_MODEL_KEY_FILE": str(tmp_path / "key")}),
+        ):
+            model = configured(named(tmp_path, at, vendor, **more))
+            with pytest.raises(BadKey, match=f"check {setting}$") as caught:
+                await ask(model, "Say hello.")
+            assert "sk-wrong" not in f"{caught.value!r} {model!r}"
+            await model.aclose()
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+async def test_a_missing_package_is_told_with_the_extra_and_may_be_there_the_next_time(
+    tmp_path: Path, vendor: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = vendor.partition("-")[0]
+    with site() as (there, at):
+        there.will("Say", said("hello"))
+        model = configured(named(tmp_path, at, vendor))
+        with monkeypatch.context() as patched:
+            patched.setitem(sys.modules, package, None)
+            with pytest.raises(NotInstalled, match=rf"pip install 'knowledge-forge\[{package}\]'"):
+                await ask(model, "Say hello.")
+        assert (await ask(model, "Say hello.")).text == "hello"
+        await model.aclose()
+
+
+@pytest.mark.parametrize(
+    ("environ", "bounds"),
+    [
+        ({}, (200_000, None)),
+        ({"FORGE_RUN_TOKENS": "5000", "FORGE_RUN_COST": "0.25", "FORGE_MODEL_PRICES": "3/15"}, (5_000, 250_000)),
+    ],
+)
+async def test_the_bounds_of_runs_are_told_in_tokens_and_millionths(
+    tmp_path: Path, environ: dict[str, str], bounds: tuple[int, int | None]
+) -> None:
+    with site() as (_, at):
+        model = configured(named(tmp_path, at, **environ))
+    assert (model.run_tokens, model.run_cost_micros) == bounds
