@@ -103,7 +103,8 @@ def _is_its_own(w: Weighing, unit: int) -> bool:
 
 
 def _may_be_asked(one: Statement) -> bool:
-    return one.said.kind != "row" and len(one.said.text) <= LONGEST and len(one.said.reads.split()) >= LEAST_WORDS
+    is_row = one.said.kind == "row" or one.said.text.startswith("|")
+    return not is_row and len(one.said.text) <= LONGEST and len(one.said.reads.split()) >= LEAST_WORDS
 
 
 def _scored(w: Weighing, there: Sequence[Statement], new: Sequence[Statement]) -> Iterable[_Scored]:
