@@ -17,7 +17,8 @@ WORDS = '"pair"'
 
 def pairs_in(body: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the pairs of a request as it went over the wire."""
-    told = next(message for message in body["messages"] if message["role"] == "user")["content"]
+    said = body["messages"] if "messages" in body else body["input"]
+    told = next(message for message in said if message.get("role") == "user")["content"]
     text = told if isinstance(told, str) else "".join(part["text"] for part in told)
     found: list[dict[str, Any]] = json.loads(text)
     return found

@@ -60,6 +60,14 @@ async def test_what_a_model_finds_is_put_to_a_person_with_both_sides_and_what_el
         assert answer["proposal"]["state"] == "pending"
 
 
+@pytest.mark.parametrize("vendor", ["anthropic", "openai-responses"])
+async def test_every_vendor_is_asked_in_its_own_words_and_understood(tmp_path: Path, vendor: str) -> None:
+    async with host(tmp_path, judging(naming(("in Go", "Rust"))), vendor=vendor) as one:
+        answer = await claim(one, RUST)
+        assert answer["status"] == "conflict"
+        assert f"{vendor}:some-model holds that both cannot be true" in answer["blocks"][0]["reason"]
+
+
 async def test_a_model_that_is_not_asked_to_help_with_it_is_not_asked(tmp_path: Path) -> None:
     async with host(tmp_path, judging(lambda *_: 1.0), model_helps=("routes", "summaries")) as one:
         answer = await claim(one, RUST)
