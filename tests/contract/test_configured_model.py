@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +22,7 @@ from mcp_server.settings import Settings, load
 from tests.doubles.provider import KEY, Model
 from tests.doubles.provider_turns import said
 from tests.doubles.serving import Served, serving
+from tests.knowledge_bases import write
 from tests.run_hosts import at_once
 
 VENDORS = ("anthropic", "openai", "openai-responses")
@@ -113,3 +116,44 @@ async def test_the_bounds_of_runs_are_told_in_tokens_and_millionths(
     with site() as (_, at):
         model = configured(named(tmp_path, at, **environ))
     assert (model.run_tokens, model.run_cost_micros) == bounds
+
+
+STARTED = """
+import sys, anyio
+from mcp import Client
+from mcp_server.app import open_app
+from mcp_server.settings import load
+
+async def main():
+    settings = load({"kb": sys.argv[1], "state_dir": sys.argv[2]})
+    async with open_app(settings, indexing=False) as app, Client(app.server) as client:
+        names = [tool.name for tool in (await client.list_tools()).tools]
+        loaded = {name.partition(".")[0] for name in sys.modules} | {name for name in sys.modules if "agents.loop" in name}
+        await client.call_tool("kb_search", {"query": "where is the map"})
+        later = {name.partition(".")[0] for name in sys.modules}
+    print("agent_run" in names, sorted(loaded & {"anthropic", "openai", "agents.loop"}), sorted(later & {"anthropic", "openai"}))
+
+anyio.run(main)
+"""
+
+
+def test_a_server_starts_lists_and_searches_without_loading_what_asks_the_model(tmp_path: Path) -> None:
+    """The vendors' packages take up to a second and a half: hosts that never ask for a run do not wait for them."""
+    environ = {
+        name: text for name, text in os.environ.items() if not name.startswith(("FORGE_", "OPENAI_", "ANTHROPIC_"))
+    }
+    model = {
+        "FORGE_MODEL": "anthropic:x",
+        "ANTHROPIC_API_KEY": KEY,
+        "FORGE_MODEL_HELPS": "routes,contradictions,summaries",
+    }
+    folder = write(tmp_path / "kb")
+    done = subprocess.run(
+        [sys.executable, "-c", STARTED, str(folder), str(tmp_path / "state")],
+        env={**environ, **model},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.strip() == "True [] []"
