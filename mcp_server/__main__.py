@@ -28,6 +28,8 @@ VERBS = {
     "enroll": "give a host its own name and secret",
     "trust": "see and set how far each host is trusted",
     "review": "look at what waits for a person, and decide; --web for the page in a browser",
+    "run": "have the server's own model carry a goal through, and watch it",
+    "runs": "see what such runs did and why, follow, answer, go on with, and cancel them",
     "journeys": "see the work that goes through phases, decide about it, fork it, move it, and learn what it took",
     "audit": "say whether the record of all acts is intact, and show it",
     "doctor": "say what is configured, reachable and stale, and how to mend it",

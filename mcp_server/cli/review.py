@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mcp_server.cli.review_view import Word
 
 NOT_DONE = 1
-MOST_JOURNEYS = 500
+MOST_JOURNEYS, MOST_RUNS = 500, 500
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,25 +88,31 @@ async def _with_keyboard(office: Office) -> int:
 
 
 async def _list(office: Office, settings: Settings) -> int:
-    """Print the proposals and the journeys that wait. In JSON a journey is an item whose `kind` is `journey`."""
+    """Print the proposals, journeys and runs that wait. In JSON the `kind` of an item is `journey` or `run` where it is one."""
+    from mcp_server.cli import run_view
     from mcp_server.cli.journey_view import line_fields, waiting_line
     from mcp_server.cli.review_card import fields, listed
     from mcp_server.cli.visible import visible
     from mcp_server.journeys import journeys_in
+    from mcp_server.runs.places import runs_in
 
     waiting = await office.waiting()
     journeys = await journeys_in(office.state).journeys(status="waiting", limit=MOST_JOURNEYS)
+    runs = await runs_in(office.state).runs(state="asking", limit=MOST_RUNS)  # others wait for a proposal, named above
     if settings.json:
         of_journeys = [{"id": one.id, "kind": "journey", **line_fields(one)} for one in journeys]
-        _print_ascii([*(fields(proposal) for proposal in waiting), *of_journeys])
-    elif not (waiting or journeys):
+        of_runs = [{"id": one.id, "kind": "run", **run_view.line_fields(one)} for one in runs]
+        _print_ascii([*(fields(proposal) for proposal in waiting), *of_journeys, *of_runs])
+    elif not (waiting or journeys or runs):
         print("nothing waits for a person")
     else:
         for p in waiting:
             print(f"{p.id}  level {p.level_needed}  {visible(p.principal)}  {listed(p)}")
         for one in journeys:
             print(waiting_line(one))
-    return 0 if waiting or journeys else NOT_DONE
+        for run in runs:
+            print(run_view.waiting_line(run))
+    return 0 if waiting or journeys or runs else NOT_DONE
 
 
 async def _show(office: Office, proposal_id: str, settings: Settings) -> int:

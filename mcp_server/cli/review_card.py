@@ -19,7 +19,7 @@ MOST_LINES, LONGEST_LINE = 40, 1_000
 """More of a block, or of one line, is folded until the person asks for everything."""
 _DIFF_STYLES = (("+++", "bold"), ("---", "bold"), ("@@", "cyan"), ("+", "green"), ("-", "red"))
 _KNOWN = {"status", "proposal", "path", "revision", "blocks", "diff", "conflicts", "verified", "note", "changed"}
-_KNOWN |= {"answer", "files", "sentence"}
+_KNOWN |= {"answer", "files", "sentence", "run"}
 _COUNTED: Mapping[State, str] = {
     "executed": "carried out",
     "rejected": "rejected",
@@ -87,6 +87,7 @@ def card(proposal: Proposal, about: About) -> tuple[Block, ...]:
         Block("What it would do", (Line(_sentence(proposal), "bold"), *_note(answer))),
         Block("Why it asks", tuple(_lines(proposal.why))),
         Block("Who asks", _who(proposal, about.asker)),
+        Block("In which run", tuple(_run(preview.get("run")))),
         Block("Both sides", tuple(line for one in about.contradictions for line in _sides(one))),
         Block("Verdicts", tuple(_verdicts(answer.get("blocks")))),
         Block("Conflicts", tuple(_conflicts(answer.get("conflicts")))),
@@ -175,6 +176,13 @@ def _who(proposal: Proposal, asker: Asker) -> tuple[Line, ...]:
         return Line(f"{visible(user)}, by the {visible(place)}", "bold"), Line(before)
     asked = f"asked for level {proposal.level_needed} and held {proposal.level_held}; "
     return Line(f"{visible(asker.principal)}, {holds}", "bold"), Line(asked + before)
+
+
+def _run(run: object) -> Iterable[Line]:
+    """Yield what the run is to reach that made the call, and where all of it can be read."""
+    if isinstance(run, dict):
+        yield Line(visible(f"goal: {run.get('goal') or 'not known here'}"), "bold")
+        yield Line(visible(f"each of its steps: knowledge-forge runs show {run.get('id')}"))
 
 
 def _sides(contradiction: Contradiction) -> Iterable[Line]:

@@ -1,0 +1,273 @@
+"""Leading a run from a terminal: each step is shown as soon as it is on record, and a person who is there answers and decides."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from mcp_server.cli import keyboard
+from mcp_server.cli.options import WronglyAsked
+from mcp_server.cli.run_view import answer_lines, doing, end_line, frame_line, head_line, step_lines, style_of, ways_on
+from mcp_server.cli.terminal import console, say
+from mcp_server.cli.visible import visible
+from mcp_server.settings import Settings
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from agents.loop.frames import Frame
+    from agents.loop.leading import Progress
+    from agents.loop.run import Run
+    from mcp_server.app import App
+
+ACHIEVED, NOT_ACHIEVED, WAITS = 0, 1, 3
+"""Exit codes: the goal is achieved; it failed, gave up or was cancelled; a person is to say something first."""
+ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+SIGNALLED = 128
+"""What a shell adds to the number of the signal that ended a program."""
+
+
+class NoModel(WronglyAsked):
+    """No language model is asked with these settings; the message says which variables name one."""
+
+    def __init__(self, settings: Settings) -> None:
+        if settings.model is None:
+            told = (
+                "no language model is configured: set FORGE_MODEL=VENDOR:MODEL, or say --provider VENDOR:MODEL; its key"
+            )
+        else:
+            told = f"{visible(str(settings.model))} cannot be asked: its key"
+        super().__init__(f"{told} is read from ANTHROPIC_API_KEY or OPENAI_API_KEY, or from FORGE_MODEL_KEY_FILE")
+
+
+class Watch:
+    """What a person, or a program, sees of a run while it is led: each of its steps once, from number `start` on."""
+
+    def __init__(self, *, as_json: bool, start: int = 0) -> None:
+        self.as_json, self.start = as_json, start
+        self._broken: OSError | None = None
+        self._console: Console | None = console() if not as_json and sys.stderr.isatty() else None
+        self._say_doing: Callable[[str], None] = lambda _: None
+
+    async def led(self, lead: Callable[[Progress], Awaitable[Run]]) -> None:
+        """Have the run led, and show its steps. When nobody reads them any more it is cancelled.
+
+        Raises:
+            OSError: nobody reads on.
+        """
+        with anyio.CancelScope() as scope:
+
+            async def see(run: Run, frame: Frame) -> None:
+                try:
+                    self.show(run, frame.number + 1)
+                except OSError as error:
+                    self._broken = error
+                    scope.cancel()
+
+            with self._live():
+                run = await lead(see)
+            self.show(run, run.count)
+        if self._broken:
+            raise self._broken
+
+    def show(self, run: Run, end: int) -> None:
+        """Show what was not shown yet of the steps before number `end`, whichever process took them.
+
+        Raises:
+            OSError: nobody reads on.
+        """
+        for frame in run.frames[self.start : end]:
+            self._show(frame)
+        self.start = max(self.start, end)
+        self._say_doing(doing(run))
+
+    def _show(self, frame: Frame) -> None:
+        if self.as_json:
+            print(frame_line(frame), flush=True)
+            return
+        for line in step_lines(frame):
+            if self._console:
+                self._console.print(line, style=style_of(frame) or None, emoji=False, soft_wrap=True)
+            else:
+                say(line)
+
+    @contextmanager
+    def _live(self) -> Iterator[None]:
+        """Say below the steps, at a terminal, what goes on."""
+        if self._console is None:
+            yield
+            return
+        from rich.text import Text
+
+        with self._console.status(Text("the model is asked")) as status:
+            self._say_doing = lambda words: status.update(Text(words))
+            try:
+                yield
+            finally:
+                self._say_doing = lambda _: None
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """Leads runs in this process. `asks`: a person is there who can be asked."""
+
+    app: App
+    watch: Watch
+    asks: bool
+
+    async def through(self, run: Run, *, answer: str = "") -> int:
+        """Lead the run until it is over, or waits for somebody who is not here; tell how it ended, and return the exit code.
+
+        `answer` is a person's to what it asks. Interrupted while it is led it is cancelled; while it waits for a person it goes
+        on waiting.
+
+        Raises:
+            RunNotThere: somebody else answered.
+        """
+        if not self.watch.as_json:
+            say(head_line(run))
+        try:
+            if answer:
+                await self._answered(run, answer)
+            ended = await self._on(run.id)
+        except BaseException:
+            with anyio.CancelScope(shield=True), suppress(OSError):
+                _say_standing(await self.app.services.runs.store.run(run.id))
+            raise
+        return await self._concluded(ended)
+
+    async def _on(self, run_id: str) -> Run:
+        store = self.app.services.runs.store
+        while True:
+            run = await store.run(run_id)
+            if run.over or not await self._moved(run):
+                self.watch.show(run, run.count)
+                return run
+
+    async def _moved(self, run: Run) -> bool:
+        """Lead the run on from where it stands; False where it waits for somebody who is not here."""
+        from agents.loop.errors import RunNotThere
+
+        runs = self.app.services.runs
+        with suppress(RunNotThere):  # somebody else was faster: it is looked at again
+            if run.state == "running":
+                await self.watch.led(lambda see: runs.lead(run.id, progress=see))
+            elif run.ask is not None:
+                text = await self._answer(run.ask.question)
+                if not text:
+                    return False
+                await self._answered(run, text)
+            else:
+                became = await self._became(run)
+                if became is None:
+                    return False
+                await self.watch.led(lambda see: runs.resume(run.id, run.proposal, became, progress=see))
+        return True
+
+    async def _answered(self, run: Run, text: str) -> None:
+        """Answer what the run asks as it was shown, and lead it on."""
+        from mcp_server.gate.enrolment import os_user
+
+        runs, ask = self.app.services.runs, run.ask.id if run.ask else ""
+        await self.watch.led(lambda see: runs.answer(run.id, text, os_user(), ask=ask, progress=see))
+
+    async def _answer(self, question: str) -> str:
+        """Return what the person answers; "" if nobody does."""
+        if not self.asks:
+            return ""
+        say("")
+        for line in question.split("\n"):
+            say(visible(line))
+        return await keyboard.line("your answer (nothing: it goes on waiting): ")
+
+    async def _became(self, run: Run) -> str | None:
+        """Return what became of the proposal that the run waits for, once it is decided; None if nobody does."""
+        from mcp_server.cli.run_deciding import decided
+        from mcp_server.runs.keeping import became
+
+        while True:
+            told = await became(self.app.services, run)
+            if told is not None or not self.asks or not await decided(self.app, run.proposal):
+                return told
+
+    async def _concluded(self, run: Run) -> int:
+        if self.watch.as_json:
+            print(json.dumps({"type": "answer", **await self._fields(run)}), flush=True)
+        else:
+            for line in answer_lines(run):
+                print(line)
+            _say_standing(run)
+        return code_of(run)
+
+    async def _fields(self, run: Run) -> dict[str, Any]:
+        """Return what `agent_run` would answer, with all of the text and without the advice to a model."""
+        from mcp_server.runs.words import ended_with
+        from mcp_server.tools.runs import answered
+
+        answer = asdict(await answered(self.app.services, run))
+        return {**{name: value for name, value in answer.items() if name != "note"}, "text": ended_with(run)}
+
+
+def code_of(run: Run) -> int:
+    """Return the exit code that says how the run stands."""
+    if run.state in ("asking", "suspended", "running"):
+        return WAITS
+    return ACHIEVED if run.response is not None and run.response.goal_achieved else NOT_ACHIEVED
+
+
+def _say_standing(run: Run) -> None:
+    for line in (end_line(run), *ways_on(run)):
+        say(line)
+
+
+@asynccontextmanager
+async def leading(settings: Settings, *, start: int = 0) -> AsyncIterator[Lead]:
+    """Yield what leads runs with the model that the settings name. An error in there comes out as itself.
+
+    Raises:
+        NoModel: they name none.
+        ProviderError: it cannot be asked as it is configured.
+    """
+    from mcp_server.app import open_app
+
+    if settings.provider is None:
+        raise NoModel(settings)
+    asks = keyboard.is_terminal() and not settings.json
+    try:
+        async with open_app(settings, announcing=False) as app:
+            await app.services.model.provider()  # what cannot be asked is told before anything is on record
+            yield Lead(app, Watch(as_json=settings.json, start=start), asks)
+    except BaseExceptionGroup as group:
+        raise (group.exceptions[0] if len(group.exceptions) == 1 else group) from None
+
+
+def until_signalled(work: Callable[[], int]) -> int:
+    """Return what `work` does. The signals that end programs interrupt it as Ctrl-C does: what it leads is recorded as ended."""
+    got: list[int] = []
+
+    def end(number: int, _frame: object) -> None:
+        got.append(number)
+        signal.raise_signal(signal.SIGINT)
+
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    # What `nohup` has ignored stays ignored.
+    heard = [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, end) for number in heard}
+    try:
+        return work()
+    except KeyboardInterrupt:
+        if not got:
+            raise
+        return SIGNALLED + got[0]
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
