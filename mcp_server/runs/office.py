@@ -320,6 +320,7 @@ class Runs:
             sleep=self._sleep,
             chance=_chance,
             progress=progress,
+            lease_s=LEASE_S,
             outlives=outlives,
             wall=self._now,
         )

@@ -93,8 +93,9 @@ async def call_and_go_away(client: Client, place: Served, questions: int) -> lis
     """Begin a run, and cancel the call as soon as the model was asked so often; return what was told of it meanwhile."""
     told: list[tuple[float, str]] = []
 
-    async def hear(done: float, _total: float | None, words: str | None) -> None:
-        told.append((done, words or ""))
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        del total
+        told.append((progress, message or ""))
 
     async with anyio.create_task_group() as tasks:
 
