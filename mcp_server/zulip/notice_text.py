@@ -13,6 +13,7 @@ from typing import Final
 from knowledge.provenance import DIRECT, place_of
 from knowledge.trust.ports import Channel, Proposal, State
 from mcp_server.cli.visible import visible
+from mcp_server.gate.proposals import run_of
 
 APPROVES: Final = ("2705", "1f44d")
 """The code points of the emoji that say yes, whichever of their names was clicked: check, approved; thumbs_up, +1."""
@@ -80,7 +81,9 @@ def _about(proposal: Proposal) -> Sequence[str]:
     more = f" and {len(places) - MOST_PLACES} more" if len(places) > MOST_PLACES else ""
     where = f" for {', '.join(map(named, places[:MOST_PLACES]))}{more}" if places else ""
     levels = f"level {proposal.level_needed} is needed, {proposal.level_held} is held"
-    return [f"* who asks: {named(proposal.principal)}; {levels}", f"* for what: {named(proposal.tool)}{where}"]
+    run = run_of(proposal)
+    by_run = [f"* by a run of agent_run: {named(run['id'])}"] if run else []
+    return [f"* who asks: {named(proposal.principal)}; {levels}", *by_run, f"* for what: {named(proposal.tool)}{where}"]
 
 
 def _places(proposal: Proposal) -> Sequence[str]:

@@ -16,6 +16,7 @@ from mcp_server.gate.enrolment import Principal, os_user
 from mcp_server.gate.proposals import hash_of, run_of
 from mcp_server.gate.scores import freeze, grant
 from mcp_server.runs.gated import UNTRUSTED, WITHHELD
+from mcp_server.zulip.notice_text import waiting
 from tests.doubles.provider_turns import Call, Turn, said, uses
 from tests.run_hosts import RunHost, run_host
 
@@ -169,6 +170,9 @@ async def test_the_calls_after_one_that_waits_are_not_made_and_the_person_is_tol
     assert run["key"].startswith(f"{run['id']}/f-")
     assert waits.why.endswith(f"asked for in run {run['id']} of agent_run, whose goal is “Try everything “at once'.”")
     assert waits.hash == hash_of(waits)
+    notice = waiting(waits, page=None, reacting=False)
+    assert f"* by a run of agent_run: `{run['id']}`" in notice
+    assert "everything" not in notice, "no text of a goal goes into a channel"
     assert (tmp_path / "kb/long.md").exists()
 
 

@@ -87,8 +87,10 @@ class Scene:
         return await self.app.services.runs.lead(call.run)
 
     async def outcomes(self) -> list[str]:
+        """Return what the audit chain says of acts on pages and in other services, oldest first."""
         records = await self.app.services.state.ledger.records()
-        return [json.loads(record.body)["outcome"] for record in records]
+        bodies: list[dict[str, Any]] = [json.loads(record.body) for record in records]
+        return [body["outcome"] for body in bodies if body["changes"] or "delivery" in body]
 
 
 @asynccontextmanager
@@ -167,7 +169,7 @@ async def test_what_was_never_begun_is_told_as_not_done_and_nothing_is_carried_o
         assert there.effects == 0
         assert not (tmp_path / "kb/new.md").exists()
         assert not (tmp_path / "kb/guides/release.md").exists()
-        assert await there.outcomes() == (["trust", "failed"] if tool == "send" else ["trust"])
+        assert await there.outcomes() == (["failed"] if tool == "send" else [])
 
 
 async def test_nobody_can_tell_whether_a_journey_was_begun(tmp_path: Path) -> None:
@@ -279,7 +281,7 @@ async def test_an_act_that_arrived_before_anybody_could_note_it_is_found_at_the_
         assert len(named(plane, "Once")) == 1
         found = told(await there.recalled(call))
         assert (found["status"], found["task_id"]) == ("done", named(plane, "Once")[0]["id"])
-        assert await there.outcomes() == ["trust", "sent"]
+        assert await there.outcomes() == ["sent"]
 
 
 async def unnoted(there: Scene, call: ToolCall, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,7 +309,7 @@ async def test_what_was_about_to_be_sent_is_looked_for_and_called_again_it_is_do
         run = await there.led_on(call, again, again, said("It is there."))
         assert run.state == "done"
         assert len(named(plane, "Once")) == 1
-        assert await there.outcomes() == ["trust", "sent"]
+        assert await there.outcomes() == ["sent"]
 
 
 async def test_a_message_that_was_sent_is_told_as_sent_and_a_second_call_sends_nothing(tmp_path: Path) -> None:
