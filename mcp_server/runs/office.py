@@ -36,6 +36,8 @@ logger = logging.getLogger("knowledge_forge.runs")
 
 Progress = Callable[[Run, Frame], Awaitable[None]]
 
+HOLD_S = LEASE_S
+"""So long after something was heard of who leads a run another process may take it up."""
 MOST_ASIDE = 8
 """Runs that one process leads at once in the background. Others wait, for it or for another process."""
 BROKEN = "something broke in the server that nobody foresaw; its log may say what"
@@ -227,7 +229,7 @@ class Runs:
             try:
                 return await self._led(run, wish, told, outlives=False)
             except RunTaken:
-                with anyio.move_on_after(LEASE_S / 2):  # whoever leads it may die
+                with anyio.move_on_after(HOLD_S / 2):  # whoever leads it may die
                     async for at, frame in self.followed(run, told.count):
                         await told(at, frame)
             except RunNotThere:
@@ -320,7 +322,7 @@ class Runs:
             sleep=self._sleep,
             chance=_chance,
             progress=progress,
-            lease_s=LEASE_S,
+            lease_s=HOLD_S,
             outlives=outlives,
             wall=self._now,
         )
@@ -328,7 +330,7 @@ class Runs:
     def _hold(self) -> Hold:
         """Return the hold of a run that this process leads next."""
         now = self._now()
-        return Hold(f"next-{_chance()}", now, now + timedelta(seconds=LEASE_S))
+        return Hold(f"next-{_chance()}", now, now + timedelta(seconds=HOLD_S))
 
 
 class _Told:

@@ -15,12 +15,12 @@ from mcp_server.__main__ import main
 from mcp_server.runs import office, places
 from tests.crash.leading import Mortal
 
-LEASE_S = 0.6
+HOLD_S = 0.6
 
 
 def holding_briefly() -> None:
     """Let holds of runs that this process leads end soon after it is dead."""
-    office.LEASE_S = LEASE_S
+    office.HOLD_S = HOLD_S
 
 
 def mortal(dies: str) -> None:

@@ -27,7 +27,7 @@ from mcp_server.app import App, open_app
 from mcp_server.runs import keeping, office
 from mcp_server.setting_values import ModelName
 from mcp_server.settings import Settings
-from tests.crash.run_server import LEASE_S
+from tests.crash.run_server import HOLD_S
 from tests.crash.test_acts_killed import kill
 from tests.doubles.plane import ADA, WORKSPACE, Plane, seeded
 from tests.doubles.provider import KEY, Model
@@ -141,8 +141,8 @@ async def world(
     home: Path, monkeypatch: pytest.MonkeyPatch, database: Mapping[str, str] | None = None
 ) -> AsyncIterator[World]:
     """Yield everything. The server that stays alive looks often, and holds runs as briefly as the others."""
-    monkeypatch.setattr(office, "LEASE_S", LEASE_S)
-    monkeypatch.setattr(keeping, "LOOK_S", LEASE_S / 2)
+    monkeypatch.setattr(office, "HOLD_S", HOLD_S)
+    monkeypatch.setattr(keeping, "LOOK_S", HOLD_S / 2)
     plane, model, killer, database = seeded(), Model(), Killer(), dict(database or {})
     async with AsyncExitStack() as stack:
         at_plane: Served = await stack.enter_async_context(served(plane, plan=killer.plane))

@@ -1,0 +1,133 @@
+"""Servers that are stopped while they lead a run, as hosts and systems do it: the real program, with a model that is slow."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import anyio
+import pytest
+
+from agents.loop.frames import Header
+from agents.loop.run import Run
+from agents.loop.store import Hold
+from mcp_server.base import open_state, utc_now
+from mcp_server.gate.enrolment import os_user
+from mcp_server.runs.places import runs_in
+from mcp_server.setting_values import ModelName
+from mcp_server.settings import Settings
+from tests.doubles.provider import KEY, Model
+from tests.doubles.provider_turns import said
+from tests.doubles.serving import Served, delayed, served
+from tests.journey_hosts import Gone, SdkHost, Site, over_stdio
+from tests.knowledge_bases import write
+from tests.writers import let_in
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="stops with a signal that Windows has not")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A knowledge base, and a model that answers when nobody waits any more."""
+
+    site: Site
+    settings: Settings
+    served: Served
+
+    async def asked(self) -> None:
+        """Return when the model was asked."""
+        with anyio.fail_after(30):
+            while not self.served.count("POST"):  # noqa: ASYNC110 - it comes in another thread
+                await anyio.sleep(0.02)
+
+    async def only_run(self) -> Run:
+        async with open_state(self.settings) as state:
+            runs = runs_in(state)
+            (line,) = await runs.runs()
+            return await runs.run(line.id)
+
+
+@asynccontextmanager
+async def place(home: Path) -> AsyncIterator[Place]:
+    model = Model()
+    model.will("Look", *[said("Nobody hears it.")] * 3)
+    async with served(model, plan=lambda _method, _path, _number: delayed(60)) as at:
+        settings = Settings(
+            kb=write(home / "kb"),
+            state_dir=home / "state",
+            model=ModelName("openai", "some-model"),
+            openai_api_key=KEY,
+            openai_base_url=f"{at.address}/v1",
+        )
+        settings = await let_in(settings, "desktop", 3)
+        environment = {
+            "FORGE_MODEL": "openai:some-model",
+            "OPENAI_API_KEY": KEY,
+            "OPENAI_BASE_URL": f"{at.address}/v1",
+            "FORGE_ENROLMENT": settings.enrolment or "",
+        }
+        yield Place(Site(home / "kb", home / "state", environment), settings, at)
+
+
+@pytest.mark.parametrize("how", ["closed", pytest.param("terminated", marks=pytest.mark.external)])
+async def test_a_host_that_goes_away_ends_its_run_and_that_is_on_record(how: str, tmp_path: Path) -> None:
+    async with place(tmp_path) as there:
+        async with over_stdio(there.site) as host, anyio.create_task_group() as tasks:
+            tasks.start_soon(_call, host)
+            await there.asked()
+            if how == "terminated":
+                os.kill(host.pid, signal.SIGTERM)
+                await _gone(host.pid)
+            tasks.cancel_scope.cancel()
+        run = await there.only_run()
+    assert (run.state, run.why) == ("cancelled", "the request that led the run was cancelled")
+
+
+@pytest.mark.external
+async def test_a_server_that_is_stopped_leaves_its_background_runs_to_the_next_one_at_once(tmp_path: Path) -> None:
+    async with place(tmp_path) as there:
+        now = utc_now() - timedelta(minutes=5)
+        head = Header(
+            id="r-1",
+            goal="Look at it.",
+            principal=f"{os_user()}@desktop",
+            begun_at=now,
+            model="openai:some-model",
+        )
+        async with open_state(there.settings) as state:
+            await runs_in(state).begin(head, Hold("dead", now, now))
+        async with over_stdio(there.site) as host:
+            await there.asked()
+            os.kill(host.pid, signal.SIGTERM)
+            await _gone(host.pid)
+        run = await there.only_run()
+        async with open_state(there.settings) as state:
+            free = await runs_in(state).claim("r-1", Hold("next", utc_now(), utc_now() + timedelta(seconds=1)))
+    assert run.state == "running"
+    assert free is not None
+
+
+async def _call(host: SdkHost) -> None:
+    with suppress(Gone):  # the server is stopped meanwhile
+        await host.call("agent_run", goal="Look at it.")
+
+
+async def _gone(pid: int) -> None:
+    """Return when that process does not lead anything any more."""
+    with anyio.fail_after(20):
+        while _alive(pid):  # noqa: ASYNC110 - nobody says so
+            await anyio.sleep(0.02)
+
+
+def _alive(pid: int) -> bool:
+    """Return whether the process runs; one that ended and whose parent has not asked is over."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
