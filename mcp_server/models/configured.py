@@ -10,6 +10,7 @@ from agents.loop.processor import Cost
 from agents.loop.provider import Provider
 from agents.loop.providers.access import Access, Patience
 from agents.loop.providers.usage import MILLION, Accounted, Price, UsageBook
+from mcp_server.models.masking import masked
 from mcp_server.services import Clock
 from mcp_server.setting_values import ModelPrice
 from mcp_server.settings import ModelAccess
@@ -65,7 +66,7 @@ class ConfiguredModel:
             async with self._lock:
                 if self._provider is None:
                     built = await anyio.to_thread.run_sync(self._build)
-                    self._provider = Accounted(built, self.book)
+                    self._provider = masked(Accounted(built, self.book), self._access.key)
         return self._provider
 
     async def aclose(self) -> None:
