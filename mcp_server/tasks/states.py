@@ -137,8 +137,8 @@ class Tasks:
             raise NoSuchTask(task)
         first = await self._services.state.trust.proposal(task)
         if first is None:
-            run = await self._run_of(task, who)
-            return _Traced(task, run.header.begun_at, run=run)
+            there = await self._run_of(task, who)
+            return _Traced(task, there.header.begun_at, run=there)
         if first.principal != who.id or first.kind != "call":
             raise NoSuchTask(task)
         newest = (await chain_of(self._services.state.trust, task))[-1]
