@@ -77,7 +77,7 @@ def writing_on(ground: Ground) -> Writing:
         linking=linking,
         elsewhere=elsewhere,
         related=related,
-        similarity=_meaning(ground.words),
+        similarity=meaning(ground.words),
         witnesses=Witnesses(ground.vault, pages, ground.sources),
         judge=ground.judge,
     )
@@ -85,7 +85,7 @@ def writing_on(ground: Ground) -> Writing:
     return Writing(writer, chronicle, acts, elsewhere)
 
 
-def _meaning(words: Callable[[], StaticEmbedder]) -> Similarity:
+def meaning(words: Callable[[], StaticEmbedder]) -> Similarity:
     """Return how alike texts are in meaning, by word embeddings that need no network, loaded with the first comparison."""
 
     def compared(asked: Sequence[str], told: Sequence[str]) -> Sequence[Sequence[float]]:

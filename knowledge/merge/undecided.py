@@ -1,4 +1,4 @@
-"""What a language model may be asked about: statements of a page and of evidence, near each other, decided by no rule. Pure."""
+"""What a language model may be asked about: statements of a page and of evidence, near each other, flagged by no rule. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from knowledge.merge.weighing import Weighing
 
 MOST_PAIRS = 20
 """Pairs that are asked about for one piece of evidence."""
-MOST_OF_ONE = 4
+MOST_OF_ONE = 6
 """Pairs of one new statement."""
 MOST_NEW = 40
 MOST_COMPARED = 600
@@ -28,7 +28,7 @@ LEAST_WORDS, LONGEST = 3, 400
 MOST_CHARACTERS = 12_000
 """Characters of everything that is asked at once."""
 LEAST_LIKENESS = 0.3
-"""Below it two statements are about different things, in words and in meaning."""
+"""Below it two statements are about different things: the share of their words and their likeness in meaning, together."""
 
 
 class Pair(NamedTuple):
@@ -58,7 +58,7 @@ def undecided(
     section: str | None = None,
     similarity: Similarity | None = None,
 ) -> tuple[Pair, ...]:
-    """Return the pairs of statements that are near each other and that no rule relates, the nearest first.
+    """Return the pairs of statements that are near each other and that may yet contradict each other, the nearest first.
 
     What is there already, what contradicts by the rules, and what comes from the lineage that the page has it from is decided.
     The arguments are those of `weigh`.
@@ -108,7 +108,7 @@ def _may_be_asked(one: Statement) -> bool:
 
 
 def _scored(w: Weighing, there: Sequence[Statement], new: Sequence[Statement]) -> Iterable[_Scored]:
-    """Yield pairs with how near they are: the share of their words, or how alike they are in meaning, whichever is more."""
+    """Yield pairs with how near they are: the share of their words and how alike they are in meaning, together."""
     if not there or not new:
         return
     if len(there) > MOST_COMPARED:
@@ -117,6 +117,6 @@ def _scored(w: Weighing, there: Sequence[Statement], new: Sequence[Statement]) -
     meant = w.similarity([one.said.reads for one in new], [old.said.reads for old in there]) if w.similarity else None
     for row, said in enumerate(new):
         for column, old in enumerate(there):
-            likeness = max(alike(old.said, said.said), meant[row][column] if meant is not None else 0.0)
+            likeness = alike(old.said, said.said) + (meant[row][column] if meant is not None else 0.0)
             if likeness >= LEAST_LIKENESS:
                 yield _Scored(likeness, old, said)

@@ -155,7 +155,7 @@ def _against(
 
 
 def _doubts(w: Weighing, new: Statement, target: Section | None) -> Iterator[tuple[Statement, Comparison]]:
-    """Yield the statements of the page that a model holds to contradict this one, where the rules leave both unrelated."""
+    """Yield the statements of the page that a model holds to contradict this one, where the rules do not."""
     for doubt in w.evidence.doubts:
         if doubt.new == new.said.text:
             for old in statements_of(w):
@@ -171,10 +171,10 @@ def statements_of(w: Weighing) -> Iterator[Statement]:
 
 
 def may_doubt(w: Weighing, old: Statement, new: Statement, target: Section | None) -> bool:
-    """Return whether a model may say that both contradict each other: no rule relates them, nor sets them apart."""
+    """Return whether a model may say that both contradict each other: no rule says so, nor that they are about different things."""
     if not w.comparable(old.unit, target, alone=new.said.stands_alone):
         return False
-    return all(compare(said.reads, new.said.reads).relation == "unrelated" for said in _readings(w, old, new))
+    return all(compare(said.reads, new.said.reads).relation != "contradict" for said in _readings(w, old, new))
 
 
 def _as_comparison(doubt: Doubt, old: Statement) -> Comparison:
