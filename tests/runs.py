@@ -51,7 +51,7 @@ def runs_in(state: StateStore) -> RunStore:
     if isinstance(state, SqliteStateStore):
         return SqliteRuns(state.database)
     if isinstance(state, MemoryStateStore):
-        return MemoryRuns(state.publish)
+        return MemoryRuns(state.publish, state.ledger.append)
     from agents.loop.store_postgres import PostgresRuns
     from knowledge.storage.postgres_state import PostgresStateStore
 

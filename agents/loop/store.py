@@ -2,7 +2,7 @@
 
 Runs lie in the state database of their knowledge base. A run is its header and its frames. Every method is one transaction, and
 what it acknowledged survives a power cut. Times come in as arguments (aware UTC). Whatever adds to a run adds a change event
-`run` with its id.
+`run` with its id. That a run begins, and how it ends, is in the audit chain by the same transaction (`entries.py`).
 """
 
 from __future__ import annotations

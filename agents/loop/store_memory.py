@@ -6,14 +6,20 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from agents.loop import entries
 from agents.loop.errors import NoSuchRun, RunExists
 from agents.loop.frames import Frame, Header, frame_text
 from agents.loop.run import Run, State, begun
 from agents.loop.store import Hold, RunLine, Total
 from agents.loop.store_forms import after, asked_id, free_for, new_header, repeated, require_next, sound, title
 from knowledge.ledger.acts import storable
+from knowledge.ledger.ports import Entry
 
 Publish = Callable[[str, Sequence[str]], Awaitable[object]]
+
+
+def unrecorded(_entry: Entry) -> None:
+    """Keep no record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +32,10 @@ class _Kept:
 
 
 class MemoryRuns:
-    """Runs in this process; `publish` tells that one of them changed."""
+    """Runs in this process; `publish` tells that one of them changed, `record` adds to the audit chain."""
 
-    def __init__(self, publish: Publish) -> None:
-        self._publish = publish
+    def __init__(self, publish: Publish, record: Callable[[Entry], object] = unrecorded) -> None:
+        self._publish, self._record = publish, record
         self._kept: dict[str, _Kept] = {}
 
     async def begin(self, header: Header, hold: Hold) -> Run:
@@ -39,7 +45,9 @@ class MemoryRuns:
             if there.run.header != new:
                 raise RunExists(header.id)
             return there.run
-        self._kept[header.id] = _Kept(begun(new), sound(hold).by, hold.until)
+        kept = _Kept(begun(new), sound(hold).by, hold.until)
+        self._record(entries.begun(new))
+        self._kept[header.id] = kept
         await self._publish("run", [header.id])
         return self._kept[header.id].run
 
@@ -50,6 +58,8 @@ class MemoryRuns:
             return there.run
         require_next(before, there.run.count, hold, there.by, there.until)
         moved, _ = after(there.run, frames)
+        if moved.over and not there.run.over:
+            self._record(entries.ended(moved))
         self._kept[before.id] = replace(there, run=moved) if hold is None else _Kept(moved, hold.by, hold.until)
         await self._publish("run", [before.id])
         return moved

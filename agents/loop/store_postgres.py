@@ -1,6 +1,7 @@
 """Runs in the schema of a PostgreSQL database.
 
-Who holds more than one thing takes the run first, then the counter of events. So nobody waits for somebody who waits for him.
+Who holds more than one thing takes the end of the audit chain first, then the run, then the counter of events. So nobody waits
+for somebody who waits for him.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from agents.loop import entries
 from agents.loop.errors import NoSuchRun, RunExists
 from agents.loop.frames import Frame, Header, frame_of, frame_text, header_of, header_text
 from agents.loop.run import Run, State, begun, fold
@@ -16,6 +18,7 @@ from agents.loop.store import Hold, RunLine, Total
 from agents.loop.store_forms import after, asked_id, free_for, new_header, repeated, require_next, sound, title
 from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import aware
+from knowledge.ledger.postgres_chain import HOLD_THE_END, appending
 from knowledge.storage.postgres_events import publishing
 from knowledge.storage.postgres_tables import Ask, Part, Tables
 
@@ -69,7 +72,9 @@ class PostgresRuns:
         row = (new.id, header_text(new), title(new), *whose, at, at, sound(hold).by, hold.until)
 
         async def work(ask: Ask) -> Run:
+            await ask((HOLD_THE_END, ()))
             if await ask((_BEGIN, row)):
+                await ask(appending(entries.begun(new)))
                 await ask(self._telling(new.id))
                 return begun(new)
             there = await _run(ask, new.id)
@@ -83,12 +88,16 @@ class PostgresRuns:
         """Add the frames after those of `before`."""
 
         async def work(ask: Ask) -> Run:
+            if entries.may_end(frames):
+                await ask((HOLD_THE_END, ()))
             number, _, count, by, until = await _head(ask, before.id, _HOLD_ROW)
             ids = [frame.id for frame in frames]
             if frames and repeated(frames, dict(await ask((_BODIES, (number, ids))))):
                 return await _run(ask, before.id)
             require_next(before, count, hold, by, until)
             moved, kept = after(before, frames)
+            if moved.over and not before.over:
+                await ask(appending(entries.ended(moved)))
             bodies = [frame_text(frame) for frame in kept]
             await ask((_ADD, (number, [frame.number for frame in kept], ids, bodies)))
             spent = moved.spent

@@ -8,6 +8,7 @@ from typing import Any
 
 import apsw
 
+from agents.loop import entries
 from agents.loop.errors import NoSuchRun, RunExists
 from agents.loop.frames import Frame, Header, frame_of, frame_text, header_of, header_text
 from agents.loop.run import Run, State, begun, fold
@@ -15,6 +16,7 @@ from agents.loop.store import Hold, RunLine, Total
 from agents.loop.store_forms import after, asked_id, free_for, new_header, repeated, require_next, sound, title
 from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import micros, moment
+from knowledge.ledger.sqlite_chain import append as record
 from knowledge.storage.sqlite import Database
 from knowledge.storage.sqlite_events import publish
 
@@ -60,6 +62,7 @@ class SqliteRuns:
         def work(c: apsw.Connection) -> Run:
             there: Any = c.execute(_HEAD, (new.id,)).fetchall()
             if not there:
+                record(c, str(self._database.path), entries.begun(new))
                 c.execute(_BEGIN, row)
                 publish([("run", new.id)], c)
                 return begun(new)
@@ -78,6 +81,8 @@ class SqliteRuns:
                 return _run(c, before.id)
             require_next(before, count, hold, by, _moment(held_us))
             moved, kept = after(before, frames)
+            if moved.over and not before.over:
+                record(c, str(self._database.path), entries.ended(moved))
             c.executemany(_ADD, [(number, frame.number, frame.id, frame_text(frame)) for frame in kept])
             spent = moved.spent
             took = (spent.tokens_in, spent.tokens_out, spent.cost_micros, int(spent.unpriced))

@@ -67,6 +67,7 @@ def _fields(entry: Entry) -> dict[str, object]:
         "outcome": entry.outcome,
         **({} if entry.standing is None else {"standing": asdict(entry.standing)}),
         **({} if entry.delivery is None else {"delivery": asdict(entry.delivery)}),
+        **({} if entry.run is None else {"run": asdict(entry.run)}),
     }
 
 

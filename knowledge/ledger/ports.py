@@ -89,6 +89,19 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True)
+class RunNote:
+    """A run of `agent_run`, and which model worked. The rest once it is over; `cost_micros` None where nobody knows all of it."""
+
+    id: str
+    model: str
+    goal_achieved: bool | None = None
+    iterations: int | None = None
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    cost_micros: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """What an act puts on record, all of it or nothing."""
 
@@ -103,13 +116,15 @@ class Entry:
     outcome: str = "done"
     """`done`, `partial`, `flagged` (nothing written), `undone` (written, found wrong, taken back) or `restored`; of what
     people decide `approved`, `rejected`, `withdrawn` or `trust`; of acts in other services `sent`, `failed` (certainly not done) or
-    `unsure`."""
+    `unsure`; of runs `begun`, and then `done`, `failed` or `cancelled`."""
     origins: Mapping[str, Sequence[Origin]] = field(default_factory=dict)
     """By path, of every unit of the page as it is afterwards."""
     contradictions: Sequence[Contradiction] = ()
     standing: StandingMove | None = None
     """In the record only where it is set, so that records of acts on pages are as they always were."""
     delivery: Delivery | None = None
+    """Likewise."""
+    run: RunNote | None = None
     """Likewise."""
 
 

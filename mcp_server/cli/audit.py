@@ -209,12 +209,15 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
 
 
 def _about(fields: Mapping[str, Any]) -> str:
-    """Return the pages of an act, or where in another service it went; of a decision what it is about, and why."""
+    """Return the pages of an act, where in another service it went, or which run it was; of a decision what it is about, and why."""
     if pages := _pages(fields):
         return _shown(pages)
     delivery = fields.get("delivery")
     if isinstance(delivery, dict):
         return "; ".join(str(told) for told in (delivery.get("target"), fields.get("proposal")) if told)
+    run = fields.get("run")
+    if isinstance(run, dict):
+        return "; ".join(str(told) for told in (run.get("id"), run.get("model")) if told)
     proposal, move = fields.get("proposal"), fields.get("standing")
     moved = f"{move.get('before')} -> {move.get('after')}" if isinstance(move, dict) else ""
     told = (str(said) for said in (proposal, fields.get("decision"), moved, fields.get("intent")) if said)

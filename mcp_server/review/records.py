@@ -104,7 +104,9 @@ def _pages(said: dict[str, Any]) -> list[str]:
 def _elsewhere(said: dict[str, Any]) -> list[str]:
     delivery = said.get("delivery")
     target = delivery.get("target") if isinstance(delivery, dict) else None
-    return [str(target)] if target else []
+    run = said.get("run")
+    model = run.get("model") if isinstance(run, dict) else None
+    return [str(place) for place in (target, model and f"model:{model}") if place]
 
 
 async def contradictions(house: House, request: Request, session: Session) -> Response:

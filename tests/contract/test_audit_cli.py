@@ -16,6 +16,7 @@ from typing import Any
 import apsw
 import pytest
 
+from agents.loop.run import begun
 from knowledge.ledger.ports import Actor
 from knowledge.outbox.ports import Errand
 from mcp_server.__main__ import main
@@ -23,6 +24,7 @@ from mcp_server.base import STATE_FILE
 from mcp_server.settings import Settings
 from tests.knowledge_bases import write
 from tests.ledgers import DAY, NOW, change, entry, origin
+from tests.runs import Walk, header, hold, runs_in
 
 ROOT = Path(__file__).parents[2]
 BOB = Actor("bob@cursor", "kb_delete", "cd" * 32)
@@ -55,6 +57,15 @@ class Person:
         async with open_state(Settings(kb=self.kb, state_dir=self.state)) as state:
             await state.outbox.begin(errand, within=DAY)
             await state.outbox.end(errand.id, "done", at=at, result="{}")
+
+    async def carry_through(self, walk: Walk) -> None:
+        """Put a run on record as far as the walk goes."""
+        from mcp_server.base import open_state
+
+        async with open_state(Settings(kb=self.kb, state_dir=self.state)) as state:
+            runs = runs_in(state)
+            begun = await runs.begin(walk.run.header, hold())
+            await runs.append(begun, walk.run.frames, hold())
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Start a process."""
@@ -149,6 +160,20 @@ def test_an_act_in_another_service_is_listed_with_its_place_and_found_by_it(ann:
     told = "".join(ann.here("search", "kf-1").stdout.split())
     assert "zulip:design" in told, "whatever the width of the terminal"
     assert "p-7" in told
+
+
+def test_a_run_is_found_by_its_id_and_by_its_model(ann: Person) -> None:
+    walk = Walk(begun(header("r-1", goal="Nobody is told.")))
+    walk.respond("Nobody is told that either.")
+    asyncio.run(ann.carry_through(walk))
+    assert ann.here("verify").stdout.startswith("6 records, all sound")
+    last, first = ann.json("search", "r-1")
+    assert [(one["tool"], one["outcome"]) for one in (first, last)] == [("agent_run", "begun"), ("agent_run", "done")]
+    assert last["run"]["tokens_in"] == walk.run.spent.tokens_in
+    assert ann.json("search", "test:small") == [last, first]
+    told = "".join(ann.here("search", "r-1").stdout.split())
+    assert "r-1;test:small" in told, "whatever the width of the terminal"
+    assert "Nobody" not in told + ann.here("export").stdout
 
 
 @pytest.mark.parametrize(

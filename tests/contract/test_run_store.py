@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import subprocess
@@ -18,6 +19,8 @@ from agents.loop.errors import BadFrames, NoSuchRun, RunExists, RunTaken, StaleR
 from agents.loop.frames import Control, Limits
 from agents.loop.run import Run, fold
 from agents.loop.store import RunStore
+from knowledge.ledger.chain import fields_of, verify
+from knowledge.ledger.moments import utc_text
 from knowledge.storage.memory import MemoryStateStore
 from knowledge.storage.ports import StateStore
 from tests.ledgers import DAY, MINUTE, NOW, open_shared
@@ -311,3 +314,69 @@ async def test_frames_that_were_acknowledged_survive_the_death_of_their_process(
         assert [frame.number for frame in frames] == list(range(len(frames)))
         assert set(told) <= {frame.id for frame in frames}
     await state.close()
+
+
+async def records(place: Place) -> list[dict[str, Any]]:
+    """Return what the audit chain, which holds, says of runs."""
+    ledger = place.state.ledger
+    found = await ledger.records()
+    assert verify(found, await ledger.chain_end()) == []
+    return [fields for fields in map(fields_of, found) if "run" in fields]
+
+
+async def test_that_a_run_begins_and_how_it_ends_is_in_the_audit_chain_once_without_any_text(place: Place) -> None:
+    """Issue 9, with the design, section 6: an audit record for each act, no text of anybody in it."""
+    walk = Walk(begun := await place.begin(goal=ODD, context="Nobody is told."))
+    assert await place.begin(goal=ODD, context="Nobody is told.") == begun
+    walk.call("kb_search", query="Nobody is told.")
+    walk.result()
+    await place.keep(walk)
+    assert [one["outcome"] for one in await records(place)] == ["begun"]
+    walk.respond("Nobody is told that either.")
+    await place.keep(walk)
+    await place.runs.append(begun, walk.run.frames[-2:], hold())
+    first, last = await records(place)
+    assert first["run"] == {
+        "id": "run-1",
+        "model": "test:small",
+        **dict.fromkeys(("goal_achieved", "iterations", "tokens_in", "tokens_out", "cost_micros")),
+    }
+    spent = walk.run.spent
+    assert last["run"] == {
+        "id": "run-1",
+        "model": "test:small",
+        "goal_achieved": True,
+        "iterations": 2,
+        "tokens_in": spent.tokens_in,
+        "tokens_out": spent.tokens_out,
+        "cost_micros": None if spent.unpriced else spent.cost_micros,
+    }
+    assert (last["outcome"], last["at"]) == ("done", utc_text(walk.run.moved_at))
+    assert {one["principal"] for one in (first, last)} == {ADA}
+    assert {one["tool"] for one in (first, last)} == {"agent_run"}
+    assert first["arguments_hash"] == last["arguments_hash"] != ""
+    assert "Nobody" not in json.dumps([first, last])
+
+
+async def test_what_becomes_known_after_a_run_was_cancelled_is_no_second_end(place: Place) -> None:
+    walk = Walk(await place.begin())
+    walk.call("kb_search")
+    await place.keep(walk)
+    walk.control("cancelled", "enough")
+    await place.keep(walk)
+    walk.result()
+    await place.keep(walk)
+    assert [one["outcome"] for one in await records(place)] == ["begun", "cancelled"]
+
+
+async def test_what_is_not_put_on_record_leaves_none_in_the_chain(place: Place) -> None:
+    walk = Walk(begun := await place.begin())
+    with pytest.raises(RunExists):
+        await place.begin(goal="Another one.")
+    walk.call("kb_search")
+    await place.keep(walk)
+    late = Walk(begun)
+    late.control("failed", "no")
+    with pytest.raises(StaleRun):
+        await place.runs.append(begun, [replace(late.run.frames[0], id="late")], hold())
+    assert [one["outcome"] for one in await records(place)] == ["begun"]
