@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
@@ -35,7 +35,7 @@ async def connected(site: Site, transport: str, mode: str, secret: str) -> Async
         return
     async with (
         serving_http(site) as url,
-        httpx.AsyncClient(headers={"authorization": f"Bearer {secret}"}, timeout=60) as http,
+        httpx2.AsyncClient(headers={"authorization": f"Bearer {secret}"}, timeout=60) as http,
         Client(streamable_http_client(url, http_client=http), mode=mode) as client,
     ):
         yield client

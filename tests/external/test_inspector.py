@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from tests.doubles.provider import KEY, Model
+from tests.doubles.provider_turns import said, uses
+from tests.doubles.serving import serving
 from tests.external.programs import free_port, node_program, process, run, wait_for_port
 from tests.knowledge_bases import write
 
@@ -101,3 +104,32 @@ def test_the_inspector_writes_as_the_host_that_a_person_let_in(era: str, tmp_pat
         assert [line["by"].rpartition("@")[2] for line in history] == ["inspector", ""]
         verified = run([sys.executable, "-m", "mcp_server", "audit", "verify", *where], CALL_S)
         assert verified.returncode == 0, verified.stdout
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_the_inspector_has_a_goal_carried_through_and_explained(era: str, tmp_path: Path) -> None:
+    """A host without any model of its own: the server asks the one that its environment names."""
+    model = Model()
+    model.will("Where is", uses("kb_read", path="guides/deploy.md"), said("It stands in guides/deploy.md."))
+    with serving(model) as place, _target("stdio", tmp_path) as target:
+        where = ["--kb", str(tmp_path / "kb"), "--state-dir", str(tmp_path / "state")]
+        secret = run([sys.executable, "-m", "mcp_server", "enroll", "inspector", *where], CALL_S)
+        granted = run([sys.executable, "-m", "mcp_server", "trust", "grant", "inspector", "3", *where], CALL_S)
+        assert granted.returncode == 0, granted.stderr
+        told = [secret.stdout.strip().splitlines()[-1], "FORGE_MODEL=openai:some-model", f"OPENAI_API_KEY={KEY}"]
+        told = [part for one in [*told, f"OPENAI_BASE_URL={place.address}/v1"] for part in ("-e", one)]
+
+        def call(tool: str, **arguments: object) -> dict[str, Any]:
+            asked = ["--method", "tools/call", "--tool-name", tool, "--tool-args-json", json.dumps(arguments)]
+            answer = _inspect([*told, *target], era, *asked)
+            assert not answer["isError"], answer
+            return dict(answer["structuredContent"])
+
+        done = call("agent_run", goal="Where is the deployment told?")
+        assert (done["status"], done["text"]) == ("done", "It stands in guides/deploy.md.")
+        assert call("agent_trace", run_id=done["run_id"])["answer"] == done["text"]
+        listed = _inspect([*told, *target], era, "--method", "tools/list", "--strict")
+        assert {"agent_run", "agent_trace"} <= {tool["name"] for tool in listed["tools"]}
+        words = _inspect([*told, *target], era, "--method", "resources/read", "--uri", f"run://{done['run_id']}")
+        assert "kb_read" in words["contents"][0]["text"]
+    assert model.left == 0
