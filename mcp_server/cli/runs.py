@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -217,16 +216,13 @@ async def _text(args: argparse.Namespace, there: Run) -> str:
 
 async def _left(there: Run, text: str, settings: Settings) -> int:
     """Put the answer on record. The run is led on by whichever server has its model."""
-    from agents.loop.outside import note_answer
-    from agents.loop.store import Hold
     from mcp_server.base import utc_now
     from mcp_server.gate.enrolment import os_user
+    from mcp_server.runs.by_persons import leave_answer
 
-    now = utc_now()
+    ask = there.ask.id if there.ask else ""
     async with stored(settings) as record:
-        hold = Hold(f"left-{_chance()}", now, now)
-        ask = there.ask.id if there.ask else ""
-        answered = await note_answer(record.store, there.id, text, os_user(), ask=ask, hold=hold, chance=_chance)
+        answered = await leave_answer(record.store, there.id, text, os_user(), ask=ask, now=utc_now)
     _tell(answered, settings, f"your answer is recorded; a server that has {answered.header.model} goes on with it")
     return 0
 
@@ -256,20 +252,17 @@ def _require_its_model(there: Run, settings: Settings) -> None:
 
 async def _cancel(args: argparse.Namespace, settings: Settings) -> int:
     """End the run, and take back what it waits for. A call that is under way is still recorded when it comes back."""
-    from agents.loop.outside import end
     from mcp_server.base import utc_now
     from mcp_server.cli.run_view import end_line
     from mcp_server.gate.enrolment import os_user
+    from mcp_server.runs.by_persons import cancel
 
     why = f"{os_user()} cancelled it in a terminal{f': {args.why}' if args.why else ''}"
     async with stored(settings) as record:
-        waits = (await record.store.run(args.id)).proposal
-        now, ended = await end(record.store, args.id, "cancelled", why, now=utc_now, chance=_chance)
-        if not ended:
-            say(f"nothing was cancelled: {end_line(now)}")
-            return NOT_DONE
-        if waits:
-            await record.state.trust.withdraw(waits, now.header.principal, at=utc_now())
+        now, ended = await cancel(record.state, record.store, args.id, why, now=utc_now)
+    if not ended:
+        say(f"nothing was cancelled: {end_line(now)}")
+        return NOT_DONE
     _tell(now, settings, end_line(now))
     return 0
 
@@ -278,7 +271,3 @@ def _tell(run: Run, settings: Settings, sentence: str) -> None:
     from mcp_server.cli.run_view import run_fields
 
     print(json.dumps(run_fields(run), indent=2) if settings.json else visible(sentence))
-
-
-def _chance() -> str:
-    return secrets.token_hex(8)

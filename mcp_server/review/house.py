@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 import anyio.to_thread
@@ -21,7 +21,10 @@ from mcp_server.gate.deciding import CannotDecide, Desk, Person
 from mcp_server.review.inert import inert_line
 from mcp_server.review.live import Live
 from mcp_server.review.sessions import Session, Sessions, same
-from mcp_server.services import Services
+from mcp_server.services import Services, no_runs
+
+if TYPE_CHECKING:
+    from agents.loop.store import RunStore
 
 logger = logging.getLogger("knowledge_forge.review")
 
@@ -43,6 +46,7 @@ NAVIGATION = (
     Entry("/", "Waiting"),
     Entry("/decided", "Decided"),
     Entry("/journeys", "Journeys"),
+    Entry("/runs", "Runs"),
     Entry("/trust", "Trust"),
     Entry("/audit", "Audit"),
     Entry("/contradictions", "Contradictions"),
@@ -67,6 +71,15 @@ class House:
     def sessions(self) -> Sessions:
         """Return who is logged in."""
         return Sessions(self.services.state.trust, self.services.now)
+
+    @cached_property
+    def runs(self) -> RunStore:
+        """Return the runs on record. Looking at them takes no language model."""
+        if self.services.load_runs is not no_runs:
+            return self.services.runs.store
+        from mcp_server.runs.places import runs_in
+
+        return runs_in(self.services.state)
 
     @property
     def cookie(self) -> str:
@@ -106,9 +119,10 @@ class House:
         return HTMLResponse(await anyio.to_thread.run_sync(filled), status)
 
     async def _waiting(self) -> int:
-        """Return how much waits for a person: proposals, and journeys, of which only so many are counted."""
+        """Return how much waits for a person: proposals, and journeys and runs, of which only so many are counted."""
         lines = await self.services.journeys.store.journeys(status="waiting", limit=MOST_COUNTED)
-        return await self.services.state.trust.pending() + len(lines)
+        asking = await self.runs.runs(state="asking", limit=MOST_COUNTED)
+        return await self.services.state.trust.pending() + len(lines) + len(asking)
 
     async def stranger(self) -> Response:
         """Return what everybody gets who is not logged in, wherever they look: the same, and nothing."""

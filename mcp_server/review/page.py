@@ -10,7 +10,7 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from mcp_server.review import journeys, keys, proposals, records, standings
+from mcp_server.review import journeys, keys, proposals, records, runs, standings
 from mcp_server.review.guard import Guard
 from mcp_server.review.house import FOLDER, Form, House, acts, form_of, reads, see
 from mcp_server.review.sessions import HOME, SESSION_LIFETIME, Session
@@ -24,6 +24,7 @@ STATIC = {
 
 ONE = "/proposals/{id}"
 JOURNEY = "/journeys/{id}"
+RUN = "/runs/{id}"
 
 
 def page_app(house: House) -> ASGIApp:
@@ -48,6 +49,11 @@ def page_app(house: House) -> ASGIApp:
             Route(f"{JOURNEY}/{decision}", acts(journeys.deciding(decision), "/journeys"), methods=["POST"])
             for decision in journeys.DECISIONS
         ),
+        Route("/runs", reads(runs.listed)),
+        Route(RUN, reads(runs.one)),
+        Route(f"{RUN}/answer", reads(runs.answering)),
+        Route(f"{RUN}/answer", acts(runs.answer, RUN), methods=["POST"]),
+        Route(f"{RUN}/cancel", acts(runs.cancel, RUN), methods=["POST"]),
         Route("/trust", reads(standings.standings)),
         Route("/trust/host", reads(standings.standing)),
         Route("/trust/grant", acts(standings.grant, "/trust"), methods=["POST"]),

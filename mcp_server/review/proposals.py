@@ -22,6 +22,8 @@ from mcp_server.review.house import Form, House, see
 from mcp_server.review.inert import inert_line
 from mcp_server.review.journey_views import journey_line
 from mcp_server.review.journeys import waiting as waiting_journeys
+from mcp_server.review.run_views import run_line
+from mcp_server.review.runs import asking as asking_runs
 from mcp_server.review.sessions import Session, same
 from mcp_server.review.texts import Entry, entry_of, value_of
 from mcp_server.review.views import About, line_of, view_of
@@ -34,9 +36,9 @@ DECIDED: tuple[State, ...] = ("approved", "rejected", "executed", "failed", "exp
 
 
 async def pending(house: House, _request: Request, session: Session) -> Response:
-    """Show what waits, newest first: proposals, and journeys that ask something."""
+    """Show what waits, newest first: proposals, and journeys and runs that ask something."""
     now = house.services.now()
-    asking = await waiting_journeys(house)
+    asking, runs = await waiting_journeys(house), await asking_runs(house)
     found = await house.services.state.trust.proposals(states=("pending",), limit=MOST_LISTED)
     waiting = [proposal for proposal in found if proposal.expires_at > now]
     return await house.show(
@@ -46,6 +48,7 @@ async def pending(house: House, _request: Request, session: Session) -> Response
             "here": "/",
             "lines": [line_of(p, now) for p in waiting],
             "journeys": [journey_line(line, now) for line in asking],
+            "runs": [run_line(line, now) for line in runs],
         },
     )
 

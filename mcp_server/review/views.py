@@ -16,6 +16,7 @@ from knowledge.trust.entries import PLACES
 from knowledge.trust.ports import Proposal, Standing
 from knowledge.writing.answers import Disagreement, OriginLine
 from mcp_server.gate.deciding import Requirement, requirement
+from mcp_server.gate.proposals import run_of
 from mcp_server.gate.scores import held
 from mcp_server.review.changes import FileView, Showing, files_of
 from mcp_server.review.inert import inert, inert_line
@@ -141,6 +142,7 @@ class ProposalView:
     origin: str | None
     successor: str | None
     journey: str
+    run: str
     left_out: bool
     marked: bool
 
@@ -214,6 +216,7 @@ def view_of(proposal: Proposal, about: About, showing: Showing) -> ProposalView:
         origin=proposal.origin,
         successor=proposal.successor,
         journey=proposal.journey,
+        run=run_of(proposal).get("id", ""),
         left_out=False,
         marked=False,
     )
