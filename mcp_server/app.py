@@ -128,7 +128,7 @@ async def open_app(
             on_progress=_said("indexed %d of %d pages"),
             on_renewal=_said(NEW_VECTORS),
             indexing=indexing,
-            load_opinion=lambda: opinion_of(settings.provider, model),
+            load_opinion=lambda: opinion_of(settings.provider, model, tasks),
         ) as base,
         connecting(settings, base.state, utc_now, sleep) as connected,
         AsyncExitStack() as stack,

@@ -62,13 +62,15 @@ def judge_of(access: ModelAccess | None, model: Callable[[], ConfiguredModel]) -
     return ModelJudge(provider, str(access.name), clock=time.monotonic)
 
 
-def opinion_of(access: ModelAccess | None, model: Callable[[], ConfiguredModel]) -> Opinion | None:
+def opinion_of(
+    access: ModelAccess | None, model: Callable[[], ConfiguredModel], background: TaskGroup
+) -> Opinion | None:
     """Return the model as what is asked about routes, where the settings name one for that."""
     if access is None or ROUTES not in access.helps:
         return None
     from mcp_server.models.routing import AskedRoutes
 
-    return AskedRoutes(model())
+    return AskedRoutes(model(), background.start_soon)
 
 
 def runs_of(

@@ -42,6 +42,10 @@ class Opinion(Protocol):
         """Return what a person calls it."""
         ...
 
+    def ready(self) -> bool:
+        """Return whether it can be asked at once. One that cannot gets ready aside, so that no search waits for that."""
+        ...
+
     async def of(self, query: str, examples: Sequence[Example]) -> Heard | None:
         """Return how it would take `query`, shown how others are taken; None where it cannot tell now. It may take long."""
         ...
@@ -70,6 +74,8 @@ class SecondOpinion:
     async def _ask(self, query: str, examples: Sequence[Example]) -> Heard | None:
         if self._until_retry:
             self._until_retry -= 1
+            return None
+        if not self._opinion.ready():
             return None
         heard = None
         with anyio.move_on_after(self._longest_s):

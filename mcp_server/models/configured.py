@@ -56,6 +56,11 @@ class ConfiguredModel:
         """Return whether it is to help with that, beside runs."""
         return what in self._access.helps
 
+    @property
+    def loaded(self) -> bool:
+        """Return whether what asks it is loaded, so that `provider` returns at once."""
+        return self._provider is not None
+
     async def provider(self) -> Provider:
         """Return what asks it, the same each time, every question taken down in `book`.
 

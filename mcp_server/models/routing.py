@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 import secrets
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from agents.loop.provider import Asked, FromUser, Shape
+from agents.loop.provider_errors import ProviderError
 from agents.loop.providers.usage import conversation_id
 from knowledge.find.opinion import Heard
 from knowledge.find.route import MODES, Taken
@@ -15,6 +17,8 @@ from knowledge.find.route import MODES, Taken
 if TYPE_CHECKING:
     from knowledge.find.route_examples import Example
     from mcp_server.models.configured import ConfiguredModel
+
+logger = logging.getLogger("knowledge_forge")
 
 AGENT: Final = "router"
 LONGEST_QUESTION: Final = 400
@@ -39,15 +43,28 @@ SHAPE: Final = Shape(
 
 
 class AskedRoutes:
-    """The opinion of the configured model on routes. What it used is in its book, under the agent `router`."""
+    """The opinion of the configured model on routes. What it used is in its book, under the agent `router`.
 
-    def __init__(self, model: ConfiguredModel) -> None:
-        self._model = model
+    `aside` starts what nobody waits for.
+    """
+
+    def __init__(
+        self, model: ConfiguredModel, aside: Callable[[Callable[[], Coroutine[Any, Any, None]]], object]
+    ) -> None:
+        self._model, self._aside = model, aside
+        self._loading = False
 
     @property
     def name(self) -> str:
         """Return which model it is."""
         return self._model.name
+
+    def ready(self) -> bool:
+        """Return whether what asks the model is loaded; it is being loaded from the first question on."""
+        if not self._model.loaded and not self._loading:
+            self._loading = True
+            self._aside(self._load)
+        return self._model.loaded
 
     async def of(self, query: str, examples: Sequence[Example]) -> Heard | None:
         """Return how the model takes `query`, shown how the examples are taken.
@@ -65,6 +82,14 @@ class AskedRoutes:
         mode: Taken = "navigation" if value["mode"] == "navigation" else "discovery"
         confidence = float(value["confidence"])
         return Heard(mode, confidence) if 0 <= confidence <= 1 else None
+
+    async def _load(self) -> None:
+        try:
+            await self._model.provider()
+        except ProviderError as error:
+            logger.warning("the language model is not asked about routes: %s", error)
+        finally:
+            self._loading = False
 
 
 def _told(query: str, examples: Sequence[Example]) -> str:

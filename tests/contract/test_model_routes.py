@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from tests.doubles.provider_turns import Raw, Script, Trouble, said
@@ -24,12 +25,30 @@ async def routed(host: RunHost, query: str) -> dict[str, Any]:
     return dict((await host.call("kb_search", query=query))["route"])
 
 
+async def loaded(host: RunHost) -> None:
+    """Wait until what asks the model is loaded."""
+    await host.app.services.model.provider()
+
+
+async def test_no_search_waits_for_what_asks_the_model_to_be_loaded(tmp_path: Path) -> None:
+    """The vendors' packages take a second or more, on a busy machine three."""
+    async with run_host(tmp_path, model_helps=("routes",)) as host:
+        host.will(UNCLEAR, said('{"mode": "discovery", "confidence": 0.9}'))
+        assert "language model" not in (await routed(host, UNCLEAR))["reason"]
+        assert not host.model.asked
+        with anyio.fail_after(20):
+            while not host.app.services.model.loaded:  # noqa: ASYNC110 - a load that nobody waits for tells nobody
+                await anyio.sleep(0.01)
+        assert "language model" in (await routed(host, UNCLEAR))["reason"]
+
+
 @pytest.mark.parametrize("vendor", VENDORS)
 async def test_an_unclear_question_is_taken_as_the_model_says_with_its_confidence(tmp_path: Path, vendor: str) -> None:
     async with run_host(tmp_path, vendor=vendor, model_helps=("routes",)) as host:
         host.will(UNCLEAR, said('{"mode": "discovery", "confidence": 0.9}'))
         assert (await routed(host, CLEAR))["mode"] == "discovery"
         assert not host.model.asked, "what rules settle is asked nobody"
+        await loaded(host)
         first, again = await routed(host, UNCLEAR), await routed(host, UNCLEAR)
         used = host.app.services.model.book.total(agent="router")
     expected = {"mode": "discovery", "confidence": 0.9, "reason": f"the language model {vendor}:some-model takes it so"}
@@ -56,6 +75,7 @@ async def test_a_model_that_is_away_or_talks_nonsense_changes_nothing(tmp_path: 
         assert not host.model.asked, "a model that is to help with nothing is asked nothing"
     async with run_host(tmp_path / "with", model_helps=("routes",)) as host:
         host.will(UNCLEAR, *script)
+        await loaded(host)
         answer = await host.call("kb_search", query=UNCLEAR)
         assert host.model.asked
     assert answer == without

@@ -122,7 +122,8 @@ async def test_where_all_goes_well_the_key_goes_to_the_model_and_nowhere_else(tm
         host.will("Move", uses("kb_move", path="guides/deploy.md", to="guides/release.md"), said("done"))
         host.will("legal", said('{"mode": "discovery", "confidence": 0.9}'))
         done, proposed = await there.run("Look."), await there.run("Move it.")
-        await there.call("kb_search", query="anything under legal?")
+        taken = await there.call("kb_search", query="anything under legal?")
+        assert taken["route"]["reason"].startswith("the language model")
         assert (done["status"], done["text"], proposed["status"]) == ("done", WORDS, "proposed")
         check(there)
         sent = host.served.seen[-1].headers
@@ -160,6 +161,7 @@ async def test_no_fault_of_a_model_brings_the_key_or_a_text_to_light(tmp_path: P
             there.host.served.plan = lambda _method, _path, _number: FAULTS[fault]
         answer = await there.run("Look.")
         assert answer.get("status") == "failed" or there.errors
+        await there.host.app.services.model.provider()
         await there.call("kb_search", query="anything under legal?")
         found = await doctor.examine(there.host.settings)
         assert KEY not in repr(found)

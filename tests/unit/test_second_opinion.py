@@ -34,7 +34,10 @@ class Somebody:
 
     def __init__(self, *answers: Heard | Exception | None) -> None:
         self.answers, self.asked = list(answers), list[tuple[str, Sequence[Example]]]()
-        self.ever = False
+        self.ever, self.there = False, True
+
+    def ready(self) -> bool:
+        return self.there
 
     async def of(self, query: str, examples: Sequence[Example]) -> Heard | None:
         self.asked.append((query, examples))
@@ -87,6 +90,16 @@ async def test_who_is_slow_is_not_waited_for_and_then_left_alone_for_a_while() -
     for number in range(QUESTIONS_UNTIL_RETRY):
         assert await second.on(f"question {number}", OWN, ()) == OWN
     assert len(model.asked) == 1
+    assert (await second.on(UNCLEAR, OWN, ())).mode == "discovery"
+
+
+async def test_who_is_not_ready_yet_is_not_waited_for_and_asked_as_soon_as_he_is() -> None:
+    model = Somebody(Heard("discovery", 0.9))
+    model.there = False
+    second = SecondOpinion(model)
+    assert await second.on(UNCLEAR, OWN, ()) == OWN
+    assert not model.asked
+    model.there = True
     assert (await second.on(UNCLEAR, OWN, ())).mode == "discovery"
 
 
