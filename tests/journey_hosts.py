@@ -182,8 +182,8 @@ def _answered(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def over_stdio(site: Site) -> AsyncIterator[SdkHost]:
-    """Yield a host that has started a server process of its own."""
+async def over_stdio(site: Site, **how: Any) -> AsyncIterator[SdkHost]:
+    """Yield a host that has started a server process of its own; `how` is told to the SDK's client."""
     site.state_dir.mkdir(parents=True, exist_ok=True)
     told = site.state_dir.parent / "pid"
     # The shell becomes the server, so the number that it writes down is the server's.
@@ -191,7 +191,7 @@ async def over_stdio(site: Site) -> AsyncIterator[SdkHost]:
     process = StdioServerParameters(command="/bin/sh", args=script, env=site.environment, cwd=ROOT)
     log = site.state_dir.parent / "stdio.log"
     with log.open("a", encoding="utf-8") as errors:
-        async with Client(stdio_client(process, errlog=errors)) as client:
+        async with Client(stdio_client(process, errlog=errors), **how) as client:
             yield SdkHost(client, int(told.read_text(encoding="utf-8")))
 
 

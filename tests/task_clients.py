@@ -182,7 +182,7 @@ class Wire:
         capabilities: dict[str, Any] = {"extensions": {IDENTIFIER: {}}} if self.tasks else {}
         capabilities |= {"elicitation": {"form": {}}} if self.forms else {}
         meta = {f"{META}protocolVersion": version, f"{META}clientCapabilities": capabilities}
-        name = named or params.get("taskId") or params.get("name")
+        name = (params.get("taskId") or params.get("name")) if named is None else named
         headers = {
             "accept": "application/json, text/event-stream",
             "authorization": f"Bearer {self.secret}",

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 from mcp.server.context import ServerRequestContext
 from mcp.server.mcpserver.server import require_client_extension
 from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
 from mcp_types import HEADER_MISMATCH, ElicitRequest, ElicitRequestFormParams, RequestParams
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -22,7 +23,6 @@ IDENTIFIER = "io.modelcontextprotocol/tasks"
 GET, UPDATE, CANCEL, TOLD = "tasks/get", "tasks/update", "tasks/cancel", "notifications/tasks"
 VERSIONS = frozenset(MODERN_PROTOCOL_VERSIONS)
 """Protocol versions in which a request says what its client can do. In older ones there is no such extension."""
-NAME_HEADER = "mcp-name"
 MOST_LISTENED = 100
 """Tasks of one `subscriptions/listen`."""
 MOST_ID = 200
@@ -132,13 +132,10 @@ def require_declared(ctx: ServerRequestContext[Any, Any]) -> None:
 
 
 def require_named(ctx: ServerRequestContext[Any, Any], task: str) -> None:
-    """Return if an `Mcp-Name` header of the request, by which it may have been routed, names the task that its body names.
+    """Return if the `Mcp-Name` header of a request over HTTP, by which it may have been routed, names the task that its body names.
 
     Raises:
-        MCPError: -32020, it names another one.
+        MCPError: -32020, it names another one, or none.
     """
-    from mcp.shared.inbound import decode_header_value
-
-    named = ctx.request.headers.get(NAME_HEADER) if ctx.request is not None else None
-    if named is not None and decode_header_value(named) != task:
-        raise MCPError(HEADER_MISMATCH, "the Mcp-Name header names another task than params.taskId")
+    if ctx.request is not None and decode_header_value(ctx.request.headers.get(MCP_NAME_HEADER)) != task:
+        raise MCPError(HEADER_MISMATCH, f"the {MCP_NAME_HEADER} header does not name the task that params.taskId names")

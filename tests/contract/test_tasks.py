@@ -26,6 +26,7 @@ from mcp_types import (
 
 from agents.loop.frames import Answered
 from knowledge.trust.ports import Proposal
+from mcp_server.app import open_app
 from mcp_server.gate.deciding import Person
 from mcp_server.gate.enrolment import Principal, os_user
 from mcp_server.gate.scores import freeze
@@ -47,7 +48,7 @@ from tests.writers import let_in
 NOTE = {"path": "new.md", "content": "# New\n\nOne.\n"}
 MOVE = {"path": "guides/deploy.md", "to": "guides/release.md"}
 ANN = Person("ann", "page")
-UNKNOWN, MISSING, NO_METHOD = -32602, -32021, -32601
+UNKNOWN, MISSING, OTHER_NAME, NO_METHOD = -32602, -32021, -32020, -32601
 
 
 @dataclass(frozen=True)
@@ -414,11 +415,13 @@ async def test_whoever_was_frozen_meanwhile_is_told_nothing_and_decides_nothing(
         assert (await at.proposal(task)).state == "pending"
 
 
-async def test_a_header_that_names_another_task_is_refused(tmp_path: Path) -> None:
+async def test_a_header_that_names_another_task_or_none_is_refused(tmp_path: Path) -> None:
+    """The extension's section on routing headers; the protocol's own methods are held to theirs by the SDK."""
     async with place(tmp_path, level=2) as at:
         task = (await at.wire.tool("kb_move", **MOVE))["taskId"]
-        told = await at.wire.post("tasks/get", {"taskId": task}, named="p-another")
-        assert told["error"]["code"] == -32020
+        for named in ("p-another", ""):
+            told = await at.wire.post("tasks/get", {"taskId": task}, named=named)
+            assert told["error"]["code"] == OTHER_NAME
 
 
 async def test_calls_that_are_over_at_once_are_answered_as_ever(tmp_path: Path) -> None:
@@ -495,3 +498,18 @@ async def test_who_listens_to_nothing_of_tasks_is_served_as_ever_and_odd_ids_are
             assert error["code"] == UNKNOWN
         async with Client(at.host.app.server) as client, client.listen(resource_subscriptions=["kb:new.md"]):
             pass
+
+
+async def test_a_handle_holds_in_another_server_of_the_same_knowledge_base(tmp_path: Path) -> None:
+    async with place(tmp_path) as at:
+        at.host.will("Sum up", asks("Which page?"), said("Done."))
+        run = (await at.wire.tool("agent_run", goal="Sum up a page."))["taskId"]
+        first = (await at.forms.until(run, "input_required"))["inputRequests"]
+        secret = at.host.settings.enrolment or ""
+        async with open_app(at.host.settings, indexing=False) as app, wired(app, secret) as there:
+            other = replace(there, forms=True)
+            assert (await other.ask("tasks/get", taskId=run))["inputRequests"] == first
+            answers = dict.fromkeys(first, accepting(answer="this one"))
+            await other.ask("tasks/update", taskId=run, inputResponses=answers)
+            done = await other.until(run, "completed")
+        assert await at.wire.ask("tasks/get", taskId=run) == done
