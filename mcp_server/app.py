@@ -42,7 +42,7 @@ from mcp_server.gate.reviewing import Review
 from mcp_server.gate.taint import Taints
 from mcp_server.prompts import add_prompts
 from mcp_server.resources import add_resources
-from mcp_server.running import START_DELAY_S, judge_of, keep_runs, model_of, opinion_of, runs_of
+from mcp_server.running import START_DELAY_S, judge_of, keep_runs, make_map_lines, model_of, opinion_of, runs_of
 from mcp_server.server import INSTRUCTIONS, NAME, ForgeServer, GatedTool
 from mcp_server.services import Services, nothing
 from mcp_server.settings import Settings, ZulipAccess
@@ -202,6 +202,7 @@ async def open_app(
             tasks.start_soon(_tell_in_zulip, services, desk, settings.zulip)
         tasks.start_soon(partial(keep_runs, services, here=announcing))
         if indexing:
+            tasks.start_soon(make_map_lines, base, settings.provider, model, holder_name())
             tasks.start_soon(_index_in_turn, base)
             tasks.start_soon(_replace_when_damaged, base.index)
             if settings.qdrant_url or settings.meili_url:

@@ -29,6 +29,7 @@ from mcp_server.settings import Settings
 
 if TYPE_CHECKING:
     from knowledge.find.circles import Circles
+    from knowledge.find.entries import Made
     from knowledge.find.opinion import Opinion
     from knowledge.find.ranking import Engines
     from knowledge.find.search import Finder
@@ -51,6 +52,8 @@ KEYWORD_FOLDER = "keyword"
 MODELS_FOLDER = "models"
 LOCKS_FOLDER = "locks"
 ERRANDS_FOLDER = "errands"
+SUMMARIES = "summaries"
+"""What a model may help maps with, as settings name it."""
 LONGEST_ERRAND_WAIT_S = 45.0
 """How long a call waits for another one that does the same in another service, which may be slow or silent."""
 FIRST_PAGES_S = 1.5
@@ -217,7 +220,7 @@ async def open_base(
         def circles() -> Circles:
             from knowledge.find.circles import Circles
 
-            return Circles(vault, index, past=past)
+            return Circles(vault, index, past=past, made=_map_lines(settings, state))
 
         @cache
         def finder() -> Finder:
@@ -303,6 +306,16 @@ def _errand_locks(settings: Settings, state: StateStore, folder: Path) -> Locks 
 def utc_now() -> datetime:
     """Return the time, aware."""
     return datetime.now(UTC)
+
+
+def _map_lines(settings: Settings, state: StateStore) -> Made | None:
+    """Return what tells of lines that a model made for maps, where the settings name one for that."""
+    if settings.provider is None or SUMMARIES not in settings.provider.helps:
+        return None
+    from knowledge.summaries.reading import RememberedLines
+    from mcp_server.models.places import summaries_in
+
+    return RememberedLines(summaries_in(state))
 
 
 def _vectors() -> VectorIndex:

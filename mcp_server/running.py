@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import TaskGroup
 
-from mcp_server.base import KnowledgeBase, utc_now
+from mcp_server.base import SUMMARIES, KnowledgeBase, utc_now
 from mcp_server.services import Services, no_model, no_runs
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from knowledge.writing.judge import Judge
     from mcp_server.gate.dispatch import Gate
     from mcp_server.models.configured import ConfiguredModel
+    from mcp_server.models.summaries import MapLines
     from mcp_server.runs.office import Runs
     from mcp_server.settings import ModelAccess
 
@@ -92,6 +93,30 @@ def runs_of(
         return Runs(runs_in(base.state), base.state, model(), partial(GatedTools, *through()), background, now=utc_now)
 
     return runs
+
+
+async def make_map_lines(
+    base: KnowledgeBase, access: ModelAccess | None, model: Callable[[], ConfiguredModel], holder: str
+) -> None:
+    """Where the settings name a model for it, have it write lines for maps. What that needs is loaded after the handshake, aside."""
+    if access is None or SUMMARIES not in access.helps:
+        return
+    await anyio.sleep(START_DELAY_S)
+    made = await anyio.to_thread.run_sync(_making_lines)
+    await made(base, model(), holder).run()
+
+
+def _making_lines() -> Callable[[KnowledgeBase, ConfiguredModel, str], MapLines]:
+    from mcp_server.models.places import summaries_in
+    from mcp_server.models.summaries import MapLines
+
+    def made(base: KnowledgeBase, model: ConfiguredModel, holder: str) -> MapLines:
+        kept = summaries_in(base.state)
+        return MapLines(
+            base.state, base.index, base.load_circles, kept, model.provider, name=model.name, holder=holder, now=utc_now
+        )
+
+    return made
 
 
 async def keep_runs(services: Services, *, here: bool = True) -> None:

@@ -12,7 +12,7 @@ import anyio.to_thread
 from knowledge.document import Document, find_section, parse, section_text, section_tokens
 from knowledge.errors import AmbiguousName, InvalidPath, KnowledgeError, NoSuchPath, UnknownRevision, UnreadableDocument
 from knowledge.find.answers import MapView, OutlineLine, Reading
-from knowledge.find.entries import Entries, derived_summary, document_entry, join, plain_entry, when
+from knowledge.find.entries import Entries, Made, derived_summary, join, plain_entry, when
 from knowledge.ledger.past import Past
 from knowledge.map import NOTHING_KNOWN, Entry, entry_tokens, readable, within_tokens
 from knowledge.paths import INDEX_NAME, MARKDOWN_SUFFIXES, clean_path, is_markdown, parent
@@ -38,13 +38,22 @@ PARSE_ASIDE_BYTES = 100_000
 
 
 class Circles:
-    """Looks at the files (the truth) with what the index knows of them (titles, summaries, counts)."""
+    """Looks at the files (the truth) with what the index knows of them (titles, summaries, counts).
+
+    `made` tells of lines that a model made for maps, where nobody wrote one.
+    """
 
     def __init__(
-        self, vault: Vault, index: IndexStore, *, map_tokens: int = MAP_TOKENS, past: Past | None = None
+        self,
+        vault: Vault,
+        index: IndexStore,
+        *,
+        map_tokens: int = MAP_TOKENS,
+        past: Past | None = None,
+        made: Made | None = None,
     ) -> None:
         self._vault, self._index, self._map_tokens, self._past = vault, index, map_tokens, past
-        self._entries = Entries(index)
+        self._entries = Entries(index, made)
 
     async def map(self, path: str = "", depth: int = 1) -> MapView:
         """Return the map of the directory at `path`, children by name, up to `depth` levels of them, parents first.
@@ -108,8 +117,7 @@ class Circles:
 
     async def _children(self, directory: str, *, complete: bool) -> list[Entry]:
         folders, documents = await self._index.children(directory, limit=MOST_CHILDREN + 2)
-        entries = {record.path: await self._entries.folder(record) for record in folders}
-        entries.update({record.path: document_entry(record) for record in documents})
+        entries = {entry.path: entry for entry in await self._entries.listed(folders, documents)}
         if not complete:
             self._add_unindexed(directory, entries)
         entries.pop(join(directory, INDEX_NAME), None)

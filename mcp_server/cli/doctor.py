@@ -94,6 +94,7 @@ async def _opened(settings: Settings, pages: Pages) -> list[Finding]:
     from mcp_server.base import open_base
     from mcp_server.cli.doctor_model import model_examined
     from mcp_server.cli.doctor_services import services_examined
+    from mcp_server.cli.map_lines import map_lines
 
     async with open_base(settings) as base:
         looks: dict[str, Callable[[], Awaitable[Finding | None]]] = {
@@ -109,6 +110,7 @@ async def _opened(settings: Settings, pages: Pages) -> list[Finding]:
             "passkeys": partial(_passkeys, base),
             "index": partial(_index, base, pages),
             "coverage": partial(_coverage, base),
+            "maps": partial(map_lines, base, settings),
             "indexing": partial(_indexing, base),
             "engines": partial(_engines, base),
             "vectors": partial(_vectors, base),

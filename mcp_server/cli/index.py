@@ -34,6 +34,8 @@ class Report:
     kept_by: str = ""
     waiting: str = ""
     """Why passages have no vectors of the embedder that is set."""
+    map_lines: int = 0
+    """Lines of maps that a language model made."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,6 +57,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         print(f"{report.documents} pages, {report.changed} changed, in {report.seconds:.2f} s{odd}")
         if report.waiting:
             print(f"passages wait for vectors of the embedder that is set: {report.waiting}")
+        if report.map_lines:
+            print(f"{report.map_lines} lines of maps were made by the language model, while a server ran")
     else:
         print(_not_ours(report, rebuild=args.rebuild))
     return 0 if report.ours or (not args.rebuild and not report.stale) else 1
@@ -76,6 +80,7 @@ async def _index(
     on_renewal: Callable[[Progress], None],
 ) -> Report:
     from mcp_server.base import open_base
+    from mcp_server.cli.map_lines import made_lines
 
     async with (
         open_base(settings, on_progress=on_progress, on_renewal=on_renewal) as base,
@@ -96,4 +101,5 @@ async def _index(
             problems=tuple(f"{p.path}: {p.reason}" for p in base.indexer.problems),
             kept_by="" if lease else await other_process(base),
             waiting=done.waiting,
+            map_lines=await made_lines(base),
         )
