@@ -307,10 +307,10 @@ def shows(plan: RunPlan) -> Shown:
 
     header, place = plan.header, f"model:{plan.header.model}"
     if plan.answer:
-        told = [("question", plan.question, plan.question), ("answer", None, plan.answer)]
+        told = [("answer", f"It asks: {plan.question}\n\nThe answer: {plan.answer}")]
         sentence = f"answer the question of run {header.id}: {one_line(plan.answer, MOST_SENTENCE)}"
     else:
-        told = [("goal", None, header.goal), *([("context", None, header.context)] if header.context else [])]
+        told = [("goal", header.goal), *([("context", header.context)] if header.context else [])]
         sentence = f"let {header.model} work by itself ({_bounds(header)}): {one_line(header.goal, MOST_SENTENCE)}"
     about = [header.goal, header.context, header.toolsets, header.model, _bounds(header), plan.answer, plan.ask]
     return Shown(
@@ -318,7 +318,7 @@ def shows(plan: RunPlan) -> Shown:
         sentence=sentence,
         effect=hashlib.sha256(canonical(about)).hexdigest(),
         documents=(),
-        files=[shown_change(f"{place} {what}", before, after) for what, before, after in told],
+        files=[shown_change(f"{place} {what}", None, text) for what, text in told],
         destination=place,
     )
 

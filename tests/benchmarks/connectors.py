@@ -402,8 +402,11 @@ def lines(found: Measured, *, load: float) -> list[str]:
 
 _LISTS: tuple[tuple[str, Sequence[str]], ...] = (
     ("without services", ()),
-    *((f"with {service.capitalize()}", (service,)) for service in SERVICES),
-    ("with both", SERVICES),
+    ("with Plane", ("plane",)),
+    ("with Zulip", ("zulip",)),
+    ("with both", ("plane", "zulip")),
+    ("with a language model", ("runs",)),
+    ("with all of these", SERVICES),
 )
 
 

@@ -375,6 +375,9 @@ async def test_an_answer_that_waits_for_a_person_is_on_record_once_they_agree(tm
         answer = await host.call("agent_run", run_id=run, answer="guides/deploy.md")
         assert (answer["status"], answer["run_id"]) == ("proposed", "")
         assert answer["proposal"]["preview"] == f"answer the question of run {run}: guides/deploy.md"
+        (file,) = json.loads((await found(host.app, answer["proposal"]["id"])).preview)["files"]
+        assert (file["path"], file["before"]) == ("model:openai:some-model answer", None)
+        assert "+It asks: Which page?\n+\n+The answer: guides/deploy.md" in file["diff"]
         assert (await host.call("agent_trace", run_id=run))["status"] == "asking"
         assert (await approve(host, answer["proposal"]["id"])).state == "executed"
         assert (await ended(host, run))["answer"] == "It is about bees."
