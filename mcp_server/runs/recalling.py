@@ -37,6 +37,7 @@ NOT_WHOLE = (
     "first, and does once what is missing"
 )
 NOT_ANSWERED = "It is not known whether it was done: {why}. The same call again looks first, and does it once"
+REPEATABLE = "It is not known whether it was done, because the process that called it died. The same call again has its effect once"
 TAKEN_BACK = "It was written, found wrong, and taken back: the page is as it was"
 FROM_RECORD = "the process that called it died before it could answer; this is what the audit record says"
 
@@ -63,7 +64,7 @@ async def recalled(gate: Gate, services: Services, lost: Lost) -> Outcome | None
     if isinstance(decision := await gate.decide(spec.name, Trust.READ, lost.call.principal), Refuse):
         return Outcome(success=False, text=NOT_ANSWERED.format(why=decision.why), unsure=True)
     if spec.plan is None:
-        return None
+        return Outcome(success=False, text=f"{REPEATABLE}.", unsure=True) if spec.idempotent else None
     if proposal := await _proposed(services, lost):
         content = {"status": "proposed", "proposal": await summary(proposal, services.review_address)}
         return _told(content, proposal=proposal.id)

@@ -19,10 +19,11 @@ from agents.loop.tools import Outcome
 from knowledge.errors import DatabaseUnavailable, OutcomeUnknown
 from mcp_server.app import App, open_app
 from mcp_server.base import utc_now
+from mcp_server.gate.dispatch import Failed
 from mcp_server.gate.enrolment import Principal, os_user
 from mcp_server.gate.scores import freeze, grant
 from mcp_server.runs.gated import OVERTAKEN, GatedTools
-from mcp_server.runs.recalling import ANSWER_LOST, FAILED_THERE, FROM_RECORD, NOT_DONE, NOT_WHOLE
+from mcp_server.runs.recalling import ANSWER_LOST, FAILED_THERE, FROM_RECORD, NOT_DONE, NOT_WHOLE, REPEATABLE
 from mcp_server.services import Call
 from mcp_server.settings import Settings
 from tests.doubles.plane import Plane, plane_served
@@ -176,6 +177,9 @@ async def test_nobody_can_tell_whether_a_journey_was_begun(tmp_path: Path) -> No
     async with scene(tmp_path) as there:
         call = await there.died("journey_start", agent="research", brief="x")
         assert await there.tools().recalled(call.tool, call.key) is None
+        submit = await there.died("journey_submit", run="r-2", journey_id="j-1", version=1, work={})
+        found = await there.recalled(submit)
+        assert (found.unsure, found.text) == (True, f"{REPEATABLE}.")
 
 
 async def test_a_call_of_another_run_and_arguments_that_do_not_fit(tmp_path: Path) -> None:
@@ -328,13 +332,16 @@ async def test_a_process_that_comes_back_after_it_was_believed_dead_sends_nothin
     async with in_zulip(tmp_path) as (there, zulip, _):
         words = {"channel": "drawing", "topic": "plain", "text": "Once"}
         call = await there.died("zulip_send_message", **words)
-        run = await there.led_on(call, uses("zulip_send_message", **words), said("It was sent."))
+        run = await there.led_on(call, said("I leave it."))
         assert run.state == "done"
         late = await there.made(call)
         assert not late.success
         # Also where it had looked whether the run is still its own before the other one took it.
-        await there.app.gate.dispatch("zulip_send_message", dict(words), Call(ME, run=call.run, key=call.key))
-        assert zulip.world.texts("drawing", "plain") == ["Once"]
+        late_at_the_gate = Call(ME, run=call.run, key=call.key)
+        answer = await there.app.gate.dispatch("zulip_send_message", dict(words), late_at_the_gate)
+        assert isinstance(answer, Failed)
+        assert "given up meanwhile" in answer.why
+        assert zulip.world.texts("drawing", "plain") == []
 
 
 async def test_a_call_is_not_made_after_another_process_has_told_what_became_of_it(tmp_path: Path) -> None:
