@@ -6,7 +6,7 @@ import hashlib
 import json
 import logging
 import secrets
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,9 +29,16 @@ AT_ONCE = 4
 SURE = 0.75
 """What it is less sure of is ignored: people who are alarmed often stop looking."""
 MOST_KEPT = 5_000
-MOST_TOKENS = 1_000
+MOST_TOKENS = 4_000
+"""Of an answer. It has a few hundred; some models count what they think, too."""
+MOST_QUESTIONS, WITHIN_S = 200, 3_600.0
+"""So that nobody, whoever may rehearse a merge, makes it cost more than that."""
 
 AWAY = "the language model that looks for more contradictions gave no answer in time; the rules alone looked, as they do without one"
+
+SPENT = (
+    "the language model was asked as often as it may be within an hour; the rules alone looked, as they do without one"
+)
 
 ABOUT: Mapping[str, str] = {
     "value": "a value",
@@ -113,28 +120,34 @@ class ModelJudge:
         *,
         clock: Callable[[], float],
         longest_s: float = LONGEST_S,
+        most_questions: int = MOST_QUESTIONS,
     ) -> None:
         self._provider, self._name, self._clock, self._longest_s = provider, name, clock, longest_s
         self._conversation = conversation_id("judge", 1, secrets.token_hex(4))
         self._kept: OrderedDict[bytes, Opinion] = OrderedDict()
         self._quiet_until = float("-inf")
+        self._asked_at: deque[float] = deque(maxlen=most_questions)
         self._room = anyio.CapacityLimiter(AT_ONCE)
 
     async def judged(self, pairs: Sequence[Pair]) -> Judgement:
         """Return which pairs cannot both be true, of what was known and what could be asked in time."""
         unknown = [pair for pair in dict.fromkeys(pairs) if _key(pair) not in self._kept]
-        answered = not unknown or await self._ask(unknown)
+        note = await self._ask(unknown) if unknown else ""
         doubts = tuple(
             Doubt(pair.existing, pair.new, self._name, ABOUT[known.about], known.sure)
             for pair in pairs
             if (known := self._kept.get(_key(pair))) is not None and known.sure >= SURE
         )
-        return Judgement(doubts, "" if answered else AWAY)
+        return Judgement(doubts, note)
 
-    async def _ask(self, pairs: Sequence[Pair]) -> bool:
-        """Ask about these pairs and keep what is said of them; return whether it was answered."""
-        if self._clock() < self._quiet_until:
-            return False
+    async def _ask(self, pairs: Sequence[Pair]) -> str:
+        """Ask about these pairs and keep what is said of them; return why nothing is, "" if it was answered."""
+        now = self._clock()
+        if now < self._quiet_until:
+            return AWAY
+        if len(self._asked_at) == self._asked_at.maxlen and now - self._asked_at[0] < WITHIN_S:
+            return SPENT
+        self._asked_at.append(now)
         try:
             with anyio.fail_after(self._longest_s):
                 async with self._room:
@@ -144,13 +157,13 @@ class ModelJudge:
             why = str(error) if isinstance(error, ProviderError) else type(error).__name__
             log.warning("%s gave no judgement on contradictions: %s", self._name, why)
             self._quiet_until = self._clock() + QUIET_S
-            return False
+            return AWAY
         opinions = opinions_in(told.value, len(pairs))
         for number, pair in enumerate(pairs, start=1):
             self._kept[_key(pair)] = opinions.get(number, Opinion())
         while len(self._kept) > MOST_KEPT:
             self._kept.popitem(last=False)
-        return True
+        return ""
 
     def _question(self, pairs: Sequence[Pair]) -> Asked:
         return Asked(

@@ -155,7 +155,7 @@ async def measured(name: str, provider: Callable[[], Awaitable[Provider]], pairs
     Raises:
         RuntimeError: it gives no answer.
     """
-    judge = ModelJudge(provider, name, clock=time.monotonic, longest_s=PATIENCE_S)
+    judge = ModelJudge(provider, name, clock=time.monotonic, longest_s=PATIENCE_S, most_questions=len(pairs))
     rules: list[tuple[bool, bool]] = []
     both: list[tuple[bool, bool]] = []
     kept: list[bool] = []

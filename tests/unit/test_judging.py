@@ -10,7 +10,17 @@ import pytest
 from agents.loop.provider import Asked, Provider, Shape, Told
 from agents.loop.provider_errors import BadKey, ProviderError
 from knowledge.merge.undecided import Pair
-from mcp_server.models.judging import ABOUT, AT_ONCE, MOST_KEPT, QUIET_S, SHAPE, ModelJudge, told_to_model
+from mcp_server.models.judging import (
+    ABOUT,
+    AT_ONCE,
+    MOST_KEPT,
+    MOST_QUESTIONS,
+    QUIET_S,
+    SHAPE,
+    WITHIN_S,
+    ModelJudge,
+    told_to_model,
+)
 from tests.judges import Opinionated
 
 PAIR = Pair("It is written in Go.", "It is written in Rust.", "Service", "")
@@ -128,6 +138,18 @@ async def test_cancelling_a_merge_ends_its_question_and_is_no_failure_of_the_mod
     assert scope.cancelled_caught
     model.may.set()
     assert len((await judge.judged([PAIR])).doubts) == 1
+
+
+async def test_it_is_asked_so_often_an_hour_at_most_and_what_is_known_still_counts() -> None:
+    model, clock = Opinionated(lambda *_: 1.0), [0.0]
+    judge = judge_with(model, clock)
+    for number in range(MOST_QUESTIONS):
+        assert not (await judge.judged([PAIR._replace(new=f"Number {number}.")])).note
+    judgement = await judge.judged([PAIR, PAIR._replace(new="Number 0.")])
+    assert ([doubt.new for doubt in judgement.doubts], len(model.asked)) == (["Number 0."], MOST_QUESTIONS)
+    assert "within an hour" in judgement.note
+    clock.append(WITHIN_S)
+    assert (await judge.judged([PAIR])).doubts
 
 
 async def test_only_so_much_is_kept() -> None:
