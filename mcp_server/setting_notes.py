@@ -124,7 +124,7 @@ def about_model(values: Mapping[str, Any], installed: Callable[[str], bool]) -> 
         notes.append(f"the toolset runs has no tools here: set {listed(missing)}")
     if model is not None and values.get("run_cost") and not priced(model.model, values.get("model_prices") or ()):
         notes.append(
-            "runs end at once: FORGE_RUN_COST bounds their cost, and no price in FORGE_MODEL_PRICES fits the model"
+            "runs end after one answer: FORGE_RUN_COST bounds their cost, and no price in FORGE_MODEL_PRICES fits the model"
         )
     return notes
 

@@ -106,7 +106,7 @@ def test_a_file_that_holds_no_key_is_named_and_not_repeated(given: Given, conten
         ),
         (
             {**ANTHROPIC, "FORGE_RUN_COST": "1", "FORGE_MODEL_PRICES": "other-*=1/2"},
-            "runs end at once: FORGE_RUN_COST bounds their cost, and no price in FORGE_MODEL_PRICES fits the model",
+            "runs end after one answer: FORGE_RUN_COST bounds their cost, and no price in FORGE_MODEL_PRICES fits the model",
         ),
         ({"FORGE_TOOLSETS": "knowledge,runs"}, "the toolset runs has no tools here: set FORGE_MODEL"),
     ],
