@@ -6,16 +6,13 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import anyio
 
 from agents.loop.decision import digest
 from knowledge.errors import KnowledgeError
-from mcp_server.gate.enrolment import Principal
-from mcp_server.gate.policy import Refuse, Trust, decide
-from mcp_server.gate.scores import held, standing_of
 from mcp_server.runs.decided import became as became_of
 from mcp_server.runs.decided import chain_of
 
@@ -35,7 +32,6 @@ reaches fewer services."""
 ABANDONED = timedelta(days=1)
 SURELY_S = 600.0
 """So long a process waits for another one that could go on with a run, however long the run has waited."""
-TOOL = "agent_run"
 
 
 async def keep_runs(services: Services, runs: Runs) -> None:
@@ -65,11 +61,11 @@ class Keeper:
     async def look(self) -> None:
         """Go on with whatever can be gone on with now, the oldest first."""
         due = [line async for line in self._lines(adrift=True)]
-        decided: dict[str, str] = {}
+        decided: dict[str, _Ended] = {}
         async for line in self._lines(state="suspended"):
-            told = await _told(self.services, await self._proposal(line))
-            if told is not None:
-                decided[line.id] = told
+            ended = await _ended(self.services, await self._proposal(line))
+            if ended is not None:
+                decided[line.id] = ended
                 due.append(line)
         there = {line.id for line in due}
         self._since = {run: at for run, at in self._since.items() if run in there}
@@ -105,40 +101,32 @@ class Keeper:
                 return
             seen = max((event.seq for event in events), default=await state.last_event())
 
-    async def _go_on(self, line: RunLine, became: str | None) -> None:
+    async def _go_on(self, line: RunLine, ended: _Ended | None) -> None:
         since = self._since.setdefault(line.id, self.clock())
         if line.id in self.runs.aside:
             return
-        if line.model != self.runs.model.name:
-            await self._abandon(line, since, f"no server that asks {line.model} was running")
+        if unable := self._unable(line):
+            waits_since = ended.at if ended and ended.at else line.moved_at
+            if self.clock() - since > SURELY_S and self.services.now() - waits_since > ABANDONED:
+                why = f"nobody could go on with it: {unable}. Begin it again if it is still meant"
+                await self.runs.end(line.id, "failed", why)
             return
-        if not self.runs.may_try(line.id):
-            await self._abandon(line, since, "each try to lead it on failed; the servers' logs say why")
-            return
-        if refused := await self._refused(line.principal):
+        if refused := await self.runs.refused(line.principal):
             await self.runs.cancel(line.id, refused)
             return
         run = await self.runs.store.run(line.id)
         if not self._same_tools(run) and self.clock() - since < OTHERS_S:
             return
-        if became is None:
+        if ended is None:
             self.runs.lead_aside(run.id)
         else:
-            self.runs.resume_aside(run.id, run.proposal, became)
+            self.runs.resume_aside(run.id, run.proposal, ended.became)
 
-    async def _abandon(self, line: RunLine, since: float, why: str) -> None:
-        """End a run for which nobody is there, once that is sure."""
-        if self.clock() - since > SURELY_S and self.services.now() - line.moved_at > ABANDONED:
-            await self.runs.end(
-                line.id, "failed", f"nobody could go on with it: {why}. Begin it again if it is still meant"
-            )
-
-    async def _refused(self, principal: str) -> str:
-        """Return why nothing is done for that principal any more; "" where it may still read."""
-        user, _, host = principal.rpartition("@")
-        standing = await standing_of(self.services.state, Principal(user, host), now=self.services.now())
-        decision = decide(held(standing), TOOL, Trust.READ)
-        return decision.why if isinstance(decision, Refuse) else ""
+    def _unable(self, line: RunLine) -> str:
+        """Return why this process cannot lead the run on now; "" where it can."""
+        if line.model != self.runs.model.name:
+            return f"no server that asks {line.model} was running"
+        return "" if self.runs.may_try(line.id) else "each try to lead it on failed; the servers' logs say why"
 
     def _same_tools(self, run: Run) -> bool:
         """Return whether this process offers the run what it was offered last."""
@@ -175,11 +163,22 @@ async def go_on(services: Services, runs: Runs, run: str, *, progress: Progress)
 
 async def became(services: Services, run: Run) -> str | None:
     """Return what a run is told of the proposal that it waits for; None while that is open, and where it waits for none."""
-    return await _told(services, run.proposal)
+    ended = await _ended(services, run.proposal)
+    return ended.became if ended else None
 
 
-async def _told(services: Services, proposal: str) -> str | None:
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """What a run is told of its proposal, and when that ended."""
+
+    became: str
+    at: datetime | None
+
+
+async def _ended(services: Services, proposal: str) -> _Ended | None:
     if not proposal:
         return None
     chain = await chain_of(services.state.trust, proposal)
-    return None if chain and chain[-1].open else became_of(chain)
+    if chain and chain[-1].open:
+        return None
+    return _Ended(became_of(chain), chain[-1].ended_at if chain else None)

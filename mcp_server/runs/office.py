@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 
 from agents.loop.errors import NoSuchRun, RunNotThere, RunTaken
 from agents.loop.executor import LEASE_S, Executor
-from agents.loop.frames import Frame, Header
+from agents.loop.frames import Frame, Header, Plan
 from agents.loop.leading import CANCELLED, CLOSING_S
 from agents.loop.outside import End, end, note_answer
 from agents.loop.processor import Processor
@@ -27,6 +27,9 @@ from agents.loop.store import Hold, RunStore
 from agents.loop.tools import Tools
 from knowledge.errors import KnowledgeError
 from knowledge.storage.ports import StateStore
+from mcp_server.gate.enrolment import Principal
+from mcp_server.gate.policy import Refuse, Trust, decide
+from mcp_server.gate.scores import held, standing_of
 
 if TYPE_CHECKING:
     from mcp_server.models.configured import ConfiguredModel
@@ -36,6 +39,7 @@ logger = logging.getLogger("knowledge_forge.runs")
 
 Progress = Callable[[Run, Frame], Awaitable[None]]
 
+TOOL = "agent_run"
 HOLD_S = LEASE_S
 """So long after something was heard of who leads a run another process may take it up."""
 MOST_ASIDE = 8
@@ -180,6 +184,13 @@ class Runs:
         failed = self._failed.get(run)
         return failed is None or failed.until <= self._monotonic()
 
+    async def refused(self, principal: str) -> str:
+        """Return why nothing is done for that principal any more; "" where it may still read."""
+        user, _, host = principal.rpartition("@")
+        standing = await standing_of(self._state, Principal(user, host), now=self._now())
+        decision = decide(held(standing), TOOL, Trust.READ)
+        return decision.why if isinstance(decision, Refuse) else ""
+
     # --- from outside -------------------------------------------------------------------------------------------------
 
     async def cancel(self, run: str, why: str) -> Run:
@@ -313,6 +324,18 @@ class Runs:
             return await executor.resume(run, wish.proposal, wish.became)
         return await executor.take_up(run, self._ours.pop(run, ""))
 
+    def _permitted(self, progress: Progress) -> Progress:
+        """Return what tells of each step, and ends the run when nothing is done for its principal any more."""
+
+        async def told(run: Run, frame: Frame) -> None:
+            await progress(run, frame)
+            if isinstance(frame, Plan) and run.state == "running":
+                with suppress(KnowledgeError):  # the gate decides on each call in any case
+                    if why := await self.refused(run.header.principal):
+                        await self.cancel(run.id, why)
+
+        return told
+
     async def _executor(self, run: Run, progress: Progress, *, outlives: bool) -> Executor:
         return Executor(
             self.store,
@@ -321,7 +344,7 @@ class Runs:
             now=_steady(self._now, self._monotonic),
             sleep=self._sleep,
             chance=_chance,
-            progress=progress,
+            progress=self._permitted(progress),
             lease_s=HOLD_S,
             outlives=outlives,
             wall=self._now,

@@ -5,11 +5,13 @@ The model is a double on a real socket, or one whose answers are written down; t
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import anyio
@@ -18,6 +20,8 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
+from agents.loop.decision import decided
+from agents.loop.drafting import Draft
 from agents.loop.errors import RunNotThere
 from agents.loop.frames import Answered, Control, Frame, Header, Plan, ToolResult
 from agents.loop.processor import unknown_cost
@@ -27,7 +31,7 @@ from agents.loop.store import Hold
 from agents.loop.store_memory import MemoryRuns
 from knowledge.storage.memory import MemoryStateStore
 from mcp_server.app import App, open_app
-from mcp_server.base import utc_now
+from mcp_server.base import open_state, utc_now
 from mcp_server.gate.enrolment import os_user
 from mcp_server.gate.scores import freeze
 from mcp_server.runs.keeping import ABANDONED, OTHERS_S, SURELY_S, Keeper, go_on
@@ -35,7 +39,7 @@ from mcp_server.runs.office import MOST_ASIDE, Runs
 from mcp_server.settings import Settings
 from mcp_server.transport.http import http_app
 from tests.doubles.provider import Model
-from tests.doubles.provider_turns import said, uses
+from tests.doubles.provider_turns import Turn, said, uses
 from tests.doubles.serving import Served, delayed
 from tests.doubles.serving import served as doubled
 from tests.knowledge_bases import write
@@ -293,6 +297,29 @@ async def test_a_run_of_a_frozen_principal_ends_when_it_would_go_on(tmp_path: Pa
     assert "frozen" in ended.why
 
 
+async def test_a_run_of_a_principal_that_is_frozen_meanwhile_ends_with_its_next_step(tmp_path: Path) -> None:
+    async with run_host(tmp_path) as host:
+
+        def frozen(_asked: Any) -> Turn:
+            freezing = threading.Thread(target=anyio.run, args=(_freeze, host.settings))
+            freezing.start()
+            freezing.join()
+            return MOVE
+
+        host.will("Move", frozen, said("So it is."))
+        await host.writer.client.call_tool("agent_run", {"goal": "Move it."})
+        run = await only_run(host.app)
+    assert run.state == "cancelled"
+    assert "frozen" in run.why
+    assert (host.settings.kb / "guides/deploy.md").exists()
+    assert host.model.left == 1
+
+
+async def _freeze(settings: Settings) -> None:
+    async with open_state(settings) as state:
+        await freeze(state, OURS, by="ann", now=utc_now(), reason="odd")
+
+
 class Hours:
     """A clock that goes when it is told to."""
 
@@ -544,3 +571,20 @@ async def test_a_run_that_waited_goes_on_in_the_foreground(tmp_path: Path) -> No
 
 async def _nobody(_run: Run, _frame: Frame) -> None:
     pass
+
+
+async def test_who_began_a_run_and_comes_too_late_makes_no_call_again_that_another_process_had_begun() -> None:
+    async with office(says("Done.")) as there:
+        store = there.runs.store
+        await there.runs.begin(fresh())
+        later = utc_now() + timedelta(seconds=31)
+        other = Hold("other", later, later + timedelta(seconds=30))
+        run = await store.claim("run-1", other)
+        assert run is not None
+        said_ = decided(says("", use("kb_merge")), there.tools.definitions())
+        await store.append(run, Draft(run, later, lambda: token_hex(4)).decided(said_, 1.0).frames, other)
+        await store.release("run-1", "other")
+        done = await there.runs.lead("run-1")
+    assert done.state == "done"
+    assert there.tools.done == []
+    assert len(there.tools.asked_about) == 1
