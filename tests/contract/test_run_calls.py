@@ -103,10 +103,11 @@ async def test_a_run_has_the_level_of_its_principal_at_the_moment_of_each_call(t
         else:
             await freeze(state, principal, by="ann", now=utc_now(), reason="a test")
         run = await host.app.services.runs.answer(asking["run_id"], "Yes.", principal)
-    read, merged = [frame for frame in run.frames if isinstance(frame, ToolResult)]
-    assert (read.success, merged.success) == (level >= 1, level >= 3)
+    called = [frame for frame in run.frames if isinstance(frame, ToolResult)]
+    assert [result.tool for result in called if result.success] == ["kb_read", "kb_merge"][: (level + 1) // 2]
     assert (tmp_path / "kb/new.md").exists() is (level >= 3)
-    assert all("refused" in result.error for result in (read, merged) if not result.success)
+    assert run.state == ("done" if level else "cancelled")
+    assert all("refused" in result.error for result in called if level and not result.success)
 
 
 async def test_what_nobody_vouches_for_is_told_as_data_before_all_else(tmp_path: Path) -> None:
