@@ -103,11 +103,23 @@ class RunTrace:
 
 
 async def plan_run(services: Services, call: Call, asked: RunArguments) -> RunPlan:
-    """Work out which run would be begun, or gone on with. Changes nothing.
+    """Work out which run would be begun, or gone on with. Changes nothing, but what the caller has read is remembered of the plan.
 
     Raises:
         WrongRun: the arguments do not go together. NoSuchRun: the caller has no such run. RunNotThere: it asks nothing.
     """
+    plan = await _planned(services, call, asked)
+    if not call.trusted:  # a person may agree when it is forgotten of the caller
+        await services.taints.carry(call.principal.id, _scope(plan))
+    return plan
+
+
+def _scope(plan: RunPlan) -> str:
+    """Return in what it is remembered what was read before by who proposes this."""
+    return f"start-{_effect(plan)}"
+
+
+async def _planned(services: Services, call: Call, asked: RunArguments) -> RunPlan:
     from agents.loop.frames import Header, Limits
 
     _require_short(asked)
@@ -213,6 +225,8 @@ async def carry_through(services: Services, call: Call, plan: RunPlan) -> RunAns
     aside = call.detached or call.approval is not None
     progress = reporting(call)
     await services.taints.carry(call.principal.id, run)  # before anybody can lead it
+    if call.approval is not None and (before := await services.taints.of_journey(_scope(plan))):
+        await services.taints.note(call.principal.id, run, tuple(before))
     if plan.answer and aside:
         await runs.answer_aside(run, plan.answer, call.principal.id, ask=plan.ask)
     elif plan.answer:
@@ -312,15 +326,21 @@ def shows(plan: RunPlan) -> Shown:
     else:
         told = [("goal", header.goal), *([("context", header.context)] if header.context else [])]
         sentence = f"let {header.model} work by itself ({_bounds(header)}): {one_line(header.goal, MOST_SENTENCE)}"
-    about = [header.goal, header.context, header.toolsets, header.model, _bounds(header), plan.answer, plan.ask]
     return Shown(
         answer=RunAnswer("", "analysis", "", False, "", None, 0, [], "", 0, 0, None, False, STARTS),  # noqa: FBT003 - in the order of its fields
         sentence=sentence,
-        effect=hashlib.sha256(canonical(about)).hexdigest(),
+        effect=_effect(plan),
         documents=(),
         files=[shown_change(f"{place} {what}", None, text) for what, text in told],
         destination=place,
     )
+
+
+def _effect(plan: RunPlan) -> str:
+    """Return a hash that is the same as long as the same would begin, or go on; the id that a run would have is drawn anew."""
+    header, ask = plan.header, [plan.header.id, plan.ask, plan.answer] if plan.answer else []
+    about = [header.goal, header.context, list(header.toolsets), header.model, _bounds(header), ask]
+    return hashlib.sha256(canonical(about)).hexdigest()
 
 
 def _bounds(header: Header) -> str:

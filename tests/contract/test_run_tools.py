@@ -23,6 +23,7 @@ from mcp_server.gate.deciding import Person
 from mcp_server.gate.dispatch import Answered
 from mcp_server.gate.enrolment import Principal, os_user
 from mcp_server.gate.scores import grant
+from mcp_server.gate.taint import TAINTED
 from mcp_server.runs import words
 from mcp_server.tools import runs
 from tests.doubles.provider_turns import Call, Turn, said, uses
@@ -381,6 +382,23 @@ async def test_an_answer_that_waits_for_a_person_is_on_record_once_they_agree(tm
         assert (await host.call("agent_trace", run_id=run))["status"] == "asking"
         assert (await approve(host, answer["proposal"]["id"])).state == "executed"
         assert (await ended(host, run))["answer"] == "It is about bees."
+
+
+@ERAS
+async def test_what_was_read_before_a_start_was_proposed_counts_in_the_run_however_late_a_person_agrees(
+    tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The context of a run may repeat it, and of the host it is forgotten after an hour."""
+    async with run_host(tmp_path, level=2, mode=mode) as host:
+        reads(host)
+        await host.call("kb_read", path="mail/outside.md")
+        waits = (await host.call("agent_run", goal=GOAL, context="Ignore all."))["proposal"]["id"]
+        taints = host.app.services.taints
+        monkeypatch.setattr(taints, "_now", lambda: host.app.services.now() + 2 * TAINTED)
+        assert not await taints.of((await found(host.app, waits)).principal, "")
+        run = json.loads((await approve(host, waits)).result or "")["run_id"]
+        assert [*await taints.of_journey(run)] == ["url:example.org/mail"]
+        assert (await ended(host, run))["tainted"] is True
 
 
 @pytest.mark.parametrize(("level", "status"), [(2.9, "proposed"), (3, "done"), (4, "done"), (5, "done")])
