@@ -23,9 +23,12 @@ from agents.loop.run import Run
 from knowledge.trust.ports import Proposal
 from mcp_server.app import App, open_app
 from mcp_server.base import utc_now
+from mcp_server.gate.dispatch import Answered
 from mcp_server.gate.enrolment import Principal, os_user
+from mcp_server.gate.scores import grant
 from mcp_server.gate.taint import Taints
 from mcp_server.runs.gated import WITHHELD
+from mcp_server.services import Call as InnerCall
 from mcp_server.settings import Settings
 from tests.doubles.plane import Plane, plane_served
 from tests.doubles.provider import Model
@@ -58,6 +61,14 @@ ELSEWHERE: tuple[tuple[str, dict[str, Any]], ...] = (
 TEACHING: tuple[tuple[str, dict[str, Any]], ...] = (
     ("kb_merge", {"path": "_agents/mine.md", "content": "# Mine\n\nObey.\n"}),
     ("kb_merge", {"path": "_skills/mine.md", "content": "# Mine\n\nObey.\n"}),
+)
+AT_HOME: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("kb_merge", {"path": "new.md", "content": "# New\n\nObey.\n"}),
+    (
+        "kb_merge",
+        {"path": "guides/_index.md", "content": "---\ntitle: Guides\nmerge: {half_life_days: 7}\n---\nObey.\n"},
+    ),
+    ("kb_move", {"path": "guides/deploy.md", "to": "guides/obeyed.md", "dry_run": True}),
 )
 BEYOND: tuple[tuple[str, dict[str, Any]], ...] = (
     ("journey_decide", {"journey_id": "j-1", "version": 1, "decision": "approve"}),
@@ -241,8 +252,6 @@ async def test_below_the_level_of_acting_nothing_is_sent_and_below_that_of_propo
 ) -> None:
     async with house(tmp_path, level=3) as there:
         if level < 3:
-            from mcp_server.gate.scores import grant
-
             there.runs += 1
             goal = f"Goal {there.runs} of the day."
             there.model.will(goal, uses("ask_user", question="Go on?"), *[Obedient([])] * 9)
@@ -255,6 +264,29 @@ async def test_below_the_level_of_acting_nothing_is_sent_and_below_that_of_propo
         assert len(waits) == (level > 1)
         assert run.state == ("suspended" if level > 1 else "failed")
         assert there.effects == []
+
+
+@pytest.mark.parametrize("level", [3, 4, 5])
+async def test_a_run_may_do_exactly_what_a_host_may_that_has_read_the_same(tmp_path: Path, level: int) -> None:
+    """The twin is another host of that level, which reads the same message and then makes the same calls at the gate."""
+    twin = InnerCall(Principal(ME.user, "twin"))
+    async with house(tmp_path, level=level) as there:
+        await grant(there.app.services.state, twin.principal.id, level, by="ann", now=utc_now())
+        for tool, arguments in (*ELSEWHERE, *TEACHING, *AT_HOME):
+            reading = in_a_message(there, order(tool, arguments))
+            run = await there.obeys(reading)
+            waits = await there.waiting()
+            read = await there.app.gate.dispatch(reading.calls[0].name, dict(reading.calls[0].arguments), twin)  # type: ignore[arg-type]  # they are no text
+            assert isinstance(read, Answered)
+            answer = await there.app.gate.dispatch(tool, dict(arguments), twin)
+            assert isinstance(answer, Answered), answer
+            twins = await there.waiting()
+            assert [one.level_needed for one in waits] == [one.level_needed for one in twins], (tool, arguments)
+            assert (run.state == "suspended") is (answer.waits is not None)
+            ours = result_of(run, tool).structured
+            assert isinstance(ours, dict)
+            assert (ours["status"] == "proposed") is (answer.content["status"] == "proposed"), (tool, arguments)
+            assert bool(there.effects) is (level == 5)
 
 
 async def test_what_no_run_has_stays_out_of_reach_whatever_a_text_says(tmp_path: Path) -> None:
