@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client
+from mcp_types import ElicitRequestParams, ElicitResult, ErrorData
 
 from agents.loop.store import Hold
 from knowledge.trust.ports import Proposal, Verdict
@@ -323,6 +324,28 @@ async def test_a_yes_begins_one_run_that_goes_on_by_itself_and_the_host_finds_it
         assert await begun(host.app) == [run]
     assert status["result"]["status"] in ("running", "done")
     assert (trace["status"], trace["answer"]) == ("done", "It stands in guides/deploy.md.")
+
+
+@ERAS
+async def test_a_person_may_agree_to_a_run_in_the_host_and_it_goes_on_by_itself(tmp_path: Path, mode: str) -> None:
+    forms: list[str] = []
+
+    async def agree(context: Any, params: ElicitRequestParams) -> ElicitResult | ErrorData:
+        del context
+        forms.append(params.message)
+        return ElicitResult(action="accept", content={"decision": "approve"})
+
+    async with run_host(tmp_path, level=2, mode=mode) as host:
+        reads(host)
+        async with Client(host.app.server, mode=mode, elicitation_callback=agree) as client:
+            answer = await Writer(client, host.app, host.settings.kb).call("agent_run", goal=GOAL, context="Look well.")
+        assert (await ended(host, answer["run_id"]))["answer"] == "It stands in guides/deploy.md."
+        assert await begun(host.app) == [answer["run_id"]]
+    assert answer["status"] in ("running", "done")
+    assert answer["proposal"]["state"] == "executed"
+    assert len(forms) == 1
+    assert GOAL in forms[0]
+    assert "Look well." in forms[0]
 
 
 async def test_a_no_begins_nothing(tmp_path: Path) -> None:
