@@ -20,7 +20,6 @@ from mcp_server.gate.deciding import CannotDecide, require_trust
 from mcp_server.gate.dispatch import Gate, crashed
 from mcp_server.gate.proposals import (
     AGAINST,
-    DOUBTS,
     Draft,
     Proposing,
     calls_of,
@@ -250,7 +249,7 @@ class Carrier:
             raise CannotDecide(f"there is no tool {proposal.tool} (any more)")
         calls = calls_of(proposal)
         against = tuple(calls[-1].pop(AGAINST, ())) if proposal.kind == "flag" else ()
-        doubts = doubts_in(calls[-1].pop(DOUBTS, ())) if proposal.kind == "flag" else ()
+        doubts = doubts_in(proposal)
         call = Call(principal_of(proposal), "approved", against=against, doubts=doubts, journey=proposal.journey)
         asked = [spec.parse(one) for one in calls]
         plan = None

@@ -17,7 +17,7 @@ from knowledge.trust.ports import Proposal
 from mcp_server.gate.accompanying import ABOUT, Companion, asked_of
 from mcp_server.gate.enrolment import REMEMBERED_S, Principal
 from mcp_server.gate.policy import Allow, Decision, Grant, Propose, Refuse, Trust, decide
-from mcp_server.gate.proposals import AGAINST, DOUBTS, Draft, Proposing, with_plain_answer
+from mcp_server.gate.proposals import AGAINST, Draft, Proposing, with_plain_answer
 from mcp_server.gate.scores import held, standing_of
 from mcp_server.gate.summary import proposed, summary
 from mcp_server.services import Call, Services
@@ -246,8 +246,6 @@ class Gate:
         why = "claims contradict what is there; a yes writes the new ones in place of those"
         shown = with_plain_answer(spec, spec.shows(plan))
         arguments = {**asked.model_dump(mode="json"), AGAINST: list(against)}
-        if shown.doubts:
-            arguments[DOUBTS] = list(shown.doubts)
         draft = Draft("flag", [arguments], shown, int(spec.level_for(plan)), int(grant.level), why)
         return await self._proposing.claims(spec, call, draft)
 

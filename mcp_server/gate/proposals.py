@@ -26,11 +26,11 @@ MOST_JOINED = 20
 """Calls that one proposal may gather before a newer one simply takes its place."""
 AGAINST = "$against"
 """Beside a call's arguments: the texts of the page that a yes decides against. No argument can be named so."""
-DOUBTS = "$doubts"
-"""Likewise: what a language model held of them, so that a yes is about what was shown, whatever a model would say by then."""
 PENDING: tuple[State, ...] = ("pending",)
 LONGEST = 6_000_000
 """Characters of arguments and preview of one proposal. Nobody reads as much, and all of it is kept."""
+DOUBTS = "doubts"
+"""In a preview: what a language model held of what the call brings."""
 RUN = "run"
 """In a preview: the run of `agent_run` that made the call, with the beginning of its goal and the key of the call."""
 LONGEST_GOAL = 200
@@ -84,16 +84,9 @@ def calls_of(proposal: Proposal) -> list[dict[str, Any]]:
     return calls
 
 
-def doubts_in(kept: Sequence[Mapping[str, Any]]) -> tuple[Doubt, ...]:
-    """Return what a model held of the claims of a proposal, as it was kept with them.
-
-    Raises:
-        ValueError: somebody has edited it, and it is not that any more.
-    """
-    try:
-        return tuple(Doubt(**one) for one in kept)
-    except TypeError:
-        raise ValueError(f"{DOUBTS} is not what was kept there; leave it as it is") from None
+def doubts_in(proposal: Proposal) -> tuple[Doubt, ...]:
+    """Return what a language model held of what the proposal brings when it was shown: a yes is about that."""
+    return tuple(Doubt(**one) for one in json.loads(proposal.preview).get(DOUBTS, ()))
 
 
 class TooLong(KnowledgeError):
@@ -164,6 +157,8 @@ class Proposing:
         now = self._services.now()
         shown = draft.shown
         preview: dict[str, Any] = {"answer": shown.answer, "files": list(shown.files), "sentence": shown.sentence}
+        if shown.doubts:
+            preview[DOUBTS] = list(shown.doubts)
         why = draft.why
         if call.run:
             preview[RUN] = run = await self._run(call)

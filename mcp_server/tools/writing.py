@@ -18,6 +18,7 @@ from mcp_server.tools.knowledge import origin_of, quoted_from
 from mcp_server.tools.spec import Arguments, InJourney, Shown, ToolSpec
 
 if TYPE_CHECKING:
+    from knowledge.merge.model import Doubt
     from knowledge.writing.effect import FileEffect
     from knowledge.writing.model import Rehearsed
     from knowledge.writing.requests import MergeRequest
@@ -69,10 +70,14 @@ def shows(plan: WritePlan[Any]) -> Shown:
         documents=tuple(dict.fromkeys(path for path in (request.path, getattr(request, "to", None)) if path)),
         files=[asdict(file) for file in effect.files],
         revisions={path: effect.revisions.get(path) for path in effect.revisions},
-        doubts=[asdict(doubt) for doubt in judgement.doubts]
-        if (judgement := getattr(request, "judgement", None))
-        else (),
+        doubts=[asdict(doubt) for doubt in _doubts(request)],
     )
+
+
+def _doubts(request: Any) -> list[Doubt]:
+    """Return what a language model holds of the request, and of those that come before it in the same act."""
+    asked = [getattr(one, "judgement", None) for one in (*getattr(request, "earlier", ()), request)]
+    return list(dict.fromkeys(doubt for one in asked if one is not None for doubt in one.doubts))
 
 
 def _sentence(request: Any, files: Sequence[FileEffect]) -> str:
@@ -185,7 +190,7 @@ def _request(call: Call, asked: MergeArguments) -> MergeRequest:
         corroboration=tuple(asked.corroboration),
         intent=asked.intent,
         against=call.against,
-        judgement=Judgement(call.doubts) if call.origin == "approved" and call.against else None,
+        judgement=Judgement(call.doubts) if call.origin == "approved" else None,
     )
 
 

@@ -242,6 +242,20 @@ async def test_a_claim_of_a_host_that_may_only_propose_is_put_to_a_person_as_a_c
         assert RUST in one.writer.text(PAGE)
 
 
+async def test_a_yes_to_a_call_does_what_was_shown_where_no_model_is_there_or_another_one(tmp_path: Path) -> None:
+    """What a model held back when it was proposed stays held back, and is put on record then."""
+    owners = "## Owners\n\nAnna looks after the ledger.\n"
+    async with host(tmp_path, judging(naming(("in Go", "Rust"))), judging(lambda *_: 1.0), level=2) as one:
+        answer = await claim(one, f"{RUST}\n\n{owners}")
+        assert (answer["status"], one.writer.text(PAGE)) == ("proposed", TEXT)
+        async with reviewing(replace(one.settings, model=None, model_helps=())) as person:
+            done = await person.approve(answer["proposal"]["id"])
+        assert (done.state, done.error) == ("executed", None)
+        assert one.writer.text(PAGE) == f"{TEXT}\n{owners}"
+        assert [found["kind"] for found in (await one.call("kb_contradictions"))["contradictions"]] == ["model"]
+        assert len(one.model.asked) == 1
+
+
 async def test_text_that_gives_orders_can_at_most_have_claims_flagged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
