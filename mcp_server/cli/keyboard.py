@@ -54,6 +54,9 @@ def is_terminal() -> bool:
 async def line(prompt: str) -> str:
     """Return the line that is typed after `prompt`, without spaces around it; "" when there is none to come."""
     print(prompt, end="", file=sys.stderr, flush=True)
+    # A thread that waits within `readline` cannot be called off, and an interrupted program would not end before Enter.
+    while not await anyio.to_thread.run_sync(_line_comes, _LOOK_S, abandon_on_cancel=True):
+        pass
     typed: str = await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
     return typed.strip()
 
@@ -71,6 +74,9 @@ if sys.platform == "win32":
     def lines() -> Iterator[None]:
         """Nothing to prepare for lines either."""
         yield
+
+    def _line_comes(_timeout_s: float) -> bool:
+        return True
 
     def _typed(timeout_s: float) -> str:
         until = time.monotonic() + timeout_s
@@ -110,6 +116,10 @@ else:
             yield
         finally:
             termios.tcsetattr(fd, termios.TCSADRAIN, before)
+
+    def _line_comes(timeout_s: float) -> bool:
+        """Return whether a line can be read without waiting: a terminal gives whole lines, one at a time."""
+        return not sys.stdin.isatty() or bool(select.select([sys.stdin], [], [], timeout_s)[0])
 
     def _typed(timeout_s: float) -> str:
         fd = sys.stdin.fileno()
