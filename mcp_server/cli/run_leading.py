@@ -140,6 +140,7 @@ class Lead:
             ended = await self._on(run.id)
         except BaseException:
             with anyio.CancelScope(shield=True), suppress(OSError):
+                say("")  # below what was being typed, or said
                 _say_standing(await self.app.services.runs.store.run(run.id))
             raise
         return await self._concluded(ended)

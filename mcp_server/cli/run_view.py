@@ -55,6 +55,8 @@ def style_of(frame: Frame) -> str:
 
 def doing(run: Run) -> str:
     """Return in a few words what goes on now."""
+    if run.state != "running":
+        return "it stands"
     if run.open_calls and not run.open_calls[0].problem:
         return visible(f"{one_line(run.open_calls[0].tool, MOST_DOING)} is called")
     return f"the model is asked ({run.iterations + 1} of {run.header.limits.iterations})"

@@ -276,6 +276,17 @@ def test_interrupted_at_a_terminal_the_run_is_on_record_as_cancelled(ann: RunPer
 
 
 @pytest.mark.external
+def test_interrupted_while_a_person_is_asked_the_run_goes_on_waiting(ann: RunPerson) -> None:
+    ann.will("Move", asks("Which page?"))
+    with ann.at("run", "Move it") as screen:
+        screen.until("your answer")
+        screen.process.send_signal(signal.SIGINT)
+        screen.until("runs answer")
+        assert screen.left() == INTERRUPTED
+    assert ann.newest().state == "asking"
+
+
+@pytest.mark.external
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_that_ends_programs_ends_the_run_too(ann: RunPerson, number: signal.Signals) -> None:
     ann.will("Where", READ, said(ANSWER))
