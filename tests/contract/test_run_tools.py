@@ -202,47 +202,48 @@ async def test_each_step_is_progress_that_goes_up_and_tells_no_text(tmp_path: Pa
 # --- arguments --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ({}, "'goal' is empty; say what is to be reached, or answer a run that asks with 'run_id' and 'answer'"),
-        ({"goal": " \n "}, "'goal' is empty"),
-        (
-            {"goal": "x" * 8_001},
-            "'goal' has 8,001 characters; it may have 8,000. Put the rest into a page, and name it",
-        ),
-        ({"goal": "x", "context": "x" * 100_001}, "'context' has 100,001 characters; it may have 100,000"),
-        ({"run_id": "r-1", "answer": "x" * 8_001}, "'answer' has 8,001 characters"),
-        ({"goal": "x", "toolsets": ["plane"]}, "no toolset 'plane' here; there are 'knowledge', 'trust', 'journeys'"),
-        ({"goal": "x", "toolsets": ["runs"]}, "no toolset 'runs' here"),
-        ({"goal": "x", "toolsets": ["knowledge", "y" * 900]}, "no toolset 'yyy"),
-        ({"goal": "x", "max_iterations": 0}, "'max_iterations' must be at least 1, not 0"),
-        ({"goal": "x", "max_iterations": 51}, "'max_iterations' must be at most 50"),
-        ({"goal": "x", "timeout_seconds": 3_601}, "'timeout_seconds' must be at most 3600"),
-        ({"goal": "x", "timeout": 3}, "there is no argument 'timeout'; did you mean 'timeout_seconds'?"),
-        ({"answer": "Yes."}, "'answer' is given without 'run_id'; name the run that asks"),
-        ({"run_id": "RUN"}, "'run_id' is given without 'answer'; agent_trace(run_id) says where the run stands"),
-        ({"run_id": "RUN", "answer": " "}, "'run_id' is given without 'answer'"),
-        ({"run_id": "RUN", "answer": "Yes.", "goal": "x"}, "'goal' cannot be given with 'run_id'"),
-        ({"run_id": "RUN", "answer": "Yes.", "max_iterations": 7}, "'max_iterations' cannot be given with 'run_id'"),
-        ({"run_id": "r-1", "answer": "Yes."}, "there is no run 'r-1'"),
-        ({"run_id": "\x00", "answer": "Yes."}, "there is no run "),
-        ({"run_id": "x" * 100_000, "answer": "Yes."}, "there is no run 'xxx"),
-    ],
+WRONG: tuple[tuple[dict[str, object], str], ...] = (
+    ({}, "'goal' is empty; say what is to be reached, or answer a run that asks with 'run_id' and 'answer'"),
+    ({"goal": " \n "}, "'goal' is empty"),
+    (
+        {"goal": "x" * 8_001},
+        "'goal' has 8,001 characters; it may have 8,000. Put the rest into a page, and name it",
+    ),
+    ({"goal": "x", "context": "x" * 100_001}, "'context' has 100,001 characters; it may have 100,000"),
+    ({"run_id": "r-1", "answer": "x" * 8_001}, "'answer' has 8,001 characters"),
+    ({"goal": "x", "toolsets": ["plane"]}, "no toolset 'plane' here; there are 'knowledge', 'trust', 'journeys'"),
+    ({"goal": "x", "toolsets": ["runs"]}, "no toolset 'runs' here"),
+    ({"goal": "x", "toolsets": ["knowledge", "y" * 900]}, "no toolset 'yyy"),
+    ({"goal": "x", "max_iterations": 0}, "'max_iterations' must be at least 1, not 0"),
+    ({"goal": "x", "max_iterations": 51}, "'max_iterations' must be at most 50"),
+    ({"goal": "x", "timeout_seconds": 3_601}, "'timeout_seconds' must be at most 3600"),
+    ({"goal": "x", "timeout": 3}, "there is no argument 'timeout'; did you mean 'timeout_seconds'?"),
+    ({"answer": "Yes."}, "'answer' is given without 'run_id'; name the run that asks"),
+    ({"run_id": "RUN"}, "'run_id' is given without 'answer'; agent_trace(run_id) says where the run stands"),
+    ({"run_id": "RUN", "answer": " "}, "'run_id' is given without 'answer'"),
+    ({"run_id": "RUN", "answer": "Yes.", "goal": "x"}, "'goal' cannot be given with 'run_id'"),
+    ({"run_id": "RUN", "answer": "Yes.", "max_iterations": 7}, "'max_iterations' cannot be given with 'run_id'"),
+    ({"run_id": "r-1", "answer": "Yes."}, "there is no run 'r-1'"),
+    ({"run_id": "\x00", "answer": "Yes."}, "there is no run "),
+    ({"run_id": "x" * 100_000, "answer": "Yes."}, "there is no run 'xxx"),
 )
-async def test_wrong_arguments_are_told_in_a_sentence_and_begin_nothing(
-    arguments: dict[str, object], says: str, tmp_path: Path
-) -> None:
+"""Arguments, and what is said of them; RUN stands for a run that asks."""
+
+
+async def test_wrong_arguments_are_told_in_a_sentence_and_begin_nothing(tmp_path: Path) -> None:
     async with run_host(tmp_path) as host:
-        run = await asks(host) if arguments.get("run_id") == "RUN" else ""
-        given = {**arguments, "run_id": run} if run else arguments
-        told = await host.refused("agent_run", **given)
-        assert told.startswith("agent_run: ")
-        assert says in told
-        assert len(told) < 300
-        assert await begun(host.app) == ([run] if run else [])
-        if run:
-            assert (await host.call("agent_trace", run_id=run))["status"] == "asking"
+        run = await asks(host)
+        for arguments, says in WRONG:
+            told = await host.refused("agent_run", **{**arguments, **_named(arguments, run)})
+            assert told.startswith("agent_run: ")
+            assert says in told
+            assert len(told) < 300
+        assert await begun(host.app) == [run]
+        assert (await host.call("agent_trace", run_id=run))["status"] == "asking"
+
+
+def _named(arguments: Mapping[str, object], run: str) -> dict[str, object]:
+    return {"run_id": run} if arguments.get("run_id") == "RUN" else {}
 
 
 async def test_a_run_has_only_the_toolsets_that_it_was_given(tmp_path: Path) -> None:
