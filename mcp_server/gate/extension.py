@@ -75,16 +75,16 @@ class GateExtension(Extension):
         del call_next  # the SDK's handler would run the tool without asking
         try:
             who = await self._identify(ctx)
+            call = Call(who, report=ctx.session.report_progress, detached=declared(ctx))
             if (params.request_state or "").startswith(ASKED):
-                return await self._second_round(params, who)
+                return await self._second_round(params, ctx, call)
             if (params.request_state or "").startswith(checkpoints.ASKED):
                 return await self._checkpoint_answered(params, who)
-            call = Call(who, report=ctx.session.report_progress, detached=declared(ctx))
             if (params.request_state or "").startswith(run_rounds.ASKED):
                 return await self._run_answered(params, ctx, call)
             outcome = await self._gate.dispatch(params.name, params.arguments or {}, call)
             if isinstance(outcome, Answered) and outcome.waits is not None:
-                return await self._asked(params.name, outcome, outcome.waits, ctx)
+                return await self._asked(params.name, outcome, outcome.waits, ctx, call)
             run = run_rounds.run_in(params.name, outcome.content) if isinstance(outcome, Answered) else ""
             if run and not call.detached:  # else the handle asks
                 return await self._at_run(params.name, outcome, run, ctx, call)
@@ -99,7 +99,7 @@ class GateExtension(Extension):
             return as_result(Failed(f"{params.name} is {CLOSED}"))
 
     async def _asked(
-        self, name: str, outcome: Answered, proposal: Proposal, ctx: ServerRequestContext[Any, Any]
+        self, name: str, outcome: Answered, proposal: Proposal, ctx: ServerRequestContext[Any, Any], call: Call
     ) -> CallToolResult | InputRequiredResult:
         """Ask in the host if that is enough for this proposal and the client can; else return that it waits."""
         if not can_ask(ctx) or requirement(proposal, "host", passkeys=False) != "word":
@@ -115,7 +115,7 @@ class GateExtension(Extension):
         if not there_is_room(self._services):
             return as_result(outcome)
         reply = await _answer_or_decision(text, asking.SCHEMA, partial(ended, self._services, proposal.id), ctx)
-        return as_result(await self._follow(name, outcome.content, proposal, reply))
+        return await self._begun(name, await self._follow(name, outcome.content, proposal, reply), ctx, call)
 
     async def _at_checkpoint(
         self,
@@ -197,6 +197,23 @@ class GateExtension(Extension):
             outcome, before = await self._run_settled(name, question, reply, call), question
         return as_result(outcome)
 
+    async def _begun(
+        self, name: str, outcome: Outcome, ctx: ServerRequestContext[Any, Any], call: Call
+    ) -> CallToolResult | InputRequiredResult:
+        """Return the outcome; of a run that a person let begin in the host where it stands in a moment, and ask what it asks.
+
+        It goes on by itself, so who goes away ends only the looking on.
+        """
+        run = run_rounds.begun_in(name, outcome.content) if isinstance(outcome, Answered) else ""
+        spec = self._gate.spec(name)
+        if not run or not isinstance(outcome, Answered) or spec is None or call.detached:
+            return as_result(outcome)
+        from mcp_server.tools.runs import answered
+
+        told = spec.as_json(await answered(self._services, await run_rounds.followed(self._services, call, run)))
+        outcome = Answered({**told, "proposal": told["proposal"] or outcome.content["proposal"]})
+        return await self._at_run(name, outcome, run, ctx, call)
+
     async def _run_answered(
         self, params: CallToolRequestParams, ctx: ServerRequestContext[Any, Any], call: Call
     ) -> CallToolResult | InputRequiredResult:
@@ -223,20 +240,23 @@ class GateExtension(Extension):
         except KnowledgeError as error:
             return Failed(short(f"{name}: {error}", LONGEST_MESSAGE))
 
-    async def _second_round(self, params: CallToolRequestParams, who: Principal) -> CallToolResult:
+    async def _second_round(
+        self, params: CallToolRequestParams, ctx: ServerRequestContext[Any, Any], call: Call
+    ) -> CallToolResult | InputRequiredResult:
         """Return the outcome of a proposal that was asked about; the SDK has checked that it is this very call's.
 
         Whether it may still be decided is the state database's to say, so that an answer counts once.
         """
         proposal = await self._services.state.trust.proposal((params.request_state or "").removeprefix(ASKED))
         spec = self._gate.spec(params.name)
-        if proposal is None or spec is None or proposal.principal != who.id or proposal.tool != params.name:
+        if proposal is None or spec is None or proposal.principal != call.principal.id or proposal.tool != params.name:
             raise MCPError(INVALID_PARAMS, "this answer belongs to no call of yours")
         asked = spec.parse(params.arguments or {}).model_dump(mode="json")
         if canonical_text(calls_of(proposal)[-1]) != canonical_text(asked):
             raise MCPError(INVALID_PARAMS, "this answer belongs to another call")
         answer = json.loads(proposal.preview)["answer"]
-        return as_result(await self._follow(params.name, answer, proposal, _reply(params)))
+        outcome = await self._follow(params.name, answer, proposal, _reply(params))
+        return await self._begun(params.name, outcome, ctx, call)
 
     async def _follow(self, name: str, answer: Mapping[str, Any], proposal: Proposal, reply: asking.Reply) -> Outcome:
         """Do what the answer says, and return what the call answers then; nothing to who was frozen meanwhile."""

@@ -39,6 +39,8 @@ CLOSING_S = 5.0
 """So long a call that is cancelled may take to end its run."""
 TRIES, TRY_S = 30, 1.0
 """How often, and after how long at most, a run is looked at again that somebody else is about to lead on."""
+FOLLOWED_S = 30.0
+"""So long a call that a person let begin a run looks on; what takes longer is asked for afterwards."""
 CANCELLED = "the request that led the run was cancelled"
 
 SCHEMA: dict[str, Any] = {
@@ -90,6 +92,11 @@ def run_in(tool: str, content: Mapping[str, Any]) -> str:
     """Return the run that waits for a person according to an answer of that tool; "" if none does."""
     waits = tool == TOOL and content.get("status") in ("asking", "proposed")
     return str(content.get("run_id") or "") if waits else ""
+
+
+def begun_in(tool: str, content: Mapping[str, Any]) -> str:
+    """Return the run that goes on in the background according to an answer of that tool; "" if none does."""
+    return str(content.get("run_id") or "") if tool == TOOL and content.get("status") == "running" else ""
 
 
 def question_of(state: str) -> Question | None:
@@ -229,9 +236,26 @@ async def _led_on(services: Services, call: Call, run: str, answer: _Answer | No
             break
         with anyio.move_on_after(TRY_S):  # others hold it, and have not begun
             await services.state.changed(seen)
-    if origins := tuple(await services.taints.of_journey(run)):
-        await services.taints.note(call.principal.id, "", origins)  # what is told now may repeat it
+    await _note_read(services, call, run)
     return there
+
+
+async def followed(services: Services, call: Call, run: str) -> Run:
+    """Return the run when it is over or waits for a person, or as it stands after a while. Others lead it."""
+    from mcp_server.tools.runs import reporting
+
+    progress = reporting(call)
+    with anyio.move_on_after(FOLLOWED_S):
+        async for at, frame in services.runs.followed(run):
+            await progress(at, frame)
+    await _note_read(services, call, run)
+    return await services.runs.store.run(run)
+
+
+async def _note_read(services: Services, call: Call, run: str) -> None:
+    """Remember of the caller what the run has read, which it may repeat to them."""
+    if origins := tuple(await services.taints.of_journey(run)):
+        await services.taints.note(call.principal.id, "", origins)
 
 
 async def _goes_on(services: Services, run: Run) -> bool:

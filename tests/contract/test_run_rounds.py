@@ -308,6 +308,30 @@ async def test_who_is_frozen_while_the_form_is_shown_is_refused(tmp_path: Path, 
         assert len(host.model.asked) == 1
 
 
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_run_that_a_person_let_begin_in_the_host_asks_there_too_and_answers_in_the_same_call(
+    tmp_path: Path, mode: str
+) -> None:
+    """A host that may only propose: one yes to the run, one to what it wants to write."""
+    async with hosting(tmp_path, mode, yes(), answers("the second"), yes()) as host:
+        await grant(host.app.base.state, OURS, 2, by="ann", now=utc_now())
+        answer = await host.run(ASK, ADD, said("Written."))
+        assert (answer["status"], answer["text"]) == ("done", "Written.")
+        assert host.exists("guides/release.md")
+        assert len(host.forms) == 3
+        assert "Carry on." in host.forms[0].message
+        assert len(await host.app.services.runs.store.runs()) == 1
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_run_that_no_person_let_begin_does_not_begin(tmp_path: Path, mode: str) -> None:
+    async with hosting(tmp_path, mode, no()) as host:
+        await grant(host.app.base.state, OURS, 2, by="ann", now=utc_now())
+        answer = await host.run(ASK, said("never"))
+        assert (answer["status"], answer["proposal"]["state"]) == ("proposed", "rejected")
+        assert not host.model.asked
+
+
 async def test_a_call_has_so_many_forms_at_most(tmp_path: Path) -> None:
     async with hosting(tmp_path, "auto", answers("yes")) as host:
         asks = await host.run(*[ASK] * (MOST_ROUNDS + 1), said("never"), max_iterations=20)
