@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agents.loop.provider import ToolDefinition
 from agents.loop.tools import Outcome
+from knowledge.errors import KnowledgeError
 from knowledge.provenance import place_of
 from mcp_server.gate.dispatch import Answered, Failed, UnknownTool
 from mcp_server.gate.enrolment import Principal
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from mcp_server.gate.dispatch import Gate
     from mcp_server.services import Services
     from mcp_server.tools.registry import AnySpec
+
+logger = logging.getLogger("knowledge_forge.runs")
 
 WITHHELD = frozenset(("agent_run", "agent_trace", "journey_decide", "proposal_withdraw"))
 """Not for a run: it begins no other one, nobody is beside it whose word it could relay, and what waits for a person stays."""
@@ -75,8 +79,15 @@ class GatedTools:
             asked = spec.parse(dict(call.arguments))
         except BadArguments as error:
             return Outcome(success=False, text=str(error))
-        ours = self._call(call.key, spec.journey_of(asked))
-        return await recalled(self._gate, self._services, Lost(spec, asked, ours, not_before(run)))
+        lost = Lost(spec, asked, self._call(call.key, spec.journey_of(asked)), not_before(run))
+        try:
+            return await recalled(self._gate, self._services, lost)
+        except KnowledgeError:
+            raise
+        except Exception:
+            # What was sent before is sent, whatever broke here: it must not be told as not done, nor end the run.
+            logger.exception("it cannot be found out what became of %s", call.key)
+            return None
 
     async def _run(self) -> Run:
         return await self._services.runs.store.run(self._header.id)

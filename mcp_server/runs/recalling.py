@@ -137,7 +137,7 @@ async def _recorded(ledger: Ledger, lost: Lost) -> Mapping[str, Any] | None:
         at = lost.since
         for record in reversed(await ledger.records(after=start, limit=end - start)):
             fields = fields_of(record)
-            at = _moment(fields)
+            at = _moment(fields) or at
             if _is_its(lost, fields, at) and not fields.get("proposal"):
                 return fields
         if at < lost.since - OVERLAP:
@@ -146,8 +146,12 @@ async def _recorded(ledger: Ledger, lost: Lost) -> Mapping[str, Any] | None:
     return None
 
 
-def _moment(fields: Mapping[str, Any]) -> datetime:
-    return datetime.fromisoformat(str(fields.get("at", "")))
+def _moment(fields: Mapping[str, Any]) -> datetime | None:
+    """Return the time of a record; None where somebody made it unreadable."""
+    try:
+        return datetime.fromisoformat(str(fields.get("at", "")))
+    except ValueError:
+        return None
 
 
 def _who(actor: Any) -> Mapping[str, Any]:

@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from agents.loop.frames import Header, Plan, ToolCall, ToolResult
@@ -17,6 +18,7 @@ from agents.loop.run import Run
 from agents.loop.store import Hold
 from agents.loop.tools import Outcome
 from knowledge.errors import DatabaseUnavailable, OutcomeUnknown
+from knowledge.storage.sqlite_state import SqliteStateStore
 from mcp_server.app import App, open_app
 from mcp_server.base import utc_now
 from mcp_server.gate.dispatch import Failed
@@ -224,6 +226,23 @@ async def test_the_same_change_of_earlier_is_not_taken_for_the_one_that_was_lost
         assert (await there.recalled(second)).text == f"{NOT_DONE}."
 
 
+async def test_a_record_that_somebody_made_unreadable_hides_none_of_the_others(tmp_path: Path) -> None:
+    async with scene(tmp_path) as there:
+        call = await there.died("kb_merge", path="new.md", content="# New\n\nText.\n")
+        assert (await there.made(call)).success
+        later = {"path": "other.md", "content": "# Other\n\nText.\n"}
+        await there.app.gate.dispatch("kb_merge", dict(later), Call(ME))
+        end, _ = await there.app.services.state.ledger.chain_end()
+
+        def spoil(connection: apsw.Connection) -> None:
+            connection.execute("UPDATE audit SET body = '{' WHERE seq = ?", (end,))
+
+        state = there.app.services.state
+        assert isinstance(state, SqliteStateStore)
+        await state.database.write(spoil)
+        assert told(await there.recalled(call))["status"] == "done"
+
+
 async def test_what_was_half_written_when_the_process_died_is_ended_and_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -378,3 +397,20 @@ async def test_where_the_service_cannot_be_asked_it_is_not_known(
         found = await there.recalled(call)
         assert found.unsure is arrived
         assert there.effects == int(arrived)
+
+
+async def test_what_breaks_while_it_is_asked_ends_no_run_and_is_told_as_not_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with scene(tmp_path) as there:
+        call = await there.died("send", text="hello")
+        await unnoted(there, call, monkeypatch)
+
+        async def breaks(*_: object) -> None:
+            raise RuntimeError("a name is gone")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(type(there.app.services.state.outbox), "errand", breaks)
+            run = await there.led_on(call, said("I cannot tell."))
+    result = next(frame for frame in run.frames if isinstance(frame, ToolResult))
+    assert (run.state, result.unsure, there.effects) == ("done", True, 1)
