@@ -212,7 +212,7 @@ class Wire:
         error: dict[str, Any] = told["error"]
         return error
 
-    async def tool(self, name: str, **arguments: Any) -> dict[str, Any]:
+    async def tool(self, name: str, /, **arguments: Any) -> dict[str, Any]:
         """Return the result of a call of that tool."""
         return await self.ask("tools/call", name=name, arguments=arguments)
 

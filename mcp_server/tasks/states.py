@@ -28,6 +28,7 @@ from mcp_server.gate.summary import summary
 from mcp_server.runs.decided import chain_of
 from mcp_server.services import NotConfigured, Services
 from mcp_server.tasks.wire import MOST_ID, WAITING_MS, Form, Task
+from mcp_server.wire_errors import without_surrogates
 
 if TYPE_CHECKING:
     from agents.loop.run import Run
@@ -259,7 +260,7 @@ class Tasks:
 
 def _reply(key: str, answer: Any) -> asking.Reply:
     try:
-        given = ElicitResult.model_validate(answer)
+        given = ElicitResult.model_validate(without_surrogates(answer))
     except ValidationError:
         raise BadAnswer(key) from None
     return asking.reply(given.action, given.content)

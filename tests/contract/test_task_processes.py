@@ -33,9 +33,10 @@ async def forms(context: Any, params: ElicitRequestParams) -> ElicitResult | Err
 
 async def site(folder: Path, level: float, **variables: str) -> tuple[Site, Settings]:
     """Return a knowledge base, as the environment of its servers names it, whose host has that level."""
-    settings = Settings(kb=write(folder / "kb"), state_dir=folder / "state", open_browser=False)
+    kb, state_dir = write(folder / "kb"), folder / "state"
+    settings = Settings(kb=kb, state_dir=state_dir, open_browser=False)
     settings = await let_in(settings, "desktop", level)
-    return Site(settings.kb, settings.state_dir, {"FORGE_ENROLMENT": settings.enrolment or "", **variables}), settings
+    return Site(kb, state_dir, {"FORGE_ENROLMENT": settings.enrolment or "", **variables}), settings
 
 
 async def test_a_run_that_asks_is_answered_by_its_handle_in_the_next_server(tmp_path: Path) -> None:

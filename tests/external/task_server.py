@@ -1,0 +1,153 @@
+"""Our real server over HTTP with the tools that the conformance suite's scenarios of the Tasks extension call.
+
+Here a call becomes a task by waiting for a person, so each of these waits for one, who agrees after as long as the tool is to take.
+
+python -m tests.external.task_server PORT KNOWLEDGE_BASE STATE_DIR
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import uvicorn
+from mcp_types import ContentBlock
+
+from mcp_server.app import App, open_app
+from mcp_server.gate.deciding import CannotDecide, Person
+from mcp_server.gate.policy import Trust
+from mcp_server.gate.proposals import calls_of
+from mcp_server.services import Call, Services
+from mcp_server.settings import load
+from mcp_server.tools.spec import Arguments, Shown, ToolSpec
+from mcp_server.transport.http import http_app
+from tests.external.fixture_offers import extend
+from tests.external.fixture_tools import Request
+from tests.external.fixtures import IntendedFailure, spec, text
+
+LOOK_S = 0.05
+
+
+class Greeted(Arguments):
+    """Arguments of greet."""
+
+    name: str
+
+
+class Slow(Arguments):
+    """Arguments of slow_compute."""
+
+    seconds: float = 0
+    label: str = ""
+
+
+class Failing(Arguments):
+    """Arguments of failing_job."""
+
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What they answer."""
+
+    status: str
+    said: str
+    proposal: Mapping[str, Any] | None = None
+
+
+async def greet(_request: Request, asked: Greeted) -> list[ContentBlock]:
+    return [text(f"Hello, {asked.name}!")]
+
+
+async def planned(_services: Services, _call: Call, asked: Any) -> Any:
+    return asked
+
+
+async def compute(_services: Services, _call: Call, plan: Slow) -> Done:
+    return Done("done", f"computed {plan.label}")
+
+
+async def fail(_services: Services, _call: Call, _plan: Failing) -> Done:
+    raise IntendedFailure("this job always fails")
+
+
+def shown(plan: Any) -> Shown:
+    told = json.dumps(plan.model_dump())
+    return Shown(Done("analysis", ""), told, effect=told, documents=())
+
+
+TOOLS = (
+    spec("greet", "Greets.", greet, Greeted),
+    ToolSpec[Slow, Slow, Done](
+        "slow_compute",
+        "Compute slowly",
+        Trust.ROUTINE,
+        "fixtures",
+        "Takes seconds.",
+        Slow,
+        Done,
+        plan=planned,
+        apply=compute,
+        shows=shown,
+    ),
+    ToolSpec[Failing, Failing, Done](
+        "failing_job",
+        "Fail",
+        Trust.ROUTINE,
+        "fixtures",
+        "Fails.",
+        Failing,
+        Done,
+        plan=planned,
+        apply=fail,
+        shows=shown,
+    ),
+)
+
+
+async def agree(app: App) -> None:
+    """Agree to every call after as long as it is to take, for ever."""
+    state, seen = app.services.state, set[str]()
+    async with anyio.create_task_group() as group:
+        while True:
+            for proposal in await state.trust.proposals(states=("pending",)):
+                if proposal.id not in seen:
+                    seen.add(proposal.id)
+                    group.start_soon(_agree, app, proposal.id)
+            await anyio.sleep(LOOK_S)
+
+
+async def _agree(app: App, proposal_id: str) -> None:
+    proposal = await app.services.state.trust.proposal(proposal_id)
+    assert proposal is not None
+    await anyio.sleep(float(calls_of(proposal)[-1].get("seconds", 0.5)))
+    with suppress(CannotDecide):  # the call was taken back meanwhile
+        await app.desk.approve(proposal_id, proposal.hash, Person("the suite", "terminal"))
+
+
+async def serve(port: int, kb: str, state_dir: str) -> None:
+    """Serve until the process is told to stop."""
+    settings = load({"kb": kb, "state_dir": state_dir}, {})
+    async with open_app(settings, extra_tools=TOOLS, extend=extend) as app, anyio.create_task_group() as group:
+        group.start_soon(agree, app)
+        config = uvicorn.Config(
+            http_app(app.server), host="127.0.0.1", port=port, log_level="warning", access_log=False, ws="none"
+        )
+        await uvicorn.Server(config).serve()
+        group.cancel_scope.cancel()
+
+
+def main() -> None:
+    """Serve what the command line names."""
+    port, kb, state_dir = sys.argv[1:]
+    anyio.run(serve, int(port), kb, state_dir)
+
+
+if __name__ == "__main__":
+    main()
