@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 import anyio.to_thread
 
@@ -110,7 +111,8 @@ class Merging:
         current = cut(text)
         taken = as_document(current, request.content, path=path, section=request.section)
         evidence = self._evidence(request, verified)
-        return undecided(
+        look = partial(
+            undecided,
             current,
             setting.origins,
             cut(request.content),
@@ -121,6 +123,7 @@ class Merging:
             section=taken.section or None,
             similarity=similarity,
         )
+        return await anyio.to_thread.run_sync(look)
 
     async def _one_after_another(
         self,
