@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from mcp_server.gate.proposals import hash_of, run_of
 from mcp_server.gate.scores import freeze, grant
 from mcp_server.runs.gated import UNTRUSTED, WITHHELD, told
 from mcp_server.zulip.notice_text import waiting
-from tests.doubles.provider_turns import Call, Turn, said, uses
+from tests.doubles.provider_turns import Call, Script, Turn, said, uses
 from tests.run_hosts import RunHost, run_host
 
 DEPLOY = "guides/deploy.md"
@@ -200,3 +200,31 @@ async def test_the_same_call_of_two_runs_waits_once(tmp_path: Path) -> None:
             host.will(goal, uses("kb_move", path=DEPLOY, to="guides/release.md"))
             assert (await host.call("agent_run", goal=goal))["status"] == "proposed"
         assert len(await proposals(host)) == 1
+
+
+async def test_a_run_works_in_a_journey_whose_phase_says_which_tools_it_may_use(tmp_path: Path) -> None:
+    """The calls are recorded in the journey, and what a person decides there no run decides."""
+
+    def journey(asked: Mapping[str, Any]) -> str:
+        told = next(message["content"] for message in asked["messages"] if message["role"] == "tool")
+        return str(json.loads(told)["journey_id"])
+
+    async with run_host(tmp_path) as host:
+        steps: list[Script] = [
+            uses("journey_start", agent="research", brief="How do we deploy?"),
+            lambda asked: uses("kb_map", path="", journey_id=journey(asked)),
+            lambda asked: uses("kb_merge", path="new.md", content="# New\n", journey_id=journey(asked)),
+            said("That was all."),
+        ]
+        host.will(GOAL, *steps)
+        answer = await host.call("agent_run", goal=GOAL, max_iterations=10)
+        run = await host.app.services.runs.store.run(answer["run_id"])
+        started, mapped, merged = [frame for frame in run.frames if isinstance(frame, ToolResult)]
+        told = await host.call("journey_status", journey_id=content(started)["journey_id"], view="events")
+    assert mapped.success, mapped.error
+    assert not merged.success
+    assert "kb_merge" in merged.error
+    events = json.dumps(told)
+    assert "kb_map" in events
+    assert "kb_merge" in events
+    assert not (tmp_path / "kb/new.md").exists()
