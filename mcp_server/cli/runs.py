@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 STATES = ("running", "asking", "proposed", "done", "failed", "cancelled")
 MOST_LISTED = 10_000
 NOTHING, NOT_DONE = 1, 1
-LOOK_S = 20.0
-"""So often `follow` looks whether anybody leads the run, where nothing is heard of it."""
+LOOK_S = 2.0
+"""So often `follow` looks whether anybody leads the run, where nothing is heard of it, until it has said that nobody does."""
 MOST_ADRIFT = 1_000
 
 Action = Callable[[argparse.Namespace, Settings], Awaitable[int]]
@@ -146,9 +147,9 @@ async def _follow(args: argparse.Namespace, settings: Settings) -> int:
             start = there.count
             if there.state != "running":
                 break
-            with anyio.move_on_after(LOOK_S) as quiet:
+            with anyio.move_on_after(math.inf if warned else LOOK_S) as quiet:
                 await record.state.changed(seen)
-            if quiet.cancelled_caught and not warned and await _adrift(record, there.id):
+            if quiet.cancelled_caught and await _adrift(record, there.id):
                 warned = True
                 say(f"nobody leads it now; a server that has {visible(there.header.model)} does,")
                 say(f"or go on with it here: knowledge-forge runs resume {there.id}")

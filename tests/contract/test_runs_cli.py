@@ -113,8 +113,10 @@ def test_a_run_is_followed_while_another_process_leads_it(ann: RunPerson) -> Non
     ann.here("runs", "answer", run_id, "this", "--leave")
     with ann.background("runs", "follow", run_id) as process:
         assert process.stdout is not None
+        assert process.stderr is not None
         while "answered: this" not in process.stdout.readline():
             pass
+        assert "nobody leads it now" in process.stderr.readline()
         assert ann.here("runs", "resume", run_id).returncode == ACHIEVED
         out, _ = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == ACHIEVED
