@@ -35,8 +35,9 @@ class Executor:
     """Leads the runs of one principal with their tools and one model.
 
     `chance` returns hexadecimal digits that nobody guesses, for ids. `now` is the time in UTC, `sleep` waits for so many seconds.
-    `wall` is the time by which holds end, where `now` is a clock that goes on evenly. `progress` must not raise. `outlives`: a run
-    outlives who leads it; when they are cancelled it is left for others to take up.
+    `wall` is the time by which holds end, where `now` is a clock that goes on evenly. `nap` sleeps, and wakes up when it knows that
+    somebody ended the run. `progress` must not raise. `outlives`: a run outlives who leads it; when they are cancelled it is left for
+    others to take up.
     """
 
     def __init__(
@@ -52,8 +53,21 @@ class Executor:
         lease_s: float = LEASE_S,
         outlives: bool = False,
         wall: Callable[[], datetime] | None = None,
+        nap: Callable[[str, float], Awaitable[None]] | None = None,
     ) -> None:
-        self._ports = Ports(store, processor, tools, now, sleep, chance, progress, lease_s, outlives, wall or now)
+        self._ports = Ports(
+            store,
+            processor,
+            tools,
+            now,
+            sleep,
+            chance,
+            progress,
+            lease_s,
+            outlives,
+            wall or now,
+            nap or (lambda _run, seconds: sleep(seconds)),
+        )
         self._store = store
 
     async def start(self, header: Header) -> Run:

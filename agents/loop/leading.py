@@ -41,7 +41,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """What leading a run needs. `now` is the time of its frames, `wall` that by which holds end."""
+    """What leading a run needs. `now` is the time of its frames, `wall` that by which holds end.
+
+    `nap` waits for so many seconds, less if it is known that somebody ended the run meanwhile.
+    """
 
     store: RunStore
     processor: Processor
@@ -53,6 +56,7 @@ class Ports:
     lease_s: float
     outlives: bool
     wall: Callable[[], datetime]
+    nap: Callable[[str, float], Awaitable[None]]
 
     def hold(self, by: str) -> Hold:
         """Return that `by` leads a run from now on."""
@@ -260,7 +264,7 @@ class Leading:
         """Return when that time is up, or the run is lost; let others know meanwhile that it is led."""
         while seconds > 0:
             nap = min(seconds, self._ports.lease_s / 3)
-            await self._ports.sleep(nap)
+            await self._ports.nap(run.id, nap)
             seconds -= nap
             if seconds > 0:
                 with suppress(KnowledgeError):

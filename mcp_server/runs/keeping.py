@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("knowledge_forge.runs")
 
-LOOK_S = 20.0
+LOOK_S = 10.0
 PAGE = 100
 OTHERS_S = 120.0
 """So long a run is left to processes that offer it the very tools that it had; a newer program offers others, as does one that

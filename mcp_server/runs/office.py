@@ -97,6 +97,7 @@ class Runs:
         self._ours: dict[str, str] = {}
         self._aside: set[str] = set()
         self._failed: dict[str, _Failed] = {}
+        self._over: dict[str, anyio.Event] = {}
         self._ended = anyio.Event()
 
     @property
@@ -207,6 +208,8 @@ class Runs:
     async def end(self, run: str, signal: End, why: str) -> Run:
         """End a run so, whoever leads it."""
         ended, _ = await end(self.store, run, signal, why, now=self._now, chance=_chance)
+        if run in self._over:
+            self._over[run].set()
         return ended
 
     async def followed(self, run: str, start: int = 0) -> AsyncIterator[tuple[Run, Frame]]:
@@ -320,9 +323,17 @@ class Runs:
     async def _led(self, run: str, wish: _Wish, progress: Progress, *, outlives: bool) -> Run:
         there = await self.store.run(run)
         executor = await self._executor(there, progress, outlives=outlives)
-        if wish.proposal:
-            return await executor.resume(run, wish.proposal, wish.became)
-        return await executor.take_up(run, self._ours.pop(run, ""))
+        try:
+            if wish.proposal:
+                return await executor.resume(run, wish.proposal, wish.became)
+            return await executor.take_up(run, self._ours.pop(run, ""))
+        finally:
+            self._over.pop(run, None)
+
+    async def _nap(self, run: str, seconds: float) -> None:
+        """Wait for so long, or until the run is ended from this process."""
+        with anyio.move_on_after(seconds):
+            await self._over.setdefault(run, anyio.Event()).wait()
 
     def _permitted(self, progress: Progress) -> Progress:
         """Return what tells of each step, and ends the run when nothing is done for its principal any more."""
@@ -348,6 +359,7 @@ class Runs:
             lease_s=HOLD_S,
             outlives=outlives,
             wall=self._now,
+            nap=self._nap,
         )
 
     def _hold(self) -> Hold:

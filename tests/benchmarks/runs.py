@@ -197,7 +197,7 @@ def lines(found: Costs, process: Processes, *, load: float) -> list[str]:
     """Return the section of the handbook."""
     when, cores = datetime.now(UTC).date().isoformat(), len(os.sched_getaffinity(0))
     few, many = STEPS[0], STEPS[-1]
-    step = (found.runs[many].wall_ms - found.runs[few].wall_ms) / (many - few)
+    step = (found.runs[many].processor_ms - found.runs[few].processor_ms) / (many - few)
     table = [
         f"| {steps} | {times.wall_ms:.1f} | {times.processor_ms:.1f} | {times.wall_ms / (steps * found.call.wall_ms):.1f} |"
         for steps, times in found.runs.items()
@@ -207,8 +207,8 @@ def lines(found: Costs, process: Processes, *, load: float) -> list[str]:
         "",
         f"What a run of `agent_run` costs beside its model (`python -m tests.benchmarks.runs --write-doc`; {when}, {cores} cores,",
         f"load {load:.1f} before). The model answers at once and calls `{TOOL}` in each step; every frame is on disk before the next",
-        f"step. The same call alone, through the same gate, takes {found.call.wall_ms:.2f} ms, and *times* compares with so many",
-        f"of those. One more step costs **{step:.1f} ms** and {found.bytes_a_step:,.0f} bytes.",
+        f"step. The same call alone, through the same gate, takes {found.call.wall_ms:.2f} ms, and *times* compares with so many of",
+        f"those. One more step costs **{step:.1f} ms** of the processor and {found.bytes_a_step:,.0f} bytes.",
         "",
         "| steps | run, ms | processor, ms | times |",
         "|---:|---:|---:|---:|",

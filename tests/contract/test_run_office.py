@@ -320,6 +320,21 @@ async def _freeze(settings: Settings) -> None:
         await freeze(state, OURS, by="ann", now=utc_now(), reason="odd")
 
 
+async def test_who_cancels_a_run_need_not_wait_for_its_model(tmp_path: Path) -> None:
+    async with place_of(tmp_path) as (settings, model, place), server(settings) as app:
+        model.will("Look", said("Never heard."))
+        model_is_slow(place)
+        runs = app.services.runs
+        run = await runs.begin(goal(app))
+        runs.lead_aside(run.id)
+        await asked(place, 1)
+        with anyio.fail_after(5):  # a third of the hold is 10 s
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(runs.ended)
+                await runs.cancel(run.id, "enough")
+        assert (await runs.store.run(run.id)).state == "cancelled"
+
+
 class Hours:
     """A clock that goes when it is told to."""
 
