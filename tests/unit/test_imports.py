@@ -135,6 +135,7 @@ PURE = [
     "knowledge/merge/placing.py",
     "knowledge/merge/log_entries.py",
     "knowledge/merge/evidence.py",
+    "knowledge/merge/undecided.py",
     "knowledge/merge/corroboration.py",
     "knowledge/merge/link_spans.py",
     "knowledge/merge/links.py",
