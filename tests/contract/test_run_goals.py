@@ -26,7 +26,7 @@ from tests.zulip_hosts import BOT, LEVELS, Clock, furnished
 VENDORS = ("anthropic", "openai", "openai-responses")
 
 
-def with_vendors(first: int) -> Any:
+def with_vendors(first: int) -> pytest.MarkDecorator:
     """Tell the goal to one vendor by default, and to the others where everything is run."""
     usual = VENDORS[first % len(VENDORS)]
     return pytest.mark.parametrize(
@@ -261,7 +261,7 @@ async def test_the_bound_on_tokens_ends_a_run_before_it_is_crossed(vendor: str, 
 
 @with_vendors(1)
 async def test_the_bound_on_cost_ends_a_run_as_soon_as_it_is_reached(vendor: str, tmp_path: Path) -> None:
-    priced = {"model_prices": prices("some-*=10/50"), "run_cost": Decimal("0.03")}
+    priced: dict[str, Any] = {"model_prices": prices("some-*=10/50"), "run_cost": Decimal("0.03")}
     async with run_host(tmp_path, vendor=vendor, **priced) as host:
         host.will("Look", *[Turn(calls=(Call("kb_map", {"path": ""}),), input=1_000, output=100)] * 9)
         answer = await host.call("agent_run", goal="Look for ever.", max_iterations=9)
