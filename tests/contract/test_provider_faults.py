@@ -631,6 +631,8 @@ async def test_nothing_of_the_environment_goes_out(monkeypatch: pytest.MonkeyPat
         monkeypatch.setenv(name, "sk-of-somebody-else")
     monkeypatch.setenv("OPENAI_ORG_ID", "org-of-somebody-else")
     monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-of-somebody-else")
+    for name in ("ANTHROPIC_CUSTOM_HEADERS", "OPENAI_CUSTOM_HEADERS"):
+        monkeypatch.setenv(name, "Authorization: Bearer sk-of-somebody-else\nX-Gateway: key-of-somebody-else")
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9")
     place.will(GOAL, said("done"))

@@ -11,7 +11,7 @@ from agents.loop.provider_errors import NoProvider, NotInstalled
 from agents.loop.providers.access import Access, Patience
 from agents.loop.providers.anthropic_wire import NAME, AnthropicWire
 from agents.loop.providers.asking import ModelProvider
-from agents.loop.providers.line import PackagedLine, Vendor, check, quiet, trusted
+from agents.loop.providers.line import PackagedLine, Vendor, check, quiet, trusted, without_ambient_headers
 
 ADDRESS = "https://api.anthropic.com"
 
@@ -49,6 +49,7 @@ def anthropic_provider(
         # A key goes to the configured host only. Without this the package follows redirects.
         http_client=anthropic.DefaultAsyncHttpxClient(follow_redirects=False, verify=trusted()),
     )
+    without_ambient_headers(client)
     vendor = Vendor(anthropic, client.messages.with_raw_response.create, client.messages.create, client.close)
     line = PackagedLine(vendor, bounds, now)
     return ModelProvider(NAME, access, AnthropicWire(access.model), line, patience=bounds, sleep=sleep)

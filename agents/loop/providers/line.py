@@ -156,6 +156,14 @@ def trusted() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
+def without_ambient_headers(client: Any) -> None:
+    """Take out of a package's client the headers that it found in the environment, in `ANTHROPIC_` or `OPENAI_CUSTOM_HEADERS`.
+
+    They are for another program's gateway, may hold its credentials, and would go before the key that is configured here.
+    """
+    client._custom_headers = {}  # noqa: SLF001 - neither package has a public way to leave them out
+
+
 def check(provider: str, access: Access) -> None:
     """Make sure that key and address can be sent to: libraries quote what cannot in their errors.
 

@@ -12,7 +12,7 @@ import anyio
 from agents.loop.provider_errors import NoProvider, NotInstalled
 from agents.loop.providers.access import Access, Patience
 from agents.loop.providers.asking import ModelProvider
-from agents.loop.providers.line import PackagedLine, Vendor, check, quiet, trusted
+from agents.loop.providers.line import PackagedLine, Vendor, check, quiet, trusted, without_ambient_headers
 from agents.loop.providers.openai_chat_wire import ChatWire
 from agents.loop.providers.openai_responses_wire import NAME, ResponsesWire
 from agents.loop.providers.wire import Wire
@@ -60,6 +60,7 @@ def openai_provider(
         # A key goes to the configured host only. Without this the package follows redirects.
         http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False, verify=trusted()),
     )
+    without_ambient_headers(client)
     wire: Wire
     resource: Any
     if interface == "responses":
