@@ -16,6 +16,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
 from mcp_types import HEADER_MISMATCH, ElicitRequest, ElicitRequestFormParams, RequestParams
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ConfigDict
 
 from knowledge.ledger.moments import utc_text
 
@@ -37,6 +38,8 @@ OVER: tuple[Status, ...] = ("completed", "cancelled")
 
 class TaskParams(RequestParams):
     """Parameters of `tasks/get` and `tasks/cancel`."""
+
+    model_config = ConfigDict(defer_build=True)  # a server that nobody asks for tasks starts without it
 
     task_id: str
 

@@ -21,9 +21,12 @@ from mcp_types import (
     TextContent,
 )
 
+from mcp_server.app import open_app
 from mcp_server.gate.enrolment import Principal, os_user
 from mcp_server.gate.scores import freeze
+from mcp_server.settings import Settings
 from tests.doubles.provider_turns import said, uses
+from tests.knowledge_bases import write
 from tests.run_hosts import run_host
 from tests.task_clients import (
     IDENTIFIER,
@@ -115,8 +118,14 @@ async def test_clients_of_the_older_protocol_know_no_tasks_whatever_they_say(tmp
 
 
 async def test_the_extension_is_advertised_with_and_without_a_model(tmp_path: Path) -> None:
-    async with run_host(tmp_path) as host:
-        assert IDENTIFIER in (host.writer.client.server_capabilities.extensions or {})
+    plain = Settings(kb=write(tmp_path / "plain"), state_dir=tmp_path / "state")
+    async with (
+        run_host(tmp_path / "with") as host,
+        open_app(plain, announcing=False, indexing=False) as app,
+        Client(app.server) as client,
+    ):
+        for one in (host.writer.client, client):
+            assert (one.server_capabilities.extensions or {})[IDENTIFIER] == {}
 
 
 async def test_whoever_was_frozen_meanwhile_is_told_nothing_and_decides_nothing(tmp_path: Path) -> None:
