@@ -163,7 +163,6 @@ class Tasks:
     # --- where it stands ----------------------------------------------------------------------------------------------
 
     async def _proposal(self, found: _Traced, proposal: Proposal, *, forms: bool) -> Task:
-        trust = self._services.state.trust
         told = Task(found.id, "working", found.created_at, _moved_at(proposal))
         if proposal.state == "pending":
             told = replace(told, lasts=proposal.expires_at - found.created_at, poll_ms=WAITING_MS)
@@ -172,7 +171,6 @@ class Tasks:
             return replace(told, message="a person approved it; it is being carried out")
         if proposal.state == "withdrawn":
             return replace(told, status="cancelled", message="the proposal was taken back")
-        proposal = await trust.proposal(proposal.id) or proposal
         page = await summary(proposal, self._services.review_address)
         outcome = ending(proposal.tool, json.loads(proposal.preview)["answer"], proposal, page)
         result = as_result(outcome).model_dump(by_alias=True, mode="json", exclude_none=True)
