@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from agents.loop.decision import digest
+from agents.loop.errors import RunError
 from knowledge.errors import KnowledgeError
 from mcp_server.runs.decided import became as became_of
 from mcp_server.runs.decided import chain_of
@@ -46,6 +47,9 @@ async def keep_runs(services: Services, runs: Runs) -> None:
         except KnowledgeError:
             logger.warning("cannot look after runs now", exc_info=True)
             await anyio.sleep(LOOK_S)
+        except Exception:
+            logger.exception("cannot look after runs")
+            await anyio.sleep(LOOK_S)
 
 
 @dataclass
@@ -57,23 +61,39 @@ class Keeper:
     clock: Callable[[], float] = time.monotonic
     _proposals: dict[str, tuple[int, str]] = field(default_factory=dict)
     _since: dict[str, float] = field(default_factory=dict)
+    _told: set[str] = field(default_factory=set)
 
     async def look(self) -> None:
         """Go on with whatever can be gone on with now, the oldest first."""
         due = [line async for line in self._lines(adrift=True)]
         decided: dict[str, _Ended] = {}
+        waiting: set[str] = set()
         async for line in self._lines(state="suspended"):
-            ended = await _ended(self.services, await self._proposal(line))
+            waiting.add(line.id)
+            try:
+                ended = await _ended(self.services, await self._proposal(line))
+            except RunError as error:  # of a newer program, or damaged
+                self._unreadable(line.id, error)
+                continue
             if ended is not None:
                 decided[line.id] = ended
                 due.append(line)
+        self._proposals = {run: kept for run, kept in self._proposals.items() if run in waiting}
         there = {line.id for line in due}
         self._since = {run: at for run, at in self._since.items() if run in there}
         for line in sorted(due, key=lambda line: line.begun_at):
             try:
                 await self._go_on(line, decided.get(line.id))
+            except RunError as error:
+                self._unreadable(line.id, error)
             except KnowledgeError as error:
                 logger.warning("run %s cannot be looked after now: %s", line.id, error)
+
+    def _unreadable(self, run: str, error: RunError) -> None:
+        """Say once that nobody can go on here with that run."""
+        if run not in self._told:
+            self._told.add(run)
+            logger.warning("run %s cannot be looked after: %s", run, error)
 
     async def news(self, seen: int) -> None:
         """Return when something happened that may concern a run that waits."""

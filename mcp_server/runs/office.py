@@ -272,7 +272,7 @@ class Runs:
         if run in self._aside:
             return True
         if len(self._aside) >= MOST_ASIDE:
-            self._background.start_soon(self._let_go, run)
+            self._background.start_soon(self._left_to_others, run)
             return False
         self._aside.add(run)
         self._background.start_soon(self._in_background, run, wish)
@@ -287,6 +287,7 @@ class Runs:
         except anyio.get_cancelled_exc_class():
             with anyio.move_on_after(CLOSING_S, shield=True), suppress(KnowledgeError):
                 await self._let_go(run)
+                await self._tell(run)
             raise
         except KnowledgeError as error:
             logger.warning("run %s cannot be led on now: %s", run, error)
@@ -308,11 +309,20 @@ class Runs:
             logger.exception("run %s cannot be led on", run)
             await self.end(run, "failed", BROKEN)
 
+    async def _left_to_others(self, run: str) -> None:
+        try:
+            await self._let_go(run)
+        except KnowledgeError as error:
+            logger.warning("run %s is held for a while yet: %s", run, error)
+
     async def _let_go(self, run: str) -> None:
         """Hold the run no longer that this process was to lead, and tell others that may."""
-        by = self._ours.pop(run, "")
-        if by:
+        if by := self._ours.pop(run, ""):
             await self.store.release(run, by)
+            await self._tell(run)
+
+    async def _tell(self, run: str) -> None:
+        """Tell other processes that a run may be led."""
         await self._state.publish("run", [run])
 
     def _try_later(self, run: str) -> None:

@@ -5,9 +5,10 @@ The model is a double on a real socket, or one whose answers are written down; t
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -406,6 +407,26 @@ async def test_more_than_a_page_of_runs_is_looked_after(tmp_path: Path) -> None:
         assert (await until(app, f"r-{0:020x}", over)).state == "done"
 
 
+async def test_runs_for_which_there_is_no_room_make_no_noise(tmp_path: Path) -> None:
+    async with (
+        place_of(tmp_path) as (settings, model, place),
+        open_app(settings, indexing=False, announcing=False) as app,
+    ):
+        model.will("Look", *[said("There.")] * (MOST_ASIDE + 3))
+        model_is_slow(place)
+        for number in range(MOST_ASIDE + 3):
+            await left(app, number=number)
+        keeper, state = Keeper(app.services, app.services.runs), app.base.state
+        await keeper.look()
+        await asked(place, MOST_ASIDE)
+        seen = await state.last_event()
+        for _ in range(5):
+            await keeper.look()
+            await anyio.sleep(0.05)
+        assert await state.last_event() == seen
+        assert len(app.services.runs.aside) == MOST_ASIDE
+
+
 async def test_the_keeper_sleeps_through_what_is_no_news(tmp_path: Path) -> None:
     async with place_of(tmp_path) as (settings, _, _place), open_app(settings, indexing=False, announcing=False) as app:
         keeper, state = Keeper(app.services, app.services.runs), app.base.state
@@ -603,3 +624,15 @@ async def test_who_began_a_run_and_comes_too_late_makes_no_call_again_that_anoth
     assert done.state == "done"
     assert there.tools.done == []
     assert len(there.tools.asked_about) == 1
+
+
+async def test_a_record_that_cannot_be_read_holds_up_no_other_run(tmp_path: Path) -> None:
+    """A newer program may have written it, beside this one."""
+    async with run_host(tmp_path) as host:
+        first = await proposed(host)
+        path = host.app.base.state_dir / "state.db"
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("UPDATE run_frame SET body = ? WHERE id = ?", ('{"type": "newer"}', first.frames[-1].id))
+        host.will("Look", said("There."))
+        await left(host.app, number=7)
+        assert (await until(host.app, f"r-{7:020x}", over)).state == "done"
