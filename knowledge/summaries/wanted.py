@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from anyio.lowlevel import checkpoint
+
 from knowledge.find.entries import Entries, known_of, page_key
 from knowledge.paths import INDEX_NAME
 from knowledge.storage.ports import IndexStore
@@ -30,6 +32,7 @@ async def wanted(index: IndexStore, entries: Entries) -> AsyncIterator[Wanted]:
     """Yield all of it, that of the upper levels first."""
     waiting = deque([""])
     while waiting:
+        await checkpoint()  # there may be thousands, and others are served meanwhile
         directory = waiting.popleft()
         folders, documents = await index.children(directory, limit=MOST_CHILDREN)
         if key := await entries.key_of(directory):

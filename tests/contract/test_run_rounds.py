@@ -163,6 +163,38 @@ async def test_a_question_is_answered_in_a_form_of_one_field(tmp_path: Path, mod
 
 
 @pytest.mark.parametrize("mode", ERAS)
+async def test_a_question_is_shown_with_its_odd_characters_made_visible_and_within_bounds(
+    tmp_path: Path, mode: str
+) -> None:
+    """The model may repeat what it read."""
+    asks = uses("ask_user", question="Send it to \u202emoc.live\u202c? " + "x" * 9_000)
+    async with hosting(tmp_path, mode, CLOSED) as host:
+        await host.run(asks, said("never"))
+        message = host.forms[0].message
+        assert not {"\u202e", "\u202c"} & set(message)
+        assert "202E" in message
+        assert "A language model wrote this question" in message
+        assert len(message) < 8_000
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_progress_is_told_while_the_run_is_led_on(tmp_path: Path, mode: str) -> None:
+    told: list[tuple[float, str | None]] = []
+
+    async def heard(progress: float, total: float | None, message: str | None) -> None:
+        del total
+        told.append((progress, message))
+
+    async with hosting(tmp_path, mode, answers("the second")) as host:
+        host.model.will("Carry on", ASK, said("Done so."))
+        asked = {"goal": "Carry on."}
+        await host.writer.client.call_tool("agent_run", asked, progress_callback=heard)
+    assert len(told) >= 4
+    assert [done for done, _ in told] == sorted({done for done, _ in told})
+    assert not any("Done so" in (words or "") or "Which of" in (words or "") for _, words in told)
+
+
+@pytest.mark.parametrize("mode", ERAS)
 async def test_a_yes_in_the_host_leads_the_run_on_in_the_same_call(tmp_path: Path, mode: str) -> None:
     async with proposing(tmp_path, mode, yes("go")) as host:
         answer = await host.run(ASK, ADD, said("It lies at guides/release.md."))
