@@ -15,7 +15,7 @@ import anyio
 from mcp_server.cli import keyboard
 from mcp_server.cli.options import WronglyAsked, add_common, said, whole
 from mcp_server.cli.run import add_provider
-from mcp_server.cli.run_leading import code_of, leading, until_signalled
+from mcp_server.cli.run_leading import NoModel, code_of, leading, until_signalled
 from mcp_server.cli.terminal import output, say
 from mcp_server.cli.visible import visible
 from mcp_server.settings import Settings
@@ -134,7 +134,7 @@ async def _show(args: argparse.Namespace, settings: Settings) -> int:
 
 async def _follow(args: argparse.Namespace, settings: Settings) -> int:
     """Print each step once it is on record; the exit code says how the run stands then."""
-    from mcp_server.cli.run_view import answer_lines, end_line, frame_line, step_lines, ways_on
+    from mcp_server.cli.run_view import frame_line, step_lines
 
     start, warned = 0, False
     async with stored(settings) as record:
@@ -153,11 +153,21 @@ async def _follow(args: argparse.Namespace, settings: Settings) -> int:
                 warned = True
                 say(f"nobody leads it now; a server that has {visible(there.header.model)} does,")
                 say(f"or go on with it here: knowledge-forge runs resume {there.id}")
-    if not settings.json:
-        for line in answer_lines(there):
-            print(line)
-        for line in (end_line(there), *ways_on(there)):
-            say(line)
+    return code_of(there) if settings.json else _ended(there, settings)
+
+
+def _ended(there: Run, settings: Settings) -> int:
+    """Tell how the run stands, its answer on standard output, and return the exit code that says the same."""
+    from mcp_server.cli.journeys import print_ascii
+    from mcp_server.cli.run_view import answer_lines, end_line, run_fields, ways_on
+
+    if settings.json:
+        print_ascii(run_fields(there))
+        return code_of(there)
+    for line in answer_lines(there):
+        print(line)
+    for line in (end_line(there), *ways_on(there)):
+        say(line)
     return code_of(there)
 
 
@@ -173,13 +183,14 @@ async def _adrift(record: Record, run_id: str) -> bool:
 async def _answer(args: argparse.Namespace, settings: Settings) -> int:
     """Record the person's answer, and go on with the run here, or leave that to a server."""
     there = await _asking(args, settings)
+    if not args.leave:
+        _require_its_model(there, settings)
     text = await _text(args, there)
     if not text:
         say("nothing was answered")
         return NOT_DONE
     if args.leave:
         return await _left(there, text, settings)
-    _require_its_model(there, settings)
     async with leading(settings, start=there.count) as lead:
         return await lead.through(there, answer=text)
 
@@ -232,8 +243,9 @@ async def _resume(args: argparse.Namespace, settings: Settings) -> int:
     """Go on with the run as far as that goes here."""
     async with stored(settings) as record:
         there = await record.store.run(args.id)
-    if not there.over:
-        _require_its_model(there, settings)
+    if there.over:
+        return _ended(there, settings)
+    _require_its_model(there, settings)
     async with leading(settings, start=there.count) as lead:
         return await lead.through(there)
 
@@ -242,9 +254,11 @@ def _require_its_model(there: Run, settings: Settings) -> None:
     """Return if the settings name the model that the run began with: another one could not read its sealed thoughts.
 
     Raises:
-        WronglyAsked: they name another.
+        NoModel: they name none. WronglyAsked: they name another.
     """
-    if settings.provider is not None and there.header.model != str(settings.provider.name):
+    if settings.provider is None:
+        raise NoModel(settings)
+    if there.header.model != str(settings.provider.name):
         its = visible(there.header.model)
         raise WronglyAsked(
             f"{there.id} was begun with {its}, and {settings.provider.name} is set; say --provider {its}"

@@ -191,8 +191,9 @@ def test_a_run_goes_on_with_the_model_that_it_was_begun_with(ann: RunPerson) -> 
 def test_what_is_over_is_resumed_by_saying_how_it_ended(ann: RunPerson) -> None:
     ann.will("Where", READ, said(ANSWER))
     run_id = begun(ann)
-    done = ann.here("runs", "resume", run_id)
-    assert (done.returncode, done.stdout) == (ACHIEVED, f"{ANSWER}\n")
+    for person in (ann, ann.modelless):
+        done = person.here("runs", "resume", run_id)
+        assert (done.returncode, done.stdout) == (ACHIEVED, f"{ANSWER}\n")
     assert len(ann.model.asked) == 2
 
 
