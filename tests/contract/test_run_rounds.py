@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -10,7 +12,8 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import Client
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     CallToolResult,
@@ -31,7 +34,7 @@ from mcp_server.gate.enrolment import Principal, os_user
 from mcp_server.gate.run_rounds import MOST_ROUNDS
 from mcp_server.gate.scores import freeze, grant
 from mcp_server.settings import Settings
-from tests.doubles.provider import Model
+from tests.doubles.provider import KEY, Model
 from tests.doubles.provider_turns import Turn, said, uses
 from tests.doubles.serving import served
 from tests.knowledge_bases import write
@@ -39,6 +42,7 @@ from tests.run_hosts import asking, at_once
 from tests.writers import Writer, let_in
 
 ERAS = ("auto", "legacy")
+ROOT = Path(__file__).parents[2]
 OURS = f"{os_user()}@desktop"
 PAGES = {
     "guides/deploy.md": "# Deploy\n\nBy hand.\n",
@@ -455,3 +459,28 @@ async def test_a_call_that_is_cancelled_while_its_run_is_led_on_cancels_the_run(
             async for _ in runs.followed(run):
                 pass
         assert (await runs.store.run(run)).state == "cancelled"
+
+
+@pytest.mark.external
+@pytest.mark.parametrize("mode", ERAS)
+async def test_over_stdio_a_run_is_let_begin_asked_and_led_to_its_end_in_one_call(tmp_path: Path, mode: str) -> None:
+    settings = Settings(kb=write(tmp_path / "kb", PAGES), state_dir=tmp_path / "state")
+    settings = await let_in(settings, "desktop", 2)
+    model, person = Model(), Sitting([yes(), answers("the second"), yes()])
+    model.will("Carry on", ASK, ADD, said("Written."))
+    async with served(model) as place:
+        env = {
+            **os.environ,
+            "FORGE_ENROLMENT": settings.enrolment or "",
+            "FORGE_OPEN_BROWSER": "0",
+            "FORGE_MODEL": "openai:some-model",
+            "OPENAI_API_KEY": KEY,
+            "OPENAI_BASE_URL": f"{place.address}/v1",
+        }
+        arguments = ["-m", "mcp_server", "serve", "--kb", str(settings.kb), "--state-dir", str(settings.state_dir)]
+        server = StdioServerParameters(command=sys.executable, args=arguments, env=env, cwd=ROOT)
+        async with Client(stdio_client(server), mode=mode, elicitation_callback=person) as client:
+            result = await client.call_tool("agent_run", {"goal": "Carry on."})
+    assert (result.structured_content or {})["text"] == "Written."
+    assert len(person.forms) == 3
+    assert (settings.kb / "guides/release.md").exists()
