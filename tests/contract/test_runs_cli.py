@@ -18,6 +18,7 @@ from tests.contract.test_run_cli import ACHIEVED, ANSWER, COULD_NOT, DEPLOY, MOV
 from tests.doubles.provider_turns import said
 from tests.knowledge_bases import write
 from tests.persons import ME
+from tests.postgres import PostgresServer
 from tests.run_hosts import asking
 from tests.run_persons import MODEL, RunPerson, run_person
 from tests.terminals import TIMEOUT_S
@@ -224,3 +225,21 @@ def test_a_run_is_cancelled_once_without_any_model_and_what_it_proposed_is_taken
     again = ann.modelless.here("runs", "cancel", run_id)
     assert (again.returncode, again.stdout) == (COULD_NOT, "")
     assert "nothing was cancelled" in again.stderr
+
+
+@pytest.mark.external
+def test_runs_in_a_shared_database_are_led_answered_and_ended_alike(
+    ann: RunPerson, postgres: PostgresServer, schema: str
+) -> None:
+    more = {"FORGE_DATABASE_URL": postgres.url(), "FORGE_DATABASE_SCHEMA": schema}
+    person = replace(ann, more=more)
+    person.will("Tidy", asks("Which page?"), said("Tidied."))
+    person.will("Move", MOVE)
+    asked, waits = person.told("run", "Tidy up.", code=WAITS), person.told("run", "Move it.", code=WAITS)
+    listed = json.loads(person.here("runs", "--json").stdout)
+    assert [one["run_id"] for one in listed] == [waits["run_id"], asked["run_id"]]
+    done = person.here("runs", "answer", asked["run_id"], "all of them")
+    assert (done.returncode, done.stdout) == (ACHIEVED, "Tidied.\n")
+    assert person.here("runs", "cancel", waits["run_id"]).returncode == 0
+    shown = json.loads(person.here("review", "--show", waits["proposal"]["id"], "--json").stdout)
+    assert shown["state"] == "withdrawn"
