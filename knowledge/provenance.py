@@ -18,7 +18,7 @@ AUTHORITY: dict[str, float] = {
 UNKNOWN_AUTHORITY = 0.2
 DIRECT = "direct/"
 """What stands before the names of people who talk with each other alone."""
-FETCHED_KINDS = frozenset({"plane", "zulip", "url"})
+FETCHED_KINDS = frozenset({"plane", "zulip", "url", "http", "https"})
 """Kinds whose text somebody else wrote: it is data to a model, never instruction."""
 
 

@@ -316,6 +316,7 @@ async def test_what_is_merged_as_fetched_counts_as_read(settings: Settings) -> N
         ("\ufeff# Clip\n", 'zulip:a/"b"/7', '\ufeff---\nsource: "zulip:a/\\"b\\"/7"\n---\n\n# Clip\n'),
         ("---\r\ntitle: Clip\r\n---\r\nText.\r\n", "url:http://x.example/y", None),
         ("---\nsource: zulip:design/merge\n---\nText.\n", "plane:KB-12", ""),
+        ("Text.\n", "https://x.example/y", '---\nsource: "https://x.example/y"\n---\n\nText.\n'),
     ],
 )
 async def test_a_page_that_begins_as_somebody_elses_words_says_so_to_all_who_read_it(
@@ -335,7 +336,7 @@ async def test_a_page_that_begins_as_somebody_elses_words_says_so_to_all_who_rea
         read = await app.gate.dispatch("kb_read", {"path": "clip.md"}, Call(Principal("bob", "host")))
         assert isinstance(read, Answered)
         assert read.content["tainted"] is True
-        assert read.content["source"].partition(":")[0] in ("plane", "zulip", "url")
+        assert read.content["source"].partition(":")[0] in ("plane", "zulip", "url", "https")
         assert read.content["authority"] < 0.8
         vouched = {"path": "clip.md", "content": "# Mine\n\nI have checked it.\n", "source": "user"}
         (settings.kb / "clip.md").unlink()
