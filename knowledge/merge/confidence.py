@@ -103,13 +103,21 @@ def lineage_of(source: str) -> str:
 
     `zulip:design/merge/4711` is `zulip:design/merge`, `code:src/limits.py@4f2a` is `code:src/limits.py`,
     `kb:guides/trust#levels` is `kb:guides/trust`, `plane:PROJ-12` stays. Whoever the user is, `user` is one lineage.
+    A lineage is its own lineage: it is cut until nothing is left to cut.
     """
+    while (lineage := _cut(source)) != source:
+        source = lineage
+    return lineage
+
+
+def _cut(source: str) -> str:
     kind, locator = source_kind(source), source.partition(":")[2].strip()
     if kind in ("", UNKNOWN):
         return UNKNOWN
     if kind == USER or not locator:
         return kind
-    return f"{kind}:{_lasting(kind, ' '.join(locator.split())).strip()}"
+    lasting = _lasting(kind, " ".join(locator.split())).strip()
+    return f"{kind}:{lasting}" if lasting else kind
 
 
 def _lasting(kind: str, locator: str) -> str:

@@ -4,7 +4,7 @@ import math
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from knowledge.merge.confidence import (
@@ -128,6 +128,11 @@ def test_a_lineage_is_the_source_without_revision_or_message_number(source: str,
 
 
 @given(SOURCES)
+@example("zulip:#")
+@example("zulip:ops/2024/4711")
+@example("kb:/")
+@example("url:#")
+@example("code:a.py@4f2a@4f2a")
 def test_a_lineage_is_its_own_lineage(source: str) -> None:
     assert lineage_of(lineage_of(source)) == lineage_of(source)
     assert independent(source, [source]) == ()
