@@ -22,7 +22,7 @@ from agents.loop.provider_errors import (
 )
 from agents.loop.providers.access import Access, Patience
 from agents.loop.providers.failures import MENDABLE, Failed, Failure
-from agents.loop.providers.reading import json_in, misfit
+from agents.loop.providers.reading import json_in, misfit, whole_characters
 from agents.loop.providers.wire import ECHO, Refused, Request, Unusable, Wire, Without
 
 TRIES_OF_THE_UNUSABLE = 2
@@ -132,6 +132,7 @@ class ModelProvider:
         streamed = asked.most_tokens > self._patience.stream_above
         while True:
             request = self._wire.request(asked, without, shape, streamed=streamed)
+            request = replace(request, body=whole_characters(request.body))
             try:
                 said = await self._tried(request, asked, streamed=streamed)
             except Failed as failed:
@@ -159,9 +160,11 @@ class ModelProvider:
     async def _tried(self, request: Request, asked: Asked, *, streamed: bool) -> Said:
         reply, named = await self._line.send(request, self._wire, streamed=streamed)
         try:
-            said = self._wire.read(reply, asked)
+            said = self._wire.read(whole_characters(reply), asked)
         except Unusable as unusable:
             raise Failed(Failure(status=200, why=unusable.why, usage=self._wire.used(reply))) from None
+        except RecursionError:
+            raise Failed(Failure(status=200, why="it is nested too deeply", usage=self._wire.used(reply))) from None
         except Refused as refused:
             refused.usage = self._wire.used(reply)
             raise

@@ -36,7 +36,29 @@ def arguments_of(written: object) -> tuple[Mapping[str, Any], str]:
         return {}, ""
     if not isinstance(value, dict):
         return {}, "they are no object"
-    return value, ""
+    return whole_characters(value), ""
+
+
+def whole_characters(value: Any) -> Any:
+    """Return JSON whose texts can be sent: halves of a character that stand together are joined, others become U+FFFD.
+
+    JSON may hold halves as escapes, and models that are cut off within an emoji write them; no UTF-8 can.
+    """
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return _mended(value)
+    return value
+
+
+def _mended(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if isinstance(value, Mapping):
+        return {_mended(name): _mended(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_mended(inner) for inner in value]
+    return value
 
 
 def without_thoughts(text: str) -> str:
