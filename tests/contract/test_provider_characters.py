@@ -38,7 +38,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_half_a_character_in_an_answer_is_replaced_and_can_be_told_again(place: Place, streamed: bool) -> None:
+async def test_half_a_character_in_an_answer_is_replaced_and_can_be_told_again(place: Place, *, streamed: bool) -> None:
     place.will("goal", THOUGHT if streamed else escaped(place.kind, THOUGHT), said("done"))
     goal = FromUser(f"goal {HALF}")
     async with place.provider(**({"patience": IN_PIECES} if streamed else {})) as provider:
