@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -11,11 +11,11 @@ import pytest
 from agents.loop.provider import Asked, FromModel, FromTool, FromUser, Message, ToolDefinition, ToolUse
 from tests.doubles.provider_shapes import Chat, Messages, Responses
 from tests.doubles.provider_turns import Call, Raw, Turn, said
-from tests.provider_places import IN_PIECES, KINDS, Place, double_of
+from tests.provider_places import IN_ONE, IN_PIECES, KINDS, Place, double_of
 from tests.run_hosts import run_host
 
 HALF = "\ud83d"
-SHAPES = {"anthropic": Messages(), "chat": Chat(), "responses": Responses()}
+SHAPES: Mapping[str, Messages | Chat | Responses] = {"anthropic": Messages(), "chat": Chat(), "responses": Responses()}
 THOUGHT = Turn("look: " + HALF, (Call("kb_search", {"query": f"a {HALF}"}),), thoughts="hm " + HALF)
 
 
@@ -41,7 +41,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
 async def test_half_a_character_in_an_answer_is_replaced_and_can_be_told_again(place: Place, *, streamed: bool) -> None:
     place.will("goal", THOUGHT if streamed else escaped(place.kind, THOUGHT), said("done"))
     goal = FromUser(f"goal {HALF}")
-    async with place.provider(**({"patience": IN_PIECES} if streamed else {})) as provider:
+    async with place.provider(IN_PIECES if streamed else IN_ONE) as provider:
         first = await provider.complete(asked(goal))
         (use,) = first.uses
         result = FromTool(use.id, f"a page {HALF}")

@@ -123,7 +123,7 @@ class Chat:
 
     Quirks: `no_ids`, `same_ids`, `same_index`, `no_index`, `objects` (arguments as an object), `stop` (as the reason although
     tools are called), `no_usage`, `parts` (content as a list), `legacy` (function_call), `usage_in_all`, `no_null` (empty text
-    beside calls).
+    beside calls), `deepseek` (thoughts beside the text), `gemini` (each call signed).
     """
 
     def reply(self, turn: Turn, number: int, model: str) -> dict[str, Any]:
@@ -140,6 +140,8 @@ class Chat:
             message["function_call"] = {"name": call.name, "arguments": written(call)}
         elif turn.calls:
             message["tool_calls"] = self._calls(turn, number)
+        if "deepseek" in turn.quirks:
+            message["reasoning_content"] = turn.thoughts
         finish = self._finish(turn)
         reply = {
             "id": f"chatcmpl-{number:06}",
@@ -165,6 +167,7 @@ class Chat:
         yield chunk({"role": "assistant", "content": "", "refusal": None})
         if message["refusal"]:
             yield from (chunk({"refusal": piece}) for piece in pieces(message["refusal"]))
+        yield from (chunk({"reasoning_content": piece}) for piece in pieces(message.get("reasoning_content", "")))
         content = message["content"] or ""
         if isinstance(content, list):
             content = content[0]["text"]
@@ -203,6 +206,8 @@ class Chat:
             use = "call_0" if "same_ids" in turn.quirks else call.id or f"call_{number:06}_{place}"
             arguments: Any = call.arguments if "objects" in turn.quirks else written(call)
             told = {"id": use, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+            if "gemini" in turn.quirks:
+                told["extra_content"] = {"google": {"thought_signature": f"signed {use}"}}
             calls.append({name: value for name, value in told.items() if name != "id" or "no_ids" not in turn.quirks})
         return calls
 

@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agents.loop.provider import Asked, Said, Shape, Stop, ToolUse, Usage
-from agents.loop.providers.history import ModelTurn, UserTurn, made_id, tool_name, turns_of
+from agents.loop.provider import Asked, Echo, Said, Shape, Stop, ToolUse, Usage
+from agents.loop.providers.history import ModelTurn, UserTurn, echoed, holds_echo, made_id, tool_name, turns_of
 from agents.loop.providers.reading import (
     CUT_OFF,
     arguments_of,
@@ -22,8 +22,16 @@ from agents.loop.providers.reading import (
     text_of,
     without_thoughts,
 )
-from agents.loop.providers.wire import Refused, Request, Unusable, Without, choice_in_words
+from agents.loop.providers.wire import ECHO, Refused, Request, Unusable, Without, choice_in_words
 
+ECHOED = "openai-chat"
+"""Whose echo it is: what Responses keeps has another form."""
+THOUGHTS, SIGNED = "reasoning_content", "extra_content"
+"""What DeepSeek's models want back with a message that uses tools, and what Gemini's want back with each use.
+
+OpenAI's own send neither. Without them both refuse the next question.
+Source: https://api-docs.deepseek.com/guides/thinking_mode and https://ai.google.dev/gemini-api/docs/thought-signatures
+"""
 STOPS: Mapping[str, Stop] = {"stop": "end", "tool_calls": "tools", "function_call": "tools", "length": "length"}
 PARTS = {
     "temperature": ("temperature",),
@@ -31,6 +39,7 @@ PARTS = {
     "stream_options": ("stream_options", "include_usage"),
     "max_tokens": ("use 'max_completion_tokens'", "max_tokens is not supported"),
     "max_completion_tokens": ("max_completion_tokens",),
+    ECHO: (THOUGHTS, SIGNED, "thought_signature", "thought signature"),
     "json_schema": ("json_schema", "response_format", "grammar", "guided"),
     "json_object": ("json_object", "response_format"),
 }
@@ -61,7 +70,10 @@ class ChatWire:
             parts.add("stream_options")
         parts |= self._tools(body, asked, without, words)
         parts |= self._shaped(body, shape, without, words)
-        body["messages"] = ([{"role": "system", "content": "\n\n".join(words)}] if words else []) + _messages(asked)
+        if ECHO not in without and holds_echo(asked, ECHOED, self._model):
+            parts.add(ECHO)
+        messages = _messages(asked, "" if ECHO in without else self._model)
+        body["messages"] = ([{"role": "system", "content": "\n\n".join(words)}] if words else []) + messages
         return Request(body, {}, {name: PARTS[name] for name in PARTS if name in parts})
 
     def read(self, reply: Mapping[str, Any], asked: Asked) -> Said:
@@ -84,6 +96,7 @@ class ChatWire:
             usage=self.used(reply),
             model=text_of(reply.get("model")) or self._model,
             request=text_of(reply.get("id")),
+            echo=self._echo(message) if uses else None,
         )
 
     def error_in(self, reply: Mapping[str, Any]) -> object | None:
@@ -106,6 +119,12 @@ class ChatWire:
     def assembly(self) -> ChatAssembly:
         """Return a fresh assembly."""
         return ChatAssembly()
+
+    def _echo(self, message: Mapping[str, Any]) -> Echo | None:
+        """Return what the server wants back with its message, and with each use of a tool in it; None if nothing."""
+        calls = [{"type": "call"} | _named(call, SIGNED) for call in _calls(message)]
+        kept = [{"type": "message"} | _named(message, THOUGHTS), *calls]
+        return Echo(ECHOED, self._model, json.dumps(kept)) if any(len(part) > 1 for part in kept) else None
 
     @staticmethod
     def _tools(body: dict[str, Any], asked: Asked, without: Without, words: list[str]) -> set[str]:
@@ -153,6 +172,7 @@ class ChatAssembly:
         self._head: dict[str, Any] = {}
         self._text: list[str] = []
         self._refusal: list[str] = []
+        self._thoughts: list[str] = []
         self._calls: list[dict[str, Any]] = []
         self._finish: str | None = None
         self._usage: Any = None
@@ -167,6 +187,7 @@ class ChatAssembly:
         delta = mapping(choice.get("delta"))
         self._text.append(_text(delta.get("content")))
         self._refusal.append(_text(delta.get("refusal")))
+        self._thoughts.append(text_of(delta.get(THOUGHTS)))
         for call in objects(delta.get("tool_calls")):
             self._grow(call)
 
@@ -184,6 +205,7 @@ class ChatAssembly:
     def reply(self) -> Mapping[str, Any]:
         """Return the completion so far."""
         message = {"content": "".join(self._text), "refusal": "".join(self._refusal), "tool_calls": self._calls}
+        message[THOUGHTS] = "".join(self._thoughts)
         return {**self._head, "choices": [{"message": message, "finish_reason": self._finish}], "usage": self._usage}
 
     def _grow(self, piece: Mapping[str, Any]) -> None:
@@ -198,6 +220,7 @@ class ChatAssembly:
         if call is None or (name and (use not in ("", call["id"]) if call["id"] else index is None)):
             call = {"index": index, "id": use, "function": {"name": "", "arguments": ""}}
             self._calls.append(call)
+        call |= _named(piece, SIGNED)
         call["id"] = call["id"] or use
         call["function"]["name"] = call["function"]["name"] or name
         written = function.get("arguments")
@@ -216,18 +239,21 @@ def _choice(asked: Asked) -> Any:
     return {"some": "required", "none": "none"}.get(asked.freedom)
 
 
-def _messages(asked: Asked) -> list[dict[str, Any]]:
+def _messages(asked: Asked, model: str) -> list[dict[str, Any]]:
+    """Return the history; `model` is whose echo is told, "" for nobody's."""
     messages: list[dict[str, Any]] = []
     for turn in turns_of(asked):
         if isinstance(turn, UserTurn):
             messages.append({"role": "user", "content": "\n\n".join(turn.texts)})
         else:
-            messages.extend(_model_messages(turn))
+            messages.extend(_model_messages(turn, echoed(turn, ECHOED, model, "call") or []))
     return messages
 
 
-def _model_messages(turn: ModelTurn) -> Iterator[dict[str, Any]]:
-    """Yield what the model said and what came of it. Arguments that were no JSON go back as `{}`.
+def _model_messages(turn: ModelTurn, kept: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield what the model said, with what is kept of it beside that, and what came of it.
+
+    Arguments that were no JSON go back as `{}`.
 
     Servers that render the history by a template parse them again, and fail over what their own model wrote.
     """
@@ -244,6 +270,10 @@ def _model_messages(turn: ModelTurn) -> Iterator[dict[str, Any]]:
             }
             for use in turn.uses
         ]
+    if kept and turn.uses:
+        said |= _named(kept[0], THOUGHTS)
+        for call, part in zip(said["tool_calls"], kept[1:], strict=True):
+            call.update(_named(part, SIGNED))
     yield said
     for result in turn.results:
         # There is no field for failure, so it is said.
@@ -253,9 +283,7 @@ def _model_messages(turn: ModelTurn) -> Iterator[dict[str, Any]]:
 
 def _uses(message: Mapping[str, Any], asked: Asked, *, cut: bool) -> Iterator[ToolUse]:
     """Yield the calls. Ids that are missing or double are made: Ollama and others leave them out."""
-    old = message.get("function_call")
-    calls = objects(message.get("tool_calls")) or ([{"function": old}] if isinstance(old, dict) else [])
-    calls = [call for call in calls if isinstance(call.get("function"), dict)]
+    calls = _calls(message)
     seen = set[str]()
     for place, call in enumerate(calls):
         arguments, problem = arguments_of(call["function"].get("arguments"))
@@ -269,6 +297,17 @@ def _uses(message: Mapping[str, Any], asked: Asked, *, cut: bool) -> Iterator[To
         )
         seen.add(use)
         yield ToolUse(use, text_of(call["function"].get("name")), arguments, problem)
+
+
+def _calls(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    old = message.get("function_call")
+    calls = objects(message.get("tool_calls")) or ([{"function": old}] if isinstance(old, dict) else [])
+    return [call for call in calls if isinstance(call.get("function"), dict)]
+
+
+def _named(part: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return that entry of the part alone; nothing where it is empty."""
+    return {name: part[name]} if part.get(name) else {}
 
 
 def _text(content: object) -> str:

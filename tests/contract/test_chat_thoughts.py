@@ -1,0 +1,87 @@
+"""What servers behind Chat Completions want back with the message that it came with, without which they refuse the next question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.loop.provider import Asked, FromTool, FromUser, Message, ToolDefinition
+from agents.loop.providers.access import Patience
+from tests.doubles.provider_turns import Call, Step, Trouble, Turn, said
+from tests.provider_places import IN_ONE, IN_PIECES, Place, double_of
+from tests.run_hosts import run_host
+
+SEARCH = ToolDefinition("kb_search", "Find pages.", {"type": "object", "properties": {"query": {"type": "string"}}})
+CALLS = (Call("kb_search", {"query": "a"}), Call("kb_search", {"query": "b"}))
+THINKING = Turn("I look.", CALLS, thoughts="two words, so two searches", quirks=frozenset({"deepseek"}))
+SIGNING = Turn("I look.", CALLS, quirks=frozenset({"gemini"}))
+
+
+def asked(*messages: Message) -> Asked:
+    return Asked("test_iter1_0a1b2c3d", (FromUser("goal"), *messages), tools=(SEARCH,))
+
+
+def model_message(body: Mapping[str, Any]) -> dict[str, Any]:
+    return next(message for message in body["messages"] if message["role"] == "assistant")
+
+
+def wants_thoughts(body: Mapping[str, Any]) -> Step:
+    """Answer as DeepSeek does."""
+    if model_message(body).get("reasoning_content") == THINKING.thoughts:
+        return said("done")
+    return Trouble(400, "invalid_request_error", "The `reasoning_content` in the thinking mode must be passed back.")
+
+
+def wants_signatures(body: Mapping[str, Any]) -> Step:
+    """Answer as Gemini does."""
+    for call in model_message(body)["tool_calls"]:
+        if call.get("extra_content") != {"google": {"thought_signature": f"signed {call['id']}"}}:
+            return Trouble(400, "invalid_request_error", "Function call is missing a thought_signature.")
+    return said("done")
+
+
+def knows_neither(body: Mapping[str, Any]) -> Step:
+    """Answer as a server that takes only what OpenAI's takes."""
+    if "reasoning_content" in model_message(body):
+        return Trouble(400, "invalid_request_error", "messages.1.reasoning_content: Extra inputs are not permitted")
+    return said("done")
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    with double_of("chat") as place:
+        yield place
+
+
+@pytest.mark.parametrize("patience", [IN_ONE, IN_PIECES], ids=["whole", "streamed"])
+@pytest.mark.parametrize(
+    ("turn", "then"),
+    [(THINKING, wants_thoughts), (SIGNING, wants_signatures), (THINKING, knows_neither)],
+    ids=["thoughts", "signatures", "neither"],
+)
+async def test_what_came_with_uses_of_tools_goes_back_with_them(
+    place: Place, patience: Patience, turn: Turn, then: Any
+) -> None:
+    place.will("goal", turn, *[then] * 2)
+    async with place.provider(patience) as provider:
+        first = await provider.complete(asked())
+        results = [FromTool(use.id, "nothing") for use in first.uses]
+        second = await provider.complete(asked(first.as_message(), *results))
+    assert "two words" not in first.text
+    assert second.text == "done"
+
+
+async def test_thoughts_without_a_use_of_a_tool_are_not_kept(place: Place) -> None:
+    place.will("goal", Turn("done", thoughts="long ones", quirks=frozenset({"deepseek"})))
+    async with place.provider() as provider:
+        assert (await provider.complete(asked())).echo is None
+
+
+async def test_a_run_goes_on_where_thoughts_have_to_come_back(tmp_path: Path) -> None:
+    async with run_host(tmp_path) as host:
+        host.will("goal", THINKING, wants_thoughts)
+        answer = await host.call("agent_run", goal="goal")
+    assert (answer["status"], answer["text"]) == ("done", "done")
