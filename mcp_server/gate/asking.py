@@ -30,6 +30,14 @@ class Reply:
     filled: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a host shows its person: a text, and the schema of the fields below it."""
+
+    text: str
+    schema: dict[str, Any]
+
+
 def can_be_shown(proposal: Proposal) -> bool:
     """Return whether all of what would happen has room in a form."""
     return len(_diffs(proposal)) <= LONGEST_SHOWN

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from knowledge.errors import KnowledgeError
-from mcp_server.gate.asking import FIELD, Reply
+from mcp_server.gate.asking import FIELD, Form, Reply
 from mcp_server.services import Call, Services
 
 if TYPE_CHECKING:
@@ -52,14 +52,6 @@ SCHEMA: dict[str, Any] = {
     },
     "required": [FIELD],
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """What a host shows its person: a text, and the schema of the fields below it."""
-
-    text: str
-    schema: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,14 +58,6 @@ SCHEMA: dict[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """What a host shows its person: a text, and the schema of the fields below it."""
-
-    text: str
-    schema: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class Question:
     """What a run waits for: `on` is the id of its question, or of a proposal. `round` counts the forms of one call from 1."""
 
@@ -134,7 +126,7 @@ async def _newest(services: Services, proposal: str) -> Proposal | None:
     return chain[-1] if chain else None
 
 
-async def form(services: Services, asked: Question) -> Form:
+async def form(services: Services, asked: Question) -> asking.Form:
     """Return the form; hidden and direction-changing characters of its texts are made visible.
 
     Raises:
@@ -145,11 +137,11 @@ async def form(services: Services, asked: Question) -> Form:
 
     run = await services.runs.store.run(asked.run)
     if run.ask and run.ask.id == asked.on:
-        return Form(_marked(_question_text(run)), SCHEMA)
+        return asking.Form(_marked(_question_text(run)), SCHEMA)
     proposal = await services.state.trust.proposal(asked.on)
     if proposal is None or not run.proposal:
         raise RunNotThere(run.id, STANDS[run.state], f"asked about {asked.on[:60]}")
-    return Form(asking.message(proposal, await summary(proposal, services.review_address)), asking.SCHEMA)
+    return asking.Form(asking.message(proposal, await summary(proposal, services.review_address)), asking.SCHEMA)
 
 
 def _question_text(run: Run) -> str:

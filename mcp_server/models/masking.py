@@ -8,27 +8,19 @@ from typing import Any, Final
 
 from agents.loop.provider import Asked, Provider, Said, Shape, Told, ToolUse
 from agents.loop.provider_errors import Malformed, ProviderError
+from agents.loop.providers.around import Around
 
 MASK: Final = "[key]"
 SHORTEST: Final = 8
 """A key that is shorter is none that anybody is kept from, and would be found in ordinary words."""
 
 
-class Masked:
+class Masked(Around):
     """A provider that never says the key by which it is asked: it is taken out of answers, and errors that hold it are replaced."""
 
     def __init__(self, provider: Provider, key: str) -> None:
-        self._provider, self._key = provider, key
-
-    @property
-    def name(self) -> str:
-        """Return the vendor's name."""
-        return self._provider.name
-
-    @property
-    def model(self) -> str:
-        """Return the model that is asked."""
-        return self._provider.model
+        super().__init__(provider)
+        self._key = key
 
     async def complete(self, asked: Asked) -> Said:
         """Return the answer without the key. Sealed thoughts with the key in them are not kept.
@@ -68,10 +60,6 @@ class Masked:
             model=self._clean(told.model),
             request=self._clean(told.request),
         )
-
-    async def aclose(self) -> None:
-        """Close the provider's connections."""
-        await self._provider.aclose()
 
     def _without(self, error: ProviderError) -> ProviderError:
         """Return the error, or another in its place where a server had the key repeated in a word of its own."""

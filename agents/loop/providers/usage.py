@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 
 from agents.loop.provider import Asked, Provider, Said, Shape, Told, Usage
 from agents.loop.provider_errors import ProviderError
+from agents.loop.providers.around import Around
 
 CONVERSATION = re.compile(r"(?P<agent>.+)_iter(?P<iteration>\d+)_(?P<random>[0-9a-f]{8})")
 MILLION = Decimal(1_000_000)
@@ -120,21 +121,12 @@ def _added(entries: dict[tuple[str, str], Entry], entry: Entry) -> None:
     entries[key] = entry
 
 
-class Accounted:
+class Accounted(Around):
     """A provider whose every question is taken down in a book, those that failed too."""
 
     def __init__(self, provider: Provider, book: UsageBook) -> None:
-        self._provider, self._book = provider, book
-
-    @property
-    def name(self) -> str:
-        """Return the vendor's name."""
-        return self._provider.name
-
-    @property
-    def model(self) -> str:
-        """Return the model that is asked; prices are looked up by it, since vendors answer with dated names."""
-        return self._provider.model
+        super().__init__(provider)
+        self._book = book
 
     async def complete(self, asked: Asked) -> Said:
         """Return the answer, its usage taken down.
@@ -163,7 +155,3 @@ class Accounted:
             raise
         self._book.add(asked.conversation, self.model, told.usage)
         return told
-
-    async def aclose(self) -> None:
-        """Close the provider's connections."""
-        await self._provider.aclose()
