@@ -272,7 +272,7 @@ def model_name(text: str) -> ModelName:
     """Return the model that is named as `VENDOR:MODEL`."""
     vendor, _, model = text.strip().partition(":")
     if vendor not in VENDORS or not model.strip():
-        raise ValueError(f"{text!r} is not VENDOR:MODEL with a vendor of {', '.join(VENDORS)}")
+        raise ValueError(f"it is not VENDOR:MODEL with a vendor of {', '.join(VENDORS)}")
     return ModelName(vendor, model.strip())
 
 
@@ -281,7 +281,7 @@ def helps(text: str) -> tuple[str, ...]:
     found = names(text)
     for name in found:
         if name not in HELPS:
-            raise ValueError(f"{name!r} is nothing that a model helps with; there are {', '.join(HELPS)}")
+            raise ValueError(f"it names something that no model helps with; there are {', '.join(HELPS)}")
     return found
 
 

@@ -262,7 +262,12 @@ def _key_in(file: object, name: str) -> str | None:
     if not isinstance(file, Path):
         return None
     try:
-        return key(file.read_text(encoding="utf-8"))
+        return key(file.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        # Somebody may have put the key itself here: its text is not repeated.
+        where = str(file.parent) if file.parent.is_dir() else "the file it names"
+        why = "cannot be read as a key: no such file is there; it is the path of a file that holds the key, not the key"
+        raise BadSetting(name, where, why) from None
     except (OSError, ValueError) as error:
         problem = error.strerror if isinstance(error, OSError) else "it holds no key"
         raise BadSetting(name, str(file), f"cannot be read as a key: {problem}") from None

@@ -78,10 +78,9 @@ def test_a_key_in_a_file_goes_before_the_variable_that_other_programs_use_too(gi
     assert given.settings(ANTHROPIC).provider is not None
 
 
-@pytest.mark.parametrize("content", [None, "", "two words", "\u00e9"])
-def test_a_file_that_holds_no_key_is_named_and_not_repeated(given: Given, content: str | None) -> None:
-    if content is not None:
-        (given.folder / "key").write_text(content, encoding="utf-8")
+@pytest.mark.parametrize("content", ["", "two words", "\u00e9"])
+def test_a_file_that_holds_no_key_is_named_and_not_repeated(given: Given, content: str) -> None:
+    (given.folder / "key").write_text(content, encoding="utf-8")
     shown = given.refused({**ANTHROPIC, "FORGE_MODEL_KEY_FILE": str(given.folder / "key")})
     assert f"FORGE_MODEL_KEY_FILE ({given.folder / 'key'}): cannot be read as a key" in shown
     assert "two words" not in shown
@@ -146,6 +145,8 @@ def test_prices_are_told_by_pattern_in_their_order(text: str, told: list[ModelPr
     [
         ("FORGE_MODEL", "some-model", "is not VENDOR:MODEL"),
         ("FORGE_MODEL", "anthropic:", "is not VENDOR:MODEL"),
+        ("FORGE_MODEL", KEY, "is not VENDOR:MODEL"),
+        ("FORGE_MODEL_HELPS", KEY, "that no model helps with"),
         ("FORGE_MODEL_PRICES", "a=3", "it is not PATTERN=IN/OUT"),
         ("FORGE_MODEL_PRICES", "=3/15", "it is not PATTERN=IN/OUT"),
         ("FORGE_MODEL_PRICES", "a=3/-1", "it is not PATTERN=IN/OUT"),
@@ -166,6 +167,22 @@ def test_a_value_that_cannot_be_used_stops_the_start_and_no_key_is_repeated(
     assert f"{name} (environment): " in shown
     assert says in shown
     assert KEY not in shown
+
+
+@pytest.mark.parametrize("where", ["{key}", "folder/{key}", "no/folder/{key}", "/{key}/{key}"])
+def test_a_key_that_somebody_put_where_its_file_is_named_is_not_repeated(given: Given, where: str) -> None:
+    (given.folder / "folder").mkdir()
+    shown = given.refused({**ANTHROPIC, "FORGE_MODEL_KEY_FILE": where.format(key=OTHER_KEY)})
+    assert "FORGE_MODEL_KEY_FILE (" in shown
+    assert "cannot be read as a key: no such file is there" in shown
+    assert OTHER_KEY not in shown
+
+
+def test_a_key_in_a_file_that_begins_with_a_mark_of_its_encoding_is_read(given: Given) -> None:
+    (given.folder / "key").write_text(KEY, encoding="utf-8-sig")
+    settings = given.settings({"FORGE_MODEL": "anthropic:m", "FORGE_MODEL_KEY_FILE": str(given.folder / "key")})
+    assert settings.provider is not None
+    assert settings.provider.key == KEY
 
 
 def test_no_key_is_in_what_is_printed_of_settings(given: Given) -> None:
