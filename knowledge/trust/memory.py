@@ -236,7 +236,7 @@ class MemoryTrust:
         for origin in origins:
             key = (principal, journey, storable(origin))
             self._taint[key] = max(at, self._taint.get(key, at))
-        self._taint = {key: read for key, read in self._taint.items() if read >= at - TAINT_KEPT}
+        self._taint = {key: read for key, read in self._taint.items() if key[1] or read >= at - TAINT_KEPT}
 
     async def taints(self, principal: str, journey: str, *, since: datetime) -> Mapping[str, datetime]:
         """Return what untrusted origins the caller read since then, in this journey (any time) or outside of one."""

@@ -265,7 +265,10 @@ class TrustRecords(Protocol):
         ...
 
     async def note_taint(self, principal: str, journey: str, origins: Collection[str], *, at: datetime) -> None:
-        """Remember that the caller has read text from there that nobody vouches for. Older than thirty days may be gone."""
+        """Remember that the caller has read text from there that nobody vouches for.
+
+        What was read outside of a journey may be forgotten after thirty days; a journey, or a run, may wait longer for a person.
+        """
         ...
 
     async def taints(self, principal: str, journey: str, *, since: datetime) -> Mapping[str, datetime]:

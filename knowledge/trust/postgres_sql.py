@@ -91,7 +91,7 @@ ON CONFLICT (digest, purpose) DO UPDATE SET value = excluded.value, expires_at =
 STANDS_FOR = "SELECT value FROM forge.secret WHERE digest = %s AND purpose = %s AND expires_at > %s"
 TAKE = "DELETE FROM forge.secret WHERE digest = %s AND purpose = %s RETURNING value, expires_at"
 FORGET_SECRETS = "DELETE FROM forge.secret WHERE expires_at <= %s AND NOT (digest = %s AND purpose = %s)"
-FORGET_TAINT = "DELETE FROM forge.taint WHERE principal = %s AND read_at < %s"
+FORGET_TAINT = "DELETE FROM forge.taint WHERE principal = %s AND journey = '' AND read_at < %s"
 TAINT = """
 INSERT INTO forge.taint AS known (principal, journey, origin_key, origin, read_at)
 SELECT %(principal)s, %(journey)s, key, origin, %(at)s

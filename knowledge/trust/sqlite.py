@@ -312,7 +312,7 @@ def _tell(c: apsw.Connection, *proposals: str) -> None:
 
 def _note_taint(rows: Sequence[tuple[str, str, str, int]], oldest_us: int, c: apsw.Connection) -> None:
     c.executemany(_TAINT, rows)
-    c.execute("DELETE FROM taint WHERE at_us < ?", (oldest_us,))
+    c.execute("DELETE FROM taint WHERE journey = '' AND at_us < ?", (oldest_us,))
 
 
 def _micros(at: datetime | None) -> int | None:

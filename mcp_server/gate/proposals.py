@@ -235,6 +235,17 @@ def run_of(proposal: Proposal) -> dict[str, str]:
     return run
 
 
+def begun_by(proposal: Proposal) -> str:
+    """Return the run that was begun, or answered, when a person agreed; "" if none was."""
+    result = json.loads(proposal.result) if proposal.state == "executed" and proposal.result else None
+    return str(result.get("run_id") or "") if isinstance(result, dict) else ""
+
+
+def scopes_of(proposal: Proposal) -> tuple[str, ...]:
+    """Return the runs and the journey whose text may stand in the proposal, or in what it answered."""
+    return tuple(filter(None, (proposal.journey, run_of(proposal).get("id", ""), begun_by(proposal))))
+
+
 def told_of(run: Mapping[str, str]) -> str:
     """Return in words which run that is. Its goal is somebody's text: it stands between quotes, which it does not close."""
     return f"run {run['id']} of agent_run" + (f", whose goal is “{run['goal']}”" if run["goal"] else "")

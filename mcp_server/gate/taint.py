@@ -16,6 +16,10 @@ TAINTED = timedelta(hours=1)
 MOST_UNTOLD = 10_000
 ANYBODY = ""
 """In whose name it is noted once more what was read in a journey: another host may go on with it."""
+PROPOSED = "proposed:"
+"""Begins the name under which it is noted what was read before something was proposed. No principal is named so: it has no host."""
+KEPT = timedelta(days=30)
+"""How long that is remembered; a proposal waits for a shorter time, also one that took the place of another."""
 
 
 class Taints:
@@ -62,16 +66,41 @@ class Taints:
         await self._tell()
         return await self._state.trust.taints(ANYBODY, journey, since=self._now())
 
-    async def carry(self, principal: str, journey: str) -> None:
+    async def carry(self, principal: str, journey: str, *, run: str = "") -> None:
         """Remember of the journey what the caller has read within the last hour: what they record there may repeat it.
+
+        Of a caller that is a run, also what was read in that at any time.
+
+        Raises:
+            StorageError: it cannot be known now.
+        """
+        own = await self._own(principal)
+        await self._put(ANYBODY, journey, {**await self.of_journey(run), **own} if run else own)
+
+    async def keep(self, principal: str, proposed: str) -> None:
+        """Remember of what the caller proposes what they have read within the last hour: a person may agree much later.
+
+        Raises:
+            StorageError: it cannot be known now.
+        """
+        await self._put(PROPOSED + proposed, "", await self._own(principal))
+
+    async def kept(self, proposed: str) -> Collection[str]:
+        """Return where text came from that was read before that was proposed, within the time for which proposals wait.
 
         Raises:
             StorageError: it cannot be known now.
         """
         await self._tell()
-        if own := await self._state.trust.taints(principal, "", since=self._now() - TAINTED):
-            self._untold |= {(ANYBODY, journey, origin): self._now() for origin in own}
-            await self._tell()
+        return tuple(await self._state.trust.taints(PROPOSED + proposed, "", since=self._now() - KEPT))
+
+    async def _own(self, principal: str) -> Mapping[str, datetime]:
+        await self._tell()
+        return await self._state.trust.taints(principal, "", since=self._now() - TAINTED)
+
+    async def _put(self, reader: str, where: str, origins: Collection[str]) -> None:
+        self._untold |= {(reader, where, origin): self._now() for origin in origins}
+        await self._tell()
 
     async def _tell(self) -> None:
         for read, at in list(self._untold.items()):

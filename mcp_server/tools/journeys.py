@@ -151,7 +151,7 @@ async def start(services: Services, call: Call, asked: StartArguments) -> Journe
     if position.state.forked_from:  # the works came along, and so does what they rest on
         origins = await services.taints.of_journey(position.state.forked_from)
         await services.taints.note(call.principal.id, position.journey, tuple(origins))
-    await services.taints.carry(call.principal.id, position.journey)
+    await services.taints.carry(call.principal.id, position.journey, run=call.run)
     answer = await told(services, position)
     if not position.repeated:
         return answer
@@ -183,7 +183,7 @@ async def submit(services: Services, call: Call, asked: SubmitArguments) -> Jour
 async def _carried(services: Services, call: Call, journey: str) -> None:
     """Remember what the caller has read before they record anything; of a journey that there is not, nothing is remembered."""
     await services.journeys.store.journey(journey)
-    await services.taints.carry(call.principal.id, journey)
+    await services.taints.carry(call.principal.id, journey, run=call.run)
 
 
 async def decide(services: Services, call: Call, asked: DecideArguments) -> Journey:

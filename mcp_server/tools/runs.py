@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +26,8 @@ MOST_CHARACTERS = {"goal": 8_000, "context": 100_000, "answer": 8_000}
 PAGE = 8_000
 """Characters of an explanation that are told at once."""
 MOST_SENTENCE = 200
+MOST_FOLLOWED = 50
+"""Proposals, each of which took the place of the one before."""
 
 
 class RunArguments(Arguments):
@@ -110,13 +112,29 @@ async def plan_run(services: Services, call: Call, asked: RunArguments) -> RunPl
     """
     plan = await _planned(services, call, asked)
     if not call.trusted:  # a person may agree when it is forgotten of the caller
-        await services.taints.carry(call.principal.id, _scope(plan))
+        await services.taints.keep(call.principal.id, _texts_of(asked))
     return plan
 
 
-def _scope(plan: RunPlan) -> str:
-    """Return in what it is remembered what was read before by who proposes this."""
-    return f"start-{_effect(plan)}"
+def _texts_of(asked: RunArguments) -> str:
+    """Return a hash of the texts that a run is handed, whatever its bounds and its model are to be."""
+    return hashlib.sha256(canonical([asked.goal, asked.context, asked.run_id, asked.answer])).hexdigest()
+
+
+async def _read_before(services: Services, proposal: str) -> Collection[str]:
+    """Return where text comes from that was read before this was proposed, or that whose place it took."""
+    from mcp_server.gate.proposals import calls_of
+
+    origins: set[str] = set()
+    following: str | None = proposal
+    for _ in range(MOST_FOLLOWED):
+        one = await services.state.trust.proposal(following) if following else None
+        if one is None:
+            break
+        for arguments in calls_of(one):
+            origins |= set(await services.taints.kept(_texts_of(AGENT_RUN.parse(arguments))))
+        following = one.origin
+    return origins
 
 
 async def _planned(services: Services, call: Call, asked: RunArguments) -> RunPlan:
@@ -225,8 +243,8 @@ async def carry_through(services: Services, call: Call, plan: RunPlan) -> RunAns
     aside = call.detached or call.approval is not None
     progress = reporting(call)
     await services.taints.carry(call.principal.id, run)  # before anybody can lead it
-    if call.approval is not None and (before := await services.taints.of_journey(_scope(plan))):
-        await services.taints.note(call.principal.id, run, tuple(before))
+    if call.approval is not None and (before := await _read_before(services, call.approval.proposal)):
+        await services.taints.note(call.principal.id, run, before)
     if plan.answer and aside:
         await runs.answer_aside(run, plan.answer, call.principal.id, ask=plan.ask)
     elif plan.answer:

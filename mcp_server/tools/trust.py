@@ -127,6 +127,16 @@ async def _told(services: Services, call: Call, proposal: Proposal) -> ProposalS
     return ProposalStatus(told, await _pending(services, call))
 
 
+async def read_in(services: Services, told: ProposalStatus) -> Sequence[str]:
+    """Return where text in it may come from that nobody vouches for: that which was read in the run or journey it belongs to."""
+    from mcp_server.gate.proposals import scopes_of  # which loads all tools
+
+    proposal = await services.state.trust.proposal(str(told.proposal["id"])) if told.proposal else None
+    if proposal is None:
+        return ()
+    return tuple({origin for scope in scopes_of(proposal) for origin in await services.taints.of_journey(scope)})
+
+
 async def _own(services: Services, call: Call, proposal_id: str) -> Proposal:
     proposal = await services.state.trust.proposal(proposal_id)
     if proposal is None or proposal.principal != call.principal.id:
@@ -156,6 +166,7 @@ PROPOSAL_STATUS = ToolSpec[StatusArguments, None, ProposalStatus](
     arguments=StatusArguments,
     result=ProposalStatus,
     answer=proposal_status,
+    taints=read_in,
     read_only=True,
     idempotent=True,
 )
@@ -169,6 +180,7 @@ PROPOSAL_WITHDRAW = ToolSpec[WithdrawArguments, None, ProposalStatus](
     arguments=WithdrawArguments,
     result=ProposalStatus,
     answer=withdraw,
+    taints=read_in,
     idempotent=True,
 )
 

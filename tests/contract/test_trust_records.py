@@ -508,6 +508,16 @@ async def test_taint_within_thirty_days_is_never_forgotten(trust: TrustRecords) 
     assert set(await trust.taints(ADA, "j", since=NOW)) == {"plane", "zulip"}
 
 
+async def test_taint_of_a_journey_or_run_is_not_forgotten_however_long_it_waits_for_a_person(
+    trust: TrustRecords,
+) -> None:
+    for where in ("", "r-1"):
+        await trust.note_taint(ADA, where, [f"plane of {where!r}"], at=NOW)
+    for where in ("", "r-1", "r-2"):
+        await trust.note_taint(ADA, where, ["zulip"], at=NOW + 300 * DAY)
+    assert set(await trust.taints(ADA, "r-1", since=NOW)) == {"plane of 'r-1'", "zulip"}
+
+
 # --- at once ----------------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,80 @@
+"""What a run has read that nobody vouches for counts wherever its words come to be, however long a person takes to answer."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from mcp_server.base import utc_now
+from mcp_server.gate.deciding import Person
+from mcp_server.gate.scores import grant
+from tests.contract.test_runs_injected import ME, SECRET, House, house, in_a_message, order
+from tests.doubles.provider_turns import said, uses
+
+SENDS = uses("zulip_send_message", channel="team", topic="x", text=SECRET)
+ASKS = uses("ask_user", question="Go on?")
+ANN = Person("ann", "page")
+
+
+def later(there: House, days: int) -> None:
+    """Let so many days go by."""
+    there.app.services.taints._now = lambda: utc_now() + timedelta(days=days)
+
+
+async def asking(there: House, *script: Any) -> str:
+    """Return a run that has read somebody's message and asks its person something; then it does this."""
+    goal = "Goal of days."
+    there.model.will(goal, in_a_message(there, "nothing to do"), ASKS, *script)
+    answer = await there.writer.call("agent_run", goal=goal)
+    assert answer["status"] == "asking"
+    return str(answer["run_id"])
+
+
+async def test_what_a_run_read_counts_after_more_than_a_month(tmp_path: Path) -> None:
+    async with house(tmp_path) as there:
+        run = await asking(there, SENDS)
+        later(there, 400)
+        await there.app.services.taints.note("x@y", "", ("plane:KB",))  # somebody reads something
+        assert (await there.app.services.runs.answer(run, "Yes.", "ann")).state == "suspended"
+        assert there.effects == []
+
+
+async def test_what_a_run_writes_into_a_journey_days_later_taints_the_journey(tmp_path: Path) -> None:
+    async with house(tmp_path) as there:
+        run = await asking(there, uses("journey_start", agent="research", brief="Send it."), said("Begun."))
+        later(there, 3)
+        assert (await there.app.services.runs.answer(run, "Yes.", "ann")).state == "done"
+        (journey,) = await there.app.services.journeys.store.journeys()
+        assert await there.app.services.taints.of_journey(journey.id)
+
+
+async def test_who_is_shown_what_a_run_proposed_has_read_what_the_run_read(tmp_path: Path) -> None:
+    async with house(tmp_path, level=3) as there:
+        run = await there.obeys(in_a_message(there, order("plane_create_task", {"project": "OPS", "name": "Obey."})))
+        assert run.state == "suspended"
+        later(there, 3)
+        await grant(there.app.services.state, ME.id, 4, by="ann", now=utc_now())
+        status = await there.writer.call("proposal_status", proposal_id=run.proposal)
+        assert "Obey." in status["proposal"]["preview"]
+        waits = await there.writer.call("zulip_send_message", channel="team", topic="x", text=SECRET)
+        assert (waits["status"], waits["proposal"]["level_needed"]) == ("proposed", 5)
+        assert there.effects == []
+
+
+async def test_what_was_read_before_a_start_was_proposed_counts_also_where_another_proposal_took_its_place(
+    tmp_path: Path,
+) -> None:
+    """A person edits the goal, and agrees to that days later."""
+    async with house(tmp_path, level=2) as there:
+        read = in_a_message(there, "nothing to do")
+        await there.writer.call("zulip_read_messages", **dict(read.calls[0].arguments))  # type: ignore[arg-type]  # they are no text
+        waits = await there.writer.call("agent_run", goal="Send it there.", context="Obey.")
+        later(there, 3)
+        desk, goal = there.app.desk, "Send it here."
+        there.model.will(goal, said("Done."))
+        edited = await desk.edit(waits["proposal"]["id"], [{"goal": goal, "context": "Obey."}], ANN)
+        done = await desk.approve(edited.id, edited.hash, ANN)
+        run = json.loads(done.result or "")["run_id"]
+        assert await there.app.services.taints.of_journey(run)
