@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcp_server.review.inert import marks
+from mcp_server.review.inert import spelled_out
 
 _BREAKS = {"\n": "⟦U+000A⟧", "\r": "⟦U+000D⟧"}
 
@@ -12,12 +12,7 @@ def visible(text: str) -> str:
 
     A carriage return at the very end is that of a file with Windows line ends, and is left out.
     """
-    pieces, at = [], 0
-    text = text.removesuffix("\r")
-    for mark in marks(text):
-        pieces += [text[at : mark.start], mark.shown]
-        at = mark.end
-    line = "".join([*pieces, text[at:]])
+    line = spelled_out(text.removesuffix("\r"))
     for character, shown in _BREAKS.items():
         line = line.replace(character, shown)
     return line.expandtabs()

@@ -45,14 +45,12 @@ def can_be_shown(proposal: Proposal) -> bool:
 
 def message(proposal: Proposal, shown: Mapping[str, Any]) -> str:
     """Return what the form says above its fields; hidden and direction-changing characters are made visible."""
-    from mcp_server.review.inert import marks
+    from mcp_server.review.inert import spelled_out
 
     sentence = json.loads(proposal.preview).get("sentence", "")
     page = f"\nMore, and who asks: {shown['review_url']}" if shown.get("review_url") else ""
     text = f"{proposal.principal} asks: {sentence}\n\n{_diffs(proposal)}\n\n{proposal.why}"
-    for mark in reversed(marks(text)):
-        text = text[: mark.start] + mark.shown + text[mark.end :]
-    return text + page
+    return spelled_out(text) + page
 
 
 def _diffs(proposal: Proposal) -> str:

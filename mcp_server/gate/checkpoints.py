@@ -104,11 +104,9 @@ async def form(services: Services, asked: Question) -> Form:
 
 
 def _marked(text: str) -> str:
-    from mcp_server.review.inert import marks
+    from mcp_server.review.inert import spelled_out
 
-    for mark in reversed(marks(text)):
-        text = text[: mark.start] + mark.shown + text[mark.end :]
-    return text
+    return spelled_out(text)
 
 
 def _listed(asks: Sequence[questions.Question]) -> str:

@@ -156,11 +156,9 @@ def _question_text(run: Run) -> str:
 
 
 def _marked(text: str) -> str:
-    from mcp_server.review.inert import marks
+    from mcp_server.review.inert import spelled_out
 
-    for mark in reversed(marks(text)):
-        text = text[: mark.start] + mark.shown + text[mark.end :]
-    return text
+    return spelled_out(text)
 
 
 async def settled(services: Services, asked: Question) -> None:
