@@ -639,3 +639,14 @@ async def test_nothing_of_the_environment_goes_out(monkeypatch: pytest.MonkeyPat
     async with place.provider() as provider:
         assert (await provider.complete(asked())).text == "done"
     assert "of-somebody-else" not in str(place.net.seen)
+
+
+async def test_a_query_in_the_address_goes_with_every_question(place: Place) -> None:
+    """Azure wants the version of its interface there; the packages put the path behind it otherwise."""
+    if place.kind == "anthropic":
+        pytest.skip("its address takes no query")
+    place.will(GOAL, said("yes"))
+    access = replace(place.access, address=f"{place.access.address}?api-version=preview&x=a%20b")
+    async with place.provider(access=access) as provider:
+        assert (await provider.complete(asked())).text == "yes"
+    assert place.net.seen[-1].query == {"api-version": "preview", "x": "a b"}

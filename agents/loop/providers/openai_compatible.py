@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import anyio
 
@@ -49,11 +49,14 @@ def openai_provider(
     except ImportError as error:
         raise NotInstalled(NAME, "openai") from error
     quiet("openai")
-    bounds, address = patience or Patience(), access.address or ADDRESS
+    bounds = patience or Patience()
+    address, _, query = (access.address or ADDRESS).partition("?")
     client = openai.AsyncOpenAI(
         # The package wants some text; a server of one's own may take no key, and is sent none then.
         api_key=access.key or "none",
         base_url=address,
+        # Azure wants the version of its interface there.
+        default_query=dict(parse_qsl(query)),
         # Given empty, it is not read from the environment: another account's words are not for any server.
         admin_api_key="",
         max_retries=0,
