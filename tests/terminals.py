@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[@-_]")
 TIMEOUT_S = 60.0
 CLEARED = "\x1b[H\x1b[2J"
+SIZES = ("COLUMNS", "LINES")
+"""What tells a program a size other than its terminal's; shells, readline and runners of tests set it for what they start."""
 
 
 @dataclass
@@ -86,7 +88,7 @@ def terminal(words: Sequence[str], *, env: Mapping[str, str], size: tuple[int, i
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
-        env={**env, "TERM": "xterm-256color"},
+        env={**{name: value for name, value in env.items() if name not in SIZES}, "TERM": "xterm-256color"},
         start_new_session=True,
     )
     os.close(theirs)
