@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import secrets
+import time
+from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +25,9 @@ logger = logging.getLogger("knowledge_forge")
 AGENT: Final = "router"
 LONGEST_QUESTION: Final = 400
 """Characters; what a question is, it says at its beginning."""
+MOST_QUESTIONS: Final = 300
+WITHIN_S: Final = 3_600.0
+"""So often one process asks within that time, so that nobody makes it cost more than that by searching."""
 MOST_TOKENS: Final = 512
 """Room for the thoughts of models that think first; the answer itself has some 20."""
 SYSTEM: Final = (
@@ -45,14 +50,20 @@ SHAPE: Final = Shape(
 class AskedRoutes:
     """The opinion of the configured model on routes. What it used is in its book, under the agent `router`.
 
-    `aside` starts what nobody waits for.
+    `aside` starts what nobody waits for, `clock` counts seconds.
     """
 
     def __init__(
-        self, model: ConfiguredModel, aside: Callable[[Callable[[], Coroutine[Any, Any, None]]], object]
+        self,
+        model: ConfiguredModel,
+        aside: Callable[[Callable[[], Coroutine[Any, Any, None]]], object],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        most_questions: int = MOST_QUESTIONS,
     ) -> None:
-        self._model, self._aside = model, aside
+        self._model, self._aside, self._clock = model, aside, clock
         self._loading = False
+        self._asked_at: deque[float] = deque(maxlen=most_questions)
 
     @property
     def name(self) -> str:
@@ -67,11 +78,15 @@ class AskedRoutes:
         return self._model.loaded
 
     async def of(self, query: str, examples: Sequence[Example]) -> Heard | None:
-        """Return how the model takes `query`, shown how the examples are taken.
+        """Return how the model takes `query`, shown how the examples are taken; None where it was asked often enough.
 
         Raises:
             ProviderError: it could not be asked, or its answer has another shape.
         """
+        now = self._clock()
+        if len(self._asked_at) == self._asked_at.maxlen and now - self._asked_at[0] < WITHIN_S:
+            return None
+        self._asked_at.append(now)
         asked = Asked(
             conversation_id(AGENT, 1, secrets.token_hex(4)),
             (FromUser(_told(query, examples)),),

@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
+from mcp_server.models.routing import WITHIN_S, AskedRoutes
 from tests.doubles.provider_turns import Raw, Script, Trouble, said
 from tests.run_hosts import RunHost, run_host
 
@@ -79,3 +80,15 @@ async def test_a_model_that_is_away_or_talks_nonsense_changes_nothing(tmp_path: 
         answer = await host.call("kb_search", query=UNCLEAR)
         assert host.model.asked
     assert answer == without
+
+
+async def test_however_much_is_searched_the_model_is_asked_so_often_an_hour(tmp_path: Path) -> None:
+    now = 0.0
+    async with run_host(tmp_path) as host:
+        routes = AskedRoutes(host.app.services.model, lambda _load: None, clock=lambda: now, most_questions=2)
+        host.will("question", *[said('{"mode": "discovery", "confidence": 0.9}')] * 3)
+        heard = [await routes.of(f"question {number}", ()) for number in range(3)]
+        assert [one is None for one in heard] == [False, False, True]
+        now = WITHIN_S
+        assert await routes.of("question 4", ()) is not None
+    assert len(host.model.asked) == 3
