@@ -15,6 +15,13 @@ from agents.loop.transcript import ASK, GIVE_UP, OWN_TOOLS
 from agents.work_words import one_line
 
 OBSERVED_CHARS, MOST_STRUCTURED_CHARS = 160, 100_000
+MOST_SAID_CHARS, MOST_ARGUMENTS_CHARS, MOST_CALLS = 200_000, 1_000_000, 32
+"""Of one answer: of what a model said, of what a tool is given, and how many calls are made. Vendors are told far less; a server may
+not care."""
+MOST_NAME_CHARS = 200
+MOST_NOTED = 2 * MOST_CALLS
+"""Calls of one answer that are on record."""
+TOO_MANY = f"one answer may call {MOST_CALLS} tools; call it again in the next one"
 _OWN = {ASK: ("ask", "question"), GIVE_UP: ("give_up", "reason")}
 """What a tool of our own means, and the argument that says it."""
 
@@ -63,15 +70,17 @@ class Decision:
 def decided(said: Said, offered: Sequence[ToolDefinition]) -> Decision:
     """Return what an answer means, to which these tools were offered."""
     uses = [_plain(use) for use in said.uses]
+    said = _cut(said)
     echo = None
-    if said.echo is not None:
+    if said.echo is not None and len(said.echo.content) <= MOST_ARGUMENTS_CHARS:
         echo = {"provider": said.echo.provider, "model": said.echo.model, "content": said.echo.content}
     if not uses:
         return replace(_spoken(said), echo=echo)
     if any(use.name in _OWN for use in uses):
         return replace(_own(said.text, uses), echo=echo)
     names = [tool.name for tool in offered]
-    wanted = tuple(Wanted(use, _problem(use, names)) for use in uses)
+    wanted = tuple(Wanted(use, _problem(use, names)) for use in uses[:MOST_CALLS])
+    wanted += tuple(Wanted(use, TOO_MANY) for use in uses[MOST_CALLS:MOST_NOTED])
     if all(one.problem for one in wanted):
         return Decision("correct", said.text, wanted, problem=wanted[0].problem, echo=echo)
     return Decision("call", said.text, wanted, echo=echo)
@@ -87,6 +96,13 @@ def digest(offered: Sequence[ToolDefinition]) -> str:
     """Return what tells these definitions from others: the beginning of their SHA-256."""
     told = [[tool.name, tool.description, dict(tool.schema)] for tool in offered]
     return sha256(canonical(told).encode()).hexdigest()[:16]
+
+
+def _cut(said: Said) -> Said:
+    """Return the answer with a text that can be kept."""
+    if len(said.text) <= MOST_SAID_CHARS:
+        return said
+    return replace(said, text=said.text[:MOST_SAID_CHARS], stop="length")
 
 
 def _spoken(said: Said) -> Decision:
@@ -105,18 +121,20 @@ def _own(text: str, uses: Sequence[ToolUse]) -> Decision:
         action, argument = _OWN[use.name]
         words = use.arguments.get(argument)
         if not use.problem and isinstance(words, str) and words.strip():
-            return Decision("ask" if action == "ask" else "give_up", text, said=words, use=use.id)
+            return Decision("ask" if action == "ask" else "give_up", text, said=words[:MOST_SAID_CHARS], use=use.id)
         problem = use.problem or f"{use.name} takes {argument!r}, a text"
     return Decision("correct", text, tuple(Wanted(use, problem) for use in uses), problem=problem)
 
 
 def _plain(use: ToolUse) -> ToolUse:
     """Return the use with arguments that can be kept: JSON has no infinite numbers, Python's reader takes them."""
+    problem, use = "", replace(use, name=use.name[:MOST_NAME_CHARS])
     try:
-        canonical(dict(use.arguments))
+        if len(canonical(dict(use.arguments))) > MOST_ARGUMENTS_CHARS:
+            problem = f"they have more than {MOST_ARGUMENTS_CHARS:,} characters"
     except (TypeError, ValueError, RecursionError):
-        return replace(use, arguments={}, problem=use.problem or "they hold what JSON does not have")
-    return use
+        problem = "they hold what JSON does not have"
+    return replace(use, arguments={}, problem=use.problem or problem) if problem else use
 
 
 def _problem(use: ToolUse, names: Sequence[str]) -> str:
