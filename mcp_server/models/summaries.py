@@ -10,6 +10,7 @@ import json
 import logging
 import re
 import secrets
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -116,6 +117,7 @@ class MapLines:
         self._most, self._most_tokens = most, most_tokens
         self._known = RememberedLines(kept)
         self._passed_over: set[str] = set()
+        self._failed = Counter[str]()
         self._through: Position | None = None
         self._lost = 0
         self._lost_since = now()
@@ -156,29 +158,54 @@ class MapLines:
                 await self._state.release_lease(LEASE, self._holder)
 
     async def _made(self) -> Round:
-        count = 0
+        """Make lines. What failed before is tried last: one page that the model never answers about stops no other."""
+        count, behind = 0, list[Wanted]()
         async for one in wanted(self._index, Entries(self._index, self._known)):
             if one.key in self._passed_over or await self._known([one.key]):
                 continue
-            told = one.told if one.kind == "directory" else await self._page(one)
-            if told is None:
-                self._passed_over.add(one.key)
+            if self._failed[one.key]:
+                behind.append(one)
                 continue
-            if not await self._leads():
-                return Round(count, "elsewhere")
-            if await self._bound():
-                return Round(count, "bound")
-            try:
-                count += await self._make(one, told)
-            except ProviderError as error:  # its sentences hold nothing of what was asked or said
-                log.warning("%s makes no lines for maps now: %s", self._name, error)
-                return Round(count, "away")
-            except TimeoutError:
-                log.warning("%s makes no lines for maps now: it took too long", self._name)
-                return Round(count, "away")
+            done = await self._tried(one)
+            count += done.made
+            if done.stopped:
+                return Round(count, done.stopped)
+        for one in sorted(behind, key=lambda one: self._failed[one.key]):
+            done = await self._tried(one)
+            count += done.made
+            if done.stopped == "away" and count:
+                self._pass_over(one)
+            elif done.stopped:
+                return Round(count, done.stopped)
         if count:
             await self._kept.trim(MOST_KEPT)
         return Round(count)
+
+    async def _tried(self, one: Wanted) -> Round:
+        """Make that line, if it may be made now."""
+        told = one.told if one.kind == "directory" else await self._page(one)
+        if told is None:
+            self._pass_over(one)
+            return Round()
+        if not await self._leads():
+            return Round(stopped="elsewhere")
+        if await self._bound():
+            return Round(stopped="bound")
+        try:
+            made = await self._make(one, told)
+        except (ProviderError, TimeoutError) as error:
+            # A provider's sentences hold nothing of what was asked or said.
+            why = str(error) if isinstance(error, ProviderError) else "it took too long"
+            log.warning("%s makes no lines for maps now: %s", self._name, why)
+            self._failed[one.key] += 1
+            return Round(stopped="away")
+        self._failed.pop(one.key, None)
+        return Round(int(made))
+
+    def _pass_over(self, one: Wanted) -> None:
+        """Leave it alone from now on, in this process."""
+        self._failed.pop(one.key, None)
+        self._passed_over.add(one.key)
 
     async def _leads(self) -> bool:
         return await self._state.acquire_lease(LEASE, self._holder, now=self._now(), ttl_s=TTL_S) is not None
@@ -197,7 +224,7 @@ class MapLines:
             with anyio.fail_after(LONGEST_S):
                 answer = await (await self._provider()).complete_json(self._question(one, told), SHAPE)
         except (Malformed, Refusal, ContextTooLong) as error:
-            self._passed_over.add(one.key)
+            self._pass_over(one)
             self._lost += MOST_TOKENS + LONGEST_TEXT // 2
             log.warning("%s has no line for one %s: %s", self._name, one.kind, error)
             return False

@@ -196,6 +196,31 @@ async def test_one_answer_that_cannot_be_used_costs_that_line_and_no_other(tmp_p
         assert len(place.told) == 3
 
 
+async def test_one_page_that_the_model_never_answers_about_keeps_no_other_from_its_line(tmp_path: Path) -> None:
+    def answered(body: Mapping[str, Any]) -> Any:
+        """Refuse to read one page, as a server does that holds it to be an attack."""
+        if "first.md" in told_in(body):
+            return Trouble(400, "invalid_request_error")
+        return line("About queens.")
+
+    pages = {f"{name}.md": f"# {name}\n\n{TABLE} {name}" for name in ("first", "second", "third")}
+    pages["_index.md"] = PAGES["_index.md"]
+    async with making(tmp_path, *(answered,) * 9, pages=pages) as place:
+        assert await place.maker.round() == Round(0, "away")
+        assert await place.maker.round() == Round(2)
+        assert await place.maker.round() == Round(), "it is left alone"
+        _, shown = await place.map("")
+        assert shown == {"first.md": "", "second.md": "About queens.", "third.md": "About queens."}
+        assert [one["page"]["path"] for one in place.told].count("first.md") == 2
+
+
+async def test_what_failed_while_the_model_was_away_is_made_when_it_is_there_again(tmp_path: Path) -> None:
+    async with making(tmp_path, *[Trouble(401, "authentication_error")] * 5, by_path, by_path) as place:
+        for _ in range(5):
+            assert await place.maker.round() == Round(0, "away")
+        assert await place.maker.round() == Round(2)
+
+
 async def test_no_more_is_made_in_an_hour_than_is_allowed_of_all_processes_together(tmp_path: Path) -> None:
     async with making(tmp_path) as place:
         assert await place.another("one", most=1).round() == Round(1, "bound")
