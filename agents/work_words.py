@@ -23,6 +23,11 @@ def one_line(text: str, most: int) -> str:
     return shortened(" ".join(text.split()), most)
 
 
+def counted(number: float, thing: str) -> str:
+    """Return how many of a thing there are; its plural is made with an s."""
+    return f"{number:.15g} {thing}{'' if number == 1 else 's'}"
+
+
 def quoted(text: str, most: int) -> list[str]:
     """Return the text as a quotation, line for line; of a longer one the beginning, and how much is missing."""
     shown = text[:most]

@@ -7,6 +7,7 @@ from datetime import datetime
 from agents.loop.frames import Limit
 from agents.loop.run import Run
 from agents.loop.transcript import transcript, transcript_tokens
+from agents.work_words import counted
 
 MOST_WRONG = 2
 """Answers in a row that could not be carried out: one is corrected, the second ends the run."""
@@ -19,9 +20,9 @@ def reached(run: Run, now: datetime) -> tuple[Limit, str] | None:
     """Return the bound that keeps the run from asking a model again, and a sentence about it; None if none does."""
     limits, spent = run.header.limits, run.spent
     if run.iterations >= limits.iterations:
-        return "iterations", f"the run has had its {limits.iterations} iterations"
+        return "iterations", f"the run has had its {counted(limits.iterations, 'iteration')}"
     if seconds_left(run, now) <= 0:
-        return "seconds", f"the run has had its {limits.seconds:g} seconds"
+        return "seconds", f"the run has had its {counted(limits.seconds, 'second')}"
     if limits.cost_micros is not None and spent.unpriced:
         return (
             "cost",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from agents.events import canonical
 from agents.loop.frames import Answered, AskUser, Control, Frame, Limits, Plan, Response, ToolCall, ToolResult
 from agents.loop.run import Run, State
-from agents.work_words import one_line
+from agents.work_words import counted, one_line
 from knowledge.ledger.moments import utc_text
 
 MOST_TEXT, MOST_ARGUMENTS, MOST_TRACE = 400, 240, 120
@@ -58,15 +58,16 @@ def traced(run: Run) -> str:
 def taken(run: Run) -> str:
     """Return what the run took, in words."""
     spent = run.spent
-    told = f"{run.iterations} iterations, {spent.seconds:.1f} s, {spent.tokens_in} tokens in and {spent.tokens_out} out"
+    tokens = f"{counted(spent.tokens_in, 'token')} in and {spent.tokens_out} out"
+    told = f"{counted(run.iterations, 'iteration')}, {spent.seconds:.1f} s, {tokens}"
     if spent.cost_micros:
         told += f", a cost of {spent.cost_micros / 1_000_000:.6f}"
     return told + (" and more that nobody knows the price of" if spent.unpriced and spent.cost_micros else "")
 
 
 def _bounds(limits: Limits) -> str:
-    told = [f"{limits.iterations} iterations", f"{limits.seconds:g} s"]
-    told += [f"{limits.tokens} tokens"] if limits.tokens is not None else []
+    told = [counted(limits.iterations, "iteration"), f"{limits.seconds:g} s"]
+    told += [counted(limits.tokens, "token")] if limits.tokens is not None else []
     told += [f"a cost of {limits.cost_micros / 1_000_000:.6f}"] if limits.cost_micros is not None else []
     return ", ".join(told)
 
@@ -75,7 +76,7 @@ def told_of(frame: Frame) -> Iterator[str]:
     """Yield one step as lines of plain text, as they stand in `explained`."""
     match frame:
         case Plan():
-            asked = f"{frame.tokens_in} tokens in, {frame.tokens_out} out"
+            asked = f"{counted(frame.tokens_in, 'token')} in, {frame.tokens_out} out"
             yield f"{frame.iteration}. The model {_decided(frame)} ({asked}, {frame.milliseconds:.0f} ms)"
             if frame.reasoning:
                 yield f"   It said: {one_line(frame.reasoning, MOST_TEXT)}"

@@ -362,9 +362,11 @@ def _effect(plan: RunPlan) -> str:
 
 
 def _bounds(header: Header) -> str:
+    from agents.work_words import counted
+
     limits = header.limits
-    told = [f"{limits.iterations} iterations", f"{limits.seconds:g} s"]
-    told += [f"{limits.tokens} tokens"] if limits.tokens is not None else []
+    told = [counted(limits.iterations, "iteration"), f"{limits.seconds:g} s"]
+    told += [counted(limits.tokens, "token")] if limits.tokens is not None else []
     told += [f"a cost of {limits.cost_micros / 1_000_000:g}"] if limits.cost_micros is not None else []
     return ", ".join([*told, f"toolsets {', '.join(header.toolsets) or 'all'}"])
 

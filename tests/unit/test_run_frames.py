@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agents.loop.bounding import reached
 from agents.loop.errors import BadFrames, UnknownFrame
 from agents.loop.explained import explained
 from agents.loop.frames import (
@@ -106,7 +107,17 @@ def test_a_run_is_told_in_words_from_its_frames_alone(walk: Walk) -> None:
     told = explained(again)
     assert told == explained(walk.run)
     assert all(f"Call {call.id}" in told for call in walk.run.calls)
-    assert f"{walk.run.iterations} iterations" in told
+    assert f"It took {walk.run.iterations} iteration{'s' if walk.run.iterations != 1 else ''}, " in told
+
+
+def test_one_is_told_in_the_singular() -> None:
+    walk = Walk(begun(header(limits=Limits(iterations=1, seconds=1, tokens=1))))
+    walk.plan("call", tokens_in=1)
+    told = explained(walk.run)
+    assert "Bounds: 1 iteration, 1 s, 1 token\n" in told
+    assert "(1 token in, 7 out, " in told
+    assert "It took 1 iteration, " in told
+    assert reached(walk.run, NOW) == ("iterations", "the run has had its 1 iteration")
 
 
 def test_the_oldest_output_is_left_out_first_and_that_is_said() -> None:
