@@ -17,6 +17,9 @@ import anyio
 from knowledge.errors import KnowledgeError
 from mcp_server.gate import asking
 from mcp_server.gate.deciding import Desk, Person, requirement
+from mcp_server.gate.enrolment import Principal
+from mcp_server.gate.policy import Trust
+from mcp_server.gate.scores import held, standing_of
 from mcp_server.gate.summary import summary
 from mcp_server.services import Call, Services
 
@@ -193,11 +196,22 @@ async def settle(services: Services, desk: Desk, call: Call, asked: Question, re
     if run.header.principal != call.principal.id:
         raise NoSuchRun(asked.run)
     text = reply.filled.get(ANSWER, "").strip()[:LONGEST_ANSWER]
-    if run.ask and run.ask.id == asked.on and text:
+    if run.ask and run.ask.id == asked.on and text and await counts(services, call.principal, run.id):
         return await _led_on(services, call, run.id, _Answer(text, f"{call.principal.id} (in the host)", asked.on))
     if run.proposal:
         await _decide(services, desk, run, asked.on, reply)
     return await _led_on(services, call, run.id)
+
+
+async def counts(services: Services, who: Principal, run: str) -> bool:
+    """Return whether an answer in a form of that host counts, which takes the level of proposing, as a yes there does.
+
+    Nothing proves that a person wrote it: it may repeat what the host has read, which is remembered of the run then.
+    """
+    if held(await standing_of(services.state, who, now=services.now())).level < Trust.PROPOSE:
+        return False
+    await services.taints.carry(who.id, run)
+    return True
 
 
 async def _decide(services: Services, desk: Desk, run: Run, on: str, reply: asking.Reply) -> None:

@@ -235,7 +235,7 @@ class Tasks:
     async def _tell_run(self, run: Run, ask: str, reply: asking.Reply, who: Principal) -> None:
         """Lead the run on with the answer, in the background; a form without one leaves it waiting."""
         text = reply.filled.get(run_rounds.ANSWER, "").strip()[: run_rounds.LONGEST_ANSWER]
-        if not text:
+        if not text or not await run_rounds.counts(self._services, who, run.id):
             return
         try:
             await self._services.runs.answer_aside(run.id, text, f"{who.id} (in the host)", ask=ask)

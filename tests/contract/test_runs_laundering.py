@@ -7,11 +7,17 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+from mcp import Client
+from mcp_types import ElicitRequestParams, ElicitResult, ErrorData
+
 from mcp_server.base import utc_now
 from mcp_server.gate.deciding import Person
 from mcp_server.gate.scores import grant
 from tests.contract.test_runs_injected import ME, SECRET, House, house, in_a_message, order
 from tests.doubles.provider_turns import said, uses
+from tests.task_clients import KnowsTasks, accepting, task_until, task_update
+from tests.writers import Writer
 
 SENDS = uses("zulip_send_message", channel="team", topic="x", text=SECRET)
 ASKS = uses("ask_user", question="Go on?")
@@ -61,6 +67,70 @@ async def test_who_is_shown_what_a_run_proposed_has_read_what_the_run_read(tmp_p
         waits = await there.writer.call("zulip_send_message", channel="team", topic="x", text=SECRET)
         assert (waits["status"], waits["proposal"]["level_needed"]) == ("proposed", 5)
         assert there.effects == []
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_an_answer_in_a_form_may_repeat_what_its_host_has_read(tmp_path: Path, mode: str) -> None:
+    async with house(tmp_path) as there:
+
+        async def answers(context: Any, form: ElicitRequestParams) -> ElicitResult | ErrorData:
+            del context, form
+            await there.writer.call("zulip_read_messages", **dict(in_a_message(there, "x").calls[0].arguments))  # type: ignore[arg-type]  # they are no text
+            return ElicitResult(action="accept", content={"answer": "Send it."})
+
+        there.model.will("Goal of a form.", ASKS, said("Done."))
+        async with Client(there.app.server, mode=mode, elicitation_callback=answers) as client:
+            answer = await Writer(client, there.app, there.settings.kb).call("agent_run", goal="Goal of a form.")
+        assert answer["status"] == "done"
+        assert await there.app.services.taints.of_journey(answer["run_id"])
+
+
+async def test_an_answer_by_a_task_handle_may_repeat_it_too(tmp_path: Path) -> None:
+    async with (
+        house(tmp_path) as there,
+        Client(there.app.server, extensions=[knows := KnowsTasks(waits=False)], elicitation_callback=nobody) as client,
+    ):
+        there.model.will("Goal of a task.", ASKS, said("Done."))
+        await client.call_tool("agent_run", {"goal": "Goal of a task."})
+        run = knows.handles[0]["taskId"]
+        (ask,) = (await task_until(client.session, run, "input_required"))["inputRequests"]
+        await there.writer.call("zulip_read_messages", **dict(in_a_message(there, "x").calls[0].arguments))  # type: ignore[arg-type]  # they are no text
+        await task_update(client.session, run, **{ask: accepting(answer="Send it.")})
+        await task_until(client.session, run, "completed")
+        assert await there.app.services.taints.of_journey(run)
+
+
+async def nobody(context: Any, form: ElicitRequestParams) -> ElicitResult | ErrorData:
+    """React to no form."""
+    del context, form
+    return ElicitResult(action="cancel")
+
+
+@pytest.mark.parametrize("by", ["form", "task"])
+async def test_an_answer_in_a_form_of_a_host_that_may_not_even_propose_leaves_the_run_asking(
+    tmp_path: Path, by: str
+) -> None:
+    async with house(tmp_path) as there:
+        goal = "Goal of a demoted host."
+        there.model.will(goal, ASKS, said("never"))
+        state = there.app.services.state
+
+        async def answers(context: Any, form: ElicitRequestParams) -> ElicitResult | ErrorData:
+            del context, form
+            await grant(state, ME.id, 1, by="ann", now=utc_now())
+            return ElicitResult(action="accept", content={"answer": "Go on."})
+
+        knows = KnowsTasks(waits=False)
+        tasks: list[Any] = [knows] if by == "task" else []
+        async with Client(there.app.server, extensions=tasks, elicitation_callback=answers) as client:
+            await client.call_tool("agent_run", {"goal": goal})
+            (line,) = await there.app.services.runs.store.runs()
+            if by == "task":
+                (ask,) = (await task_until(client.session, line.id, "input_required"))["inputRequests"]
+                await grant(state, ME.id, 1, by="ann", now=utc_now())
+                await task_update(client.session, line.id, **{ask: accepting(answer="Go on.")})
+        assert (await there.app.services.runs.store.run(line.id)).state == "asking"
+        assert len(there.model.asked) == 1
 
 
 async def test_what_was_read_before_a_start_was_proposed_counts_also_where_another_proposal_took_its_place(
