@@ -279,8 +279,7 @@ class Carrier:
             f"{CHANGED} than was approved; {proposal.why}",
             origin=proposal.id,
         )
-        run = run_of(proposal)
-        call = replace(planned.call, run=run.get("id", ""), key=run.get("key", ""))
+        call = of_its_run(planned.call, proposal)
         anew = await self._proposing.put(planned.spec.name, planned.spec.definition_hash, call, draft)
         await self._trust.finish(proposal.id, "superseded", at=self.services.now(), error=CHANGED, successor=anew.id)
 
@@ -335,6 +334,12 @@ class Carrier:
             ids = [id_ for id_, old, new in sides if old in against and _folded(new.removesuffix(CUT_MARK)) in claimed]
             if ids:
                 await ledger.settle(ids, at=self.services.now())
+
+
+def of_its_run(call: Call, proposal: Proposal) -> Call:
+    """Return the call as one of the run that the proposal comes from, if it comes from one."""
+    run = run_of(proposal)
+    return replace(call, run=run.get("id", ""), key=run.get("key", ""))
 
 
 def _folded(text: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from knowledge.trust.ports import Proposal, TrustRecords, Verdict
 from mcp_server.gate import admin
-from mcp_server.gate.carrying import Carrier
+from mcp_server.gate.carrying import Carrier, of_its_run
 from mcp_server.gate.deciding import WEAK, AdminAct, CannotDecide, Person, requirement
 from mcp_server.gate.policy import POLICY, Trust
 from mcp_server.gate.proposals import Draft, Proposing, hash_of
@@ -99,7 +99,8 @@ class Decisions:
         needed = max(proposal.level_needed, int(planned.spec.level_for(planned.plan)))
         draft = Draft("call", arguments, planned.shown, needed, proposal.level_held, why, origin=proposal_id)
         spec = planned.spec
-        return await self._proposing.put(spec.name, spec.definition_hash, planned.call, draft, replacing=[proposal_id])
+        call = of_its_run(planned.call, proposal)
+        return await self._proposing.put(spec.name, spec.definition_hash, call, draft, replacing=[proposal_id])
 
     async def ask(self, act: AdminAct, arguments: Mapping[str, Any], person: Person) -> Proposal:
         """Return a pending proposal of an act on trust itself.

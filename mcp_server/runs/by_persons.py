@@ -5,14 +5,20 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING
 
+from agents.loop.frames import Control
 from agents.loop.outside import end, note_answer
 from agents.loop.store import Hold
+from mcp_server.gate.proposals import run_of
+from mcp_server.runs.decided import chain_of
 
 if TYPE_CHECKING:
     from agents.loop.run import Run
     from agents.loop.store import RunStore
     from knowledge.storage.ports import StateStore
+    from knowledge.trust.ports import TrustRecords
     from mcp_server.services import Clock
+
+_WAITS = ("suspended", "resumed")
 
 
 async def cancel(state: StateStore, store: RunStore, run: str, why: str, *, now: Clock) -> tuple[Run, bool]:
@@ -21,11 +27,23 @@ async def cancel(state: StateStore, store: RunStore, run: str, why: str, *, now:
     Raises:
         NoSuchRun: there is none.
     """
-    waits = (await store.run(run)).proposal
     there, ended = await end(store, run, "cancelled", why, now=now, chance=_chance)
-    if ended and waits:
-        await state.trust.withdraw(waits, there.header.principal, at=now())
+    if ended:
+        await take_back(state.trust, there, now=now)
     return there, bool(ended)
+
+
+async def take_back(trust: TrustRecords, run: Run, *, now: Clock) -> None:
+    """Withdraw what the run waited for when it ended: nobody is to agree to an act of a run that is not there any more.
+
+    What took its place is withdrawn if it is of the run, too.
+    """
+    newest = next((one for one in reversed(run.frames) if isinstance(one, Control) and one.signal in _WAITS), None)
+    if newest is None or newest.signal != "suspended":
+        return
+    chain = await chain_of(trust, newest.proposal)
+    if chain and (len(chain) == 1 or run_of(chain[-1]).get("id") == run.id):
+        await trust.withdraw(chain[-1].id, run.header.principal, at=now())
 
 
 async def leave_answer(store: RunStore, run: str, text: str, by: str, *, ask: str, now: Clock) -> Run:

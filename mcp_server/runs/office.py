@@ -30,6 +30,7 @@ from knowledge.storage.ports import StateStore
 from mcp_server.gate.enrolment import Principal
 from mcp_server.gate.policy import Refuse, Trust, decide
 from mcp_server.gate.scores import held, standing_of
+from mcp_server.runs.by_persons import take_back
 
 if TYPE_CHECKING:
     from mcp_server.models.configured import ConfiguredModel
@@ -199,10 +200,9 @@ class Runs:
 
         The proposal that it waits for is withdrawn: nobody is to agree to an act of a run that is not there any more.
         """
-        waits = (await self.store.run(run)).proposal
         ended = await self.end(run, "cancelled", why)
-        if waits and ended.state == "cancelled":
-            await self._state.trust.withdraw(waits, ended.header.principal, at=self._now())
+        if ended.state == "cancelled":
+            await take_back(self._state.trust, ended, now=self._now)
         return ended
 
     async def end(self, run: str, signal: End, why: str) -> Run:

@@ -1,0 +1,51 @@
+"""A run that is ended takes back what it waits for, whatever became of that meanwhile: nobody agrees to an act of a dead run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mcp_server.base import utc_now
+from mcp_server.gate.deciding import Person
+from mcp_server.gate.proposals import run_of
+from mcp_server.runs.by_persons import cancel
+from tests.doubles.provider_turns import said, uses
+from tests.run_hosts import RunHost, run_host
+
+ANN = Person("ann", "page")
+MOVE = {"path": "guides/deploy.md", "to": "guides/release.md"}
+
+
+async def proposing(host: RunHost) -> tuple[str, str]:
+    """Return a run that waits for a person, and the proposal."""
+    host.will("Move", uses("kb_move", **MOVE), said("Done."))
+    answer = await host.call("agent_run", goal="Move it.")
+    assert answer["status"] == "proposed"
+    return answer["run_id"], answer["proposal"]["id"]
+
+
+@pytest.mark.parametrize("by", ["a host", "a person"])
+async def test_what_a_person_edited_is_taken_back_with_its_run(by: str, tmp_path: Path) -> None:
+    async with run_host(tmp_path) as host:
+        services, (run, proposal) = host.app.services, await proposing(host)
+        edited = await host.app.desk.edit(proposal, [{**MOVE, "to": "guides/new.md"}], ANN)
+        assert run_of(edited)["id"] == run
+        if by == "a host":
+            await services.runs.cancel(run, "a test")
+        else:
+            await cancel(services.state, services.runs.store, run, "a test", now=utc_now)
+        left = await services.state.trust.proposal(edited.id)
+        assert left is not None
+        assert left.state == "withdrawn"
+
+
+async def test_what_the_host_itself_put_in_its_place_stays(tmp_path: Path) -> None:
+    async with run_host(tmp_path) as host:
+        run, proposal = await proposing(host)
+        own = await host.call("kb_move", path=MOVE["path"], to="guides/mine.md")
+        await host.app.services.runs.cancel(run, "a test")
+        first, second = [await host.app.services.state.trust.proposal(one) for one in (proposal, own["proposal"]["id"])]
+        assert first is not None
+        assert second is not None
+        assert (first.state, first.successor, second.state) == ("superseded", second.id, "pending")
