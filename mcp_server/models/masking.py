@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -32,13 +33,12 @@ class Masked(Around):
             said = await self._provider.complete(asked)
         except ProviderError as error:
             raise self._without(error) from None
-        if self._key not in repr(said) and not (said.echo and self._key in said.echo.content):
-            return said
         uses = tuple(
             ToolUse(self._clean(use.id), self._clean(use.name), self._clean(use.arguments), self._clean(use.problem))
             for use in said.uses
         )
-        echo = said.echo if said.echo and self._key not in said.echo.content else None
+        kept = said.echo is not None and uses == said.uses and not self._holds(said.echo.content)
+        echo = said.echo if kept else None
         plain = {"text": self._clean(said.text), "model": self._clean(said.model), "request": self._clean(said.request)}
         return replace(said, uses=uses, echo=echo, **plain)
 
@@ -52,20 +52,18 @@ class Masked(Around):
             told = await self._provider.complete_json(asked, shape)
         except ProviderError as error:
             raise self._without(error) from None
-        if self._key not in repr(told):
-            return told
-        return replace(
-            told,
-            value=self._clean(told.value),
-            model=self._clean(told.model),
-            request=self._clean(told.request),
-        )
+        value, model, request = self._clean(told.value), self._clean(told.model), self._clean(told.request)
+        return replace(told, value=value, model=model, request=request)
 
     def _without(self, error: ProviderError) -> ProviderError:
         """Return the error, or another in its place where a server had the key repeated in a word of its own."""
-        if self._key not in f"{error} {vars(error)}":
+        if not any(self._holds(str(told)) for told in (error, *vars(error).values())):
             return error
         return Malformed(self._provider.name, "it repeats what it was sent", error.usage)
+
+    def _holds(self, text: str) -> bool:
+        """Return whether the key is in the text, or in the JSON that it is."""
+        return self._key in text or json.dumps(self._key)[1:-1] in text
 
     def _clean(self, value: Any) -> Any:
         if isinstance(value, str):
