@@ -73,8 +73,8 @@ async def test_who_is_shown_what_a_run_proposed_has_read_what_the_run_read(tmp_p
 async def test_an_answer_in_a_form_may_repeat_what_its_host_has_read(tmp_path: Path, mode: str) -> None:
     async with house(tmp_path) as there:
 
-        async def answers(context: Any, form: ElicitRequestParams) -> ElicitResult | ErrorData:
-            del context, form
+        async def answers(context: Any, params: ElicitRequestParams) -> ElicitResult | ErrorData:
+            del context, params
             await there.writer.call("zulip_read_messages", **dict(in_a_message(there, "x").calls[0].arguments))  # type: ignore[arg-type]  # they are no text
             return ElicitResult(action="accept", content={"answer": "Send it."})
 
@@ -100,9 +100,9 @@ async def test_an_answer_by_a_task_handle_may_repeat_it_too(tmp_path: Path) -> N
         assert await there.app.services.taints.of_journey(run)
 
 
-async def nobody(context: Any, form: ElicitRequestParams) -> ElicitResult | ErrorData:
+async def nobody(context: Any, params: ElicitRequestParams) -> ElicitResult | ErrorData:
     """React to no form."""
-    del context, form
+    del context, params
     return ElicitResult(action="cancel")
 
 
@@ -115,8 +115,8 @@ async def test_an_answer_in_a_form_of_a_host_that_may_not_even_propose_leaves_th
         there.model.will(goal, ASKS, said("never"))
         state = there.app.services.state
 
-        async def answers(context: Any, form: ElicitRequestParams) -> ElicitResult | ErrorData:
-            del context, form
+        async def answers(context: Any, params: ElicitRequestParams) -> ElicitResult | ErrorData:
+            del context, params
             await grant(state, ME.id, 1, by="ann", now=utc_now())
             return ElicitResult(action="accept", content={"answer": "Go on."})
 
