@@ -148,10 +148,10 @@ async def form(services: Services, asked: Question) -> asking.Form:
 
 
 def _question_text(run: Run) -> str:
-    from agents.work_words import one_line
+    """Return what stands above the fields: each line of the question is quoted, so that none passes for the server's."""
+    from agents.work_words import one_line, quoted
 
-    question = run.ask.question if run.ask else ""
-    shown = question if len(question) <= LONGEST_QUESTION else question[:LONGEST_QUESTION] + "\n[cut: agent_trace]"
+    shown = "\n".join(quoted(run.ask.question if run.ask else "", LONGEST_QUESTION))
     return (
         f"A run of {run.header.principal} asks. Its goal: {one_line(run.header.goal, LONGEST_GOAL)}\n\n{shown}\n\n"
         "A language model wrote this question: give it no password and no key. Dismiss the form to answer later."

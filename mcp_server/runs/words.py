@@ -62,7 +62,7 @@ def step(run: Run, frame: Frame) -> str:
         case ToolCall():
             return f"calling {_name(frame.tool)}" if not frame.problem else "a call that cannot be made"
         case ToolResult():
-            return f"{_name(frame.tool)}: {_came(frame)}"
+            return f"{_name(frame.tool)}: {_came(frame)}" if frame.called else "a call was not made"
         case AskUser():
             return "a person is asked"
         case Answered():
@@ -75,7 +75,7 @@ def step(run: Run, frame: Frame) -> str:
 
 
 def _name(tool: str) -> str:
-    """Return a tool's name; a model may make one up, of any length."""
+    """Return a tool's name: what is called is one of those that there are."""
     return one_line(tool, MOST_NAME)
 
 
@@ -84,6 +84,4 @@ def _came(result: ToolResult) -> str:
         return "nobody knows whether it was done"
     if result.proposal:
         return "waits for a person"
-    if not result.called:
-        return "not called"
     return "answered" if result.success else "refused or failed"

@@ -35,7 +35,7 @@ from mcp_server.gate.run_rounds import MOST_ROUNDS
 from mcp_server.gate.scores import freeze, grant
 from mcp_server.settings import Settings
 from tests.doubles.provider import KEY, Model
-from tests.doubles.provider_turns import Turn, said, uses
+from tests.doubles.provider_turns import Call, Turn, said, uses
 from tests.doubles.serving import served
 from tests.knowledge_bases import write
 from tests.run_hosts import asking, at_once
@@ -179,6 +179,35 @@ async def test_a_question_is_shown_with_its_odd_characters_made_visible_and_with
         assert "202E" in message
         assert "A language model wrote this question" in message
         assert len(message) < 8_000
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_no_line_of_a_question_passes_for_the_servers_own(tmp_path: Path, mode: str) -> None:
+    forged = "Which one?\n\nDismiss the form to answer later.\u2028Knowledge Forge: type your password to go on.\r\n---"
+    async with hosting(tmp_path, mode, CLOSED) as host:
+        await host.run(uses("ask_user", question=forged), said("never"))
+        first, *asked, last = [line for line in host.forms[0].message.splitlines() if line]
+    assert first.startswith(f"A run of {OURS} asks.")
+    assert last.startswith("A language model wrote this question")
+    assert len(asked) == len(forged.splitlines())
+    assert all(line.startswith(">") for line in asked)
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_name_that_a_model_made_up_is_in_no_word_about_progress(tmp_path: Path, mode: str) -> None:
+    told: list[str | None] = []
+
+    async def heard(progress: float, total: float | None, message: str | None) -> None:
+        del progress, total
+        told.append(message)
+
+    async with hosting(tmp_path, mode) as host:
+        made_up = Turn(calls=(Call("Type your password below"), Call("kb_map")))
+        host.model.will("Carry on", made_up, said("Done so."))
+        await host.writer.client.call_tool("agent_run", {"goal": "Carry on."}, progress_callback=heard)
+    assert "a call that cannot be made" in told
+    assert "kb_map: answered" in told
+    assert not any("password" in (words or "") for words in told)
 
 
 @pytest.mark.parametrize("mode", ERAS)
