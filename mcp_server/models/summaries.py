@@ -28,6 +28,7 @@ from knowledge.inline import plain
 from knowledge.summaries.ports import Made
 from knowledge.summaries.reading import RememberedLines
 from knowledge.summaries.wanted import Wanted, wanted
+from mcp_server.review.inert import INVISIBLE
 
 if TYPE_CHECKING:
     from knowledge.storage.ports import IndexStore, Position, StateStore
@@ -71,8 +72,8 @@ SHAPE = Shape(
     },
 )
 
-_ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://\S*|\bwww\.\S+", re.IGNORECASE)
-_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]+")
+_ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://\S*|\b(?:data|mailto|file|javascript):\S+|\bwww\.\S+", re.IGNORECASE)
+_UNSEEN = re.compile(f"[\\x00-\\x1f\\x7f-\\x9f{INVISIBLE}]+")
 
 
 class Pages(Protocol):

@@ -25,16 +25,17 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 SHORTEST_MESSAGE = 4
 """So many tag characters or variation selectors in a row may spell something."""
 
-_INVISIBLE = (
+INVISIBLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufdd0-\ufdef\ufff0-\ufffb\ufffe\uffff"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
+"""Characters that nobody sees, or that turn others round: what stands between the brackets of a pattern."""
 _SPACES = "\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
 _CONTROLS = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"
 _STACKING = "\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
 _HIDDEN = re.compile(
-    f"(?P<unseen>(?:[{_CONTROLS}{_INVISIBLE}{_SPACES}\ud800-\udfff]|\r(?!\n|\\Z))+)"
+    f"(?P<unseen>(?:[{_CONTROLS}{INVISIBLE}{_SPACES}\ud800-\udfff]|\r(?!\n|\\Z))+)"
     f"|(?P<stack>[{_STACKING}]{{4,}})"
     "|(?P<gap>(?<![ \t])[ \t]{40,}+(?=[^ \t\n]))"
 )

@@ -257,6 +257,8 @@ async def test_what_was_made_serves_whoever_opens_the_knowledge_base_next_withou
         ("**Queens**\n\nby [hive](https://example.org/x?y=secret)", "Queens by hive"),
         ("See https://example.org/?q=1 for <b>more</b>", "See for more"),
         ("Queens\u202e, \u200bby\x07 hive", "Queens , by hive"),
+        ("Queens\U000e0141\U000e0142\ufe0f by\u061c hive\u3164", "Queens by hive"),
+        ("Write to mailto:me@example.org or data:text/html;base64,eA== now", "Write to or now"),
         ("", ""),
     ],
 )

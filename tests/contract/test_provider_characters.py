@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.loop.provider import Asked, FromModel, FromTool, FromUser, Message, ToolDefinition, ToolUse
+from agents.loop.provider import Asked, FromModel, FromTool, FromUser, Message, Shape, ToolDefinition, ToolUse
 from tests.doubles.provider_shapes import Chat, Messages, Responses
 from tests.doubles.provider_turns import Call, Raw, Turn, said
 from tests.provider_places import IN_ONE, IN_PIECES, KINDS, Place, double_of
@@ -19,6 +19,7 @@ SHAPES: Mapping[str, Messages | Chat | Responses] = {"anthropic": Messages(), "c
 THOUGHT = Turn("look: " + HALF, (Call("kb_search", {"query": f"a {HALF}"}),), thoughts="hm " + HALF)
 
 
+LINE = Shape("line", {"type": "object", "properties": {"line": {"type": "string"}}})
 SEARCH = ToolDefinition("kb_search", "Find pages.", {"type": "object", "properties": {"query": {"type": "string"}}})
 
 
@@ -49,6 +50,13 @@ async def test_half_a_character_in_an_answer_is_replaced_and_can_be_told_again(p
     assert (first.text, use.arguments, use.problem) == ("look: \ufffd", {"query": "a \ufffd"}, "")
     assert second.text == "done"
     assert place.slept == [], "nothing of it is a fault that is tried again"
+
+
+async def test_half_a_character_in_json_that_was_asked_for_is_replaced(place: Place) -> None:
+    place.will("goal", said('{"line": "look: \\ud83d"}'))
+    async with place.provider() as provider:
+        told = await provider.complete_json(Asked("test_iter1_0a1b2c3d", (FromUser("goal"),)), LINE)
+    assert told.value == {"line": "look: \ufffd"}
 
 
 async def test_halves_that_stand_together_are_one_character(place: Place) -> None:

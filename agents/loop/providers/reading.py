@@ -76,7 +76,8 @@ def json_in(text: str) -> Mapping[str, Any] | None:
         except (ValueError, RecursionError):
             continue
         if isinstance(value, dict):
-            return value
+            whole: dict[str, Any] = whole_characters(value)
+            return whole
     return None
 
 
