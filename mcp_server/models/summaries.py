@@ -48,7 +48,8 @@ LONGEST_TEXT = 6_000
 """Characters of a page that the model is told; they say what it is about."""
 FEWEST_WORDS = 20
 """A page of fewer is left as it is."""
-MOST_TOKENS = 300
+MOST_TOKENS = 2_000
+"""Of an answer. It has some thirty; some models count what they think, too."""
 LOOK_S, INDEXING_S = 60.0, 3.0
 LONGEST_REST_S = 3600.0
 AGENT = "summaries"

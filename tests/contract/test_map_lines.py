@@ -214,6 +214,14 @@ async def test_one_page_that_the_model_never_answers_about_keeps_no_other_from_i
         assert [one["page"]["path"] for one in place.told].count("first.md") == 2
 
 
+async def test_a_model_that_thinks_before_it_answers_has_room_for_that(tmp_path: Path) -> None:
+    def thinking(body: Mapping[str, Any]) -> Any:
+        return said("", stop="length") if body["max_tokens"] < 1_000 else by_path(body)
+
+    async with making(tmp_path, *(thinking,) * 9) as place:
+        assert await place.maker.round() == Round(2)
+
+
 async def test_what_failed_while_the_model_was_away_is_made_when_it_is_there_again(tmp_path: Path) -> None:
     async with making(tmp_path, *[Trouble(401, "authentication_error")] * 5, by_path, by_path) as place:
         for _ in range(5):
