@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from mcp_server.gate.dispatch import Answered, Gate
 from mcp_server.gate.ending import ending
 from mcp_server.gate.enrolment import Principal
 from mcp_server.gate.extension import as_result
+from mcp_server.gate.proposals import begun_by, scopes_of
 from mcp_server.gate.summary import summary
 from mcp_server.runs.decided import chain_of
 from mcp_server.services import NotConfigured, Services
@@ -81,7 +82,7 @@ class Tasks:
         """
         found = await self._traced(task, who)
         if found.run is not None:
-            told = await self._run(found, found.run, who, forms=forms)
+            told = await self._run(found, found.run, forms=forms)
         elif found.proposal is not None:
             told = await self._proposal(found, found.proposal, forms=forms)
         else:
@@ -143,7 +144,7 @@ class Tasks:
         if first.principal != who.id or first.kind != "call":
             raise NoSuchTask(task)
         newest = (await chain_of(self._services.state.trust, task))[-1]
-        begun = _run_begun_by(newest)
+        begun = begun_by(newest) if newest.tool == AGENT_RUN else ""
         run = await self._run_of(begun, who) if begun else None
         return _Traced(task, first.created_at, newest, run)
 
@@ -163,6 +164,7 @@ class Tasks:
     # --- where it stands ----------------------------------------------------------------------------------------------
 
     async def _proposal(self, found: _Traced, proposal: Proposal, *, forms: bool) -> Task:
+        await self._note_read(scopes_of(proposal), proposal.principal)
         told = Task(found.id, "working", found.created_at, _moved_at(proposal))
         if proposal.state == "pending":
             told = replace(told, lasts=proposal.expires_at - found.created_at, poll_ms=WAITING_MS)
@@ -187,15 +189,14 @@ class Tasks:
         form = Form(proposal.id, asking.message(proposal, page), asking.SCHEMA)
         return replace(told, status="input_required", forms=(form,))
 
-    async def _run(self, found: _Traced, run: Run, who: Principal, *, forms: bool) -> Task:
+    async def _run(self, found: _Traced, run: Run, *, forms: bool) -> Task:
+        await self._note_read((run.id,), run.header.principal)
         told = Task(found.id, "working", found.created_at, run.moved_at)
         if run.state == "cancelled":
             return replace(told, status="cancelled", message=run.why)
         if run.over:
-            await self._note_read(run, who)
             return replace(told, status="completed", message=run.why, result=await self._answered(run))
         if run.ask is not None:
-            await self._note_read(run, who)
             return await self._asking(told, run, forms=forms)
         chain = await chain_of(self._services.state.trust, run.proposal) if run.proposal else ()
         if chain and chain[-1].state == "pending":
@@ -225,10 +226,11 @@ class Tasks:
         outcome = Answered(spec.as_json(await answered(self._services, run)))
         return as_result(outcome).model_dump(by_alias=True, mode="json", exclude_none=True)
 
-    async def _note_read(self, run: Run, who: Principal) -> None:
-        """Remember that the caller is told text now that may repeat what the run has read, however long ago."""
-        if origins := tuple(await self._services.taints.of_journey(run.id)):
-            await self._services.taints.note(who.id, "", origins)
+    async def _note_read(self, scopes: Sequence[str], principal: str) -> None:
+        """Remember that the caller is told text now that may repeat what was read in these runs and journeys, however long ago."""
+        taints = self._services.taints
+        if origins := {origin for scope in scopes for origin in await taints.of_journey(scope)}:
+            await taints.note(principal, "", origins)
 
     # --- what a person answered ---------------------------------------------------------------------------------------
 
@@ -266,14 +268,6 @@ def _reply(key: str, answer: Any) -> asking.Reply:
 
 def _digest(task: str, key: str) -> bytes:
     return hashlib.sha256(f"task\0{task}\0{key}".encode()).digest()
-
-
-def _run_begun_by(proposal: Proposal) -> str:
-    """Return the run that a call began which a person approved; "" if it began none."""
-    if proposal.tool != AGENT_RUN or proposal.state != "executed" or not proposal.result:
-        return ""
-    answer = json.loads(proposal.result)
-    return str(answer.get("run_id") or "") if isinstance(answer, dict) else ""
 
 
 def _moved_at(proposal: Proposal) -> datetime:

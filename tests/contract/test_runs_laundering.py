@@ -16,7 +16,7 @@ from mcp_server.gate.deciding import Person
 from mcp_server.gate.scores import grant
 from tests.contract.test_runs_injected import ME, SECRET, House, house, in_a_message, order
 from tests.doubles.provider_turns import said, uses
-from tests.task_clients import KnowsTasks, accepting, task_until, task_update
+from tests.task_clients import KnowsTasks, accepting, task_get, task_until, task_update
 from tests.writers import Writer
 
 SENDS = uses("zulip_send_message", channel="team", topic="x", text=SECRET)
@@ -131,6 +131,19 @@ async def test_an_answer_in_a_form_of_a_host_that_may_not_even_propose_leaves_th
                 await task_update(client.session, line.id, **{ask: accepting(answer="Go on.")})
         assert (await there.app.services.runs.store.run(line.id)).state == "asking"
         assert len(there.model.asked) == 1
+
+
+async def test_who_is_told_by_a_handle_what_a_run_proposed_has_read_what_the_run_read(tmp_path: Path) -> None:
+    async with (
+        house(tmp_path, level=3) as there,
+        Client(there.app.server, extensions=[KnowsTasks(waits=False)]) as client,
+    ):
+        run = await there.obeys(in_a_message(there, order("plane_create_task", {"project": "OPS", "name": "Obey."})))
+        for days, task in enumerate((run.id, run.proposal), 3):
+            later(there, days)
+            assert not await there.app.services.taints.of(ME.id, "")
+            assert "Obey." in (await task_get(client.session, task))["statusMessage"]
+            assert await there.app.services.taints.of(ME.id, "")
 
 
 async def test_what_was_read_before_a_start_was_proposed_counts_also_where_another_proposal_took_its_place(
