@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+from typing import Any
+
+from jsonschema import Draft202012Validator
 
 from tests.postgres import fragile_postgres, postgres, schema
 
@@ -14,3 +17,15 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
+
+
+def pytest_sessionstart() -> None:
+    """Check each JSON Schema once: every client checks those of all tools that it calls, which is half of what many tests do."""
+    check, sound = Draft202012Validator.check_schema, set[str]()
+
+    def check_once(schema: Any, *more: Any, **named: Any) -> None:
+        if (text := repr(schema)) not in sound:
+            check(schema, *more, **named)
+            sound.add(text)
+
+    Draft202012Validator.check_schema = check_once  # type: ignore[method-assign]

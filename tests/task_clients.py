@@ -6,12 +6,14 @@ import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import anyio
 import httpx
-import jsonschema
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
 from mcp.client.extension import ClaimContext, ClientExtension, NotificationBinding, ResultClaim
 from mcp.client.session import ClientSession
 from mcp_types import CallToolResult, Request, RequestParams, Result
@@ -163,7 +165,15 @@ META = "io.modelcontextprotocol/"
 
 def fitting(kind: str, message: Mapping[str, Any]) -> None:
     """Fail if the message is none of that kind by the extension's own schema."""
-    jsonschema.validate(message, {"$ref": f"#/$defs/{kind}", "$defs": SCHEMA["$defs"]})
+    error = best_match(_wanted(kind).iter_errors(message))
+    assert error is None, error
+
+
+@cache
+def _wanted(kind: str) -> Draft202012Validator:
+    schema = {"$ref": f"#/$defs/{kind}", "$defs": SCHEMA["$defs"]}
+    Draft202012Validator.check_schema(schema)
+    return Draft202012Validator(schema)
 
 
 @dataclass(frozen=True)
