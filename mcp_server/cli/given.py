@@ -19,9 +19,12 @@ async def text_of(name: str) -> str:
     """Return what the file holds.
 
     Raises:
-        WronglyAsked: it is no text in UTF-8.
+        WronglyAsked: it cannot be read, or is no text in UTF-8.
     """
-    raw = await anyio.to_thread.run_sync(_read, name)
+    try:
+        raw = await anyio.to_thread.run_sync(_read, name)
+    except OSError as error:
+        raise WronglyAsked(f"{name} cannot be read: {error.strerror or type(error).__name__}") from error
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -9,7 +9,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from agents.loop.frames import Frame
     from agents.loop.leading import Progress
     from agents.loop.run import Run
+    from knowledge.storage.ports import StateStore
     from mcp_server.app import App
+    from mcp_server.gate.summary import Address
+    from mcp_server.gate.taint import Taints
 
 ACHIEVED, NOT_ACHIEVED, WAITS = 0, 1, 3
 """Exit codes: the goal is achieved; it failed, gave up or was cancelled; a person is to say something first."""
@@ -40,12 +43,17 @@ class NoModel(WronglyAsked):
 
     def __init__(self, settings: Settings) -> None:
         if settings.model is None:
-            told = (
-                "no language model is configured: set FORGE_MODEL=VENDOR:MODEL, or say --provider VENDOR:MODEL; its key"
-            )
+            told = "no language model is configured: set FORGE_MODEL=VENDOR:MODEL, or say --provider VENDOR:MODEL"
+            keys = "ANTHROPIC_API_KEY or OPENAI_API_KEY"
         else:
-            told = f"{visible(str(settings.model))} cannot be asked: its key"
-        super().__init__(f"{told} is read from ANTHROPIC_API_KEY or OPENAI_API_KEY, or from FORGE_MODEL_KEY_FILE")
+            told = f"{visible(str(settings.model))} cannot be asked"
+            keys = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}[settings.model.company]
+        own = (
+            ""
+            if keys == "ANTHROPIC_API_KEY"
+            else "; a server of one's own is named by OPENAI_BASE_URL, and may need none"
+        )
+        super().__init__(f"{told}; its key is read from {keys}, or from FORGE_MODEL_KEY_FILE{own}")
 
 
 class Watch:
@@ -201,20 +209,23 @@ class Lead:
 
     async def _concluded(self, run: Run) -> int:
         if self.watch.as_json:
-            print(json.dumps({"type": "answer", **await self._fields(run)}), flush=True)
+            services = self.app.services
+            print(await answer_line(run, services.state, services.taints, services.review_address), flush=True)
         else:
             for line in answer_lines(run):
                 print(line)
             _say_standing(run)
         return code_of(run)
 
-    async def _fields(self, run: Run) -> dict[str, Any]:
-        """Return what `agent_run` would answer, with all of the text and without the advice to a model."""
-        from mcp_server.runs.words import ended_with
-        from mcp_server.tools.runs import answered
 
-        answer = asdict(await answered(self.app.services, run))
-        return {**{name: value for name, value in answer.items() if name != "note"}, "text": ended_with(run)}
+async def answer_line(run: Run, state: StateStore, taints: Taints, page: Address) -> str:
+    """Return what `agent_run` would answer as JSON in a line of ASCII, with all of the text and without the advice to a model."""
+    from mcp_server.runs.words import ended_with
+    from mcp_server.tools.runs import answer_of
+
+    answer = asdict(await answer_of(state, taints, run, page))
+    told = {name: value for name, value in answer.items() if name != "note"}
+    return json.dumps({"type": "answer", **told, "text": ended_with(run)})
 
 
 def code_of(run: Run) -> int:
@@ -235,7 +246,7 @@ async def leading(settings: Settings, *, start: int = 0) -> AsyncIterator[Lead]:
 
     Raises:
         NoModel: they name none.
-        ProviderError: it cannot be asked as it is configured.
+        WronglyAsked: it cannot be asked as it is configured.
     """
     from mcp_server.app import open_app
 
@@ -244,10 +255,24 @@ async def leading(settings: Settings, *, start: int = 0) -> AsyncIterator[Lead]:
     asks = keyboard.is_terminal() and not settings.json
     try:
         async with open_app(settings, announcing=False) as app:
-            await app.services.model.provider()  # what cannot be asked is told before anything is on record
+            await _askable(app)
             yield Lead(app, Watch(as_json=settings.json, start=start), asks)
     except BaseExceptionGroup as group:
         raise (group.exceptions[0] if len(group.exceptions) == 1 else group) from None
+
+
+async def _askable(app: App) -> None:
+    """Return if the model can be asked as it is configured: what it lacks is told before anything is on record.
+
+    Raises:
+        WronglyAsked: it cannot.
+    """
+    from agents.loop.provider_errors import ProviderError
+
+    try:
+        await app.services.model.provider()
+    except ProviderError as error:
+        raise WronglyAsked(str(error)) from error
 
 
 def until_signalled(work: Callable[[], int]) -> int:

@@ -8,6 +8,7 @@ import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -15,7 +16,7 @@ import anyio
 from mcp_server.cli import keyboard
 from mcp_server.cli.options import WronglyAsked, add_common, said, whole
 from mcp_server.cli.run import add_provider
-from mcp_server.cli.run_leading import NoModel, code_of, leading, until_signalled
+from mcp_server.cli.run_leading import NoModel, answer_line, code_of, leading, until_signalled
 from mcp_server.cli.terminal import output, say
 from mcp_server.cli.visible import visible
 from mcp_server.settings import Settings
@@ -153,16 +154,18 @@ async def _follow(args: argparse.Namespace, settings: Settings) -> int:
                 warned = True
                 say(f"nobody leads it now; a server that has {visible(there.header.model)} does,")
                 say(f"or go on with it here: knowledge-forge runs resume {there.id}")
-    return code_of(there) if settings.json else _ended(there, settings)
+        return await _ended(record, there, settings)
 
 
-def _ended(there: Run, settings: Settings) -> int:
+async def _ended(record: Record, there: Run, settings: Settings) -> int:
     """Tell how the run stands, its answer on standard output, and return the exit code that says the same."""
-    from mcp_server.cli.journeys import print_ascii
-    from mcp_server.cli.run_view import answer_lines, end_line, run_fields, ways_on
+    from mcp_server.base import utc_now
+    from mcp_server.cli.run_view import answer_lines, end_line, ways_on
+    from mcp_server.gate.taint import Taints
+    from mcp_server.review.address import address
 
     if settings.json:
-        print_ascii(run_fields(there))
+        print(await answer_line(there, record.state, Taints(record.state, utc_now), partial(address, record.state)))
         return code_of(there)
     for line in answer_lines(there):
         print(line)
@@ -243,8 +246,8 @@ async def _resume(args: argparse.Namespace, settings: Settings) -> int:
     """Go on with the run as far as that goes here."""
     async with stored(settings) as record:
         there = await record.store.run(args.id)
-    if there.over:
-        return _ended(there, settings)
+        if there.over:
+            return await _ended(record, there, settings)
     _require_its_model(there, settings)
     async with leading(settings, start=there.count) as lead:
         return await lead.through(there)

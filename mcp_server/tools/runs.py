@@ -19,6 +19,9 @@ from mcp_server.tools.spec import Arguments, Shown, ToolSpec
 if TYPE_CHECKING:
     from agents.loop.frames import Frame, Header
     from agents.loop.run import Run
+    from knowledge.storage.ports import StateStore
+    from mcp_server.gate.summary import Address
+    from mcp_server.gate.taint import Taints
     from mcp_server.runs.office import Runs
 
 TOOLSET = "runs"
@@ -301,6 +304,11 @@ async def recalled(services: Services, call: Call, asked: RunArguments) -> RunAn
 
 async def answered(services: Services, run: Run) -> RunAnswer:
     """Return where the run stands, as plain data."""
+    return await answer_of(services.state, services.taints, run, services.review_address)
+
+
+async def answer_of(state: StateStore, taints: Taints, run: Run, page: Address) -> RunAnswer:
+    """Return the same where nothing but the record is open. `page` tells the address of the review page."""
     from agents.loop.explained import traced
     from mcp_server.runs.words import MOST_TEXT, ended_with, note_on, status_of
 
@@ -311,24 +319,24 @@ async def answered(services: Services, run: Run) -> RunAnswer:
         text=ended_with(run)[:MOST_TEXT],
         goal_achieved=bool(response and response.goal_achieved),
         question=run.ask.question[:MOST_TEXT] if run.ask else "",
-        proposal=await _waits_for(services, run),
+        proposal=await _waits_for(state, run, page),
         iterations=run.iterations,
         tools_called=list(run.tools_called),
         trace=traced(run),
         tokens_in=spent.tokens_in,
         tokens_out=spent.tokens_out,
         cost=None if spent.unpriced else spent.cost_micros / 1_000_000,
-        tainted=bool(await services.taints.of_journey(run.id)),
+        tainted=bool(await taints.of_journey(run.id)),
         note=note_on(run),
     )
 
 
-async def _waits_for(services: Services, run: Run) -> Mapping[str, Any] | None:
+async def _waits_for(state: StateStore, run: Run, page: Address) -> Mapping[str, Any] | None:
     """Return the proposal that the run waits for, as its caller is told of it."""
     from mcp_server.gate.summary import summary
 
-    waits = await services.state.trust.proposal(run.proposal) if run.proposal else None
-    return await summary(waits, services.review_address) if waits else None
+    waits = await state.trust.proposal(run.proposal) if run.proposal else None
+    return await summary(waits, page) if waits else None
 
 
 def shows(plan: RunPlan) -> Shown:
@@ -391,7 +399,7 @@ async def trace(services: Services, call: Call, asked: TraceArguments) -> RunTra
         status=status_of(run),
         answer="" if asked.offset else ended_with(run)[:MOST_TEXT],
         question=run.ask.question[:MOST_TEXT] if run.ask else "",
-        proposal=await _waits_for(services, run),
+        proposal=await _waits_for(services.state, run, services.review_address),
         text=whole[asked.offset : end],
         next_offset=end if end < len(whole) else None,
         tainted=bool(await services.taints.of_journey(run.id)),

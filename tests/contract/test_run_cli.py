@@ -19,7 +19,7 @@ from mcp_server.cli.run_deciding import QUESTION
 from mcp_server.gate.scores import freeze
 from tests.doubles.provider_turns import Script, said, uses
 from tests.knowledge_bases import write
-from tests.persons import ME
+from tests.persons import ME, ROOT
 from tests.run_persons import MODEL, RunPerson, run_person
 from tests.terminals import TIMEOUT_S
 from tests.writers import let_in
@@ -137,8 +137,20 @@ def test_without_a_model_the_variables_that_name_one_are_named(ann: RunPerson) -
     done = keyless.here("run", "Where is it?")
     assert done.returncode == WRONGLY_ASKED
     assert "OPENAI_API_KEY" in done.stderr
+    assert "OPENAI_BASE_URL" in done.stderr
+    assert "ANTHROPIC" not in done.stderr
     assert ann.here("run", "Where is it?", "--provider", "nobody:small").returncode == WRONGLY_ASKED
     assert "no runs" in ann.here("runs").stdout
+
+
+def test_a_package_that_is_missing_is_told_before_anything_is_on_record(ann: RunPerson) -> None:
+    (ann.folder / "without").mkdir()
+    (ann.folder / "without/openai.py").write_text("raise ImportError", encoding="utf-8")
+    path = os.pathsep.join([str(ann.folder / "without"), str(ROOT)])
+    done = replace(ann, more={"PYTHONPATH": path}).run("run", "Where is it?")
+    assert (done.returncode, done.stdout) == (WRONGLY_ASKED, "")
+    assert "pip install 'knowledge-forge[openai]'" in done.stderr
+    assert ann.here("runs").stdout == "no runs\n"
 
 
 def test_a_model_that_is_named_in_the_command_is_asked(ann: RunPerson) -> None:
@@ -149,7 +161,14 @@ def test_a_model_that_is_named_in_the_command_is_asked(ann: RunPerson) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [(" ",), ("Say it", "--iterations", "0"), ("Say it", "--seconds", "4000"), ("Say it", "--toolset", "no")]
+    "words",
+    [
+        (" ",),
+        ("Say it", "--iterations", "0"),
+        ("Say it", "--seconds", "4000"),
+        ("Say it", "--toolset", "no"),
+        ("Say it", "--context", "nowhere.md"),
+    ],
 )
 def test_what_makes_no_sense_is_told_before_anything_is_on_record(ann: RunPerson, words: tuple[str, ...]) -> None:
     done = ann.here("run", *words)

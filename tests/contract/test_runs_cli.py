@@ -104,7 +104,18 @@ def test_what_happened_can_be_followed_afterwards_and_the_exit_code_says_how_it_
     assert "1. The model decided to call tools" in followed.stdout
     lines = ann.modelless.here("runs", "follow", asked, "--json")
     assert lines.returncode == WAITS
-    assert [json.loads(line)["type"] for line in lines.stdout.splitlines()] == ["plan", "ask_user"]
+    assert [json.loads(line)["type"] for line in lines.stdout.splitlines()] == ["plan", "ask_user", "answer"]
+
+
+def test_whatever_ends_with_an_answer_in_json_ends_with_the_same(ann: RunPerson) -> None:
+    """A schedule that begins runs and one that looks after them read one format."""
+    ann.will("Where", READ, said(ANSWER))
+    ann.will("Move", MOVE)
+    for goal, code in (("Where is it?", ACHIEVED), ("Move it.", WAITS)):
+        answer = ann.told("run", goal, code=code)
+        assert ann.told("runs", "follow", answer["run_id"], code=code) == answer
+    done = ann.told("runs", "resume", ann.told("run", "Where", code=COULD_NOT)["run_id"], code=COULD_NOT)
+    assert (done["type"], done["status"]) == ("answer", "failed")
 
 
 @pytest.mark.external
