@@ -41,6 +41,17 @@ class RunTaken(RunError):
         super().__init__(f"run {run} is being led by another process; wait for it, or try again in a minute")
 
 
+class RunLeft(RunError):
+    """The database was away for too long while the run was led: it is on record, and goes on when the database is back."""
+
+    def __init__(self, run: str, reason: str) -> None:
+        self.run = run
+        super().__init__(
+            f"run {run} is on record and goes on by itself when the database is back; do not begin it again. agent_trace, or "
+            f"`knowledge-forge runs show`, says how it stands ({reason})"
+        )
+
+
 class RunNotThere(RunError):
     """What is asked of the run does not fit where it stands; nothing was recorded."""
 

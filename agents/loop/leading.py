@@ -16,6 +16,7 @@ from agents.loop.decision import require_ours_free
 from agents.loop.drafting import Draft
 from agents.loop.errors import RunTaken, StaleRun
 from agents.loop.frames import Frame, ToolCall, ToolResult
+from agents.loop.outlasting import outlasting
 from agents.loop.processor import Processor
 from agents.loop.provider import ToolDefinition
 from agents.loop.provider_errors import ContextTooLong, ProviderError
@@ -64,11 +65,11 @@ class Ports:
         return Hold(by, now, now + timedelta(seconds=self.lease_s))
 
     async def append(self, draft: Draft, hold: Hold | None) -> Run:
-        """Return the run with the draft on record, of which whoever looks on is told."""
-        try:
-            run = await self.store.append(draft.before, draft.frames, hold)
-        except OutcomeUnknown:  # the same frames again are no others
-            run = await self.store.append(draft.before, draft.frames, hold)
+        """Return the run with the draft on record, of which whoever looks on is told. The same frames again are no others.
+
+        What a model answered, and what a tool did, is not lost because the database is away for a while.
+        """
+        run = await outlasting(lambda: self.store.append(draft.before, draft.frames, hold), self.sleep)
         for frame in draft.frames:
             await self.progress(run, frame)
         return run

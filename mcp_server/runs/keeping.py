@@ -116,14 +116,14 @@ class Keeper:
             except KnowledgeError:  # the next look says so, in its time
                 await anyio.sleep(LOOK_S)
                 return
-            ours = self.runs.aside
+            ours = self.runs.here
             if any(event.topic == "proposal" or (event.topic == "run" and event.key not in ours) for event in events):
                 return
             seen = max((event.seq for event in events), default=await state.last_event())
 
     async def _go_on(self, line: RunLine, ended: _Ended | None) -> None:
         since = self._since.setdefault(line.id, self.clock())
-        if line.id in self.runs.aside:
+        if line.id in self.runs.here:
             return
         if unable := self._unable(line):
             waits_since = ended.at if ended and ended.at else line.moved_at

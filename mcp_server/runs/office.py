@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import TaskGroup
 
-from agents.loop.errors import NoSuchRun, RunNotThere, RunTaken
+from agents.loop.errors import NoSuchRun, RunLeft, RunNotThere, RunTaken
 from agents.loop.executor import LEASE_S, Executor
 from agents.loop.frames import Frame, Header, Plan
 from agents.loop.leading import CANCELLED, CLOSING_S
+from agents.loop.outlasting import outlasting
 from agents.loop.outside import End, end, note_answer
 from agents.loop.processor import Processor
 from agents.loop.provider import ToolDefinition
@@ -25,7 +26,7 @@ from agents.loop.provider_errors import ProviderError
 from agents.loop.run import Run
 from agents.loop.store import Hold, RunStore
 from agents.loop.tools import Tools
-from knowledge.errors import KnowledgeError
+from knowledge.errors import DatabaseUnavailable, KnowledgeError, OutcomeUnknown
 from knowledge.storage.ports import StateStore
 from mcp_server.gate.enrolment import Principal
 from mcp_server.gate.policy import Refuse, Trust, decide
@@ -97,6 +98,7 @@ class Runs:
         self._now, self._sleep, self._monotonic = now, sleep, monotonic
         self._ours: dict[str, str] = {}
         self._aside: set[str] = set()
+        self._here: set[str] = set()
         self._failed: dict[str, _Failed] = {}
         self._over: dict[str, anyio.Event] = {}
         self._ended = anyio.Event()
@@ -105,6 +107,11 @@ class Runs:
     def aside(self) -> frozenset[str]:
         """Return which runs this process leads in the background."""
         return frozenset(self._aside)
+
+    @property
+    def here(self) -> frozenset[str]:
+        """Return which runs this process leads, or is about to lead in the background."""
+        return frozenset(self._here | self._aside)
 
     async def ended(self) -> None:
         """Return when a run in the background came to where it is not led on from here."""
@@ -133,7 +140,13 @@ class Runs:
             RunExists: another run has that id.
         """
         hold = self._hold()
-        run = await self.store.begin(header, hold)
+        try:
+            run = await self.store.begin(header, hold)
+        except OutcomeUnknown as unknown:
+            try:
+                run = await outlasting(lambda: self.store.begin(header, hold), self._sleep)
+            except DatabaseUnavailable:
+                raise unknown from None
         self._ours.setdefault(header.id, hold.by)
         return run
 
@@ -232,13 +245,39 @@ class Runs:
         try:
             yield
         except anyio.get_cancelled_exc_class():
+            recorded = False
             with anyio.move_on_after(CLOSING_S, shield=True), suppress(KnowledgeError):
-                if (await self.store.run(run)).state == "running":
-                    await self.cancel(run, CANCELLED)
+                await self._cancel_unwanted(run)
+                recorded = True
+            if not recorded:
+                self._background.start_soon(self._cancel_later, run)
             raise
 
+    async def _cancel_unwanted(self, run: str) -> None:
+        with suppress(NoSuchRun):  # it was not begun
+            if (await self.store.run(run)).state == "running":
+                await self.cancel(run, CANCELLED)
+
+    async def _cancel_later(self, run: str) -> None:
+        """Cancel a run for which nobody waits any more as soon as the database can be used again."""
+        try:
+            await outlasting(lambda: self._cancel_unwanted(run), self._sleep)
+        except KnowledgeError as error:
+            logger.warning("run %s, for which nobody waits any more, cannot be cancelled now: %s", run, error)
+
     async def _followed_or_led(self, run: str, wish: _Wish, progress: Progress) -> Run:
-        told = _Told(progress, (await self.store.run(run)).count)
+        """Return the run when it is over or waits for a person.
+
+        Raises:
+            RunLeft: the database was away for too long. Somebody goes on with the run when it is back.
+        """
+        try:
+            told = _Told(progress, (await outlasting(lambda: self.store.run(run), self._sleep)).count)
+            return await outlasting(lambda: self._through(run, wish, told), self._sleep)
+        except DatabaseUnavailable as error:
+            raise RunLeft(run, error.reason) from error
+
+    async def _through(self, run: str, wish: _Wish, told: _Told) -> Run:
         while True:
             try:
                 return await self._led(run, wish, told, outlives=False)
@@ -333,11 +372,15 @@ class Runs:
     async def _led(self, run: str, wish: _Wish, progress: Progress, *, outlives: bool) -> Run:
         there = await self.store.run(run)
         executor = await self._executor(there, progress, outlives=outlives)
+        first = run not in self._here
+        self._here.add(run)
         try:
             if wish.proposal:
                 return await executor.resume(run, wish.proposal, wish.became)
             return await executor.take_up(run, self._ours.pop(run, ""))
         finally:
+            if first:
+                self._here.discard(run)
             self._over.pop(run, None)
 
     async def _nap(self, run: str, seconds: float) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from knowledge.errors import KnowledgeError
+from knowledge.errors import DatabaseUnavailable, KnowledgeError
 from mcp_server.gate.canonical import canonical
 from mcp_server.gate.policy import Trust
 from mcp_server.services import Call, Services
@@ -257,7 +257,16 @@ async def carry_through(services: Services, call: Call, plan: RunPlan) -> RunAns
         runs.lead_aside(run)
     else:
         await runs.carry(header, progress=progress)
-    there = await runs.store.run(run)
+    try:
+        return await _told(services, call, run)
+    except DatabaseUnavailable as error:  # what it says of having changed nothing is not so of a run
+        from agents.loop.errors import RunLeft
+
+        raise RunLeft(run, error.reason) from error
+
+
+async def _told(services: Services, call: Call, run: str) -> RunAnswer:
+    there = await services.runs.store.run(run)
     if origins := await services.taints.of_journey(run):
         await services.taints.note(call.principal.id, "", tuple(origins))
     return await answered(services, there)
