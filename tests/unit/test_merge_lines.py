@@ -55,12 +55,15 @@ def test_every_line_of_the_joined_sequence_is_accounted_for(
     assert clean(merge_lines(base, base, theirs)) == theirs
     assert clean(merge_lines(base, ours, ours)) == ours
     parts = merge_lines(base, ours, theirs)
-    # Taken as ours everywhere, a clash aside, nothing of ours is missing.
+    # Taken as ours where they clash.
     joined = [line for part in parts for line in part.lines]
+    told = joined + [line for part in parts if part.clash for line in part.theirs]
+    kept = {x for x, _ in matches(base, ours)} & {x for x, _ in matches(base, theirs)}
     for line in "abcd":
-        assert joined.count(line) >= min(
-            ours.count(line), theirs.count(line), ours.count(line) + theirs.count(line) - base.count(line)
-        ) - sum(len(p.base) for p in parts if p.clash)
+        assert joined.count(line) >= sum(base[x] == line for x in kept), "what neither side touched stays"
+        assert joined.count(line) <= ours.count(line) + theirs.count(line), "nothing is made up"
+        if line not in base:
+            assert told.count(line) >= max(ours.count(line), theirs.count(line)), "what a side adds is there"
 
 
 def test_edits_that_touch_join_and_strictly_they_do_not() -> None:
