@@ -148,6 +148,9 @@ async def test_a_question_is_answered_once_and_the_run_is_left_to_a_server_with_
     run = await led(place, goal("r-asks", "Which bees?"), said("", ask("Which hive?\nSay its number.")))
     visitor = await place.visitor()
     other = await place.visitor()
+    assert "What it asks you Which hive? Say its number. Answer What it is to reach" in text_of(
+        await visitor.look(f"/runs/{run.id}")
+    )
     for one in (visitor, other):
         assert "Say its number." in await one.look(f"/runs/{run.id}/answer")
     await visitor.send(f"/runs/{run.id}/answer", answer="  ")
