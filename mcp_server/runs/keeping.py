@@ -113,13 +113,14 @@ class Keeper:
             try:
                 await state.changed(seen)
                 events = await state.events_after(seen)
+                last = events[-1].seq if events else await state.last_event()
             except KnowledgeError:  # the next look says so, in its time
                 await anyio.sleep(LOOK_S)
                 return
             ours = self.runs.here
             if any(event.topic == "proposal" or (event.topic == "run" and event.key not in ours) for event in events):
                 return
-            seen = max((event.seq for event in events), default=await state.last_event())
+            seen = last
 
     async def _go_on(self, line: RunLine, ended: _Ended | None) -> None:
         since = self._since.setdefault(line.id, self.clock())

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,9 @@ import pytest
 
 from agents.loop import leading, outlasting
 from agents.loop.frames import Control, Plan, ToolResult
+from knowledge.errors import DatabaseUnavailable
 from knowledge.storage import sqlite
+from knowledge.storage.ports import Event, StateStore
 from mcp_server.runs import keeping, office
 from tests.contract.test_run_office import only_run, over, until
 from tests.doubles.provider_turns import Turn, said, uses
@@ -102,3 +104,29 @@ async def test_a_run_for_which_nobody_waits_any_more_is_cancelled_when_it_is_bac
 
 async def _call(host: RunHost) -> None:
     await host.call("agent_run", goal="Look at it.")
+
+
+class Going:
+    """A state store that can say that something changed, and nothing more after that."""
+
+    def __init__(self, state: StateStore) -> None:
+        self._state = state
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._state, name)
+
+    async def events_after(self, seq: int) -> Sequence[Event]:
+        return [event for event in await self._state.events_after(seq) if event.topic == "run"]
+
+    async def last_event(self) -> int:
+        raise DatabaseUnavailable("state.db", "gone")
+
+
+async def test_who_looks_after_runs_hears_later_that_it_is_away_and_makes_no_noise(tmp_path: Path) -> None:
+    async with run_host(tmp_path) as host:
+        state: Any = Going(host.app.services.state)
+        keeper = keeping.Keeper(replace(host.app.services, state=state), host.app.services.runs)
+        seen = await host.app.services.state.last_event()
+        await host.app.services.state.publish("doc", ["a.md"])
+        with anyio.fail_after(10):
+            await keeper.news(seen)
