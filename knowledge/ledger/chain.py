@@ -65,6 +65,7 @@ def _fields(entry: Entry) -> dict[str, object]:
         "decision": entry.decision,
         "intent": entry.intent,
         "outcome": entry.outcome,
+        **({"call": entry.actor.call} if entry.actor.call else {}),
         **({} if entry.standing is None else {"standing": asdict(entry.standing)}),
         **({} if entry.delivery is None else {"delivery": asdict(entry.delivery)}),
         **({} if entry.run is None else {"run": asdict(entry.run)}),

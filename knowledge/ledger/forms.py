@@ -161,6 +161,7 @@ def packed_intent(intent: Intent) -> bytes:
         "begun": utc_text(intent.at),
         "at": utc_text(entry.at),
         "actor": [entry.actor.principal, entry.actor.tool, entry.actor.arguments_hash],
+        "call": entry.actor.call,
         "changes": [_change_form(change) for change in entry.changes],
         "source": entry.source,
         "confidence": entry.confidence,
@@ -178,9 +179,10 @@ def packed_intent(intent: Intent) -> bytes:
 def unpacked_intent(packed: bytes) -> Intent:
     """Return the act that was begun."""
     form = json.loads(unpack(packed))
+    principal, tool, arguments_hash = form["actor"]
     entry = Entry(
         at=datetime.fromisoformat(form["at"]),
-        actor=Actor(*form["actor"]),
+        actor=Actor(principal, tool, arguments_hash, form.get("call", "")),
         changes=tuple(FileChange(*change) for change in form["changes"]),
         source=form["source"],
         confidence=form["confidence"],

@@ -51,11 +51,15 @@ class FileChange:
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who acts, with what: the principal, the tool, and the SHA-256 of its canonical arguments, hexadecimal."""
+    """Who acts, with what: the principal, the tool, and the SHA-256 of its canonical arguments, hexadecimal.
+
+    `call` names the call of a run of `agent_run` that it is (`r-ID/FRAME`), or the run where a person agreed to it; "" for others.
+    """
 
     principal: str
     tool: str
     arguments_hash: str
+    call: str = ""
 
 
 @dataclass(frozen=True, slots=True)

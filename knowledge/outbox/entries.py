@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from knowledge.ledger.ports import Actor, Delivery, Entry
-from knowledge.outbox.ports import Errand, Fate
+from knowledge.outbox.ports import CALL, Errand, Fate
 
 OUTCOMES: Final[Mapping[Fate, str]] = {"done": "sent", "unsure": "unsure", "failed": "failed"}
 
@@ -21,7 +21,7 @@ def ended(errand: Errand) -> Entry:
         raise ValueError(f"the errand {errand.id} has not ended")
     return Entry(
         at=errand.ended_at,
-        actor=Actor(errand.principal, errand.tool, errand.arguments_hash),
+        actor=Actor(errand.principal, errand.tool, errand.arguments_hash, errand.marks.get(CALL, "")),
         proposal=errand.proposal or None,
         outcome=OUTCOMES[errand.fate],
         delivery=Delivery(errand.target, errand.id),

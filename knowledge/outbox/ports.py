@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 Fate = Literal["begun", "done", "unsure", "failed"]
 """`begun`: about to be sent, or sent by a process that died; `unsure`: sent, and nobody can tell whether it happened;
 `failed`: certainly not done."""
+
+
+CALL: Final = "of_call"
+"""The mark that names the call of a run that an errand is for, or the run. It says nothing of whether anything was sent."""
 
 
 @dataclass(frozen=True, slots=True)

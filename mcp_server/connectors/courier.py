@@ -157,7 +157,7 @@ class Delivered:
 
 def errand_for(call: Call, *, tool: str, target: str, digest: str, arguments_hash: str, at: datetime) -> Errand:
     """Return an errand for what this call does. Its id is new, or follows from the key of the call."""
-    from knowledge.outbox.ports import Errand
+    from knowledge.outbox.ports import CALL, Errand
 
     return Errand(
         id=errand_id(call.key) if call.key else f"kf-{secrets.token_hex(16)}",
@@ -168,6 +168,7 @@ def errand_for(call: Call, *, tool: str, target: str, digest: str, arguments_has
         begun_at=at,
         proposal=call.approval.proposal if call.approval else "",
         arguments_hash=arguments_hash,
+        marks={CALL: call.key or call.run} if call.run else {},
     )
 
 
@@ -401,7 +402,9 @@ def _may_repeat(trip: Trip, act: Act) -> bool:
 
 def _is_unsent(trip: Trip, act: Act) -> bool:
     """Return whether its process died before anything was sent."""
-    return not act.keyed and all(name.startswith(ASKED_BY) for name in trip.marks)
+    from knowledge.outbox.ports import CALL
+
+    return not act.keyed and all(name == CALL or name.startswith(ASKED_BY) for name in trip.marks)
 
 
 def _read(result: str | None) -> Json | None:

@@ -250,7 +250,14 @@ class Carrier:
         calls = calls_of(proposal)
         against = tuple(calls[-1].pop(AGAINST, ())) if proposal.kind == "flag" else ()
         doubts = doubts_in(proposal)
-        call = Call(principal_of(proposal), "approved", against=against, doubts=doubts, journey=proposal.journey)
+        call = Call(
+            principal_of(proposal),
+            "approved",
+            against=against,
+            doubts=doubts,
+            journey=proposal.journey,
+            run=run_of(proposal).get("id", ""),
+        )
         asked = [spec.parse(one) for one in calls]
         plan = None
         if len(asked) > 1 and spec.joins is not None:

@@ -156,7 +156,12 @@ def _moment(fields: Mapping[str, Any]) -> datetime | None:
 
 def _who(actor: Any) -> Mapping[str, Any]:
     """Return who acts as an audit record names them."""
-    return {"principal": actor.principal, "tool": actor.tool, "arguments_hash": actor.arguments_hash}
+    return {
+        "principal": actor.principal,
+        "tool": actor.tool,
+        "arguments_hash": actor.arguments_hash,
+        "call": actor.call,
+    }
 
 
 def _is_its(lost: Lost, fields: Mapping[str, Any], at: datetime) -> bool:
@@ -164,6 +169,7 @@ def _is_its(lost: Lost, fields: Mapping[str, Any], at: datetime) -> bool:
         "principal": lost.call.principal.id,
         "tool": lost.spec.name,
         "arguments_hash": lost.spec.hash_of(lost.asked),
+        "call": lost.call.key,
     }
     return at >= lost.since and all(fields.get(name) == value for name, value in its.items())
 

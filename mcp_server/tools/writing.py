@@ -458,7 +458,7 @@ TOOLS = (KB_MERGE, KB_MOVE, KB_DELETE, KB_REVERT, KB_HISTORY, KB_CONTRADICTIONS)
 
 def actor(call: Call, tool: str, asked: Arguments) -> Actor:
     """Return who acts, for the record."""
-    return Actor(call.principal.id, tool, ToolSpec.hash_of(asked))
+    return Actor(call.principal.id, tool, ToolSpec.hash_of(asked), call.key or call.run)
 
 
 def moment(text: str) -> datetime:
