@@ -37,6 +37,18 @@ class NotInstalled(ProviderError):
         )
 
 
+class BadSurroundings(ProviderError):
+    """The environment keeps anybody from being asked: a proxy or certificates that cannot be used. `why` is the kind of the error."""
+
+    def __init__(self, provider: str, why: str) -> None:
+        self.why = why
+        super().__init__(
+            provider,
+            f"{provider} cannot be asked from here ({why}); check HTTPS_PROXY, ALL_PROXY, NO_PROXY and SSL_CERT_FILE in the "
+            "environment of the server (a SOCKS proxy needs the package socksio)",
+        )
+
+
 class BadAddress(ProviderError):
     """What `setting` holds is no address of a server."""
 

@@ -99,12 +99,12 @@ class AskedRoutes:
         return Heard(mode, confidence) if 0 <= confidence <= 1 else None
 
     async def _load(self) -> None:
+        """Have what asks the model loaded. What fails here fails in the same way until the process begins anew."""
         try:
             await self._model.provider()
-        except ProviderError as error:
-            logger.warning("the language model is not asked about routes: %s", error)
-        finally:
-            self._loading = False
+        except Exception as error:  # noqa: BLE001 - nobody waits for it, and a server does not end for it
+            why = str(error) if isinstance(error, ProviderError) else type(error).__name__
+            logger.warning("the language model is not asked about routes: %s", why)
 
 
 def _told(query: str, examples: Sequence[Example]) -> str:

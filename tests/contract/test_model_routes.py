@@ -82,6 +82,20 @@ async def test_a_model_that_is_away_or_talks_nonsense_changes_nothing(tmp_path: 
     assert answer == without
 
 
+async def test_an_environment_in_which_no_model_can_be_asked_ends_no_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "socks5://127.0.0.1:9")
+    async with run_host(tmp_path, model_helps=("routes",)) as host:
+        first = await routed(host, UNCLEAR)
+        await anyio.wait_all_tasks_blocked()
+        assert await routed(host, UNCLEAR) == first
+        run = await host.call("agent_run", goal="goal")
+        assert run["status"] == "failed"
+        assert "openai cannot be asked from here (ImportError); check HTTPS_PROXY" in run["text"]
+        assert await routed(host, UNCLEAR) == first
+
+
 async def test_however_much_is_searched_the_model_is_asked_so_often_an_hour(tmp_path: Path) -> None:
     now = 0.0
     async with run_host(tmp_path) as host:

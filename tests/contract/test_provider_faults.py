@@ -7,12 +7,14 @@ import logging
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from ipaddress import IPv4Address
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -24,6 +26,7 @@ from agents.loop.provider import Asked, FromModel, FromTool, FromUser, Shape, To
 from agents.loop.provider_errors import (
     BadAddress,
     BadKey,
+    BadSurroundings,
     ContextTooLong,
     Limited,
     Malformed,
@@ -38,6 +41,7 @@ from agents.loop.provider_errors import (
 )
 from agents.loop.providers.access import Access, Patience
 from agents.loop.providers.anthropic import anthropic_provider
+from agents.loop.providers.line import trusted
 from agents.loop.providers.openai_compatible import openai_provider
 from tests.doubles import serving
 from tests.doubles.provider import KEY, Model
@@ -650,3 +654,34 @@ async def test_a_query_in_the_address_goes_with_every_question(place: Place) -> 
     async with place.provider(access=access) as provider:
         assert (await provider.complete(asked())).text == "yes"
     assert place.net.seen[-1].query == {"api-version": "preview", "x": "a b"}
+
+
+@pytest.mark.parametrize("make", [anthropic_provider, openai_provider])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("HTTPS_PROXY", f"socks9://somebody:{KEY}@proxy:1"),
+        ("HTTPS_PROXY", f"http://{KEY}@[::1"),
+        ("ALL_PROXY", f"socks5://somebody:{KEY}@proxy:1"),
+        ("SSL_CERT_FILE", f"/nowhere/{KEY}"),
+    ],
+)
+def test_an_environment_in_which_nobody_can_be_asked_is_told_as_such(
+    monkeypatch: pytest.MonkeyPatch, make: Any, name: str, value: str
+) -> None:
+    """A SOCKS proxy for all programs is common; the package that speaks with one is not there."""
+    monkeypatch.setenv(name, value)
+    trusted.cache_clear()
+    with pytest.raises(BadSurroundings, match=name) as raised:
+        make(Access("m", "sk-a"))
+    trusted.cache_clear()
+    assert KEY not in "".join(traceback.format_exception(raised.value))
+
+
+async def test_a_proxy_that_cannot_be_connected_to_is_told_as_nobody_there(
+    monkeypatch: pytest.MonkeyPatch, place: Place
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:99999")
+    async with place.provider() as provider:
+        with pytest.raises(ProviderAway):
+            await provider.complete(asked())

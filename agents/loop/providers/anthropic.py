@@ -11,7 +11,15 @@ from agents.loop.provider_errors import NoProvider, NotInstalled
 from agents.loop.providers.access import Access, Patience
 from agents.loop.providers.anthropic_wire import NAME, AnthropicWire
 from agents.loop.providers.asking import ModelProvider
-from agents.loop.providers.line import PackagedLine, Vendor, check, quiet, trusted, without_ambient_headers
+from agents.loop.providers.line import (
+    PackagedLine,
+    Vendor,
+    check,
+    quiet,
+    surroundings,
+    trusted,
+    without_ambient_headers,
+)
 
 ADDRESS = "https://api.anthropic.com"
 
@@ -30,6 +38,7 @@ def anthropic_provider(
         BadKey: it cannot be a key.
         BadAddress: the address is none.
         NotInstalled: the extra is missing.
+        BadSurroundings: the environment names a proxy or certificates that cannot be used.
     """
     if not access.key:
         raise NoProvider(access.key_setting, f"{NAME} is asked with a key, and none is configured")
@@ -40,15 +49,16 @@ def anthropic_provider(
         raise NotInstalled(NAME, "anthropic") from error
     quiet("anthropic")
     bounds = patience or Patience()
-    client = anthropic.AsyncAnthropic(
-        api_key=access.key,
-        # The package adds `/v1`; given here, nothing is read from the environment.
-        base_url=(access.address or ADDRESS).rstrip("/").removesuffix("/v1"),
-        max_retries=0,
-        open_telemetry=False,
-        # A key goes to the configured host only. Without this the package follows redirects.
-        http_client=anthropic.DefaultAsyncHttpxClient(follow_redirects=False, verify=trusted()),
-    )
+    with surroundings(NAME):
+        client = anthropic.AsyncAnthropic(
+            api_key=access.key,
+            # The package adds `/v1`; given here, nothing is read from the environment.
+            base_url=(access.address or ADDRESS).rstrip("/").removesuffix("/v1"),
+            max_retries=0,
+            open_telemetry=False,
+            # A key goes to the configured host only. Without this the package follows redirects.
+            http_client=anthropic.DefaultAsyncHttpxClient(follow_redirects=False, verify=trusted()),
+        )
     without_ambient_headers(client)
     vendor = Vendor(anthropic, client.messages.with_raw_response.create, client.messages.create, client.close)
     line = PackagedLine(vendor, bounds, now)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import logging
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
@@ -19,7 +20,7 @@ from typing import Any
 import anyio
 
 from agents.loop.provider import Usage
-from agents.loop.provider_errors import BadAddress, BadKey
+from agents.loop.provider_errors import BadAddress, BadKey, BadSurroundings
 from agents.loop.providers.access import Access, Patience
 from agents.loop.providers.failures import Failed, Failure, failure_of
 from agents.loop.providers.wire import Assembly, Request, Wire, speakable
@@ -65,10 +66,8 @@ class PackagedLine:
                 reply, headers = await (self._pieces(request, assembly) if streamed else self._whole(request))
         except Failed as failed:
             raise Failed(self._with_usage(failed.failure, wire, assembly)) from None
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - what the packages stand on raises errors of many kinds
             failure = self._failure(error, longest_s)
-            if failure is None:
-                raise
             raise Failed(self._with_usage(failure, wire, assembly)) from None
         wrong = wire.error_in(reply)
         if wrong is not None:
@@ -110,8 +109,8 @@ class PackagedLine:
             "timeout": self._http.Timeout(silence_s, connect=connect_s, pool=connect_s),
         }
 
-    def _failure(self, error: Exception, longest_s: float) -> Failure | None:
-        """Return what an error of the package means; None for what is none of its errors."""
+    def _failure(self, error: Exception, longest_s: float) -> Failure:
+        """Return what an error of the package means, or of what it stands on: a proxy with an impossible port is noticed there."""
         package, http = self._vendor.package, self._http
         if isinstance(error, package.APIStatusError):
             return failure_of(error.status_code, error.body, _lower(error.response.headers), self._now())
@@ -130,7 +129,7 @@ class PackagedLine:
             return failure_of(200, error.body, {}, self._now())
         if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
             return Failure(why="the stream holds what is no JSON")
-        return None
+        return Failure(why=type(error).__name__, again=False)
 
     @staticmethod
     def _with_usage(failure: Failure, wire: Wire, assembly: Assembly) -> Failure:
@@ -141,6 +140,19 @@ class PackagedLine:
         if so_far.known:
             return replace(failure, usage=so_far)
         return replace(failure, usage=LOST) if failure.status in (0, 200) else failure
+
+
+@contextmanager
+def surroundings(provider: str) -> Iterator[None]:
+    """Let a client be built, which reads proxies and certificates from the environment and quotes what it cannot use.
+
+    Raises:
+        BadSurroundings: it could not be.
+    """
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - likewise
+        raise BadSurroundings(provider, type(error).__name__) from None
 
 
 def quiet(*names: str) -> None:

@@ -12,7 +12,15 @@ import anyio
 from agents.loop.provider_errors import NoProvider, NotInstalled
 from agents.loop.providers.access import Access, Patience
 from agents.loop.providers.asking import ModelProvider
-from agents.loop.providers.line import PackagedLine, Vendor, check, quiet, trusted, without_ambient_headers
+from agents.loop.providers.line import (
+    PackagedLine,
+    Vendor,
+    check,
+    quiet,
+    surroundings,
+    trusted,
+    without_ambient_headers,
+)
 from agents.loop.providers.openai_chat_wire import ChatWire
 from agents.loop.providers.openai_responses_wire import NAME, ResponsesWire
 from agents.loop.providers.wire import Wire
@@ -40,6 +48,7 @@ def openai_provider(
         BadKey: it cannot be a key.
         BadAddress: the address is none.
         NotInstalled: the extra is missing.
+        BadSurroundings: the environment names a proxy or certificates that cannot be used.
     """
     if not access.key and not access.address:
         raise NoProvider(access.key_setting, f"{NAME} is asked with a key, and none is configured")
@@ -51,18 +60,19 @@ def openai_provider(
     quiet("openai")
     bounds = patience or Patience()
     address, _, query = (access.address or ADDRESS).partition("?")
-    client = openai.AsyncOpenAI(
-        # The package wants some text; a server of one's own may take no key, and is sent none then.
-        api_key=access.key or "none",
-        base_url=address,
-        # Azure wants the version of its interface there.
-        default_query=dict(parse_qsl(query)),
-        # Given empty, it is not read from the environment: another account's words are not for any server.
-        admin_api_key="",
-        max_retries=0,
-        # A key goes to the configured host only. Without this the package follows redirects.
-        http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False, verify=trusted()),
-    )
+    with surroundings(NAME):
+        client = openai.AsyncOpenAI(
+            # The package wants some text; a server of one's own may take no key, and is sent none then.
+            api_key=access.key or "none",
+            base_url=address,
+            # Azure wants the version of its interface there.
+            default_query=dict(parse_qsl(query)),
+            # Given empty, it is not read from the environment: another account's words are not for any server.
+            admin_api_key="",
+            max_retries=0,
+            # A key goes to the configured host only. Without this the package follows redirects.
+            http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False, verify=trusted()),
+        )
     without_ambient_headers(client)
     wire: Wire
     resource: Any
