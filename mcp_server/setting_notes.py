@@ -91,6 +91,8 @@ NEEDS_MODEL: Final[Mapping[str, str]] = {
     "model_prices": "FORGE_MODEL_PRICES",
     "model_helps": "FORGE_MODEL_HELPS",
     "run_tokens": "FORGE_RUN_TOKENS",
+    "run_answer_tokens": "FORGE_RUN_ANSWER_TOKENS",
+    "run_context_tokens": "FORGE_RUN_CONTEXT_TOKENS",
     "run_cost": "FORGE_RUN_COST",
 }
 """The settings that say something about a language model, and name none."""

@@ -328,6 +328,13 @@ def run_tokens(text: str) -> int:
     return int(text)
 
 
+def window_tokens(text: str) -> int:
+    """Return how much of a model's room is used."""
+    if not text.isdigit() or not 256 <= int(text) <= 1_000_000:
+        raise ValueError(f"{text!r} is not a whole number from 256 to 1000000")
+    return int(text)
+
+
 def secret(text: str) -> str:
     """Return the secret of a host."""
     if not text.strip():

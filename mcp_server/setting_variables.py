@@ -294,6 +294,20 @@ VARIABLES = (
         "200000",
     ),
     Variable(
+        "FORGE_RUN_ANSWER_TOKENS",
+        "run_answer_tokens",
+        values.window_tokens,
+        "The longest single answer of the model in a run; what it thinks before it answers counts.",
+        "8192",
+    ),
+    Variable(
+        "FORGE_RUN_CONTEXT_TOKENS",
+        "run_context_tokens",
+        values.window_tokens,
+        "At most so many tokens (characters / 4) of a run are told to the model at once; the oldest output goes first.",
+        "24000",
+    ),
+    Variable(
         "FORGE_RUN_COST",
         "run_cost",
         values.money,

@@ -87,6 +87,8 @@ class Settings:
     """What `model_key_file` holds."""
     model_prices: tuple[ModelPrice, ...] = ()
     run_tokens: int | None = 200_000
+    run_answer_tokens: int = 8_192
+    run_context_tokens: int = 24_000
     run_cost: Decimal | None = None
     model_helps: tuple[str, ...] = ()
     json: bool = False
@@ -145,6 +147,8 @@ class Settings:
             address_setting=f"{own}_BASE_URL",
             prices=self.model_prices,
             run_tokens=self.run_tokens,
+            run_answer_tokens=self.run_answer_tokens,
+            run_context_tokens=self.run_context_tokens,
             run_cost=self.run_cost,
             helps=self.model_helps,
         )
@@ -169,6 +173,8 @@ class ModelAccess:
     address_setting: str = ""
     prices: tuple[ModelPrice, ...] = ()
     run_tokens: int | None = None
+    run_answer_tokens: int = 8_192
+    run_context_tokens: int = 24_000
     run_cost: Decimal | None = None
 
 

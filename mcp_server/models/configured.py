@@ -48,6 +48,16 @@ class ConfiguredModel:
         return self._access.run_tokens
 
     @property
+    def run_answer_tokens(self) -> int:
+        """Return how long one answer in a run may be."""
+        return self._access.run_answer_tokens
+
+    @property
+    def run_context_tokens(self) -> int:
+        """Return how much of a run it is told at most."""
+        return self._access.run_context_tokens
+
+    @property
     def run_cost_micros(self) -> int | None:
         """Return how many millionths of the currency of the prices one run may cost."""
         return None if self._access.run_cost is None else int(self._access.run_cost * MILLION)

@@ -164,6 +164,8 @@ async def _planned(services: Services, call: Call, asked: RunArguments) -> RunPl
             seconds=float(asked.timeout_seconds),
             tokens=model.run_tokens,
             cost_micros=model.run_cost_micros,
+            context_tokens=model.run_context_tokens,
+            answer_tokens=model.run_answer_tokens,
         ),
     )
     return RunPlan(header)
@@ -253,7 +255,7 @@ async def carry_through(services: Services, call: Call, plan: RunPlan) -> RunAns
     elif plan.answer:
         await runs.answer(run, plan.answer, call.principal.id, ask=plan.ask, progress=progress)
     elif aside:
-        await _begin(runs, header)
+        await (runs.begin_bounded(header) if call.approval is None else _begin(runs, header))
         runs.lead_aside(run)
     else:
         await runs.carry(header, progress=progress)

@@ -106,16 +106,24 @@ async def test_a_missing_package_is_told_with_the_extra_and_may_be_there_the_nex
 @pytest.mark.parametrize(
     ("environ", "bounds"),
     [
-        ({}, (200_000, None)),
-        ({"FORGE_RUN_TOKENS": "5000", "FORGE_RUN_COST": "0.25", "FORGE_MODEL_PRICES": "3/15"}, (5_000, 250_000)),
+        ({}, (200_000, None, 8_192, 24_000)),
+        (
+            {"FORGE_RUN_TOKENS": "5000", "FORGE_RUN_COST": "0.25", "FORGE_MODEL_PRICES": "3/15"},
+            (5_000, 250_000, 8_192, 24_000),
+        ),
+        (
+            {"FORGE_RUN_ANSWER_TOKENS": "32000", "FORGE_RUN_CONTEXT_TOKENS": "6000"},
+            (200_000, None, 32_000, 6_000),
+        ),
     ],
 )
 async def test_the_bounds_of_runs_are_told_in_tokens_and_millionths(
-    tmp_path: Path, environ: dict[str, str], bounds: tuple[int, int | None]
+    tmp_path: Path, environ: dict[str, str], bounds: tuple[int, int | None, int, int]
 ) -> None:
     with site() as (_, at):
         model = configured(named(tmp_path, at, **environ))
-    assert (model.run_tokens, model.run_cost_micros) == bounds
+    told = (model.run_tokens, model.run_cost_micros, model.run_answer_tokens, model.run_context_tokens)
+    assert told == bounds
 
 
 STARTED = """

@@ -67,16 +67,17 @@ async def ended(host: RunHost, run: str) -> dict[str, Any]:
     return await host.call("agent_trace", run_id=run)
 
 
+@pytest.mark.parametrize("answer_tokens", [8_192, 16_384], ids=["in one piece", "streamed"])
 @with_vendors(0)
 async def test_a_question_is_answered_from_the_knowledge_base_with_citations_that_hold(
-    vendor: str, tmp_path: Path
+    vendor: str, answer_tokens: int, tmp_path: Path
 ) -> None:
     def cites(asked: Mapping[str, Any]) -> Turn:
         page = newest(asked)
         assert "forty seconds" in page["text"]
         return said(f"It takes forty seconds ({page['path']}, Rolling back, revision {page['revision']}).")
 
-    async with run_host(tmp_path, vendor=vendor) as host:
+    async with run_host(tmp_path, vendor=vendor, run_answer_tokens=answer_tokens) as host:
         host.will(
             "How long",
             uses("kb_map", path=""),
@@ -89,6 +90,7 @@ async def test_a_question_is_answered_from_the_knowledge_base_with_citations_tha
         assert answer["tools_called"] == ["kb_map", "kb_read"]
         assert await host.writer.revision("guides/deploy.md") in answer["text"]
         assert host.model.left == 0
+        assert {bool(asked.get("stream")) for asked in host.model.asked} == {answer_tokens > 8_192}
 
 
 @with_vendors(1)

@@ -201,7 +201,7 @@ def test_the_reference_has_every_variable_of_a_model_and_no_value_of_this_machin
         monkeypatch.setenv(name, text)
     page = settings_page()
     told = [v.name for v in VARIABLES if v.name.startswith(("ANTHROPIC_", "OPENAI_", "FORGE_MODEL", "FORGE_RUN"))]
-    assert len(told) == 10
+    assert len(told) == 12
     assert all(f"`{name}`" in page for name in told)
     assert KEY not in page
     assert OTHER_KEY not in page
