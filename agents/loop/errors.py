@@ -41,6 +41,17 @@ class RunTaken(RunError):
         super().__init__(f"run {run} is being led by another process; wait for it, or try again in a minute")
 
 
+class TooManyRuns(RunError):
+    """As many runs of a principal are under way as may be; nothing was begun."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        super().__init__(
+            f"{most} runs of yours are under way, and no more may be at once; nothing was begun. Wait for one to end, or have it "
+            "cancelled (knowledge-forge runs cancel)"
+        )
+
+
 class RunLeft(RunError):
     """The database was away for too long while the run was led: it is on record, and goes on when the database is back."""
 

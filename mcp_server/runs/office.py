@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import TaskGroup
 
-from agents.loop.errors import NoSuchRun, RunLeft, RunNotThere, RunTaken
+from agents.loop.errors import NoSuchRun, RunLeft, RunNotThere, RunTaken, TooManyRuns
 from agents.loop.executor import LEASE_S, Executor
 from agents.loop.frames import Frame, Header, Plan
 from agents.loop.leading import CANCELLED, CLOSING_S
@@ -44,6 +44,8 @@ Progress = Callable[[Run, Frame], Awaitable[None]]
 TOOL = "agent_run"
 HOLD_S = LEASE_S
 """So long after something was heard of who leads a run another process may take it up."""
+MOST_UNDER_WAY = 20
+"""Runs of one principal that are neither over nor wait for a person, beyond which its host begins none."""
 MOST_ASIDE = 8
 """Runs that one process leads at once in the background. Others wait, for it or for another process."""
 BROKEN = "something broke in the server that nobody foresaw; its log may say what"
@@ -102,6 +104,7 @@ class Runs:
         self._failed: dict[str, _Failed] = {}
         self._over: dict[str, anyio.Event] = {}
         self._ended = anyio.Event()
+        self._beginning = anyio.Lock()
 
     @property
     def aside(self) -> frozenset[str]:
@@ -127,11 +130,23 @@ class Runs:
         """Begin a run and lead it until it is over or waits for a person, and return it. When this is cancelled, so is the run.
 
         Raises:
-            RunExists: another run has that id.
+            RunExists: another run has that id. TooManyRuns: as many of its principal are under way as may be.
         """
         async with self._cancelled_together(header.id):
-            await self.begin(header)
+            await self.begin_bounded(header)
             return await self._followed_or_led(header.id, _Wish(), progress)
+
+    async def begin_bounded(self, header: Header) -> Run:
+        """Put a run on record as `begin` does, if not too many of its principal are under way: each of them costs money.
+
+        Raises:
+            RunExists: another run has that id. TooManyRuns: as many of its principal are under way as may be.
+        """
+        async with self._beginning:
+            under_way = await self.store.runs(state="running", principal=header.principal, limit=MOST_UNDER_WAY)
+            if len(under_way) >= MOST_UNDER_WAY:
+                raise TooManyRuns(MOST_UNDER_WAY)
+            return await self.begin(header)
 
     async def begin(self, header: Header) -> Run:
         """Put a run on record, which this process is to lead next. The very same header again returns the run as it stands.

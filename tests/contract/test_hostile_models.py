@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import anyio
 import pytest
 
 from agents.loop.decision import MOST_ARGUMENTS_CHARS, MOST_CALLS, MOST_NOTED, MOST_SAID_CHARS
-from agents.loop.frames import Plan, ToolCall, ToolResult
+from agents.loop.frames import Header, Plan, ToolCall, ToolResult
+from agents.loop.store import Hold
+from mcp_server.base import utc_now
+from mcp_server.gate.dispatch import Answered, Failed
+from mcp_server.gate.enrolment import Principal, os_user
+from mcp_server.runs.office import MOST_ASIDE, MOST_UNDER_WAY
+from mcp_server.services import Call as InnerCall
 from tests.doubles.provider_turns import Call, Turn, said, uses
 from tests.run_hosts import RunHost, run_host
 
@@ -62,3 +69,32 @@ async def test_answers_of_megabytes_are_not_kept(tmp_path: Path) -> None:
     assert done["status"] == "done"
     assert max(len(plan.reasoning) for plan in plans) <= MOST_SAID_CHARS  # type: ignore[attr-defined]
     assert all(len(str(call)) < 10_000 for call in calls)
+
+
+async def test_a_host_has_so_many_runs_under_way_at_once_and_what_a_person_let_begin_begins(tmp_path: Path) -> None:
+    who = f"{os_user()}@desktop"
+    async with run_host(tmp_path) as host:
+        runs = host.app.services.runs
+        host.will("Much", *[said("Done.")] * 200)
+        adrift = [
+            Header(id=f"r-{n:020}", goal="x", principal=who, begun_at=utc_now(), model="other:model")
+            for n in range(MOST_UNDER_WAY - 2)
+        ]
+        for header in adrift:
+            await runs.store.begin(header, Hold("dead", utc_now(), utc_now()))
+        outcomes: list[Answered | Failed] = []
+
+        async def begin() -> None:
+            call = InnerCall(Principal(os_user(), "desktop"), detached=True)
+            outcomes.append(await host.app.gate.dispatch("agent_run", {"goal": "Much of it."}, call))
+
+        async with anyio.create_task_group() as group:
+            for _ in range(50):
+                group.start_soon(begin)
+        refused = [one.why for one in outcomes if isinstance(one, Failed)]
+        assert len(await runs.store.runs(limit=1_000)) == len(adrift) + 50 - len(refused)
+        assert len(refused) >= 50 - 2 * MOST_ASIDE
+        assert all("runs of yours are under way" in why for why in refused)
+        for header in adrift:
+            await runs.cancel(header.id, "a test")
+        assert (await host.call("agent_run", goal="Much more."))["status"] == "done"
