@@ -135,10 +135,12 @@ async def _show(args: argparse.Namespace, settings: Settings) -> int:
 
 async def _follow(args: argparse.Namespace, settings: Settings) -> int:
     """Print each step once it is on record; the exit code says how the run stands then."""
-    from mcp_server.cli.run_view import frame_line, step_lines
+    from mcp_server.cli.run_view import frame_line, head_line, step_lines
 
     start, warned = 0, False
     async with stored(settings) as record:
+        if not settings.json:
+            say(head_line(await record.store.run(args.id)))
         while True:
             seen = await record.state.last_event()
             there = await record.store.run(args.id)

@@ -126,7 +126,9 @@ def run_view(run: Run, now: datetime, *, whole: bool = False) -> RunView:
 
 
 def _bounds(limits: Limits) -> list[tuple[str, str]]:
-    return [(name.replace("_", " "), f"{value:,}") for name, value in asdict(limits).items() if value is not None]
+    counts = {name: value for name, value in asdict(limits).items() if name != "cost_micros" and value is not None}
+    told = [(name.replace("_", " "), f"{value:,.15g}") for name, value in counts.items()]
+    return told if limits.cost_micros is None else [*told, ("cost", f"{limits.cost_micros / 1_000_000:g}")]
 
 
 def _step(frame: Frame, now: datetime, longest: int) -> StepView:

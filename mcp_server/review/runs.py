@@ -79,7 +79,7 @@ async def answer(house: House, request: Request, session: Session, form: Form) -
     """Record the person's answer to the question that they were shown. The run goes on here, or in a server that has its model."""
     run, text = await _run(house, request), form.get("answer", "").replace("\r\n", "\n").strip()
     if not text or len(text) > LONGEST_ANSWER:
-        return await _asked(house, session, run, TOO_LONG if text else NOTHING_SAID, 422)
+        return await _asked(house, session, run, TOO_LONG if text else NOTHING_SAID, typed=text)
     services, ask = house.services, form.get("ask", "")
     if services.load_runs is not no_runs and services.runs.model.name == run.header.model:
         await services.runs.answer_aside(run.id, text, session.user, ask=ask)
@@ -104,7 +104,8 @@ async def _run(house: House, request: Request) -> Run:
     return await house.runs.run(str(request.path_params["id"]))
 
 
-async def _asked(house: House, session: Session, run: Run, problem: str = "", status: int = 200) -> Response:
+async def _asked(house: House, session: Session, run: Run, problem: str = "", *, typed: str = "") -> Response:
+    """Show the form; with a `problem`, what was typed stands in it again."""
     now = house.services.now()
     return await house.show(
         "run_answer.html",
@@ -114,6 +115,7 @@ async def _asked(house: House, session: Session, run: Run, problem: str = "", st
             "view": run_view(run, now),
             "problem": inert_line(problem),
             "longest": LONGEST_ANSWER,
+            "typed": typed,
         },
-        status,
+        422 if problem else 200,
     )

@@ -102,6 +102,7 @@ def test_what_happened_can_be_followed_afterwards_and_the_exit_code_says_how_it_
     assert followed.returncode == ACHIEVED
     assert followed.stdout.endswith(f"{ANSWER}\n")
     assert "1. The model decided to call tools" in followed.stdout
+    assert followed.stderr.startswith(f"run {done} of {ME}@unenrolled, with {MODEL}\n")
     lines = ann.modelless.here("runs", "follow", asked, "--json")
     assert lines.returncode == WAITS
     assert [json.loads(line)["type"] for line in lines.stdout.splitlines()] == ["plan", "ask_user", "answer"]

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from agents.loop.frames import Answered, Header
+from agents.loop.frames import Answered, Header, Limits
 from agents.loop.run import Run
 from agents.loop.store import RunStore
 from agents.loop.tools import Outcome
@@ -106,6 +106,16 @@ async def test_each_step_is_shown_with_what_belongs_to_it(place: Place) -> None:
     assert (await visitor.look("/runs/r-none"), visitor.status)[1] == 404
 
 
+async def test_bounds_are_told_as_people_read_them(place: Place) -> None:
+    head = replace(goal("r-bound", "Say it."), limits=Limits(iterations=3, seconds=2_700, cost_micros=1_500_000))
+    run = await led(place, head, said("So."))
+    told = text_of(await (await place.visitor()).look(f"/runs/{run.id}"))
+    assert (
+        "iterations 3 seconds 2,700 tokens 200,000 context tokens 24,000 answer tokens 4,096 cost 1.5 toolsets all"
+        in told
+    )
+
+
 async def test_what_is_long_is_folded_until_it_is_opened(place: Place) -> None:
     run = await led(place, goal("r-long", "Say it."), said("long " * 2_000 + "END"))
     visitor = await place.visitor()
@@ -156,6 +166,9 @@ async def test_a_question_is_answered_once_and_the_run_is_left_to_a_server_with_
     await visitor.send(f"/runs/{run.id}/answer", answer="  ")
     assert visitor.status == 422
     assert "you said nothing" in visitor.html
+    await visitor.send(f"/runs/{run.id}/answer", answer="<b>long</b> " * 1_000)
+    assert visitor.status == 422
+    assert "&lt;b&gt;long&lt;/b&gt; &lt;b&gt;" in visitor.html, "nobody types it anew"
     await visitor.send(f"/runs/{run.id}/answer", answer="The third.\nOn the roof.")
     assert f"{ME} answered" in text_of(visitor.html)
     await other.send(f"/runs/{run.id}/answer", answer="The fourth.")
