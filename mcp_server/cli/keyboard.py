@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TextIO
 
 import anyio.to_thread
 
@@ -48,7 +49,8 @@ def split(typed: str) -> list[str]:
 
 def is_terminal() -> bool:
     """Return whether somebody may be there to type and to read."""
-    return sys.stdin.isatty() and sys.stderr.isatty()
+    streams: tuple[TextIO | None, ...] = (sys.stdin, sys.stderr)  # None where the program was started without it
+    return all(stream is not None and stream.isatty() for stream in streams)
 
 
 async def line(prompt: str) -> str:

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -203,6 +204,18 @@ def test_what_a_model_or_a_page_says_moves_no_cursor(ann: RunPerson) -> None:
 
 
 # --- a person is asked ------------------------------------------------------------------------------------------------
+
+
+def test_a_program_that_was_started_without_standard_input_asks_nobody(ann: RunPerson) -> None:
+    """`knowledge-forge run GOAL <&-`, as some schedulers start programs."""
+    ann.will("Look", asks("Which?"))
+    program = [sys.executable, "-m", "mcp_server", *ann.words("run", "Look")]
+    closed = ["/bin/sh", "-c", 'exec "$@" <&-', "sh", *program]
+    done = subprocess.run(
+        closed, env=ann.env, cwd=ann.folder, capture_output=True, encoding="utf-8", timeout=TIMEOUT_S, check=False
+    )
+    assert done.returncode == WAITS, done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_without_a_terminal_a_question_ends_the_command_and_says_how_to_go_on(ann: RunPerson) -> None:
