@@ -105,6 +105,7 @@ async def _opened(settings: Settings, pages: Pages) -> list[Finding]:
             "proposals": partial(_proposals, base),
             "outbox": partial(_outbox, base),
             "journeys": partial(_journeys, base),
+            "runs": partial(_runs, base),
             "agents": partial(_agents, base),
             "review": partial(_review, base),
             "passkeys": partial(_passkeys, base),
@@ -226,6 +227,26 @@ async def _journeys(base: KnowledgeBase) -> Finding:
         found = f"{_counted(waiting)} wait for a person, {_counted(active)} on their way"
         return Finding("journeys", "note", found, "knowledge-forge journeys list --state waiting")
     return Finding("journeys", "ok", f"{_counted(active)} on their way, none waits for a person")
+
+
+async def _runs(base: KnowledgeBase) -> Finding | None:
+    """Say how many runs are on their way, wait for a person, or are led by nobody; nothing where there are none."""
+    from mcp_server.base import utc_now
+    from mcp_server.runs.places import runs_in
+
+    store = runs_in(base.state)
+    asking, suspended, running = [
+        await store.runs(state=state, limit=MOST_COUNTED) for state in ("asking", "suspended", "running")
+    ]
+    adrift = await store.runs(adrift_at=utc_now(), limit=MOST_COUNTED)
+    told = (
+        [f"{_counted(asking)} ask a person, {_counted(suspended)} wait for a decision"] if asking or suspended else []
+    )
+    told += [f"{_counted(running)} on their way"] if running else []
+    told += [f"{_counted(adrift)} of them led by nobody now"] if adrift else []
+    mends = ["knowledge-forge runs list --state asking, then --state proposed"] if asking or suspended else []
+    mends += ["a server that has its model takes it up; or: knowledge-forge runs resume ID"] if adrift else []
+    return Finding("runs", "note" if mends else "ok", ", ".join(told), "; ".join(mends)) if told else None
 
 
 def _counted(found: Sequence[object]) -> str:

@@ -129,6 +129,7 @@ def test_a_run_is_followed_while_another_process_leads_it(ann: RunPerson) -> Non
         assert process.stderr is not None
         while "answered: this" not in process.stdout.readline():
             pass
+        assert f"run {run_id} of" in process.stderr.readline()
         assert "nobody leads it now" in process.stderr.readline()
         assert ann.here("runs", "resume", run_id).returncode == ACHIEVED
         out, _ = process.communicate(timeout=TIMEOUT_S)
@@ -147,6 +148,17 @@ def test_a_run_that_asks_is_listed_with_all_that_waits_for_a_person(ann: RunPers
     card = ann.modelless.here("review", "--show", items[0]["id"]).stdout
     assert f"In which run\ngoal: Move it.\neach of its steps: knowledge-forge runs show {proposed}" in card
     assert "  run: {" not in card
+
+
+def test_the_doctor_says_which_runs_wait_and_which_nobody_leads(ann: RunPerson) -> None:
+    ann.will("Tidy", asks("Which page?"), asks("Which page?"))
+    ann.will("Move", MOVE)
+    assert "runs" not in {one["what"] for one in json.loads(ann.modelless.here("doctor", "--json").stdout)}
+    left, _, _ = begun(ann, "Tidy up.", WAITS), begun(ann, "Move it.", WAITS), begun(ann, "Tidy up.", WAITS)
+    assert ann.modelless.here("runs", "answer", left, "all", "--leave").returncode == ACHIEVED
+    (runs,) = [one for one in json.loads(ann.modelless.here("doctor", "--json").stdout) if one["what"] == "runs"]
+    assert runs["health"] == "note"
+    assert runs["found"] == "1 ask a person, 1 wait for a decision, 1 on their way, 1 of them led by nobody now"
 
 
 # --- going on ---------------------------------------------------------------------------------------------------------
