@@ -19,7 +19,7 @@ from agents.loop.frames import Frame, ToolCall, ToolResult
 from agents.loop.outlasting import outlasting
 from agents.loop.processor import Processor
 from agents.loop.provider import ToolDefinition
-from agents.loop.provider_errors import ContextTooLong, ProviderError
+from agents.loop.provider_errors import BadAddress, BadKey, BadSurroundings, ContextTooLong, ProviderAway, ProviderError
 from agents.loop.run import Run
 from agents.loop.store import Hold, RunStore
 from agents.loop.tools import Outcome, Tools
@@ -36,6 +36,8 @@ MOST_SHORTENED = 3
 CANCELLED = "the request that led the run was cancelled"
 UNPLANNED = "the tool failed in a way that nobody planned for"
 NO_TIME = "the run has no time left"
+LACKS = (BadKey, BadAddress, BadSurroundings, ProviderAway)
+"""What may be wrong with one process, and not with the model or the run."""
 
 _log = logging.getLogger(__name__)
 
@@ -97,6 +99,7 @@ class Leading:
 
         Raises:
             RunTaken: another process believed this one dead, and leads the run now.
+            ProviderError: this process cannot ask the model, and another one may: the run stays as it is.
         """
         try:
             if first is not None:
@@ -135,11 +138,17 @@ class Leading:
         except ContextTooLong as error:
             return await self._shortened(run, error)
         except ProviderError as error:
+            if self._left_to_others(run, error):
+                raise
             failed = self.draft(run).control("provider_failed", str(error), self._ports.processor.failed(error))
             return await self.record(failed)
         if came.value is None:
             return await self._stopped(run, came)
         return await self.record(self.draft(run).decided(came.value, self._since(began)))
+
+    def _left_to_others(self, run: Run, error: ProviderError) -> bool:
+        """Return whether another process may have what this one lacks: a run that others led already does not end for want of it."""
+        return self._ports.outlives and isinstance(error, LACKS) and (run.plan is not None or run.taken_up > 0)
 
     async def _shortened(self, run: Run, error: ContextTooLong) -> Run:
         """Return the run so that a model is told half of what it had no room for, or failed if that was tried often enough."""

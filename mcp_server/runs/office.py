@@ -346,6 +346,8 @@ class Runs:
         except KnowledgeError as error:
             logger.warning("run %s cannot be led on now: %s", run, error)
             self._try_later(run)
+            with suppress(KnowledgeError):
+                await self._tell(run)
         except Exception:
             logger.exception("run %s cannot be led on", run)
             self._try_later(run)

@@ -368,6 +368,31 @@ async def test_a_run_is_left_to_who_asks_the_same_model_and_fails_after_a_day_wi
     assert "openai:another" in ended.why
 
 
+async def test_a_server_without_the_key_ends_no_run_that_another_server_can_lead(tmp_path: Path) -> None:
+    async with place_of(tmp_path) as (settings, model, _place):
+        model.will("Look", said("There."))
+        async with server(replace(settings, openai_api_key="sk-of-last-year")) as keyless:
+            run = await left(keyless)
+            await until(keyless, run.id, lambda there: there.taken_up > 0)
+            with anyio.fail_after(20):
+                while keyless.services.runs.may_try(run.id):  # noqa: ASYNC110 - nothing tells of it
+                    await anyio.sleep(0.02)
+            assert (await only_run(keyless)).state == "running"
+            async with server(settings) as other:
+                assert (await until(other, run.id, over)).state == "done"
+
+
+async def test_a_run_that_was_never_led_says_at_once_that_the_key_is_wrong(tmp_path: Path) -> None:
+    async with (
+        place_of(tmp_path) as (settings, _, _place),
+        server(replace(settings, openai_api_key="sk-of-last-year")) as keyless,
+    ):
+        run = await keyless.services.runs.begin(goal(keyless))
+        keyless.services.runs.lead_aside(run.id)
+        ended = await until(keyless, run.id, over)
+    assert (ended.state, "OPENAI_API_KEY" in ended.why) == ("failed", True)
+
+
 async def test_who_offers_other_tools_waits_for_who_offers_the_same(tmp_path: Path) -> None:
     async with place_of(tmp_path) as (settings, model, place):
         model.will("Look", uses("kb_map"), said("There."), said("There."))
