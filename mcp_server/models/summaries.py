@@ -48,6 +48,8 @@ LONGEST_TEXT = 6_000
 """Characters of a page that the model is told; they say what it is about."""
 FEWEST_WORDS = 20
 """A page of fewer is left as it is."""
+LONGEST_SAID = 2_000
+"""Characters of a line that are looked at; it is shortened to far fewer."""
 MOST_TOKENS = 2_000
 """Of an answer. It has some thirty; some models count what they think, too."""
 LOOK_S, INDEXING_S = 60.0, 3.0
@@ -261,7 +263,7 @@ class MapLines:
 
 def line_of(value: Mapping[str, Any]) -> str:
     """Return what a model said as one plain line: no markup, no address, no character that is not seen."""
-    said = _ADDRESS.sub("", plain(_UNSEEN.sub(" ", str(value["line"]))))
+    said = _ADDRESS.sub("", plain(_UNSEEN.sub(" ", str(value["line"])[:LONGEST_SAID])))
     return shortened(said.strip())
 
 

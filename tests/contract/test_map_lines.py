@@ -274,6 +274,11 @@ def test_a_line_is_plain_text(spoken: str, shown: str) -> None:
     assert line_of({"line": spoken}) == shown
 
 
+def test_a_line_of_megabytes_is_short_too() -> None:
+    """No timing: if all of it were looked at for addresses, this would not come back."""
+    assert len(line_of({"line": "a.b-" * 1_000_000})) < 500
+
+
 def test_a_line_is_short() -> None:
     assert len(line_of({"line": "word " * 500})) < 250
 

@@ -188,6 +188,13 @@ def test_what_a_filter_stops_is_a_refusal(kind: str) -> None:
         read(kind, said("half of", stop="content_filter"), streamed=False)
 
 
+def test_an_answer_of_blank_lines_is_read_in_steps_that_are_few() -> None:
+    """No timing: models that are to write JSON may write line breaks until they are cut off. Read with care for each, no test ends."""
+    assert json_in("```json\n" + "\n" * 100_000) is None
+    assert json_in("```" + " \n" * 100_000 + "x") is None
+    assert json_in('```json \n\n\n{"a": 1}\n\n   ```') == {"a": 1}
+
+
 def test_thoughts_that_small_models_write_into_their_text_are_left_out() -> None:
     assert without_thoughts("<think>\nlong\n</think>\n\nIt is so.") == "It is so."
     assert without_thoughts("He wrote <think>x</think>.") == "He wrote <think>x</think>."

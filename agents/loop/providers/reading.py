@@ -10,7 +10,7 @@ from typing import Any
 from agents.loop.provider import Shape
 
 CUT_OFF = "the answer was cut off within them"
-FENCED = re.compile(r"```(?:json|JSON)?\s*\n(.*?)\n?\s*```", re.DOTALL)
+FENCED = re.compile(r"```(?:json|JSON)?[^\S\n]*\n(.*?)```", re.DOTALL)
 THOUGHT = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>\s*", re.DOTALL)
 
 
