@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from mcp_server.server import ForgeServer
 
 PATH = "/mcp"
+BACKLOG = 2048
+"""So many connections wait to be taken up, as uvicorn has it."""
 _NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -56,6 +58,8 @@ def bound(address: HttpAddress) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((address.host, address.port))
+        # Whoever reads the address may connect at once, and a port that somebody else takes meanwhile is refused here.
+        listening.listen(BACKLOG)
     except OSError as error:
         listening.close()
         raise BadSetting(

@@ -96,3 +96,13 @@ def test_a_port_that_is_taken_is_said() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(BadSetting, match="choose another port"):
             bound(HttpAddress("127.0.0.1", port))
+
+
+def test_whoever_is_told_the_port_may_connect_at_once() -> None:
+    with bound(HttpAddress("127.0.0.1", 0)) as listening:
+        socket.create_connection(listening.getsockname(), timeout=5).close()
+
+
+def test_of_two_that_take_a_port_before_either_serves_one_is_told() -> None:
+    with bound(HttpAddress("127.0.0.1", 0)) as listening, pytest.raises(BadSetting, match="choose another port"):
+        bound(HttpAddress("127.0.0.1", listening.getsockname()[1]))
