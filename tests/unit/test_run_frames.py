@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from typing import Any
+from dataclasses import fields, replace
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +16,8 @@ from agents.loop.explained import explained
 from agents.loop.frames import (
     Answered,
     Control,
+    Frame,
+    Header,
     Limits,
     Plan,
     ToolCall,
@@ -30,6 +32,7 @@ from agents.loop.providers.history import turns_of
 from agents.loop.run import Run, begun, fold
 from agents.loop.transcript import LAST_STEP, message_tokens, transcript, transcript_tokens
 from tests.ledgers import NOW
+from tests.persons import ROOT
 from tests.runs import ODD, SECOND, Walk, header, walks
 
 
@@ -108,6 +111,20 @@ def test_a_run_is_told_in_words_from_its_frames_alone(walk: Walk) -> None:
     assert told == explained(walk.run)
     assert all(f"Call {call.id}" in told for call in walk.run.calls)
     assert f"It took {walk.run.iterations} iteration{'s' if walk.run.iterations != 1 else ''}, " in told
+
+
+def test_the_handbook_names_every_field_of_every_frame() -> None:
+    """Programs rely on the format: kb/reference/file-formats.md says that it is stable."""
+    page = (ROOT / "kb/reference/file-formats.md").read_text(encoding="utf-8")
+    section = page.partition("\n## Frames of a run (stable)\n")[2].partition("\n## ")[0]
+    intro, _, rest = section.partition("| `type` |")
+    rows = {row.split("`")[1]: row.split(" | ")[-1] for row in rest.splitlines() if row.startswith("| `")}
+    took = rest.partition("What asking took is ")[2].partition("\n\n")[0]
+    for kind in get_args(Frame):
+        told = intro + rows.pop(kind.TYPE) + (took if kind.TYPE in ("plan", "control") else "")
+        assert [one.name for one in fields(kind) if f"`{one.name}`" not in told] == []
+    assert rows == {}
+    assert [one.name for one in fields(Header) if f"`{one.name}`" not in rest] == []
 
 
 def test_one_is_told_in_the_singular() -> None:
