@@ -41,6 +41,7 @@ from agents.loop.provider_errors import (
 )
 from agents.loop.providers.access import Access, Patience
 from agents.loop.providers.anthropic import anthropic_provider
+from agents.loop.providers.asking import LONGEST_JSON
 from agents.loop.providers.line import trusted
 from agents.loop.providers.openai_compatible import openai_provider
 from tests.doubles import serving
@@ -643,6 +644,14 @@ async def test_nothing_of_the_environment_goes_out(monkeypatch: pytest.MonkeyPat
     async with place.provider() as provider:
         assert (await provider.complete(asked())).text == "done"
     assert "of-somebody-else" not in str(place.net.seen)
+
+
+async def test_json_of_megabytes_is_none_and_little_of_it_is_told_again(place: Place) -> None:
+    """Each entry of it would be checked while nobody else is served."""
+    place.will(GOAL, said(json.dumps({"sure": 4, "more": [{}] * LONGEST_JSON})), said('{"sure": 4}'))
+    async with place.provider() as provider:
+        assert dict((await provider.complete_json(asked(), SHAPE)).value) == {"sure": 4}
+    assert len(place.net.seen[-1].body) < 2 * LONGEST_JSON
 
 
 async def test_a_query_in_the_address_goes_with_every_question(place: Place) -> None:

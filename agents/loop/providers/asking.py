@@ -25,6 +25,8 @@ from agents.loop.providers.failures import MENDABLE, Failed, Failure
 from agents.loop.providers.reading import json_in, misfit, whole_characters
 from agents.loop.providers.wire import ECHO, Refused, Request, Unusable, Wire, Without
 
+LONGEST_JSON = 200_000
+"""Characters of JSON that was asked for. Whoever asks waits for some thousand at most, and each is checked while nobody else is served."""
 TRIES_OF_THE_UNUSABLE = 2
 """What no try could read twice it will not read the third time."""
 
@@ -110,18 +112,18 @@ class ModelProvider:
         known = any(isinstance(message, FromModel) and message.uses for message in asked.messages)
         plain = replace(asked, tools=asked.tools if known else (), freedom="none", only="")
         first = await self._answered(plain, shape)
-        value = json_in(first.text)
+        value = _json_in(first)
         problem = misfit(value, shape)
         if value is not None and not problem:
             return Told(value, first.usage, first.model, first.request)
         correction = FromUser(f"That does not fit: {problem}. Answer again with the JSON object alone.")
-        said = FromModel(first.text)
+        said = FromModel(first.text[:LONGEST_JSON])
         try:
             second = await self._answered(replace(plain, messages=(*plain.messages, said, correction)), shape)
         except ProviderError as error:
             error.usage = first.usage + error.usage
             raise
-        value, usage = json_in(second.text), first.usage + second.usage
+        value, usage = _json_in(second), first.usage + second.usage
         if value is None or misfit(value, shape):
             why = "it was cut off" if second.stop == "length" else "it does not have the shape that was asked for"
             raise Malformed(self._name, why, usage)
@@ -220,6 +222,10 @@ class ModelProvider:
         if failure.status == 404:
             return f"check {access.model_setting} (is the model there?) and {access.address_setting}"
         return f"check {access.model_setting}; its server's log says more"
+
+
+def _json_in(said: Said) -> Mapping[str, Any] | None:
+    return json_in(said.text) if len(said.text) <= LONGEST_JSON else None
 
 
 def _unknown_part(request: Request, failure: Failure) -> str:
