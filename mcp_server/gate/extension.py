@@ -210,7 +210,10 @@ class GateExtension(Extension):
             return as_result(outcome)
         from mcp_server.tools.runs import answered
 
-        told = spec.as_json(await answered(self._services, await run_rounds.followed(self._services, call, run)))
+        there = await run_rounds.followed(self._services, call, run)
+        if isinstance(allowed := await self._gate.decide(name, Trust.READ, call.principal), Refuse):
+            return as_result(Failed(allowed.why))
+        told = spec.as_json(await answered(self._services, there))
         outcome = Answered({**told, "proposal": told["proposal"] or outcome.content["proposal"]})
         return await self._at_run(name, outcome, run, ctx, call)
 

@@ -25,17 +25,21 @@ from mcp_types import (
 )
 
 from agents.loop.frames import Answered, Control
+from agents.loop.run import Run
 from knowledge.trust.ports import Proposal, State
 from mcp_server.app import App, open_app
 from mcp_server.base import utc_now
 from mcp_server.cli.acts import enrol
+from mcp_server.gate import run_rounds
 from mcp_server.gate.deciding import Person
 from mcp_server.gate.enrolment import Principal, os_user
 from mcp_server.gate.run_rounds import MOST_ROUNDS
 from mcp_server.gate.scores import freeze, grant
+from mcp_server.services import Call, Services
 from mcp_server.settings import Settings
 from tests.doubles.provider import KEY, Model
-from tests.doubles.provider_turns import Call, Turn, said, uses
+from tests.doubles.provider_turns import Call as Use
+from tests.doubles.provider_turns import Turn, said, uses
 from tests.doubles.serving import served
 from tests.knowledge_bases import write
 from tests.run_hosts import asking, at_once
@@ -202,7 +206,7 @@ async def test_a_name_that_a_model_made_up_is_in_no_word_about_progress(tmp_path
         told.append(message)
 
     async with hosting(tmp_path, mode) as host:
-        made_up = Turn(calls=(Call("Type your password below"), Call("kb_map")))
+        made_up = Turn(calls=(Use("Type your password below"), Use("kb_map")))
         host.model.will("Carry on", made_up, said("Done so."))
         await host.writer.client.call_tool("agent_run", {"goal": "Carry on."}, progress_callback=heard)
     assert "a call that cannot be made" in told
@@ -386,6 +390,24 @@ async def test_a_run_that_a_person_let_begin_in_the_host_asks_there_too_and_answ
         assert len(host.forms) == 3
         assert "Carry on." in host.forms[0].message
         assert len(await host.app.services.runs.store.runs()) == 1
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_who_is_frozen_while_the_run_is_looked_on_at_is_told_nothing_of_it(
+    tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    followed = run_rounds.followed
+
+    async def then_frozen(services: Services, call: Call, run: str) -> Run:
+        there = await followed(services, call, run)
+        await freeze(services.state, OURS, by="ann", reason="odd", now=utc_now())
+        return there
+
+    monkeypatch.setattr(run_rounds, "followed", then_frozen)
+    async with hosting(tmp_path, mode, yes()) as host:
+        await grant(host.app.base.state, OURS, 2, by="ann", now=utc_now())
+        host.model.will("Carry on", said("What stands there."))
+        assert "frozen" in await host.writer.refused("agent_run", goal="Carry on.")
 
 
 @pytest.mark.parametrize("mode", ERAS)
