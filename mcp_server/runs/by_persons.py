@@ -36,13 +36,13 @@ async def cancel(state: StateStore, store: RunStore, run: str, why: str, *, now:
 async def take_back(trust: TrustRecords, run: Run, *, now: Clock) -> None:
     """Withdraw what the run waited for when it ended: nobody is to agree to an act of a run that is not there any more.
 
-    What took its place is withdrawn if it is of the run, too.
+    What took its place is withdrawn if it is of the run, too; what its host had proposed before alike stays.
     """
     newest = next((one for one in reversed(run.frames) if isinstance(one, Control) and one.signal in _WAITS), None)
     if newest is None or newest.signal != "suspended":
         return
     chain = await chain_of(trust, newest.proposal)
-    if chain and (len(chain) == 1 or run_of(chain[-1]).get("id") == run.id):
+    if chain and run_of(chain[-1]).get("id") == run.id:
         await trust.withdraw(chain[-1].id, run.header.principal, at=now())
 
 

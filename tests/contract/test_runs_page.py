@@ -16,7 +16,9 @@ from agents.loop.run import Run
 from agents.loop.store import RunStore
 from agents.loop.tools import Outcome
 from mcp_server.base import utc_now
+from mcp_server.gate.enrolment import Principal
 from mcp_server.runs.places import runs_in
+from mcp_server.services import Call
 from mcp_server.setting_values import ModelName
 from tests.doubles.provider import KEY, Model
 from tests.doubles.provider_turns import said as says
@@ -181,7 +183,11 @@ async def test_a_question_is_answered_once_and_the_run_is_left_to_a_server_with_
 
 
 async def test_a_run_is_cancelled_and_what_it_waits_for_is_taken_back(place: Place) -> None:
-    proposal = await place.propose()
+    call = Call(Principal(ME, "unenrolled"), origin="inner", run="r-move", key="r-move/f-1")
+    asked = {"path": "new.md", "content": "# New\n\nOne.\n"}
+    answer = await place.app.gate.dispatch("kb_merge", asked, call)
+    proposal = getattr(answer, "waits", None)
+    assert proposal is not None
     waits = Outcome(success=True, text="it waits", proposal=proposal.id)
     head = replace(goal("r-move", "Move it."), principal=proposal.principal)
     run = await led(place, head, said("", use("kb_merge")), kb_merge=waits)

@@ -49,3 +49,14 @@ async def test_what_the_host_itself_put_in_its_place_stays(tmp_path: Path) -> No
         assert first is not None
         assert second is not None
         assert (first.state, first.successor, second.state) == ("superseded", second.id, "pending")
+
+
+async def test_what_the_host_had_proposed_alike_before_stays(tmp_path: Path) -> None:
+    async with run_host(tmp_path) as host:
+        own = (await host.call("kb_move", **MOVE))["proposal"]["id"]
+        run, proposal = await proposing(host)
+        assert proposal == own
+        await host.app.services.runs.cancel(run, "a test")
+        left = await host.app.services.state.trust.proposal(own)
+        assert left is not None
+        assert left.state == "pending"
