@@ -83,7 +83,7 @@ async def _begun(lead: Lead, args: argparse.Namespace, settings: Settings, conte
     from mcp_server.gate.enrolment import identify, os_user
     from mcp_server.gate.policy import Refuse, Trust
     from mcp_server.services import Call
-    from mcp_server.tools.runs import AGENT_RUN, WrongRun, plan_run
+    from mcp_server.tools.runs import AGENT_RUN, WrongRun, pinned, plan_run
     from mcp_server.tools.spec import BadArguments
 
     services = lead.app.services
@@ -99,4 +99,4 @@ async def _begun(lead: Lead, args: argparse.Namespace, settings: Settings, conte
     except (BadArguments, WrongRun) as error:
         raise WronglyAsked(str(error)) from error
     await services.taints.carry(who.id, plan.header.id)
-    return await lead.through(await services.runs.begin(plan.header))
+    return await lead.through(await services.runs.begin(pinned(services, plan.header)))

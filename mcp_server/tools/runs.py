@@ -221,13 +221,24 @@ def _toolsets(services: Services, wanted: Sequence[str]) -> tuple[str, ...]:
         WrongRun: one has nothing here that a run may call.
     """
     from agents.work_words import one_line
-    from mcp_server.runs.gated import WITHHELD
     from mcp_server.runs.words import MOST_NAME
 
-    there = dict.fromkeys(spec.toolset for spec in services.tools() if spec.name not in WITHHELD)
+    there = _there(services)
     if unknown := [name for name in wanted if name not in there]:
         raise WrongRun(f"a run can have no toolset {one_line(unknown[0], MOST_NAME)!r} here; there are {_list(there)}")
     return tuple(dict.fromkeys(wanted))
+
+
+def _there(services: Services) -> tuple[str, ...]:
+    """Return the toolsets that have something here that a run may call."""
+    from mcp_server.runs.gated import WITHHELD
+
+    return tuple(dict.fromkeys(spec.toolset for spec in services.tools() if spec.name not in WITHHELD))
+
+
+def pinned(services: Services, header: Header) -> Header:
+    """Return the header of a run that has the toolsets of the server in which it begins, also where one with more takes it up."""
+    return replace(header, toolsets=header.toolsets or _there(services))
 
 
 def _list(names: Sequence[str] | Mapping[str, Any]) -> str:
@@ -243,7 +254,8 @@ def begun_for(call: Call) -> str:
 
 async def carry_through(services: Services, call: Call, plan: RunPlan) -> RunAnswer:
     """Begin the run, or answer it, and return where it stands when it is over or waits; at once where the caller does not wait."""
-    runs, header = services.runs, replace(plan.header, id=(not plan.answer and begun_for(call)) or plan.header.id)
+    runs, header = services.runs, pinned(services, plan.header)
+    header = replace(header, id=(not plan.answer and begun_for(call)) or header.id)
     run = header.id
     aside = call.detached or call.approval is not None
     progress = reporting(call)
@@ -282,7 +294,7 @@ async def _begin(runs: Runs, header: Header) -> None:
         await runs.begin(header)
     except RunExists:
         there = (await runs.store.run(header.id)).header
-        if replace(there, begun_at=header.begun_at) != header:
+        if replace(there, begun_at=header.begun_at, toolsets=header.toolsets) != header:
             raise
 
 

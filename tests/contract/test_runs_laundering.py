@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from mcp import Client
 from mcp_types import ElicitRequestParams, ElicitResult, ErrorData
 
+from mcp_server.app import open_app
 from mcp_server.base import utc_now
 from mcp_server.gate.deciding import Person
 from mcp_server.gate.scores import grant
@@ -161,3 +163,15 @@ async def test_what_was_read_before_a_start_was_proposed_counts_also_where_anoth
         done = await desk.approve(edited.id, edited.hash, ANN)
         run = json.loads(done.result or "")["run_id"]
         assert await there.app.services.taints.of_journey(run)
+
+
+async def test_a_run_of_a_host_with_fewer_tools_gains_none_in_a_server_that_has_more(tmp_path: Path) -> None:
+    async with house(tmp_path, level=5) as there:
+        goal = "Goal of a host with fewer."
+        there.model.will(goal, ASKS, SENDS, said("It cannot be sent."))
+        fewer = replace(there.settings, toolsets=("knowledge", "runs"))
+        async with open_app(fewer, indexing=False, announcing=False) as app, Client(app.server) as client:
+            asks = await Writer(client, app, fewer.kb).call("agent_run", goal=goal)
+        run = await there.app.services.runs.answer(asks["run_id"], "Yes.", "ann")
+        assert run.state == "done"
+        assert there.effects == []
