@@ -26,7 +26,7 @@ from agents.loop.providers.reading import json_in, misfit, whole_characters
 from agents.loop.providers.wire import ECHO, Refused, Request, Unusable, Wire, Without
 
 LONGEST_JSON = 200_000
-"""Characters of JSON that was asked for. Whoever asks waits for some thousand at most, and each is checked while nobody else is served."""
+"""Characters of JSON that was asked for: some thousand are expected, and nobody else is served while all are checked."""
 TRIES_OF_THE_UNUSABLE = 2
 """What no try could read twice it will not read the third time."""
 
