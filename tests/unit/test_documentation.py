@@ -16,7 +16,7 @@ from mcp_server.tools.registry import declared
 ROOT = Path(__file__).parents[2]
 KB = ROOT / "kb"
 PAGES = sorted(KB.rglob("*.md"))
-TEST_COMMAND = "python3 -m venv .venv && .venv/bin/pip install -q -e '.[dev]' && .venv/bin/pytest"
+TEST_COMMAND = "python3 -m venv .venv && .venv/bin/pip install -q -e '.[dev]' && .venv/bin/pytest -n 2 --dist worksteal"
 
 
 def text(path: Path) -> str:
