@@ -15,7 +15,17 @@ import anyio
 
 from mcp_server.cli import keyboard
 from mcp_server.cli.options import WronglyAsked
-from mcp_server.cli.run_view import answer_lines, doing, end_line, frame_line, head_line, step_lines, style_of, ways_on
+from mcp_server.cli.run_view import (
+    answer_lines,
+    doing,
+    end_line,
+    frame_line,
+    head_line,
+    question_lines,
+    step_lines,
+    style_of,
+    ways_on,
+)
 from mcp_server.cli.terminal import console, say
 from mcp_server.cli.visible import visible
 from mcp_server.settings import Settings
@@ -170,7 +180,7 @@ class Lead:
             if run.state == "running":
                 await self.watch.led(lambda see: runs.lead(run.id, progress=see))
             elif run.ask is not None:
-                text = await self._answer(run.ask.question)
+                text = await self._answer(run)
                 if not text:
                     return False
                 await self._answered(run, text)
@@ -188,13 +198,13 @@ class Lead:
         runs, ask = self.app.services.runs, run.ask.id if run.ask else ""
         await self.watch.led(lambda see: runs.answer(run.id, text, os_user(), ask=ask, progress=see))
 
-    async def _answer(self, question: str) -> str:
+    async def _answer(self, run: Run) -> str:
         """Return what the person answers; "" if nobody does."""
         if not self.asks:
             return ""
         say("")
-        for line in question.split("\n"):
-            say(visible(line))
+        for line in question_lines(run):
+            say(line)
         return await keyboard.line("your answer (nothing: it goes on waiting): ")
 
     async def _became(self, run: Run) -> str | None:

@@ -162,10 +162,15 @@ def shown(run: Run) -> list[str]:
     """Return the run in words, made of its record alone, and what can be done about it."""
     told = [visible(line) for line in explained(run).split("\n")]
     if run.ask:
-        told += ["", "It asks:", *(visible(line) for line in run.ask.question.split("\n"))]
+        told += ["", "It asks:", *question_lines(run)]
     if run.response:
         told += ["", "Its answer:", *answer_lines(run)]
     return [*told, *([""] if ways_on(run) else []), *ways_on(run)]
+
+
+def question_lines(run: Run) -> list[str]:
+    """Return what the run asks, quoted line by line: a model wrote it, and none of it passes for this program's own."""
+    return [f"> {visible(line)}".rstrip() for line in run.ask.question.split("\n")] if run.ask else []
 
 
 def answer_lines(run: Run) -> list[str]:

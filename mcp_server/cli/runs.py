@@ -224,10 +224,12 @@ async def _text(args: argparse.Namespace, there: Run) -> str:
         return (await text_of(STANDARD)).strip()
     if args.text:
         return str(args.text)
+    from mcp_server.cli.run_view import question_lines
+
     if not keyboard.is_terminal():
         raise WronglyAsked(f"say the answer: knowledge-forge runs answer {there.id} TEXT, or - to read it")
-    for line in there.ask.question.split("\n") if there.ask else ():
-        say(visible(line))
+    for line in question_lines(there):
+        say(line)
     return await keyboard.line("your answer: ")
 
 

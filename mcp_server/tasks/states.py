@@ -24,7 +24,7 @@ from mcp_server.gate.dispatch import Answered, Gate
 from mcp_server.gate.ending import ending
 from mcp_server.gate.enrolment import Principal
 from mcp_server.gate.extension import as_result
-from mcp_server.gate.proposals import begun_by, scopes_of
+from mcp_server.gate.proposals import begun_by, one_line, scopes_of
 from mcp_server.gate.summary import summary
 from mcp_server.runs.decided import chain_of
 from mcp_server.services import NotConfigured, Services
@@ -182,7 +182,7 @@ class Tasks:
         """Return the task as one that waits for a decision: with a form if that may decide, and who decides where."""
         page = await summary(proposal, self._services.review_address)
         where = page["review_url"] or "`knowledge-forge review`"
-        told = replace(told, message=f"a person decides: {page['preview']} ({proposal.why}). Decided at {where}")
+        told = replace(told, message=f"a person decides at {where}: {page['preview']} ({proposal.why})")
         weak = requirement(proposal, "host", passkeys=False) == "word" and asking.can_be_shown(proposal)
         if not (forms and weak and self._services.now() < proposal.expires_at):
             return told
@@ -205,12 +205,10 @@ class Tasks:
 
     async def _asking(self, told: Task, run: Run, *, forms: bool) -> Task:
         """Return the task as one whose run asks a question."""
-        from agents.work_words import one_line
-
         if run.ask is None:
             return told
-        question = one_line(run.ask.question, LONGEST_QUESTION)
-        told = replace(told, poll_ms=WAITING_MS, message=f"it asks, and agent_run(run_id, answer) answers: {question}")
+        asked = f"it asks, and agent_run(run_id, answer) answers: “{one_line(run.ask.question, LONGEST_QUESTION)}”"
+        told = replace(told, poll_ms=WAITING_MS, message=asked)
         if not forms:
             return told
         shown = await run_rounds.form(self._services, run_rounds.Question(run.id, run.ask.id))

@@ -247,7 +247,7 @@ def test_without_a_terminal_a_proposal_ends_the_command_and_a_decision_lets_it_b
 def test_at_a_terminal_a_person_answers_decides_and_reads_the_answer_in_one_sitting(ann: RunPerson) -> None:
     ann.will("Move", asks("Which page?"), MOVE, said("It lies at guides/release.md."))
     with ann.at("run", "Move it", size=(100, 120)) as screen:
-        screen.until("Which page?", "your answer")
+        screen.until("> Which page?", "your answer")
         screen.type("guides/deploy.md\n")
         screen.until("The exact call", "advisory", QUESTION)
         assert (ann.kb / DEPLOY).exists()

@@ -78,8 +78,8 @@ def test_a_run_is_explained_step_by_step_with_its_whole_answer_and_how_to_go_on(
     waits = ann.modelless.here("runs", "show", asked).stdout.splitlines()
     assert waits[-5:] == [
         "It asks:",
-        "Which page?",
-        "Say its path.",
+        "> Which page?",
+        "> Say its path.",
         "",
         f'answer it: knowledge-forge runs answer {asked} "..."',
     ]
