@@ -388,6 +388,9 @@ class Runs:
 
     async def _led(self, run: str, wish: _Wish, progress: Progress, *, outlives: bool) -> Run:
         there = await self.store.run(run)
+        if not there.over and (why := await self.refused(there.header.principal)):
+            self._ours.pop(run, None)
+            return await self.cancel(run, why)  # before a model is told anything more
         executor = await self._executor(there, progress, outlives=outlives)
         first = run not in self._here
         self._here.add(run)

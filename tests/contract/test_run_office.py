@@ -298,6 +298,18 @@ async def test_a_run_of_a_frozen_principal_ends_when_it_would_go_on(tmp_path: Pa
     assert "frozen" in ended.why
 
 
+async def test_of_a_frozen_principal_no_model_is_asked_though_a_person_answers(tmp_path: Path) -> None:
+    async with run_host(tmp_path) as host:
+        host.will("Tidy", uses("ask_user", question="Which page?"), said("Tidied."))
+        await host.writer.client.call_tool("agent_run", {"goal": "Tidy up."})
+        run = await only_run(host.app)
+        await freeze(host.app.base.state, OURS, by="ann", now=utc_now(), reason="odd")
+        ended = await host.app.services.runs.answer(run.id, "All.", "ann")
+    assert (run.state, ended.state) == ("asking", "cancelled")
+    assert "frozen" in ended.why
+    assert host.model.left == 1
+
+
 async def test_a_run_of_a_principal_that_is_frozen_meanwhile_ends_with_its_next_step(tmp_path: Path) -> None:
     async with run_host(tmp_path) as host:
 
