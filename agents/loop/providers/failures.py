@@ -1,8 +1,9 @@
 """What a failed request says about itself, in whichever vendor's shape, and what follows from it. Pure.
 
 Anthropic: `{"type": "error", "error": {"type", "message", "details": {"error_code"}}, "request_id"}`.
-OpenAI: `{"error": {"message", "type", "param", "code"}}`. Servers of one's own send these, a bare text, `{"detail": ...}`,
-or the error without its wrapper. What was written in words is read to judge by, and told to nobody: it may quote a prompt.
+OpenAI: `{"error": {"message", "type", "param", "code"}}`. Gemini: a list of one such, a wrong key among what is 400. Servers of
+one's own send these, a bare text, `{"detail": ...}`, or the error without its wrapper. What was written in words is read to judge
+by, and told to nobody: it may quote a prompt.
 Source: https://platform.claude.com/docs/en/api/errors and https://platform.openai.com/docs/guides/error-codes
 """
 
@@ -51,6 +52,9 @@ LONG_WORDS = re.compile(
     r"prompt is too long|maximum context length|exceeds? (the )?(available )?context (limit|size|window|length)|context window",
     re.IGNORECASE,
 )
+KEY_WORDS = re.compile(
+    r"\bapi[ _]key\b.{0,20}\b(not valid|invalid|expired)|\b(invalid|incorrect) api[ _]key\b", re.IGNORECASE
+)
 ROOM = re.compile(r"(?:context length is|>)\s*([\d,]{3,})")
 REFUSED = frozenset(
     {"content_filter", "content_policy_violation", "bio_policy", "misalignment_policy_violation", "invalid_prompt"}
@@ -88,7 +92,7 @@ class Failure:
             return "spent"
         if self.code in LONG or self.status == 413 or (self.status in MENDABLE and LONG_WORDS.search(self.message)):
             return "long"
-        if self.status in (401, 403):
+        if self.status in (401, 403) or (self.status == 400 and KEY_WORDS.search(self.message)):
             return "key"
         if self.status == 429:
             return "limited"
@@ -136,6 +140,8 @@ def failure_of(status: int, body: object, headers: Mapping[str, str], now: datet
 
 def _error_in(body: object) -> Mapping[str, Any]:
     """Return the innermost error object, whatever it is wrapped in."""
+    if isinstance(body, list) and body:
+        body = body[0]
     if isinstance(body, Mapping):
         for name in ("error", "detail"):
             inner = body.get(name)
