@@ -74,10 +74,25 @@ async def test_what_came_with_uses_of_tools_goes_back_with_them(
     assert second.text == "done"
 
 
-async def test_thoughts_without_a_use_of_a_tool_are_not_kept(place: Place) -> None:
-    place.will("goal", Turn("done", thoughts="long ones", quirks=frozenset({"deepseek"})))
+@pytest.mark.parametrize("patience", [IN_ONE, IN_PIECES], ids=["whole", "streamed"])
+@pytest.mark.parametrize("thoughts", ["long ones", ""])
+async def test_thoughts_go_back_with_words_too_and_where_they_are_none(
+    place: Place, patience: Patience, thoughts: str
+) -> None:
+    place.will("goal", Turn("I look.", thoughts=thoughts, quirks=frozenset({"deepseek"})), said("done"))
+    async with place.provider(patience) as provider:
+        first = await provider.complete(asked())
+        await provider.complete(asked(first.as_message(), FromUser("go on")))
+    assert model_message(place.double.asked[-1])["reasoning_content"] == thoughts
+
+
+async def test_a_server_that_knows_no_thoughts_is_sent_none(place: Place) -> None:
+    place.will("goal", said("I look."), said("done"))
     async with place.provider() as provider:
-        assert (await provider.complete(asked())).echo is None
+        first = await provider.complete(asked())
+        await provider.complete(asked(first.as_message(), FromUser("go on")))
+    assert first.echo is None
+    assert model_message(place.double.asked[-1]).keys() == {"role", "content"}
 
 
 async def test_a_run_goes_on_where_thoughts_have_to_come_back(tmp_path: Path) -> None:

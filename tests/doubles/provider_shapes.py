@@ -167,7 +167,9 @@ class Chat:
         yield chunk({"role": "assistant", "content": "", "refusal": None})
         if message["refusal"]:
             yield from (chunk({"refusal": piece}) for piece in pieces(message["refusal"]))
-        yield from (chunk({"reasoning_content": piece}) for piece in pieces(message.get("reasoning_content", "")))
+        if "reasoning_content" in message:
+            told = ["", *pieces(message["reasoning_content"])]
+            yield from (chunk({"reasoning_content": piece}) for piece in told)
         content = message["content"] or ""
         if isinstance(content, list):
             content = content[0]["text"]

@@ -27,7 +27,7 @@ from agents.loop.providers.wire import ECHO, Refused, Request, Unusable, Without
 ECHOED = "openai-chat"
 """Whose echo it is: what Responses keeps has another form."""
 THOUGHTS, SIGNED = "reasoning_content", "extra_content"
-"""What DeepSeek's models want back with a message that uses tools, and what Gemini's want back with each use.
+"""What DeepSeek's models want back with each message, empty or not, and what Gemini's want back with each use of a tool.
 
 OpenAI's own send neither. Without them both refuse the next question.
 Source: https://api-docs.deepseek.com/guides/thinking_mode and https://ai.google.dev/gemini-api/docs/thought-signatures
@@ -96,7 +96,7 @@ class ChatWire:
             usage=self.used(reply),
             model=text_of(reply.get("model")) or self._model,
             request=text_of(reply.get("id")),
-            echo=self._echo(message) if uses else None,
+            echo=self._echo(message),
         )
 
     def error_in(self, reply: Mapping[str, Any]) -> object | None:
@@ -187,7 +187,7 @@ class ChatAssembly:
         delta = mapping(choice.get("delta"))
         self._text.append(_text(delta.get("content")))
         self._refusal.append(_text(delta.get("refusal")))
-        self._thoughts.append(text_of(delta.get(THOUGHTS)))
+        self._thoughts += [thought for thought in (delta.get(THOUGHTS),) if isinstance(thought, str)]
         for call in objects(delta.get("tool_calls")):
             self._grow(call)
 
@@ -205,7 +205,8 @@ class ChatAssembly:
     def reply(self) -> Mapping[str, Any]:
         """Return the completion so far."""
         message = {"content": "".join(self._text), "refusal": "".join(self._refusal), "tool_calls": self._calls}
-        message[THOUGHTS] = "".join(self._thoughts)
+        if self._thoughts:
+            message[THOUGHTS] = "".join(self._thoughts)
         return {**self._head, "choices": [{"message": message, "finish_reason": self._finish}], "usage": self._usage}
 
     def _grow(self, piece: Mapping[str, Any]) -> None:
@@ -270,9 +271,9 @@ def _model_messages(turn: ModelTurn, kept: list[dict[str, Any]]) -> Iterator[dic
             }
             for use in turn.uses
         ]
-    if kept and turn.uses:
+    if kept:
         said |= _named(kept[0], THOUGHTS)
-        for call, part in zip(said["tool_calls"], kept[1:], strict=True):
+        for call, part in zip(said.get("tool_calls", ()), kept[1:], strict=True):
             call.update(_named(part, SIGNED))
     yield said
     for result in turn.results:
@@ -306,8 +307,8 @@ def _calls(message: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _named(part: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return that entry of the part alone; nothing where it is empty."""
-    return {name: part[name]} if part.get(name) else {}
+    """Return that entry of the part alone; nothing where there is none."""
+    return {name: part[name]} if part.get(name) is not None else {}
 
 
 def _text(content: object) -> str:
