@@ -112,6 +112,14 @@ def test_a_host_with_a_secret_is_the_one_whose_run_it_is(ann: RunPerson) -> None
     assert "two hives" in (ann.kb / "guides/bees.md").read_text(encoding="utf-8")
 
 
+def test_a_secret_that_is_not_known_here_is_told_before_the_run_begins(ann: RunPerson) -> None:
+    ann.will("Write", said("Written."))
+    done = replace(ann, more={"FORGE_ENROLMENT": "of another folder"}).here("run", "Write it down")
+    assert done.returncode == ACHIEVED
+    assert done.stderr.startswith(f"FORGE_ENROLMENT is no secret of this knowledge base: the run is that of {ME}@unenr")
+    assert "of another folder" not in done.stderr
+
+
 # --- not to the end ---------------------------------------------------------------------------------------------------
 
 
