@@ -23,7 +23,7 @@ from agents.loop.provider import Usage
 from agents.loop.provider_errors import BadAddress, BadKey, BadSurroundings
 from agents.loop.providers.access import Access, Patience
 from agents.loop.providers.failures import Failed, Failure, failure_of
-from agents.loop.providers.wire import Assembly, Request, Wire, speakable
+from agents.loop.providers.wire import Assembly, Request, Wire
 
 LOST = Usage(known=False)
 """What a request used that was sent and whose answer was lost: perhaps it is billed, and nobody says."""
@@ -59,7 +59,6 @@ class PackagedLine:
             Failed: an error came, or nothing, or nothing whole.
         """
         assembly = wire.assembly()
-        request = replace(request, body=speakable(request.body), extra=speakable(request.extra))
         longest_s = self._patience.streamed_s if streamed else self._patience.whole_s
         try:
             with anyio.fail_after(longest_s):

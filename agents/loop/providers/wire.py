@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -11,7 +10,6 @@ from agents.loop.provider import Asked, Said, Shape, Usage
 
 Without = frozenset[str]
 """Parts of a request that a server was found not to know, by the names that its wire module gives them."""
-_HALVES = re.compile("[\ud800-\udfff]")
 ECHO = "echo"
 """The part that is thoughts given back. A seal may be broken in one history (another account, a new key) and whole in the next."""
 
@@ -27,22 +25,6 @@ class Request:
     body: Mapping[str, Any]
     extra: Mapping[str, Any] = field(default_factory=dict)
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-
-def speakable(value: Any) -> Any:
-    """Return JSON with the sign for what cannot be read in the place of halves of characters, which models, pages and services write.
-
-    No server can be sent them.
-    """
-    match value:
-        case str():
-            return _HALVES.sub("\N{REPLACEMENT CHARACTER}", value)
-        case Mapping():
-            return {speakable(name): speakable(inside) for name, inside in value.items()}
-        case list() | tuple():
-            return [speakable(inside) for inside in value]
-        case _:
-            return value
 
 
 class Unusable(Exception):
