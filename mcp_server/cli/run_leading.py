@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from knowledge.errors import StorageError
 from mcp_server.cli import keyboard
 from mcp_server.cli.options import WronglyAsked
 from mcp_server.cli.run_view import (
@@ -157,7 +158,7 @@ class Lead:
                 await self._answered(run, answer)
             ended = await self._on(run.id)
         except BaseException:
-            with anyio.CancelScope(shield=True), suppress(OSError):
+            with anyio.CancelScope(shield=True), suppress(OSError, StorageError):
                 say("")  # below what was being typed, or said
                 _say_standing(await self.app.services.runs.store.run(run.id))
             raise

@@ -252,7 +252,11 @@ async def _resume(args: argparse.Namespace, settings: Settings) -> int:
         there = await record.store.run(args.id)
         if there.over:
             return await _ended(record, there, settings)
+        held = there.state == "running" and not await _adrift(record, there.id)
     _require_its_model(there, settings)
+    if held:
+        say("another process leads it, or died less than half a minute ago: if it died, it goes on here then.")
+        say(f"To interrupt this ends the run; knowledge-forge runs follow {there.id} only looks on")
     async with leading(settings, start=there.count) as lead:
         return await lead.through(there)
 

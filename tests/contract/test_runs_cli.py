@@ -7,13 +7,17 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import anyio
 import pytest
 
 from agents.loop.frames import Answered, Control
+from agents.loop.store import Hold
 from mcp_server.app import open_app
+from mcp_server.base import utc_now
+from mcp_server.runs.places import runs_in
 from tests.contract.test_run_cli import ACHIEVED, ANSWER, COULD_NOT, DEPLOY, MOVE, READ, WAITS, WRONGLY_ASKED, asks
 from tests.doubles.provider_turns import said
 from tests.knowledge_bases import write
@@ -230,6 +234,21 @@ def test_a_run_whose_process_was_killed_is_resumed(ann: RunPerson) -> None:
     done = ann.here("runs", "resume", run_id)
     assert (done.returncode, done.stdout) == (ACHIEVED, f"{ANSWER}\n")
     assert "Another process took it up" in done.stderr
+
+
+def test_who_resumes_what_another_process_may_lead_is_told_what_they_wait_for(ann: RunPerson) -> None:
+    ann.will("Tidy", asks("Which page?"))
+    run_id = begun(ann, "Tidy up.", WAITS)
+    ann.modelless.here("runs", "answer", run_id, "all", "--leave")
+    now = utc_now()
+    ann.asked(lambda state: runs_in(state).claim(run_id, Hold("other", now, now + timedelta(hours=1))))
+    with ann.background("runs", "resume", run_id) as resuming:
+        assert resuming.stderr is not None
+        assert "another process leads it" in resuming.stderr.readline()
+        assert f"runs follow {run_id}" in resuming.stderr.readline()
+        assert ann.modelless.here("runs", "cancel", run_id).returncode == 0
+        resuming.communicate(timeout=TIMEOUT_S)
+    assert resuming.returncode == COULD_NOT
 
 
 # --- ending -----------------------------------------------------------------------------------------------------------
