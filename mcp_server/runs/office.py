@@ -176,6 +176,8 @@ class Runs:
     async def answer(self, run: str, text: str, by: str, *, ask: str = "", progress: Progress = unwatched) -> Run:
         """Answer the question of a run and lead it on, likewise. `ask`: that question, and no other one.
 
+        A run of another model is answered, and left to a process that asks that.
+
         Raises:
             RunNotThere: it asks nothing, or something else.
             ProviderError: the model cannot be asked. The question stands.
@@ -313,8 +315,9 @@ class Runs:
                 return await self.end(run, "failed", BROKEN)
 
     async def _note_answer(self, run: str, text: str, by: str, ask: str) -> None:
+        header = (await self.store.run(run)).header
         for _ in range(MOST_TRIES):
-            hold = self._hold()
+            hold = self._hold(HOLD_S if self._has_model_of(header) else 0.0)
             with suppress(RunTaken):
                 await note_answer(self.store, run, text, by, ask=ask, hold=hold, chance=_chance)
                 self._ours[run] = hold.by
@@ -391,6 +394,9 @@ class Runs:
         if not there.over and (why := await self.refused(there.header.principal)):
             self._ours.pop(run, None)
             return await self.cancel(run, why)  # before a model is told anything more
+        if not self._has_model_of(there.header):
+            self._ours.pop(run, None)
+            return there  # a person may have agreed to its model, and to no other
         executor = await self._executor(there, progress, outlives=outlives)
         first = run not in self._here
         self._here.add(run)
@@ -435,10 +441,14 @@ class Runs:
             nap=self._nap,
         )
 
-    def _hold(self) -> Hold:
+    def _has_model_of(self, header: Header) -> bool:
+        """Return whether the run is one that is led from here; else a process that asks its model goes on with it."""
+        return header.model in ("", self.model.name)
+
+    def _hold(self, seconds: float = HOLD_S) -> Hold:
         """Return the hold of a run that this process leads next."""
         now = self._now()
-        return Hold(f"next-{_chance()}", now, now + timedelta(seconds=HOLD_S))
+        return Hold(f"next-{_chance()}", now, now + timedelta(seconds=seconds))
 
 
 class _Told:

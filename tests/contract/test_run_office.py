@@ -489,7 +489,7 @@ async def test_the_keeper_sleeps_through_what_is_no_news(tmp_path: Path) -> None
 
 
 def fresh(run: str = "run-1") -> Header:
-    return replace(header(run), begun_at=utc_now())
+    return replace(header(run), begun_at=utc_now(), model=Written.name)
 
 
 @dataclass

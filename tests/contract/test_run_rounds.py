@@ -30,12 +30,14 @@ from knowledge.trust.ports import Proposal, State
 from mcp_server.app import App, open_app
 from mcp_server.base import utc_now
 from mcp_server.cli.acts import enrol
+from mcp_server.gate import asking as asking_form
 from mcp_server.gate import run_rounds
 from mcp_server.gate.deciding import Person
 from mcp_server.gate.enrolment import Principal, os_user
 from mcp_server.gate.run_rounds import MOST_ROUNDS
 from mcp_server.gate.scores import freeze, grant
 from mcp_server.services import Call, Services
+from mcp_server.setting_values import ModelName
 from mcp_server.settings import Settings
 from tests.doubles.provider import KEY, Model
 from tests.doubles.provider_turns import Call as Use
@@ -535,3 +537,32 @@ async def test_over_stdio_a_run_is_let_begin_asked_and_led_to_its_end_in_one_cal
     assert (result.structured_content or {})["text"] == "Written."
     assert len(person.forms) == 3
     assert (settings.kb / "guides/release.md").exists()
+
+
+OTHER = ModelName("openai", "another-model")
+
+
+@pytest.mark.parametrize("by", ["call", "form", "task"])
+async def test_a_run_is_led_on_by_no_other_model_than_its_own(by: str, tmp_path: Path) -> None:
+    """A person may have agreed to that one, and what the run knows is for no other vendor. The answer is on record."""
+    async with hosting(tmp_path, "auto") as host:
+        asks = await host.run(ASK, said("The second it is."))
+        run = asks["run_id"]
+        other = replace(host.settings, model=OTHER)
+        async with (
+            open_app(other, indexing=False, announcing=False, sleep=at_once) as app,
+            Client(app.server, elicitation_callback=Sitting([answers("the second")])) as client,
+        ):
+            if by == "call":
+                answer = await Writer(client, app, other.kb).call("agent_run", run_id=run, answer="the second")
+                assert answer["status"] in ("running", "done")
+            elif by == "form":
+                call = Call(Principal(os_user(), "desktop"))
+                question = await run_rounds.question(app.services, run)
+                assert question is not None
+                reply = asking_form.Reply("nothing", filled={"answer": "the second"})
+                await run_rounds.settle(app.services, app.desk, call, question, reply)
+            else:
+                await app.services.runs.answer_aside(run, "the second", OURS)
+        assert (await host.app.services.runs.lead(run)).state == "done"
+    assert [asked["model"] for asked in host.model.asked] == ["some-model"] * 2
