@@ -25,6 +25,7 @@ from mcp_server.gate.proposals import (
     calls_of,
     doubts_in,
     hash_of,
+    of_its_run,
     principal_of,
     run_of,
     with_plain_answer,
@@ -341,12 +342,6 @@ class Carrier:
             ids = [id_ for id_, old, new in sides if old in against and _folded(new.removesuffix(CUT_MARK)) in claimed]
             if ids:
                 await ledger.settle(ids, at=self.services.now())
-
-
-def of_its_run(call: Call, proposal: Proposal) -> Call:
-    """Return the call as one of the run that the proposal comes from, if it comes from one."""
-    run = run_of(proposal)
-    return replace(call, run=run.get("id", ""), key=run.get("key", ""))
 
 
 def _folded(text: str) -> str:

@@ -9,10 +9,10 @@ from typing import Any
 
 from knowledge.trust.ports import Proposal, TrustRecords, Verdict
 from mcp_server.gate import admin
-from mcp_server.gate.carrying import Carrier, of_its_run
+from mcp_server.gate.carrying import Carrier
 from mcp_server.gate.deciding import WEAK, AdminAct, CannotDecide, Person, requirement
 from mcp_server.gate.policy import POLICY, Trust
-from mcp_server.gate.proposals import Draft, Proposing, hash_of
+from mcp_server.gate.proposals import Draft, Proposing, hash_of, of_its_run
 from mcp_server.gate.scores import count, freeze
 from mcp_server.services import Call, Services
 

@@ -131,6 +131,8 @@ class Proposing:
                 return one
         older = [one for one in waiting if set(one.documents) & set(shown.documents)]
         joined = await self._joined(spec, call, older, draft)
+        if joined is not None and not call.run:  # what it joins may be what a run wants
+            call = next((of_its_run(call, one) for one in reversed(older) if run_of(one)), call)
         return await self.put(
             spec.name, spec.definition_hash, call, joined or draft, replacing=[one.id for one in older]
         )
@@ -233,6 +235,12 @@ def run_of(proposal: Proposal) -> dict[str, str]:
     """Return the run that the proposal comes from: `id`, `goal`, and the `key` of its call; nothing where it comes from none."""
     run: dict[str, str] = json.loads(proposal.preview).get(RUN) or {}
     return run
+
+
+def of_its_run(call: Call, proposal: Proposal) -> Call:
+    """Return the call as one of the run that the proposal comes from, if it comes from one."""
+    run = run_of(proposal)
+    return replace(call, run=run.get("id", ""), key=run.get("key", ""))
 
 
 def begun_by(proposal: Proposal) -> str:

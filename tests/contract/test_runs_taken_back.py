@@ -8,7 +8,8 @@ import pytest
 
 from mcp_server.base import utc_now
 from mcp_server.gate.deciding import Person
-from mcp_server.gate.proposals import run_of
+from mcp_server.gate.proposals import calls_of, run_of
+from mcp_server.gate.scores import grant
 from mcp_server.runs.by_persons import cancel
 from tests.doubles.provider_turns import said, uses
 from tests.run_hosts import RunHost, run_host
@@ -60,3 +61,20 @@ async def test_what_the_host_had_proposed_alike_before_stays(tmp_path: Path) -> 
         left = await host.app.services.state.trust.proposal(own)
         assert left is not None
         assert left.state == "pending"
+
+
+async def test_what_the_host_adds_to_what_a_run_wants_is_told_as_of_the_run(tmp_path: Path) -> None:
+    async with run_host(tmp_path) as host:
+        on = {"path": MOVE["path"], "base_revision": await host.writer.revision(MOVE["path"])}
+        adds = uses("kb_merge", **on, content="## Who may\n\nOnly Ann.\n")
+        host.will("Write", uses("ask_user", question="?"), adds, said("Done."))
+        run = (await host.call("agent_run", goal="Write it."))["run_id"]
+        who = (await host.app.services.runs.store.run(run)).header.principal
+        await grant(host.app.services.state, who, 2, by="ann", now=utc_now())
+        assert (await host.app.services.runs.answer(run, "Yes.", "ann")).state == "suspended"
+        more = await host.call("kb_merge", **on, content="## When not\n\nOn Fridays.\n")
+        both = await host.app.services.state.trust.proposal(more["proposal"]["id"])
+        assert both is not None
+        assert len(calls_of(both)) == 2
+        assert run_of(both)["id"] == run
+        assert run in both.why
