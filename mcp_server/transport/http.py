@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import logging
+import signal
 import socket
+import sys
 from typing import TYPE_CHECKING
 
+import anyio
 from mcp.server.transport_security import TransportSecuritySettings
 
 from mcp_server.setting_values import HttpAddress
 from mcp_server.settings import BadSetting
 
 if TYPE_CHECKING:
+    import uvicorn
     from starlette.applications import Starlette
 
     from mcp_server.server import ForgeServer
@@ -19,6 +23,10 @@ if TYPE_CHECKING:
 PATH = "/mcp"
 BACKLOG = 2048
 """So many connections wait to be taken up, as uvicorn has it."""
+ENDING_S = 3
+"""So long requests that are under way have when the server is stopped. A run, or a question to a person, may take an hour."""
+CLOSING_S, LOOK_S = 6.0, 0.02
+"""So long what is cut off then may take to put on record that it was, as runs do, and how often it is looked whether it did."""
 _NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -41,10 +49,34 @@ async def serve_http(server: ForgeServer, address: HttpAddress) -> None:
     import uvicorn
 
     with bound(address) as listening:
-        config = uvicorn.Config(http_app(server), log_level="warning", access_log=False, ws="none")
+        config = uvicorn.Config(
+            http_app(server), log_level="warning", access_log=False, ws="none", timeout_graceful_shutdown=ENDING_S
+        )
         found = HttpAddress(address.host, listening.getsockname()[1])
         logging.getLogger("knowledge_forge").info("serving http://%s%s", found, PATH)
-        await uvicorn.Server(config).serve(sockets=[listening])
+        running = uvicorn.Server(config)
+        if sys.platform == "win32":
+            await running.serve(sockets=[listening])
+            return
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_stop_on_signal, running)
+            # `serve` is this, and then has the signal end the process before anything is closed.
+            await running._serve(sockets=[listening])  # noqa: SLF001 - as above
+            with anyio.move_on_after(CLOSING_S):
+                while running.server_state.tasks:  # noqa: ASYNC110 - uvicorn tells nobody
+                    await anyio.sleep(LOOK_S)
+            tasks.cancel_scope.cancel()
+
+
+async def _stop_on_signal(running: uvicorn.Server) -> None:
+    """Let requests end for a moment; at a second signal for none."""
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for _ in signals:
+            logging.getLogger("uvicorn.error").setLevel(
+                logging.CRITICAL
+            )  # a traceback for each request that it cuts off
+            running.force_exit = running.should_exit
+            running.should_exit = True
 
 
 def bound(address: HttpAddress) -> socket.socket:

@@ -12,6 +12,9 @@ from pathlib import Path
 
 import anyio
 import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
 
 from agents.loop.frames import Header
 from agents.loop.run import Run
@@ -21,6 +24,7 @@ from mcp_server.gate.enrolment import os_user
 from mcp_server.runs.places import runs_in
 from mcp_server.setting_values import ModelName
 from mcp_server.settings import Settings
+from tests.contract.test_server import announced
 from tests.doubles.provider import KEY, Model
 from tests.doubles.provider_turns import said
 from tests.doubles.serving import Served, delayed, served
@@ -86,6 +90,37 @@ async def test_a_host_that_goes_away_ends_its_run_and_that_is_on_record(how: str
             tasks.cancel_scope.cancel()
         run = await there.only_run()
     assert (run.state, run.why) == ("cancelled", "the request that led the run was cancelled")
+
+
+@pytest.mark.external
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_server_over_http_that_is_stopped_ends_within_seconds_and_its_runs_with_it(
+    tmp_path: Path, mode: str, number: signal.Signals
+) -> None:
+    async with place(tmp_path) as there:
+        command = there.site.command("--http", "127.0.0.1:0")
+        async with (
+            await anyio.open_process(command, env=there.site.environment) as process,
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(_call_over_http, await announced(process), there.settings.enrolment or "", mode)
+            await there.asked()
+            process.send_signal(number)
+            with anyio.fail_after(30):
+                assert await process.wait() == 0
+            tasks.cancel_scope.cancel()
+        run = await there.only_run()
+    assert (run.state, run.why) == ("cancelled", "the request that led the run was cancelled")
+
+
+async def _call_over_http(url: str, secret: str, mode: str) -> None:
+    with suppress(Exception):  # the server goes away
+        async with (
+            create_mcp_http_client(headers={"authorization": f"Bearer {secret}"}) as http,
+            Client(streamable_http_client(url, http_client=http), mode=mode) as client,
+        ):
+            await client.call_tool("agent_run", {"goal": "Look at it."})
 
 
 @pytest.mark.external
