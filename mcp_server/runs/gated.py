@@ -13,6 +13,7 @@ from knowledge.errors import KnowledgeError
 from knowledge.provenance import place_of
 from mcp_server.gate.dispatch import Answered, Failed, UnknownTool
 from mcp_server.gate.enrolment import Principal
+from mcp_server.gate.proposals import one_line
 from mcp_server.runs.recalling import Lost, not_before, recalled
 from mcp_server.services import Call
 from mcp_server.tools.spec import BadArguments
@@ -122,8 +123,11 @@ def told(answer: Answered) -> Outcome:
 
 
 def _named(origins: Sequence[str]) -> str:
-    """Return where text is from: projects, channels and pages. Topics, and what follows a blank elsewhere, are anybody's words."""
-    named = sorted({_place(origin)[:LONGEST_NAMED] for origin in origins})
+    """Return where text is from: projects, channels and pages. Topics, and what follows a blank elsewhere, are anybody's words.
+
+    A channel may be called anything, too: each name stands between quotes, which it does not close.
+    """
+    named = sorted({f"“{one_line(_place(origin), LONGEST_NAMED)}”" for origin in origins})
     more = f" and {len(named) - MOST_NAMED} more places" if len(named) > MOST_NAMED else ""
     return f"{', '.join(named[:MOST_NAMED])}{more}"
 
