@@ -179,7 +179,7 @@ def test_without_a_terminal_answers_count_as_relayed(ann: Person) -> None:
         (("start", "inquiry", "--brief", "x", "--input", "pages"), WRONGLY_ASKED, "is not NAME=VALUE"),
         (("start", "inquiry", "--brief", "-", "--inputs", "-"), WRONGLY_ASKED, "cannot both be read"),
         (("start", "inquiry"), WRONGLY_ASKED, "--brief"),
-        (("submit", "inquiry-0", "--work", "nowhere.json"), COULD_NOT, "nowhere.json"),
+        (("submit", "inquiry-0", "--work", "nowhere.json"), WRONGLY_ASKED, "nowhere.json cannot be read"),
         (("status", "inquiry-0"), COULD_NOT, "there is no journey 'inquiry-0'"),
         (("resume", "inquiry-0"), COULD_NOT, "there is no journey 'inquiry-0'"),
         (("memory", "inquiry-0"), COULD_NOT, "there is no journey 'inquiry-0'"),
