@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import anyio
+from anyio.abc import TaskStatus
 from mcp.server.transport_security import TransportSecuritySettings
 
 from mcp_server.setting_values import HttpAddress
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from mcp_server.server import ForgeServer
+
+logger = logging.getLogger("knowledge_forge")
 
 PATH = "/mcp"
 BACKLOG = 2048
@@ -52,14 +55,15 @@ async def serve_http(server: ForgeServer, address: HttpAddress) -> None:
         config = uvicorn.Config(
             http_app(server), log_level="warning", access_log=False, ws="none", timeout_graceful_shutdown=ENDING_S
         )
-        found = HttpAddress(address.host, listening.getsockname()[1])
-        logging.getLogger("knowledge_forge").info("serving http://%s%s", found, PATH)
         running = uvicorn.Server(config)
+        said = f"serving http://{HttpAddress(address.host, listening.getsockname()[1])}{PATH}"
         if sys.platform == "win32":
+            logger.info(said)
             await running.serve(sockets=[listening])
             return
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_stop_on_signal, running)
+            await tasks.start(_stop_on_signal, running)
+            logger.info(said)
             # `serve` is this, and then has the signal end the process before anything is closed.
             await running._serve(sockets=[listening])  # noqa: SLF001 - as above
             with anyio.move_on_after(CLOSING_S):
@@ -68,9 +72,10 @@ async def serve_http(server: ForgeServer, address: HttpAddress) -> None:
             tasks.cancel_scope.cancel()
 
 
-async def _stop_on_signal(running: uvicorn.Server) -> None:
+async def _stop_on_signal(running: uvicorn.Server, *, task_status: TaskStatus[None]) -> None:
     """Let requests end for a moment; at a second signal for none."""
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        task_status.started()
         async for _ in signals:
             logging.getLogger("uvicorn.error").setLevel(
                 logging.CRITICAL

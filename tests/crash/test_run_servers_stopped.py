@@ -114,6 +114,17 @@ async def test_a_server_over_http_that_is_stopped_ends_within_seconds_and_its_ru
     assert (run.state, run.why) == ("cancelled", "the request that led the run was cancelled")
 
 
+async def test_a_server_over_http_that_is_stopped_closes_what_it_has_open_and_says_so_by_its_exit_code(
+    tmp_path: Path,
+) -> None:
+    site = Site(write(tmp_path / "kb"), tmp_path / "state")
+    async with await anyio.open_process(site.command("--http", "127.0.0.1:0"), env=site.environment) as process:
+        await announced(process)
+        process.send_signal(signal.SIGTERM)
+        with anyio.fail_after(30):
+            assert await process.wait() == 0
+
+
 async def _call_over_http(url: str, secret: str, mode: str) -> None:
     with suppress(Exception):  # the server goes away
         async with (
