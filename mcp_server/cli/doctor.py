@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
+from agents.work_words import counted
 from knowledge.errors import EmbedderUnavailable, KnowledgeError
 from knowledge.trust.ports import State
 from mcp_server.cli.finding import Finding
@@ -150,7 +151,7 @@ async def _record(base: KnowledgeBase) -> Finding:
         mend = "knowledge-forge audit verify names them all; compare with a backup of the state"
         return Finding("record", "bad", f"the audit chain is broken at record {first.seq}: {first.reason}", mend)
     left = [intent for intent in await ledger.intents() if utc_now() - intent.at > LEFT_BEHIND]
-    said = f"{inspection.records} acts, their chain sound"
+    said = f"{counted(inspection.records, 'act')}, their chain sound"
     if left:
         pages = ", ".join(sorted({change.path for intent in left for change in intent.entry.changes})[:MOST_SHOWN])
         return Finding(
@@ -224,9 +225,9 @@ async def _journeys(base: KnowledgeBase) -> Finding:
     store = journeys_in(base.state)
     active, waiting = [await store.journeys(status=status, limit=MOST_COUNTED) for status in ("active", "waiting")]
     if waiting:
-        found = f"{_counted(waiting)} wait for a person, {_counted(active)} on their way"
+        found = f"{_counted(waiting, 'waits', 'wait')} for a person, {_counted(active)} on the way"
         return Finding("journeys", "note", found, "knowledge-forge journeys list --state waiting")
-    return Finding("journeys", "ok", f"{_counted(active)} on their way, none waits for a person")
+    return Finding("journeys", "ok", f"{_counted(active)} on the way, none waits for a person")
 
 
 async def _runs(base: KnowledgeBase) -> Finding | None:
@@ -239,18 +240,19 @@ async def _runs(base: KnowledgeBase) -> Finding | None:
         await store.runs(state=state, limit=MOST_COUNTED) for state in ("asking", "suspended", "running")
     ]
     adrift = await store.runs(adrift_at=utc_now(), limit=MOST_COUNTED)
-    told = (
-        [f"{_counted(asking)} ask a person, {_counted(suspended)} wait for a decision"] if asking or suspended else []
-    )
-    told += [f"{_counted(running)} on their way"] if running else []
+    waits = f"{_counted(asking, 'asks', 'ask')} a person, {_counted(suspended, 'waits', 'wait')} for a decision"
+    told = [waits] if asking or suspended else []
+    told += [f"{_counted(running)} on the way"] if running else []
     told += [f"{_counted(adrift)} of them led by nobody now"] if adrift else []
     mends = ["knowledge-forge runs list --state asking, then --state proposed"] if asking or suspended else []
     mends += ["a server that has its model takes it up; or: knowledge-forge runs resume ID"] if adrift else []
     return Finding("runs", "note" if mends else "ok", ", ".join(told), "; ".join(mends)) if told else None
 
 
-def _counted(found: Sequence[object]) -> str:
-    return f"{MOST_COUNTED} or more" if len(found) == MOST_COUNTED else str(len(found))
+def _counted(found: Sequence[object], one: str = "", many: str = "") -> str:
+    """Return how many there are, and what one of them does, or more than one do."""
+    count = f"{MOST_COUNTED} or more" if len(found) == MOST_COUNTED else str(len(found))
+    return f"{count} {one if len(found) == 1 else many}".rstrip()
 
 
 async def _agents(base: KnowledgeBase) -> Finding | None:
@@ -261,7 +263,7 @@ async def _agents(base: KnowledgeBase) -> Finding | None:
     problems = await catalogue.all_problems()  # first, for it also finds what lists alone do not look into
     team = await catalogue.team()
     if problems:
-        found = f"{len(problems)} things are wrong with the team's own: {_few([str(one) for one in problems])}"
+        found = f"{counted(len(problems), 'mistake')} in the team's own: {_few([str(one) for one in problems])}"
         return Finding("agents", "bad", found, "knowledge-forge agents check")
     return Finding("agents", "ok", f"the team's own: {', '.join(agent.name for agent in team)}") if team else None
 
@@ -295,9 +297,9 @@ async def _index(base: KnowledgeBase, pages: Pages) -> Finding:
         return Finding("index", "note", found, "a running server fills it; or: knowledge-forge index")
     progress = await base.index.progress()
     if late := await stale(base, besides=pages.unreadable):
-        found = f"{progress.done} pages are in it, {late} are stale or missing"
+        found = f"{counted(progress.done, 'page')} in it; stale or missing: {late}"
         return Finding("index", "note", found, "a running server catches up by itself; or: knowledge-forge index")
-    return Finding("index", "ok", f"{progress.done} pages, all as they are on disk")
+    return Finding("index", "ok", f"{counted(progress.done, 'page')}, all as on disk")
 
 
 async def _coverage(base: KnowledgeBase) -> Finding:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from agents.work_words import counted
 from mcp_server.cli.indexing import Done, bars, bring_up_to_date, held_lease, other_process, stale
 from mcp_server.cli.options import seconds
 from mcp_server.cli.terminal import print_json
@@ -54,11 +55,12 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         print_json(asdict(report))
     elif report.ours:
         odd = f"; {len(report.problems)} with problems (knowledge-forge doctor)" if report.problems else ""
-        print(f"{report.documents} pages, {report.changed} changed, in {report.seconds:.2f} s{odd}")
+        print(f"{counted(report.documents, 'page')}, {report.changed} changed, in {report.seconds:.2f} s{odd}")
         if report.waiting:
             print(f"passages wait for vectors of the embedder that is set: {report.waiting}")
         if report.map_lines:
-            print(f"{report.map_lines} lines of maps were made by the language model, while a server ran")
+            lines = counted(report.map_lines, "line")
+            print(f"while a server ran the language model made {lines} of maps")
     else:
         print(_not_ours(report, rebuild=args.rebuild))
     return 0 if report.ours or (not args.rebuild and not report.stale) else 1

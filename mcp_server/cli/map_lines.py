@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from agents.work_words import counted
 from mcp_server.base import SUMMARIES
 from mcp_server.cli.finding import Finding
 
@@ -32,5 +33,5 @@ async def map_lines(base: KnowledgeBase, settings: Settings) -> Finding | None:
     lacking = 0
     async for one in wanted(base.index, Entries(base.index, known)):
         lacking += not await known([one.key])
-    found = f"{await made_lines(base)} lines of maps were made by the model"
-    return Finding("maps", "ok", f"{found}; up to {lacking} more will be, while a server runs" if lacking else found)
+    found = f"the model made {counted(await made_lines(base), 'line')} of maps"
+    return Finding("maps", "ok", f"{found}; up to {lacking} more will come while a server runs" if lacking else found)

@@ -344,8 +344,16 @@ def test_the_doctor_is_content_with_what_is_well(ann: Person) -> None:
     ann.here("index")
     done = ann.run("doctor")
     assert done.returncode == 0
-    assert f"{COUNT} pages, all as they are on disk" in done.stdout
+    assert f"{COUNT} pages, all as on disk" in done.stdout
     assert "bad" not in done.stdout
+
+
+def test_one_page_is_told_as_one(ann: Person) -> None:
+    for page in ann.kb.rglob("*.md"):
+        if page.name != "deploy.md":
+            page.unlink()
+    assert ann.here("index").stdout.startswith("1 page, 1 changed")
+    assert {f["what"]: f for f in ann.json("doctor")}["index"]["found"] == "1 page, all as on disk"
 
 
 def test_the_doctor_names_what_is_wrong_with_a_team_s_agents_and_what_waits(ann: Person) -> None:

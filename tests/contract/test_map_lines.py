@@ -288,7 +288,7 @@ async def test_the_doctor_says_how_many_there_are_and_how_many_may_come(tmp_path
         await place.another(most=1).round()
         finding = await map_lines(place.app.base, place.settings)
         assert finding is not None
-        assert finding.found == "1 lines of maps were made by the model; up to 2 more will be, while a server runs"
+        assert finding.found == "the model made 1 line of maps; up to 2 more will come while a server runs"
         assert await map_lines(place.app.base, replace(place.settings, model_helps=())) is None
         assert await made_lines(place.app.base) == 1
 
