@@ -113,9 +113,12 @@ class Run:
         Raises:
             BadFrames: one of them does not fit where the run stands.
         """
-        run = self
+        run, ids = self, {frame.id for frame in self.frames}
         for frame in frames:
+            if frame.id in ids:
+                raise BadFrames(frame.number, "its id is that of another frame")
             run = _after(run, frame)
+            ids.add(frame.id)
         return run
 
 
@@ -166,8 +169,6 @@ def _require_in_place(run: Run, frame: Frame) -> None:
         wrong = "it is of another run"
     elif frame.number != run.count:
         wrong = f"number {run.count} comes next"
-    elif any(frame.id == one.id for one in run.frames):
-        wrong = "its id is that of another frame"
     elif frame.iteration != run.iterations + isinstance(frame, Plan):
         wrong = f"iteration {run.iterations + isinstance(frame, Plan)} is meant"
     elif last is not None and frame.at < last.at:

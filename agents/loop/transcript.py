@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from agents.events import Json, canonical
@@ -74,6 +74,14 @@ class _Told:
         self.messages[place] = message
 
 
+@dataclass(frozen=True, slots=True)
+class _Links:
+    """What frames point to, by its id: the model's names for its calls, and the questions."""
+
+    uses: Mapping[str, str]
+    asks: Mapping[str, AskUser]
+
+
 def transcript(run: Run) -> tuple[Message, ...]:
     """Return what a model is told before its next answer, within the run's budget: `SYSTEM` stands before it.
 
@@ -108,8 +116,9 @@ def transcript_tokens(messages: Sequence[Message]) -> int:
 
 def _messages(run: Run) -> Iterator[Message]:
     yield FromUser(_opening(run, run.header.context))
+    links = _Links({call.id: call.use for call in run.calls}, {ask.id: ask for ask in _asks(run)})
     for number, frame in enumerate(run.frames):
-        yield from _said(run, number, frame)
+        yield from _said(run, number, frame, links)
     limit = run.header.limits.iterations
     if run.state == "running" and 1 < limit == run.iterations + 1:
         yield FromUser(LAST_STEP)
@@ -119,7 +128,11 @@ def _opening(run: Run, context: str) -> str:
     return f"Goal: {run.header.goal}" + (f"\n\nWhat is known already:\n{context}" if context else "")
 
 
-def _said(run: Run, number: int, frame: Frame) -> Iterator[Message]:
+def _asks(run: Run) -> Iterator[AskUser]:
+    return (frame for frame in run.frames if isinstance(frame, AskUser))
+
+
+def _said(run: Run, number: int, frame: Frame, links: _Links) -> Iterator[Message]:
     """Yield what a model is told of a frame: calls and questions with their plan, for they are one answer of it."""
     match frame:
         case Plan():
@@ -127,10 +140,9 @@ def _said(run: Run, number: int, frame: Frame) -> Iterator[Message]:
             if frame.next_action == "correct" and not isinstance(_next(run, number), ToolCall):
                 yield FromUser(CORRECTION.format(problem=frame.problem))
         case ToolResult():
-            use = next(call.use for call in run.calls if call.id == frame.call)
-            yield FromTool(use, frame.text, failed=not frame.success)
+            yield FromTool(links.uses[frame.call], frame.text, failed=not frame.success)
         case Answered():
-            ask = next(one for one in run.frames if isinstance(one, AskUser) and one.id == frame.ask)
+            ask = links.asks[frame.ask]
             yield (
                 FromTool(ask.use, frame.text)
                 if ask.use
@@ -164,16 +176,15 @@ def _echo(plan: Plan) -> Echo | None:
 
 def _tool_names(run: Run) -> dict[int, str]:
     """Return which tool returned the output that stands at a place among the messages."""
-    results = iter(
-        [frame.tool if isinstance(frame, ToolResult) else "" for frame in run.frames if _is_output(run, frame)]
+    by_model = {ask.id for ask in _asks(run) if ask.use}
+    outputs = iter(
+        [
+            frame.tool if isinstance(frame, ToolResult) else ""
+            for frame in run.frames
+            if isinstance(frame, ToolResult) or (isinstance(frame, Answered) and frame.ask in by_model)
+        ]
     )
-    return {n: next(results) for n, message in enumerate(_messages(run)) if isinstance(message, FromTool)}
-
-
-def _is_output(run: Run, frame: Frame) -> bool:
-    if isinstance(frame, Answered):
-        return any(isinstance(one, AskUser) and one.id == frame.ask and one.use for one in run.frames)
-    return isinstance(frame, ToolResult)
+    return {n: next(outputs) for n, message in enumerate(_messages(run)) if isinstance(message, FromTool)}
 
 
 _Shorten = Callable[[_Told, int, int], None]
