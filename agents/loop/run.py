@@ -194,15 +194,20 @@ def _counted(run: Run, frame: Frame) -> Run:
     led = run.state == "running" and not (isinstance(frame, Control) and frame.signal == "taken_up")
     if led:
         spent = replace(spent, seconds=spent.seconds + (frame.at - run.moved_at).total_seconds())
-    if isinstance(frame, Plan | Control) and frame.tokens_in + frame.tokens_out:
-        spent = replace(
-            spent,
-            tokens_in=spent.tokens_in + frame.tokens_in,
-            tokens_out=spent.tokens_out + frame.tokens_out,
-            cost_micros=spent.cost_micros + (frame.cost_micros or 0),
-            unpriced=spent.unpriced or frame.cost_micros is None,
-        )
-    return replace(run, spent=spent)
+    return replace(run, spent=with_asking(spent, frame))
+
+
+def with_asking(spent: Spent, frame: Frame) -> Spent:
+    """Return it with what the frame says that asking a model took."""
+    if not isinstance(frame, Plan | Control) or not frame.tokens_in + frame.tokens_out:
+        return spent
+    return replace(
+        spent,
+        tokens_in=spent.tokens_in + frame.tokens_in,
+        tokens_out=spent.tokens_out + frame.tokens_out,
+        cost_micros=spent.cost_micros + (frame.cost_micros or 0),
+        unpriced=spent.unpriced or frame.cost_micros is None,
+    )
 
 
 def _planned(after: Run, frame: Plan) -> Run:

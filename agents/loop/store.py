@@ -51,6 +51,11 @@ class Total:
     cost_micros: int
     unpriced: int
 
+    @property
+    def tokens(self) -> int:
+        """Return both together."""
+        return self.tokens_in + self.tokens_out
+
 
 class RunStore(Protocol):
     """The runs of one knowledge base."""
@@ -126,5 +131,8 @@ class RunStore(Protocol):
         ...
 
     async def total(self, *, principal: str | None = None, since: datetime | None = None) -> Total:
-        """Return what the runs of that principal, or of all, begun since then, or ever, took together."""
+        """Return what the runs of that principal, or of all, took together since then, or ever.
+
+        Of a run that began before then counts what its frames since then took; it is one of `runs` if they took anything.
+        """
         ...

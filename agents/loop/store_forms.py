@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from agents.loop.errors import BadFrames, NoSuchRun, RunTaken, StaleRun
+from agents.loop.errors import BadFrames, NoSuchRun, RunTaken, StaleRun, UnknownFrame
 from agents.loop.frames import Frame, Header, frame_of, frame_text, header_of, header_text
-from agents.loop.run import Run
-from agents.loop.store import TITLE_CHARS, Hold
+from agents.loop.run import Run, Spent, with_asking
+from agents.loop.store import TITLE_CHARS, Hold, Total
 from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import aware
 
@@ -90,6 +90,44 @@ def require_next(before: Run, count: int, hold: Hold | None, by: str | None, unt
         raise StaleRun(before.id, before.count, count)
     if hold is not None and not free_for(sound(hold), by, until):
         raise RunTaken(before.id)
+
+
+ASKED = '"tokens_'
+"""Is in the text of every frame that says what asking a model took, and in few others."""
+
+
+def asked_since(frames: Iterable[Frame], since: datetime) -> Spent:
+    """Return what asking a model took in those of the frames that were made since then."""
+    spent = Spent()
+    for frame in frames:
+        if frame.at >= since:
+            spent = with_asking(spent, frame)
+    return spent
+
+
+def with_earlier(begun: Total, bodies: Iterable[str], since: datetime) -> Total:
+    """Return what runs begun since then took, and what runs begun before took since then, which have frames of these texts."""
+    frames: dict[str, list[Frame]] = {}
+    for body in bodies:
+        try:
+            frame = frame_of(body)
+        except UnknownFrame:  # of a newer program: it must not keep all others from being summed
+            continue
+        frames.setdefault(frame.run, []).append(frame)
+    earlier = summed(spent for spent in (asked_since(one, since) for one in frames.values()) if spent.tokens)
+    return Total(*(getattr(begun, name) + getattr(earlier, name) for name in Total.__slots__))
+
+
+def summed(spent: Iterable[Spent]) -> Total:
+    """Return what these runs took together."""
+    each = list(spent)
+    return Total(
+        len(each),
+        sum(one.tokens_in for one in each),
+        sum(one.tokens_out for one in each),
+        sum(one.cost_micros for one in each),
+        sum(one.unpriced for one in each),
+    )
 
 
 def title(header: Header) -> str:

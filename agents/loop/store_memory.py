@@ -11,7 +11,18 @@ from agents.loop.errors import NoSuchRun, RunExists
 from agents.loop.frames import Frame, Header, frame_text
 from agents.loop.run import Run, State, begun
 from agents.loop.store import Hold, RunLine, Total
-from agents.loop.store_forms import after, asked_id, free_for, new_header, repeated, require_next, sound, title
+from agents.loop.store_forms import (
+    after,
+    asked_id,
+    asked_since,
+    free_for,
+    new_header,
+    repeated,
+    require_next,
+    sound,
+    summed,
+    title,
+)
 from knowledge.ledger.acts import storable
 from knowledge.ledger.ports import Entry
 
@@ -109,19 +120,12 @@ class MemoryRuns:
 
     async def total(self, *, principal: str | None = None, since: datetime | None = None) -> Total:
         """Return what these runs took together."""
-        spent = [
-            kept.run.spent
-            for kept in self._kept.values()
-            if (principal is None or storable(kept.run.header.principal) == storable(principal))
-            and (since is None or kept.run.header.begun_at >= since)
-        ]
-        return Total(
-            len(spent),
-            sum(one.tokens_in for one in spent),
-            sum(one.tokens_out for one in spent),
-            sum(one.cost_micros for one in spent),
-            sum(one.unpriced for one in spent),
-        )
+        whose = None if principal is None else storable(principal)
+        runs = [kept.run for kept in self._kept.values() if whose in (None, storable(kept.run.header.principal))]
+        if since is None:
+            return summed(run.spent for run in runs)
+        took = [(run.header.begun_at >= since, asked_since(run.frames, since)) for run in runs]
+        return summed(spent for begun_since, spent in took if begun_since or spent.tokens)
 
     def _of(self, run: str) -> _Kept:
         there = self._kept.get(asked_id(run))

@@ -15,7 +15,18 @@ from agents.loop.errors import NoSuchRun, RunExists
 from agents.loop.frames import Frame, Header, frame_of, frame_text, header_of, header_text
 from agents.loop.run import Run, State, begun, fold
 from agents.loop.store import Hold, RunLine, Total
-from agents.loop.store_forms import after, asked_id, free_for, new_header, repeated, require_next, sound, title
+from agents.loop.store_forms import (
+    ASKED,
+    after,
+    asked_id,
+    free_for,
+    new_header,
+    repeated,
+    require_next,
+    sound,
+    title,
+    with_earlier,
+)
 from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import aware
 from knowledge.ledger.postgres_chain import HOLD_THE_END, appending
@@ -56,6 +67,11 @@ SELECT count(*), coalesce(sum(tokens_in), 0)::bigint, coalesce(sum(tokens_out), 
     count(*) FILTER (WHERE unpriced)
 FROM forge.run WHERE (%(principal)s::text IS NULL OR principal = %(principal)s)
 AND (%(since)s::timestamptz IS NULL OR begun_at >= %(since)s)
+"""
+_EARLIER = """
+SELECT body FROM forge.run r JOIN forge.run_frame f ON f.run = r.number
+WHERE begun_at < %(since)s AND moved_at >= %(since)s AND (%(principal)s::text IS NULL OR principal = %(principal)s)
+AND strpos(body, %(asked)s) > 0
 """
 
 
@@ -152,7 +168,11 @@ class PostgresRuns:
     async def total(self, *, principal: str | None = None, since: datetime | None = None) -> Total:
         """Return what these runs took together."""
         asked = {"principal": principal and storable(principal), "since": since and aware(since)}
-        return Total(*(await self._ask((_TOTAL, asked)))[0])
+        begun_since = Total(*(await self._ask((_TOTAL, asked)))[0])
+        if since is None:
+            return begun_since
+        bodies = await self._ask((_EARLIER, {**asked, "asked": ASKED}))
+        return with_earlier(begun_since, (body for (body,) in bodies), since)
 
     async def _ask(self, part: Part) -> list[tuple[Any, ...]]:
         return await self._tables.read(*part)

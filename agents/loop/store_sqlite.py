@@ -13,7 +13,18 @@ from agents.loop.errors import NoSuchRun, RunExists
 from agents.loop.frames import Frame, Header, frame_of, frame_text, header_of, header_text
 from agents.loop.run import Run, State, begun, fold
 from agents.loop.store import Hold, RunLine, Total
-from agents.loop.store_forms import after, asked_id, free_for, new_header, repeated, require_next, sound, title
+from agents.loop.store_forms import (
+    ASKED,
+    after,
+    asked_id,
+    free_for,
+    new_header,
+    repeated,
+    require_next,
+    sound,
+    title,
+    with_earlier,
+)
 from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import micros, moment
 from knowledge.ledger.sqlite_chain import append as record
@@ -44,6 +55,10 @@ ORDER BY number DESC LIMIT :limit
 _TOTAL = """
 SELECT count(*), ifnull(sum(tokens_in), 0), ifnull(sum(tokens_out), 0), ifnull(sum(cost_micros), 0), ifnull(sum(unpriced), 0)
 FROM run WHERE (:principal IS NULL OR principal = :principal) AND (:since IS NULL OR begun_us >= :since)
+"""
+_EARLIER = """
+SELECT body FROM run JOIN run_frame ON run_frame.run = run.number
+WHERE begun_us < :since AND moved_us >= :since AND (:principal IS NULL OR principal = :principal) AND instr(body, :asked)
 """
 
 
@@ -137,7 +152,11 @@ class SqliteRuns:
         """Return what these runs took together."""
         asked = {"principal": principal and storable(principal), "since": since and micros(since)}
         rows: Any = self._database.read(lambda c: c.execute(_TOTAL, asked).fetchall())
-        return Total(*rows[0])
+        begun_since = Total(*rows[0])
+        if since is None:
+            return begun_since
+        bodies: Any = self._database.read(lambda c: c.execute(_EARLIER, {**asked, "asked": ASKED}).fetchall())
+        return with_earlier(begun_since, (body for (body,) in bodies), since)
 
 
 def _line(*row: Any) -> RunLine:

@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 from agents.loop.errors import BadFrames, NoSuchRun, RunExists, RunTaken, StaleRun
-from agents.loop.frames import Control, Limits
+from agents.loop.frames import Control, Limits, frame_text
 from agents.loop.run import Run, fold
-from agents.loop.store import RunStore
+from agents.loop.store import RunStore, Total
+from agents.loop.store_forms import with_earlier
 from knowledge.ledger.chain import fields_of, verify
 from knowledge.ledger.moments import utc_text
 from knowledge.storage.memory import MemoryStateStore
@@ -259,7 +260,41 @@ async def test_what_runs_took_is_summed(place: Place) -> None:
     every = await place.runs.total()
     assert (every.runs, every.tokens_in, every.tokens_out, every.cost_micros, every.unpriced) == (3, 300, 21, 13, 1)
     assert (await place.runs.total(principal=ADA)).cost_micros == 5
-    assert (await place.runs.total(since=NOW + DAY)).runs == 2
+    assert every.tokens == 321
+
+
+async def test_what_was_taken_since_then_is_summed_by_when_that_was(place: Place) -> None:
+    """A run that waits for a person for days counts on each day with what it took on that."""
+    waited = Walk(await place.begin("run-0"))
+    waited.call("kb_read", said='"tokens_in":5', query='"tokens_in":5')
+    waited.result('{"tokens_in":5}', structured={"tokens_in": 5})
+    waited.ask()
+    waited.answer()
+    there = await place.keep(waited)
+    late = replace(waited.plan("correct", problem="x"), at=NOW + 2 * DAY, cost_micros=8)
+    await place.runs.append(there, [late], hold())
+    ended = Walk(await place.begin("run-1"))
+    ended.correct()
+    there = await place.keep(ended)
+    ended.control("cancelled")
+    await place.runs.append(there, [replace(ended.run.frames[-1], at=NOW + 2 * DAY)], hold())
+    bobs = Walk(await place.begin("run-2", begun_at=NOW + 2 * DAY, principal="bob@cursor"))
+    asked = replace(bobs.plan("correct", problem="x"), at=NOW + 2 * DAY + SECOND)
+    await place.runs.append(await place.runs.run("run-2"), [asked], hold())
+
+    assert (await place.runs.total()).tokens == 5 * 107
+    assert await place.runs.total(since=NOW + DAY) == Total(2, 200, 14, 8, 1)
+    assert await place.runs.total(since=NOW + DAY, principal=ADA) == Total(1, 100, 7, 8, 0)
+    assert await place.runs.total(since=NOW + 2 * DAY) == Total(2, 200, 14, 8, 1)
+    assert await place.runs.total(since=NOW + 2 * DAY + SECOND) == Total(1, 100, 7, 0, 1)
+    assert await place.runs.total(since=NOW + 3 * DAY) == Total(0, 0, 0, 0, 0)
+
+
+def test_a_frame_of_a_newer_program_keeps_no_other_from_being_summed() -> None:
+    newer = '{"type":"later","tokens_in":5}'
+    walk = Walk()
+    texts = [newer, frame_text(walk.plan("correct", problem="x"))]
+    assert with_earlier(Total(1, 1, 1, 1, 0), texts, NOW) == Total(2, 101, 8, 1, 1)
 
 
 # --- processes --------------------------------------------------------------------------------------------------------
