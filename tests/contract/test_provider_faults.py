@@ -478,6 +478,17 @@ async def test_the_bound_goes_by_the_name_that_the_server_knows() -> None:
         assert place.double.asked[-1]["max_completion_tokens"] == 99
 
 
+async def test_a_model_that_does_not_think_beside_tools_is_told_not_to_where_there_are_some() -> None:
+    """GPT-5.5 and newer refuse tools in Chat Completions even where nothing is said of thinking: the API's words."""
+    with double_of("chat", Model(thinks=True)) as place:
+        place.will(GOAL, *[said("done")] * 3)
+        async with place.provider() as provider:
+            for tools in ((TOOL,), (TOOL,), ()):
+                await provider.complete(asked(tools=tools))
+        assert [body.get("reasoning_effort") for body in place.double.asked] == ["none", "none", None]
+        assert place.net.count("POST") == 4
+
+
 async def test_a_bound_that_is_too_large_is_no_reason_to_leave_it_out() -> None:
     with double_of("chat") as place:
         too_large = Trouble(400, "invalid_request_error", "max_tokens is too large: 9999999.", param="max_tokens")

@@ -38,7 +38,7 @@ KNOWN = {
     },
     "chat": {
         "model", "messages", "tools", "tool_choice", "stream", "stream_options", "temperature", "max_tokens",
-        "max_completion_tokens", "response_format", "seed", "stop", "user", "store",
+        "max_completion_tokens", "response_format", "seed", "stop", "user", "store", "reasoning_effort",
     },
     "responses": {
         "model", "input", "instructions", "tools", "tool_choice", "stream", "temperature", "max_output_tokens", "text",
@@ -60,13 +60,15 @@ class Model:
     """The server as an ASGI application. `refuses` are names of parts that it says it does not know.
 
     `asked` are the bodies that were answered, oldest first. `key` None takes requests without one. `streams` False answers in
-    one piece whatever is asked. `between_s` is waited between events of a stream.
+    one piece whatever is asked. `between_s` is waited between events of a stream. `thinks` is a model that takes tools in Chat
+    Completions only if it is told not to think, as OpenAI's newer ones.
     """
 
     key: str | None = KEY
     refuses: frozenset[str] = frozenset()
     streams: bool = True
     between_s: float = 0.0
+    thinks: bool = False
     asked: list[Mapping[str, Any]] = field(default_factory=list)
     _scripts: dict[str, list[Script]] = field(default_factory=dict)
     _number: int = 0
@@ -122,6 +124,8 @@ class Model:
         try:
             self._known(body, kind)
             first = _check_chat(body) if kind == "chat" else _check_responses(body)
+            if self.thinks and kind == "chat":
+                _check_effort(body)
         except _Wrong as wrong:
             code = "unsupported_parameter" if wrong.param in self.refuses else None
             trouble = Trouble(400, "invalid_request_error", wrong.message, code=code, param=wrong.param)
@@ -238,6 +242,15 @@ def _check_tools(body: Mapping[str, Any], names: list[str], chosen: str | None) 
         raise _Wrong("tools: names must be unique and match '^[a-zA-Z0-9_-]{1,64}$'", "tools")
     if (body.get("tool_choice") and not names) or (chosen and chosen not in names):
         raise _Wrong("'tool_choice' is only allowed when 'tools' are specified", "tool_choice")
+
+
+def _check_effort(body: Mapping[str, Any]) -> None:
+    if body.get("tools") and body.get("reasoning_effort") != "none":
+        raise _Wrong(
+            "Function tools with reasoning_effort are not supported for this model in /v1/chat/completions. "
+            "To use function tools, use /v1/responses or set reasoning_effort to 'none'.",
+            "reasoning_effort",
+        )
 
 
 def _check_chat(body: Mapping[str, Any]) -> str:

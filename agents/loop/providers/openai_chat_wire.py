@@ -39,6 +39,7 @@ PARTS = {
     "stream_options": ("stream_options", "include_usage"),
     "max_tokens": ("use 'max_completion_tokens'", "max_tokens is not supported"),
     "max_completion_tokens": ("max_completion_tokens",),
+    "effort": ("reasoning_effort",),
     ECHO: (THOUGHTS, SIGNED, "thought_signature", "thought signature"),
     "json_schema": ("json_schema", "response_format", "grammar", "guided"),
     "json_object": ("json_object", "response_format"),
@@ -142,12 +143,17 @@ class ChatWire:
             }
             for tool in asked.tools
         ]
+        parts = {"effort"}
+        if "effort" in without:
+            # OpenAI's newer models do not think beside tools here, and refuse what does not say so.
+            body["reasoning_effort"] = "none"
+            parts.clear()
         if choice and known:
             body["tool_choice"] = choice
-            return {"tool_choice"}
-        if choice:
+            parts.add("tool_choice")
+        elif choice:
             words.append(choice_in_words(asked))
-        return set()
+        return parts
 
     @staticmethod
     def _shaped(body: dict[str, Any], shape: Shape | None, without: Without, words: list[str]) -> set[str]:
