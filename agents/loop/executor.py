@@ -16,7 +16,7 @@ import anyio
 from agents.loop.errors import RunNotThere, RunTaken
 from agents.loop.explained import STANDS
 from agents.loop.frames import Answered, Frame, Header
-from agents.loop.leading import CLOSING_S, Leading, Ports, Progress
+from agents.loop.leading import CANCELLED, CLOSING_S, Leading, Ports, Progress
 from agents.loop.outside import end
 from agents.loop.processor import Processor
 from agents.loop.run import Run
@@ -25,6 +25,10 @@ from agents.loop.tools import Tools
 from knowledge.errors import KnowledgeError
 
 LEASE_S = 30.0
+
+
+async def _unbounded(_run: Run) -> str:
+    return ""
 
 
 async def _nobody(_run: Run, _frame: Frame) -> None:
@@ -36,8 +40,8 @@ class Executor:
 
     `chance` returns hexadecimal digits that nobody guesses, for ids. `now` is the time in UTC, `sleep` waits for so many seconds.
     `wall` is the time by which holds end, where `now` is a clock that goes on evenly. `nap` sleeps, and wakes up when it knows that
-    somebody ended the run. `progress` must not raise. `outlives`: a run outlives who leads it; when they are cancelled it is left for
-    others to take up.
+    somebody ended the run. `day` is what bounds all runs together. `progress` must not raise. `outlives`: a run outlives who leads it; when they are cancelled it is left for
+    others to take up. `cancelled` says why a run was that is cancelled with who leads it.
     """
 
     def __init__(
@@ -54,6 +58,7 @@ class Executor:
         outlives: bool = False,
         wall: Callable[[], datetime] | None = None,
         nap: Callable[[str, float], Awaitable[None]] | None = None,
+        cancelled: Callable[[], str] = lambda: CANCELLED,
     ) -> None:
         self._ports = Ports(
             store,
@@ -67,6 +72,8 @@ class Executor:
             outlives,
             wall or now,
             nap or (lambda _run, seconds: sleep(seconds)),
+            day,
+            cancelled,
         )
         self._store = store
 

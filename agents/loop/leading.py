@@ -46,7 +46,8 @@ _log = logging.getLogger(__name__)
 class Ports:
     """What leading a run needs. `now` is the time of its frames, `wall` that by which holds end.
 
-    `nap` waits for so many seconds, less if it is known that somebody ended the run meanwhile.
+    `nap` waits for so many seconds, less if it is known that somebody ended the run meanwhile. `cancelled` says why a run ends
+    with what leads it.
     """
 
     store: RunStore
@@ -60,6 +61,7 @@ class Ports:
     outlives: bool
     wall: Callable[[], datetime]
     nap: Callable[[str, float], Awaitable[None]]
+    cancelled: Callable[[], str]
 
     def hold(self, by: str) -> Hold:
         """Return that `by` leads a run from now on."""
@@ -127,6 +129,8 @@ class Leading:
         if bound := reached(run, self._ports.now()):
             limit, told = bound
             return await self.record(self.draft(run).control("limit_reached", told, limit=limit))
+        if told := await self._ports.day(run):
+            return await self.record(self.draft(run).control("limit_reached", told, limit="day"))
         return await self._asked(run)
 
     async def _asked(self, run: Run) -> Run:
@@ -224,7 +228,7 @@ class Leading:
             if there.open_calls:
                 draft.unsure("the run was cancelled while it was under way").not_called("the run was cancelled")
             with suppress(StaleRun):
-                await self.record(draft.control("cancelled", CANCELLED))
+                await self.record(draft.control("cancelled", self._ports.cancelled()))
                 return
 
     # --- on record ----------------------------------------------------------------------------------------------------

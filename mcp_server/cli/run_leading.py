@@ -6,8 +6,9 @@ import json
 import signal
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,8 @@ ACHIEVED, NOT_ACHIEVED, WAITS = 0, 1, 3
 ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 SIGNALLED = 128
 """What a shell adds to the number of the signal that ended a program."""
+_SIGNALS: ContextVar[Sequence[int]] = ContextVar("_SIGNALS", default=())
+"""Which signals but Ctrl-C's the command got."""
 
 
 class NoModel(WronglyAsked):
@@ -96,6 +99,13 @@ class Watch:
             self.show(run, run.count)
         if self._broken:
             raise self._broken
+
+    def why_ended(self) -> str:
+        """Return why what is led does not go on, when it is cancelled."""
+        if self._broken:
+            return "nobody read its steps any more"
+        ended_by = [signal.Signals(number).name for number in _SIGNALS.get()]
+        return f"{ended_by[0] if ended_by else 'Ctrl-C'} ended the command that led it"
 
     def show(self, run: Run, end: int) -> None:
         """Show what was not shown yet of the steps before number `end`, whichever process took them.
@@ -267,7 +277,9 @@ async def leading(settings: Settings, *, start: int = 0) -> AsyncIterator[Lead]:
     try:
         async with open_app(settings, announcing=False) as app:
             await _askable(app)
-            yield Lead(app, Watch(as_json=settings.json, start=start), asks)
+            watch = Watch(as_json=settings.json, start=start)
+            app.services.runs.why_cancelled = watch.why_ended
+            yield Lead(app, watch, asks)
     except BaseExceptionGroup as group:
         raise (group.exceptions[0] if len(group.exceptions) == 1 else group) from None
 
@@ -289,6 +301,7 @@ async def _askable(app: App) -> None:
 def until_signalled(work: Callable[[], int]) -> int:
     """Return what `work` does. The signals that end programs interrupt it as Ctrl-C does: what it leads is recorded as ended."""
     got: list[int] = []
+    _SIGNALS.set(got)
 
     def end(number: int, _frame: object) -> None:
         got.append(number)
@@ -299,6 +312,8 @@ def until_signalled(work: Callable[[], int]) -> int:
     # What `nohup` has ignored stays ignored.
     heard = [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, end) for number in heard}
+    # A script's shell has it ignored for what runs in the background, and then no signal would end the command.
+    before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return work()
     except KeyboardInterrupt:

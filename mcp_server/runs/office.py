@@ -80,7 +80,8 @@ class Runs:
     """The runs of one knowledge base, as one process begins and leads them.
 
     `tools` returns what a run may call. `background` is where runs go on for which nobody waits; they outlive this process: another
-    one takes them up. `monotonic` goes on evenly, whatever happens to the time of day.
+    one takes them up. `monotonic` goes on evenly, whatever happens to the time of day. `why_cancelled` says what is put on record of
+    a run that is cancelled with who waits for it.
     """
 
     def __init__(
@@ -104,6 +105,7 @@ class Runs:
         self._failed: dict[str, _Failed] = {}
         self._over: dict[str, anyio.Event] = {}
         self._ended = anyio.Event()
+        self.why_cancelled: Callable[[], str] = lambda: CANCELLED
         self._beginning = anyio.Lock()
 
     @property
@@ -273,7 +275,7 @@ class Runs:
     async def _cancel_unwanted(self, run: str) -> None:
         with suppress(NoSuchRun):  # it was not begun
             if (await self.store.run(run)).state == "running":
-                await self.cancel(run, CANCELLED)
+                await self.cancel(run, self.why_cancelled())
 
     async def _cancel_later(self, run: str) -> None:
         """Cancel a run for which nobody waits any more as soon as the database can be used again."""
@@ -439,6 +441,7 @@ class Runs:
             outlives=outlives,
             wall=self._now,
             nap=self._nap,
+            cancelled=self.why_cancelled,
         )
 
     def _has_model_of(self, header: Header) -> bool:

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -308,7 +309,7 @@ def test_interrupted_at_a_terminal_the_run_is_on_record_as_cancelled(ann: RunPer
     with ann.at("run", "Where is it?") as screen:
         screen.until("Result of")
         screen.process.send_signal(signal.SIGINT)
-        screen.until("was cancelled")
+        screen.until("was cancelled: Ctrl-C ended the command that led it")
         assert screen.left() == INTERRUPTED
         assert screen.echoes
     there = ann.newest()
@@ -339,7 +340,26 @@ def test_a_signal_that_ends_programs_ends_the_run_too(ann: RunPerson, number: si
         _, err = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 128 + number, err
     assert "Traceback" not in err
-    assert ann.newest().state == "cancelled"
+    there = ann.newest()
+    assert (there.state, there.why) == ("cancelled", f"{number.name} ended the command that led it")
+
+
+def test_a_command_in_the_background_of_a_script_is_ended_by_a_signal_as_well(ann: RunPerson) -> None:
+    ann.will("Where", READ, said(ANSWER))
+    ann.served.plan = _slow_from(1)
+    usual = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell has it for `command &`
+    try:
+        process = ann.background("run", "Where is it?")
+    finally:
+        signal.signal(signal.SIGINT, usual)
+    with process:
+        while not ann.served.count("POST"):
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 128 + signal.SIGTERM
+    there = ann.newest()
+    assert (there.state, there.why) == ("cancelled", "SIGTERM ended the command that led it")
 
 
 @pytest.mark.external
@@ -352,7 +372,8 @@ def test_a_run_of_which_nobody_reads_the_steps_any_more_is_cancelled(ann: RunPer
         process.stdout.close()
         ann.served.plan = _slow_from(99)
         assert process.wait(TIMEOUT_S) == NOBODY_READS
-    assert ann.newest().state == "cancelled"
+    there = ann.newest()
+    assert (there.state, there.why) == ("cancelled", "nobody read its steps any more")
 
 
 def _slow_from(first: int) -> Any:
