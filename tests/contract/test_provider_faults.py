@@ -489,6 +489,20 @@ async def test_a_model_that_does_not_think_beside_tools_is_told_not_to_where_the
         assert place.net.count("POST") == 4
 
 
+async def test_a_model_that_wants_its_own_word_between_a_tools_and_the_users_is_given_one() -> None:
+    """Mistral's: the last step of every run is announced right behind results."""
+    use = ToolUse("call00001", "kb_find", {"query": "plan"})
+    history = (FromModel("I look.", (use,)), FromTool(use.id, "found"), FromUser("This is the last step."))
+    with double_of("chat", Model(orders=True)) as place:
+        place.will(GOAL, *[said("done")] * 2)
+        async with place.provider() as provider:
+            for _ in range(2):
+                assert (await provider.complete(asked(*history, tools=(TOOL,)))).text == "done"
+        roles = [message["role"] for message in place.double.asked[-1]["messages"]]
+        assert roles == ["user", "assistant", "tool", "assistant", "user"]
+        assert place.net.count("POST") == 3
+
+
 async def test_a_bound_that_is_too_large_is_no_reason_to_leave_it_out() -> None:
     with double_of("chat") as place:
         too_large = Trouble(400, "invalid_request_error", "max_tokens is too large: 9999999.", param="max_tokens")

@@ -18,6 +18,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from starlette.applications import Starlette
@@ -61,7 +62,8 @@ class Model:
 
     `asked` are the bodies that were answered, oldest first. `key` None takes requests without one. `streams` False answers in
     one piece whatever is asked. `between_s` is waited between events of a stream. `thinks` is a model that takes tools in Chat
-    Completions only if it is told not to think, as OpenAI's newer ones.
+    Completions only if it is told not to think, as OpenAI's newer ones. `orders` is one that takes no word of the user right
+    behind a tool's, as Mistral's.
     """
 
     key: str | None = KEY
@@ -69,6 +71,7 @@ class Model:
     streams: bool = True
     between_s: float = 0.0
     thinks: bool = False
+    orders: bool = False
     asked: list[Mapping[str, Any]] = field(default_factory=list)
     _scripts: dict[str, list[Script]] = field(default_factory=dict)
     _number: int = 0
@@ -124,8 +127,8 @@ class Model:
         try:
             self._known(body, kind)
             first = _check_chat(body) if kind == "chat" else _check_responses(body)
-            if self.thinks and kind == "chat":
-                _check_effort(body)
+            if kind == "chat":
+                self._check_ways(body)
         except _Wrong as wrong:
             code = "unsupported_parameter" if wrong.param in self.refuses else None
             trouble = Trouble(400, "invalid_request_error", wrong.message, code=code, param=wrong.param)
@@ -140,6 +143,18 @@ class Model:
                 raise _Wrong(f"Unsupported parameter: '{name}' is not supported with this model.{instead}", name)
             if name in body and name not in KNOWN[kind]:
                 raise _Wrong(f"{name}: Extra inputs are not permitted", name)
+
+    def _check_ways(self, body: Mapping[str, Any]) -> None:
+        """Hold the request to what single models want, with the words of their servers."""
+        if self.thinks and body.get("tools") and body.get("reasoning_effort") != "none":
+            raise _Wrong(
+                "Function tools with reasoning_effort are not supported for this model in /v1/chat/completions. "
+                "To use function tools, use /v1/responses or set reasoning_effort to 'none'.",
+                "reasoning_effort",
+            )
+        roles = [message["role"] for message in body["messages"]]
+        if self.orders and ("tool", "user") in pairwise(roles):
+            raise _Wrong("Unexpected role 'user' after role 'tool'")
 
     async def _answer(self, shape: Messages | Chat | Responses, body: Mapping[str, Any], first: str) -> Response:
         script = next((script for words, script in self._scripts.items() if words in first and script), None)
@@ -242,15 +257,6 @@ def _check_tools(body: Mapping[str, Any], names: list[str], chosen: str | None) 
         raise _Wrong("tools: names must be unique and match '^[a-zA-Z0-9_-]{1,64}$'", "tools")
     if (body.get("tool_choice") and not names) or (chosen and chosen not in names):
         raise _Wrong("'tool_choice' is only allowed when 'tools' are specified", "tool_choice")
-
-
-def _check_effort(body: Mapping[str, Any]) -> None:
-    if body.get("tools") and body.get("reasoning_effort") != "none":
-        raise _Wrong(
-            "Function tools with reasoning_effort are not supported for this model in /v1/chat/completions. "
-            "To use function tools, use /v1/responses or set reasoning_effort to 'none'.",
-            "reasoning_effort",
-        )
 
 
 def _check_chat(body: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 from agents.loop.provider import Asked, Echo, Said, Shape, Stop, ToolUse, Usage
@@ -32,6 +33,11 @@ THOUGHTS, SIGNED = "reasoning_content", "extra_content"
 OpenAI's own send neither. Without them both refuse the next question.
 Source: https://api-docs.deepseek.com/guides/thinking_mode and https://ai.google.dev/gemini-api/docs/thought-signatures
 """
+READ = "I have the results."
+"""Stands between results and a word of the user where none may follow the other.
+
+Source: https://github.com/mistralai/mistral-vibe/issues/578, and the templates of Mistral's models on servers of one's own.
+"""
 STOPS: Mapping[str, Stop] = {"stop": "end", "tool_calls": "tools", "function_call": "tools", "length": "length"}
 PARTS = {
     "temperature": ("temperature",),
@@ -40,6 +46,7 @@ PARTS = {
     "max_tokens": ("use 'max_completion_tokens'", "max_tokens is not supported"),
     "max_completion_tokens": ("max_completion_tokens",),
     "effort": ("reasoning_effort",),
+    "order": ("after role 'tool'", "roles must alternate"),
     ECHO: (THOUGHTS, SIGNED, "thought_signature", "thought signature"),
     "json_schema": ("json_schema", "response_format", "grammar", "guided"),
     "json_object": ("json_object", "response_format"),
@@ -73,7 +80,9 @@ class ChatWire:
         parts |= self._shaped(body, shape, without, words)
         if ECHO not in without and holds_echo(asked, ECHOED, self._model):
             parts.add(ECHO)
-        messages = _messages(asked, "" if ECHO in without else self._model)
+        messages = _messages(asked, "" if ECHO in without else self._model, bridged="order" in without)
+        if any((one["role"], next_one["role"]) == ("tool", "user") for one, next_one in pairwise(messages)):
+            parts.add("order")
         body["messages"] = ([{"role": "system", "content": "\n\n".join(words)}] if words else []) + messages
         return Request(body, {}, {name: PARTS[name] for name in PARTS if name in parts})
 
@@ -246,11 +255,13 @@ def _choice(asked: Asked) -> Any:
     return {"some": "required", "none": "none"}.get(asked.freedom)
 
 
-def _messages(asked: Asked, model: str) -> list[dict[str, Any]]:
-    """Return the history; `model` is whose echo is told, "" for nobody's."""
+def _messages(asked: Asked, model: str, *, bridged: bool) -> list[dict[str, Any]]:
+    """Return the history; `model` is whose echo is told, "" for nobody's. `bridged`: no user speaks right behind a tool."""
     messages: list[dict[str, Any]] = []
     for turn in turns_of(asked):
         if isinstance(turn, UserTurn):
+            if bridged and messages and messages[-1]["role"] == "tool":
+                messages.append({"role": "assistant", "content": READ})
             messages.append({"role": "user", "content": "\n\n".join(turn.texts)})
         else:
             messages.extend(_model_messages(turn, echoed(turn, ECHOED, model, "call") or []))
