@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,38 @@ async def test_thoughts_go_back_with_words_too_and_where_they_are_none(
         first = await provider.complete(asked())
         await provider.complete(asked(first.as_message(), FromUser("go on")))
     assert model_message(place.double.asked[-1])["reasoning_content"] == thoughts
+
+
+def wants_all_thoughts(body: Mapping[str, Any]) -> Step:
+    """Answer as DeepSeek does to a history of several steps."""
+    if all("reasoning_content" in message for message in body["messages"] if message["role"] == "assistant"):
+        return said("done")
+    return Trouble(400, "invalid_request_error", "The `reasoning_content` in the thinking mode must be passed back.")
+
+
+def wants_all_signatures(body: Mapping[str, Any]) -> Step:
+    """Answer as Gemini does, which looks at the first use of each step."""
+    steps = [message["tool_calls"] for message in body["messages"] if message["role"] == "assistant"]
+    if all(calls[0].get("extra_content", {}).get("google", {}).get("thought_signature") for calls in steps):
+        return said("done")
+    return Trouble(400, "invalid_request_error", "Function call is missing a thought_signature.")
+
+
+@pytest.mark.parametrize(
+    ("turn", "then"), [(THINKING, wants_all_thoughts), (SIGNING, wants_all_signatures)], ids=["thoughts", "signatures"]
+)
+async def test_a_step_whose_thoughts_were_left_out_to_save_room_is_told_in_a_form_that_is_taken(
+    place: Place, turn: Turn, then: Any
+) -> None:
+    """The newest step keeps its own."""
+    place.will("goal", turn, turn, then)
+    async with place.provider() as provider:
+        first = await provider.complete(asked())
+        history: list[Message] = [replace(first.as_message(), echo=None)]
+        history += [FromTool(use.id, "nothing") for use in first.uses]
+        second = await provider.complete(asked(*history))
+        history += [second.as_message(), *(FromTool(use.id, "nothing") for use in second.uses)]
+        assert (await provider.complete(asked(*history))).text == "done"
 
 
 async def test_a_server_that_knows_no_thoughts_is_sent_none(place: Place) -> None:

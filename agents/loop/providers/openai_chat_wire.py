@@ -7,7 +7,7 @@ Source: https://platform.openai.com/docs/api-reference/chat, the types of the ve
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -33,6 +33,8 @@ THOUGHTS, SIGNED = "reasoning_content", "extra_content"
 OpenAI's own send neither. Without them both refuse the next question.
 Source: https://api-docs.deepseek.com/guides/thinking_mode and https://ai.google.dev/gemini-api/docs/thought-signatures
 """
+UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}
+"""What Gemini takes with a use whose signature is not known any more. Source: as above."""
 READ = "I have the results."
 """Stands between results and a word of the user where none may follow the other.
 
@@ -258,14 +260,28 @@ def _choice(asked: Asked) -> Any:
 def _messages(asked: Asked, model: str, *, bridged: bool) -> list[dict[str, Any]]:
     """Return the history; `model` is whose echo is told, "" for nobody's. `bridged`: no user speaks right behind a tool."""
     messages: list[dict[str, Any]] = []
-    for turn in turns_of(asked):
+    turns = turns_of(asked)
+    echoes = [echoed(turn, ECHOED, model, "call") if isinstance(turn, ModelTurn) else None for turn in turns]
+    wanted = {name for kept in echoes for part in kept or () for name in part}
+    for turn, kept in zip(turns, echoes, strict=True):
         if isinstance(turn, UserTurn):
             if bridged and messages and messages[-1]["role"] == "tool":
                 messages.append({"role": "assistant", "content": READ})
             messages.append({"role": "user", "content": "\n\n".join(turn.texts)})
         else:
-            messages.extend(_model_messages(turn, echoed(turn, ECHOED, model, "call") or []))
+            messages.extend(_model_messages(turn, kept if kept is not None else _stand_in(turn, wanted)))
     return messages
+
+
+def _stand_in(turn: ModelTurn, wanted: Collection[str]) -> list[dict[str, Any]]:
+    """Return what goes back with a turn whose echo was left out, where its neighbours' was not: those who want it want all."""
+    kept: list[dict[str, Any]] = [{"type": "message"}, *({"type": "call"} for _ in turn.uses)]
+    if THOUGHTS in wanted:
+        kept[0][THOUGHTS] = ""
+    if SIGNED in wanted and turn.uses:
+        # Of uses at once only the first is signed.
+        kept[1][SIGNED] = UNSIGNED
+    return kept
 
 
 def _model_messages(turn: ModelTurn, kept: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -288,10 +304,9 @@ def _model_messages(turn: ModelTurn, kept: list[dict[str, Any]]) -> Iterator[dic
             }
             for use in turn.uses
         ]
-    if kept:
-        said |= _named(kept[0], THOUGHTS)
-        for call, part in zip(said.get("tool_calls", ()), kept[1:], strict=True):
-            call.update(_named(part, SIGNED))
+    said |= _named(kept[0], THOUGHTS)
+    for call, part in zip(said.get("tool_calls", ()), kept[1:], strict=True):
+        call.update(_named(part, SIGNED))
     yield said
     for result in turn.results:
         # There is no field for failure, so it is said.
