@@ -123,6 +123,11 @@ async def no_publishing(_topic: str, _keys: Sequence[str]) -> None:
     pass
 
 
+async def unbounded(_run: Run) -> str:
+    """Keep no run from asking."""
+    return ""
+
+
 @dataclass
 class Led:
     """Everything that leads runs in a test. Its clock goes a second whenever it is looked at."""
@@ -136,6 +141,7 @@ class Led:
     seen: list[tuple[str, Frame]] = field(default_factory=list)
     _looked: int = 0
     _ids: str = "a"
+    day: Callable[[Run], Awaitable[str]] = unbounded
 
     def now(self) -> datetime:
         self._looked += 1
@@ -152,7 +158,14 @@ class Led:
     def executor(self) -> Executor:
         processor = Processor(self.provider, self.cost)
         return Executor(
-            self.store, processor, self.tools, now=self.now, sleep=self.sleep, chance=self.chance, progress=self.look
+            self.store,
+            processor,
+            self.tools,
+            now=self.now,
+            sleep=self.sleep,
+            chance=self.chance,
+            progress=self.look,
+            day=self.day,
         )
 
     async def start(self, head: Header | None = None) -> Run:

@@ -52,6 +52,14 @@ class TooManyRuns(RunError):
         )
 
 
+class DaySpent(RunError):
+    """All runs together took as much as they may in a day; nothing was begun. `why` says what they took, and of what."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+        super().__init__(f"{why}; nothing was begun")
+
+
 class RunLeft(RunError):
     """The database was away for too long while the run was led: it is on record, and goes on when the database is back."""
 

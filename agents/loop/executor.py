@@ -40,8 +40,9 @@ class Executor:
 
     `chance` returns hexadecimal digits that nobody guesses, for ids. `now` is the time in UTC, `sleep` waits for so many seconds.
     `wall` is the time by which holds end, where `now` is a clock that goes on evenly. `nap` sleeps, and wakes up when it knows that
-    somebody ended the run. `day` is what bounds all runs together. `progress` must not raise. `outlives`: a run outlives who leads it; when they are cancelled it is left for
-    others to take up. `cancelled` says why a run was that is cancelled with who leads it.
+    somebody ended the run. `progress` must not raise. `outlives`: a run outlives who leads it; when they are cancelled it is left for
+    others to take up. `cancelled` says why a run was that is cancelled with who leads it. `day` says why no run may ask a model now;
+    "" where the one may that it is told.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Executor:
         wall: Callable[[], datetime] | None = None,
         nap: Callable[[str, float], Awaitable[None]] | None = None,
         cancelled: Callable[[], str] = lambda: CANCELLED,
+        day: Callable[[Run], Awaitable[str]] = _unbounded,
     ) -> None:
         self._ports = Ports(
             store,
@@ -72,8 +74,8 @@ class Executor:
             outlives,
             wall or now,
             nap or (lambda _run, seconds: sleep(seconds)),
-            day,
             cancelled,
+            day,
         )
         self._store = store
 

@@ -20,7 +20,8 @@ from knowledge.ledger.moments import utc_text
 
 Action = Literal["call", "ask", "respond", "give_up", "correct"]
 """What a model decided; `correct`: nothing that could be carried out, so it is told what was wrong."""
-Limit = Literal["", "iterations", "seconds", "tokens", "cost"]
+Limit = Literal["", "iterations", "seconds", "tokens", "cost", "day"]
+"""Which bound was reached; `day`: that of all runs together."""
 Signal = Literal[
     "limit_reached",
     "cancelled",

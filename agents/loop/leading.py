@@ -47,7 +47,8 @@ class Ports:
     """What leading a run needs. `now` is the time of its frames, `wall` that by which holds end.
 
     `nap` waits for so many seconds, less if it is known that somebody ended the run meanwhile. `cancelled` says why a run ends
-    with what leads it.
+    with what leads it. `day` returns why no run may ask a model now, whatever its own bounds are, because all runs together took
+    what they may; "" where this one may.
     """
 
     store: RunStore
@@ -62,6 +63,7 @@ class Ports:
     wall: Callable[[], datetime]
     nap: Callable[[str, float], Awaitable[None]]
     cancelled: Callable[[], str]
+    day: Callable[[Run], Awaitable[str]]
 
     def hold(self, by: str) -> Hold:
         """Return that `by` leads a run from now on."""

@@ -223,6 +223,20 @@ async def test_a_run_that_is_on_record_is_not_begun_again() -> None:
 # --- bounds -----------------------------------------------------------------------------------------------------------
 
 
+async def test_a_run_asks_no_more_when_all_runs_together_took_what_they_may() -> None:
+    spent = iter(["", "", "so much is spent"])
+
+    async def day(_run: Run) -> str:
+        return next(spent)
+
+    led = Led(Scripted(said("", use("kb_search")), said("", use("kb_search")), said("never")), day=day)
+    run = await led.start()
+    assert (run.state, run.why, len(led.provider.asked), len(led.tools.done)) == ("failed", "so much is spent", 2, 2)
+    last = run.frames[-1]
+    assert isinstance(last, Control)
+    assert (last.signal, last.limit, await sound(led.store, run.id)) == ("limit_reached", "day", run)
+
+
 async def test_a_run_ends_after_its_iterations_and_is_told_which_is_the_last() -> None:
     led = Led(Scripted(said("", use("kb_search")), said("", use("kb_search")), said("never")))
     run = await led.start(header(limits=Limits(iterations=2)))
