@@ -348,6 +348,17 @@ def test_thoughts_go_back_under_the_ids_that_a_caller_has_for_the_uses(kind: str
     assert "ed-1" not in json.dumps(WIRES[kind].request(fewer, frozenset(), None, streamed=False).body)
 
 
+@pytest.mark.parametrize("text", ["\n\n", "I look."])
+def test_thoughts_go_back_without_the_blank_text_that_came_between_them_and_the_use(text: str) -> None:
+    """Models write it, and the API refuses it: https://github.com/anthropics/claude-code/issues/23440."""
+    answer = read("anthropic", Turn(text, calls=(Call("kb_find"),), thoughts="hm"), streamed=True)
+    asked = replace(ASKED, messages=(*ASKED.messages, answer.as_message(), FromTool(answer.uses[0].id, "found")))
+    body = json.loads(json.dumps(WIRES["anthropic"].request(asked, frozenset(), None, streamed=False).body))
+    double._check_messages(body, "2023-06-01")
+    kinds = [block["type"] for block in body["messages"][1]["content"]]
+    assert kinds == (["thinking", "text", "tool_use"] if text.strip() else ["thinking", "tool_use"])
+
+
 # --- what goes wrong ------------------------------------------------------------------------------------------------------
 
 

@@ -136,8 +136,8 @@ class AnthropicWire:
     def _content(self, turn: ModelTurn, without: Without) -> list[dict[str, Any]]:
         kept = None if ECHO in without else echoed(turn, NAME, self._model, "tool_use")
         if kept is not None:
-            uses = iter(turn.uses)
-            return [_as_told(block, next(uses)) if block.get("type") == "tool_use" else block for block in kept]
+            uses, said = iter(turn.uses), [block for block in kept if not _blank(block)]
+            return [_as_told(block, next(uses)) if block.get("type") == "tool_use" else block for block in said]
         text = [{"type": "text", "text": turn.text}] if turn.text.strip() else []
         return text + [
             {"type": "tool_use", "id": _id(use.id), "name": tool_name(use.name), "input": dict(use.arguments)}
@@ -212,6 +212,11 @@ class AnthropicAssembly:
         arguments, problem = arguments_of(written)
         plain = {name: value for name, value in block.items() if name != "partial_json"}
         return {**plain, "input": written if problem else arguments}
+
+
+def _blank(block: Mapping[str, Any]) -> bool:
+    """Return whether it is a text that the API gives and does not take back."""
+    return block.get("type") == "text" and not text_of(block.get("text")).strip()
 
 
 def _as_told(block: dict[str, Any], use: ToolUse) -> dict[str, Any]:
