@@ -50,6 +50,10 @@ ASKED = Asked("test_iter1_0a1b2c3d", (FromUser("the goal"),), tools=(TOOL,))
 LENGTH = {"anthropic": "max_tokens", "chat": "length", "responses": "max_output_tokens"}
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
+SPENT_UP = "contract_spend_limit_reached"
+GEMINI_BUSY = "You exceeded your current quota, please check your plan and billing details.\nPlease retry in 45.5s."
+"""So it says of the requests of a minute. Source: https://github.com/continuedev/continue/issues/9570."""
+
 kinds = pytest.mark.parametrize("kind", WIRES)
 ways = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 
@@ -373,6 +377,8 @@ def test_thoughts_go_back_without_the_blank_text_that_came_between_them_and_the_
         (200, {"type": "error", "code": "server_error", "message": "?"}, "overloaded", True),
         (429, {"message": "You exceeded your current quota", "type": "insufficient_quota"}, "spent", False),
         (400, {"error": {"message": "You have reached your specified API usage limits."}}, "spent", False),
+        (429, {"error": {"type": "rate_limit_error", "details": {"error_code": SPENT_UP}}}, "spent", False),
+        (429, [{"error": {"code": 429, "message": GEMINI_BUSY}}], "limited", True),
         (
             400,
             {"object": "error", "message": "This model's maximum context length is 4096 tokens.", "code": 400},
@@ -418,6 +424,21 @@ def test_errors_in_every_shape_are_judged(status: int, body: object, kind: Kind,
 )
 def test_how_long_to_wait_is_read_in_every_form(headers: Mapping[str, str], wait_s: float | None) -> None:
     assert failure_of(429, {}, headers, NOW).wait_s == wait_s
+
+
+@pytest.mark.parametrize(
+    ("message", "headers", "wait_s"),
+    [
+        (GEMINI_BUSY, {}, 45.5),
+        ("Rate limit reached. Please try again in 120ms.", {}, 0.12),
+        ("Please try again in 20s.", {"retry-after": "3"}, 3.0),
+        ("Please try again in 2m3s.", {}, None),
+    ],
+)
+def test_how_long_to_wait_is_read_from_words_where_no_header_says_it(
+    message: str, headers: Mapping[str, str], wait_s: float | None
+) -> None:
+    assert failure_of(429, {"error": {"message": message}}, headers, NOW).wait_s == wait_s
 
 
 def test_only_words_of_a_vendor_are_told_and_no_sentences() -> None:

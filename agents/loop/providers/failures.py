@@ -43,10 +43,20 @@ STATUS_OF = {
 }
 """Which status a word stands for: an error inside of a stream comes after a 200. Source: the vendors' pages above."""
 
-SPENT = frozenset({"insufficient_quota", "enforced_spend_limit_reached", "billing_error", "billing_hard_limit_reached"})
+SPENT = frozenset(
+    {
+        "insufficient_quota",
+        "enforced_spend_limit_reached",
+        "contract_spend_limit_reached",
+        "billing_error",
+        "billing_hard_limit_reached",
+    }
+)
 SPENT_WORDS = re.compile(
     r"credit balance is too low|specified (workspace )?api usage limits|exceeded your current quota", re.IGNORECASE
 )
+WAIT_WORDS = re.compile(r"\b(?:retry|try again) in (\d{1,9}(?:\.\d+)?)(m?s)\b", re.IGNORECASE)
+"""How Gemini says when to come back, in the words by which others say that the account is empty, and in no header."""
 LONG = frozenset({"context_length_exceeded", "exceed_context_size_error", "request_too_large"})
 LONG_WORDS = re.compile(
     r"prompt is too long|maximum context length|exceeds? (the )?(available )?context (limit|size|window|length)|context window",
@@ -88,7 +98,7 @@ class Failure:
             return "away"
         if self.status == 200:
             return "malformed"
-        if self.status == 402 or self.code in SPENT or (self.status < 500 and SPENT_WORDS.search(self.message)):
+        if self.status == 402 or self.code in SPENT or self._says_spent:
             return "spent"
         if self.code in LONG or self.status == 413 or (self.status in MENDABLE and LONG_WORDS.search(self.message)):
             return "long"
@@ -99,6 +109,10 @@ class Failure:
         if self.code in REFUSED:
             return "refused"
         return "overloaded" if self.status >= 500 else "rejected"
+
+    @property
+    def _says_spent(self) -> bool:
+        return self.status < 500 and bool(SPENT_WORDS.search(self.message)) and not WAIT_WORDS.search(self.message)
 
     @property
     def passing(self) -> bool:
@@ -127,12 +141,13 @@ def failure_of(status: int, body: object, headers: Mapping[str, str], now: datet
     words = [found for found in (detailed, code, word) if found]
     room, message = error.get("n_ctx"), error.get("message")
     text = message if isinstance(message, str) else ""
+    wait_s = _wait_s(headers, now)
     return Failure(
         status=status if status >= 400 or 300 <= status < 400 else _status_in(error, words),
         code=next((found for found in words if found in SPENT | LONG | REFUSED), words[0] if words else ""),
         param=param,
         message=text,
-        wait_s=_wait_s(headers, now),
+        wait_s=_wait_in(text) if wait_s is None else wait_s,
         again={"true": True, "false": False}.get(headers.get("x-should-retry", "")),
         room=room if isinstance(room, int) else _room_in(text),
     )
@@ -166,6 +181,11 @@ def _wait_s(headers: Mapping[str, str], now: datetime) -> float | None:
     if re.fullmatch(r"\d{1,9}(\.\d+)?", milliseconds):
         return float(milliseconds) / 1_000
     return retry_after_s(headers.get("retry-after"), now)
+
+
+def _wait_in(message: str) -> float | None:
+    found = WAIT_WORDS.search(message)
+    return float(found[1]) / (1_000 if found[2].lower() == "ms" else 1) if found else None
 
 
 def _room_in(message: str) -> int | None:
