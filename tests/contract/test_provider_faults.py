@@ -99,9 +99,14 @@ def limited(kind: str, **headers: str) -> Trouble:
 
 async def test_after_429_it_waits_as_long_as_it_is_told(place: Place) -> None:
     """RFC 9110, 10.2.3: seconds, fractions of them as both vendors send, or a date. No time is as if nothing was said."""
-    date = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
-    told = [limited(place.kind, **{"retry-after": value}) for value in ("2", "0.25", date, "soon")]
-    place.will(GOAL, *told, said("done"))
+
+
+    def dated(_body: object) -> Trouble:
+        date = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
+        return limited(place.kind, **{"retry-after": date})
+
+    first, second, last = (limited(place.kind, **{"retry-after": value}) for value in ("2", "0.25", "soon"))
+    place.will(GOAL, first, second, dated, last, said("done"))
     async with place.provider() as provider:
         assert (await provider.complete(asked())).text == "done"
     seconds, fraction, until, own = place.slept
