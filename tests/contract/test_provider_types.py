@@ -27,6 +27,7 @@ CALLS = (Call("kb_find", {"query": "ä"}), Call("kb_map"))
 TURNS = [
     Turn("Yes"),
     Turn("I look.", calls=CALLS, thoughts="hm", cached=40),
+    Turn("I look.", calls=CALLS, quirks=frozenset({"phase"})),
     Turn("", refusal="cyber"),
 ]
 USE = ToolUse("call_1", "kb_find", {"query": "x"})

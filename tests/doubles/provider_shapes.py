@@ -235,7 +235,7 @@ class Chat:
 
 
 class Responses:
-    """OpenAI's newer shape. Quirks: `bare_end` (the last event leaves the output out)."""
+    """OpenAI's newer shape. Quirks: `bare_end` (the last event leaves the output out), `phase` (messages say what they are for)."""
 
     def reply(self, turn: Turn, number: int, model: str) -> dict[str, Any]:
         """Return the response."""
@@ -298,7 +298,8 @@ class Responses:
             if turn.refusal:
                 part = {"type": "refusal", "refusal": "I cannot help with that."}
             message = {"id": f"msg_{number}", "type": "message", "role": "assistant", "status": "completed"}
-            yield {**message, "content": [part]}
+            phase = {"phase": "commentary" if turn.calls else "final_answer"} if "phase" in turn.quirks else {}
+            yield {**message, "content": [part], **phase}
         for place, call in enumerate(turn.calls):
             use = call.id or f"call_{number:06}_{place}"
             item = {"id": f"fc_{number}_{place}", "type": "function_call", "status": "completed"}

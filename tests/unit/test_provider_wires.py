@@ -352,6 +352,15 @@ def test_thoughts_go_back_under_the_ids_that_a_caller_has_for_the_uses(kind: str
     assert "ed-1" not in json.dumps(WIRES[kind].request(fewer, frozenset(), None, streamed=False).body)
 
 
+def test_what_a_message_is_for_goes_back_with_it_where_there_was_no_thought() -> None:
+    """Without it newer models do worse: openai/types/responses/response_output_message.py."""
+    answer = read("responses", Turn("I look.", (Call("kb_find"),), quirks=frozenset({"phase"})), streamed=True)
+    asked = replace(ASKED, messages=(*ASKED.messages, answer.as_message(), FromTool(answer.uses[0].id, "found")))
+    body = json.loads(json.dumps(WIRES["responses"].request(asked, frozenset(), None, streamed=False).body))
+    double._check_responses(body)
+    assert [item.get("phase") for item in body["input"]] == [None, "commentary", None, None]
+
+
 @pytest.mark.parametrize("text", ["\n\n", "I look."])
 def test_thoughts_go_back_without_the_blank_text_that_came_between_them_and_the_use(text: str) -> None:
     """Models write it, and the API refuses it: https://github.com/anthropics/claude-code/issues/23440."""

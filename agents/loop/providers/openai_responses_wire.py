@@ -142,13 +142,13 @@ class ResponsesWire:
             yield {"type": "function_call", "call_id": use.id, "name": tool_name(use.name), "arguments": arguments}
 
     def _echo(self, items: list[dict[str, Any]]) -> Echo | None:
-        """Return all items, if thoughts are among them: they must come back in their places, without their ids.
+        """Return all items, if thoughts are among them, or what a message is for: they come back in their places, without their ids.
 
         An id, also that of a message beside them, would be looked up there, and nothing is kept there.
         Source: https://platform.openai.com/docs/guides/reasoning, https://github.com/vercel/ai/issues/7543 and
         https://github.com/langchain-ai/langchain/pull/38372
         """
-        if not any(item.get("type") == "reasoning" and item.get("encrypted_content") for item in items):
+        if not any(item.get("encrypted_content") or item.get("phase") for item in items):
             return None
         kept = [item for item in items if item.get("type") != "reasoning" or item.get("encrypted_content")]
         return Echo(NAME, self._model, json.dumps([_without(item, "id", "status") for item in kept]))
