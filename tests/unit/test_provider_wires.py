@@ -361,6 +361,16 @@ def test_what_a_message_is_for_goes_back_with_it_where_there_was_no_thought() ->
     assert [item.get("phase") for item in body["input"]] == [None, "commentary", None, None]
 
 
+@pytest.mark.parametrize(("told", "whole"), [(1_000, 1_000), (3, 903)])
+def test_what_a_cache_had_is_part_of_what_was_used_however_it_is_told(told: int, whole: int) -> None:
+    """Told beside it, a run would cost less than nothing."""
+    details = {"cached_tokens": 700, "cache_write_tokens": 200}
+    usage = {"prompt_tokens": told, "completion_tokens": 5, "prompt_tokens_details": details}
+    assert WIRES["chat"].used({"usage": usage}) == Usage(whole, 5, 700, 200)
+    usage = {"input_tokens": told, "output_tokens": 5, "input_tokens_details": details}
+    assert WIRES["responses"].used({"usage": usage}) == Usage(whole, 5, 700, 200)
+
+
 @pytest.mark.parametrize("text", ["\n\n", "I look."])
 def test_thoughts_go_back_without_the_blank_text_that_came_between_them_and_the_use(text: str) -> None:
     """Models write it, and the API refuses it: https://github.com/anthropics/claude-code/issues/23440."""

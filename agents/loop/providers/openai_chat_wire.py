@@ -16,11 +16,11 @@ from agents.loop.providers.history import ModelTurn, UserTurn, echoed, holds_ech
 from agents.loop.providers.reading import (
     CUT_OFF,
     arguments_of,
-    count,
     in_words,
     mapping,
     objects,
     text_of,
+    used_of,
     without_thoughts,
 )
 from agents.loop.providers.wire import ECHO, Refused, Request, Unusable, Without, choice_in_words
@@ -121,12 +121,8 @@ class ChatWire:
         if not isinstance(usage.get("prompt_tokens"), int):
             return Usage(known=False)
         details = mapping(usage.get("prompt_tokens_details"))
-        return Usage(
-            count(usage["prompt_tokens"]),
-            count(usage.get("completion_tokens")),
-            count(details.get("cached_tokens")),
-            count(details.get("cache_write_tokens")),
-        )
+        cached, written = details.get("cached_tokens"), details.get("cache_write_tokens")
+        return used_of(usage["prompt_tokens"], usage.get("completion_tokens"), cached, written)
 
     def assembly(self) -> ChatAssembly:
         """Return a fresh assembly."""

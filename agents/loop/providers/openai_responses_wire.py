@@ -15,11 +15,11 @@ from agents.loop.providers.history import ModelTurn, UserTurn, echoed, holds_ech
 from agents.loop.providers.reading import (
     CUT_OFF,
     arguments_of,
-    count,
     in_words,
     mapping,
     objects,
     text_of,
+    used_of,
     without_thoughts,
 )
 from agents.loop.providers.wire import ECHO, Refused, Request, Unusable, Without, choice_in_words
@@ -106,12 +106,8 @@ class ResponsesWire:
         if not isinstance(usage.get("input_tokens"), int):
             return Usage(known=False)
         details = mapping(usage.get("input_tokens_details"))
-        return Usage(
-            count(usage["input_tokens"]),
-            count(usage.get("output_tokens")),
-            count(details.get("cached_tokens")),
-            count(details.get("cache_write_tokens")),
-        )
+        cached, written = details.get("cached_tokens"), details.get("cache_write_tokens")
+        return used_of(usage["input_tokens"], usage.get("output_tokens"), cached, written)
 
     def assembly(self) -> ResponsesAssembly:
         """Return a fresh assembly."""
