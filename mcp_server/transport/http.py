@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import signal
 import socket
 import sys
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 
 from mcp_server.setting_values import HttpAddress
 from mcp_server.settings import BadSetting
+from mcp_server.transport.signals import ending_signals
 
 if TYPE_CHECKING:
     import uvicorn
@@ -48,7 +48,7 @@ def http_app(server: ForgeServer) -> Starlette:
 
 
 async def serve_http(server: ForgeServer, address: HttpAddress) -> None:
-    """Serve until SIGINT or SIGTERM; say on stderr where."""
+    """Serve until a signal that ends programs; say on stderr where."""
     import uvicorn
 
     with bound(address) as listening:
@@ -62,7 +62,7 @@ async def serve_http(server: ForgeServer, address: HttpAddress) -> None:
             await running.serve(sockets=[listening])
             return
         async with anyio.create_task_group() as tasks:
-            await tasks.start(_stop_on_signal, running)
+            await tasks.start(stop_on_signal, running)
             logger.info(said)
             # `serve` is this, and then has the signal end the process before anything is closed.
             await running._serve(sockets=[listening])  # noqa: SLF001 - as above
@@ -72,15 +72,16 @@ async def serve_http(server: ForgeServer, address: HttpAddress) -> None:
             tasks.cancel_scope.cancel()
 
 
-async def _stop_on_signal(running: uvicorn.Server, *, task_status: TaskStatus[None]) -> None:
+async def stop_on_signal(running: uvicorn.Server, *, task_status: TaskStatus[None]) -> None:
     """Let requests end for a moment; at a second signal for none."""
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+    with anyio.open_signal_receiver(*ending_signals()) as signals:
         task_status.started()
         async for _ in signals:
-            logging.getLogger("uvicorn.error").setLevel(
-                logging.CRITICAL
-            )  # a traceback for each request that it cuts off
-            running.force_exit = running.should_exit
+            # It would say a traceback for each request that is cut off.
+            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+            if running.should_exit:  # its own `force_exit` closes nothing, and leaves what is under way to itself
+                for task in running.server_state.tasks:
+                    task.cancel()
             running.should_exit = True
 
 

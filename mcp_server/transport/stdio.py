@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import stat
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -17,6 +16,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import INVALID_REQUEST, JSONRPCError
 
 from mcp_server.transport.malformed import failure, mended, refusal
+from mcp_server.transport.signals import ending_signals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -187,7 +187,7 @@ def _too_long(size: int) -> JSONRPCError:
 async def _stop_on_signal(scope: anyio.CancelScope) -> None:
     if sys.platform == "win32":
         return
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+    with anyio.open_signal_receiver(*ending_signals()) as signals:
         async for _ in signals:
             scope.cancel()
             return

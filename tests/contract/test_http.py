@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 import socket
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx
 import pytest
+import uvicorn
 
 from mcp_server.app import App, open_app
 from mcp_server.base import utc_now
 from mcp_server.gate.enrolment import enrol, os_user
 from mcp_server.setting_values import HttpAddress
 from mcp_server.settings import BadSetting, Settings
-from mcp_server.transport.http import bound, http_app
+from mcp_server.transport.http import bound, http_app, stop_on_signal
 from tests.knowledge_bases import write
 
 HEADERS = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
@@ -106,3 +111,21 @@ def test_whoever_is_told_the_port_may_connect_at_once() -> None:
 def test_of_two_that_take_a_port_before_either_serves_one_is_told() -> None:
     with bound(HttpAddress("127.0.0.1", 0)) as listening, pytest.raises(BadSetting, match="choose another port"):
         bound(HttpAddress("127.0.0.1", listening.getsockname()[1]))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there a second Ctrl-C is uvicorn's own matter")
+async def test_a_second_signal_cuts_off_at_once_what_the_first_one_lets_end() -> None:
+    running = uvicorn.Server(uvicorn.Config("none"))
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(stop_on_signal, running)
+            under_way = asyncio.create_task(asyncio.sleep(3600))
+            running.server_state.tasks.add(under_way)
+            signal.raise_signal(signal.SIGTERM)
+            while not running.should_exit:  # noqa: ASYNC110 - it tells nobody
+                await anyio.sleep(0.01)
+            assert not under_way.cancelling()
+            signal.raise_signal(signal.SIGTERM)
+            await asyncio.wait([under_way])
+            assert under_way.cancelled()
+            tasks.cancel_scope.cancel()

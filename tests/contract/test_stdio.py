@@ -102,9 +102,10 @@ def test_it_ends_cleanly_when_the_host_closes_the_pipe(server: Server) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGTERM to handle")
-def test_it_ends_cleanly_when_it_is_told_to(server: Server) -> None:
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_it_ends_cleanly_when_it_is_told_to(name: str, server: Server) -> None:
     server.ask(HELLO)
-    server.process.send_signal(signal.SIGTERM)
+    server.process.send_signal(getattr(signal, name))
     assert server.process.wait(timeout=10) == 0
 
 

@@ -94,7 +94,7 @@ async def test_a_host_that_goes_away_ends_its_run_and_that_is_on_record(how: str
 
 @pytest.mark.external
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 async def test_a_server_over_http_that_is_stopped_ends_within_seconds_and_its_runs_with_it(
     tmp_path: Path, mode: str, number: signal.Signals
 ) -> None:
@@ -114,13 +114,14 @@ async def test_a_server_over_http_that_is_stopped_ends_within_seconds_and_its_ru
     assert (run.state, run.why) == ("cancelled", "the request that led the run was cancelled")
 
 
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.external), signal.SIGHUP])
 async def test_a_server_over_http_that_is_stopped_closes_what_it_has_open_and_says_so_by_its_exit_code(
-    tmp_path: Path,
+    tmp_path: Path, number: signal.Signals
 ) -> None:
     site = Site(write(tmp_path / "kb"), tmp_path / "state")
     async with await anyio.open_process(site.command("--http", "127.0.0.1:0"), env=site.environment) as process:
         await announced(process)
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(number)
         with anyio.fail_after(30):
             assert await process.wait() == 0
 
