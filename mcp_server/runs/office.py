@@ -304,6 +304,7 @@ class Runs:
                 with anyio.move_on_after(HOLD_S / 2):  # whoever leads it may die
                     async for at, frame in self.followed(run, told.count):
                         await told(at, frame)
+                    await self._sleep(TRY_S)  # it waits for a person, and is still held by who led it up to there
             except RunNotThere:
                 if not wish.proposal:
                     raise
@@ -393,12 +394,17 @@ class Runs:
 
     async def _led(self, run: str, wish: _Wish, progress: Progress, *, outlives: bool) -> Run:
         there = await self.store.run(run)
-        if not there.over and (why := await self.refused(there.header.principal)):
+        if there.over:
+            self._ours.pop(run, None)
+            return there
+        if why := await self.refused(there.header.principal):
             self._ours.pop(run, None)
             return await self.cancel(run, why)  # before a model is told anything more
         if not self._has_model_of(there.header):
             self._ours.pop(run, None)
             return there  # a person may have agreed to its model, and to no other
+        if there.state != "running" and not wish.proposal:
+            return there
         executor = await self._executor(there, progress, outlives=outlives)
         first = run not in self._here
         self._here.add(run)

@@ -10,7 +10,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -30,6 +30,7 @@ from agents.loop.provider_errors import BadKey
 from agents.loop.run import Run
 from agents.loop.store import Hold
 from agents.loop.store_memory import MemoryRuns
+from agents.loop.tools import Outcome
 from knowledge.storage.memory import MemoryStateStore
 from mcp_server.app import App, open_app
 from mcp_server.base import open_state, utc_now
@@ -604,8 +605,6 @@ async def test_the_time_of_day_may_jump_and_costs_a_run_nothing() -> None:
     async def jumps() -> Any:
         moment[0] += timedelta(days=3)
         even[0] += 2.0
-        from agents.loop.tools import Outcome
-
         return Outcome(success=True, text="There.")
 
     async with office(
@@ -661,6 +660,39 @@ async def test_who_began_a_run_and_comes_too_late_makes_no_call_again_that_anoth
     assert done.state == "done"
     assert there.tools.done == []
     assert len(there.tools.asked_about) == 1
+
+
+async def died_over(there: Office, state: str, moment: Callable[[], datetime]) -> None:
+    """Let a run come to that state, which is held by a process that died just then."""
+    assert (await there.runs.carry(fresh())).state == state
+    assert await there.runs.store.claim("run-1", Hold("dead", moment(), moment() + timedelta(seconds=30))) is not None
+
+
+@pytest.mark.parametrize(("state", "claims"), [("suspended", 320), ("asking", 1), ("done", 1)])
+async def test_who_resumes_a_run_whose_process_died_just_now_looks_again_now_and_then(state: str, claims: int) -> None:
+    answers = {"suspended": says("", use("kb_merge")), "asking": says("", ask("Which?")), "done": says("There.")}
+    waits = Deeds(kb_merge=Outcome(success=False, text="It waits.", proposal="p-1"))
+    moment, claimed = [utc_now()], [0]
+
+    async def passing(seconds: float) -> None:
+        moment[0] += timedelta(seconds=seconds)
+        await anyio.lowlevel.checkpoint()
+
+    async with office(answers[state], says("Done."), tools=waits) as there:
+        await died_over(there, state, lambda: moment[0])
+        there.runs._now, there.runs._sleep, claim = lambda: moment[0], passing, there.runs.store.claim
+
+        async def counting(run: str, hold: Hold) -> Run | None:
+            claimed[0] += 1
+            assert claimed[0] < 2 * claims + 2
+            return await claim(run, hold)
+
+        there.runs.store.claim = counting  # type: ignore[method-assign]  # it is counted, and made
+        if state == "suspended":
+            assert (await there.runs.resume("run-1", "p-1", "it was done")).state == "done"
+        else:
+            assert (await there.runs.lead("run-1")).state == state
+    assert claimed[0] <= claims
 
 
 async def test_a_record_that_cannot_be_read_holds_up_no_other_run(tmp_path: Path) -> None:
