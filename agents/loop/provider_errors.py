@@ -98,14 +98,15 @@ class ProviderAway(ProviderError):
 
 
 class ContextTooLong(ProviderError):
-    """What was told does not fit into the model. `limit` is its room in tokens, where it says so."""
+    """What was told, with the answer that may come, does not fit into the model. `limit` is its room in tokens, where it says so."""
 
     def __init__(self, provider: str, model: str, limit: int | None = None) -> None:
         self.model, self.limit = model, limit
         room = f" of {limit:,} tokens" if limit else ""
         super().__init__(
             provider,
-            f"the conversation is longer than the room{room} of {_short(model)}; tell less, or use another model",
+            f"the conversation and the answer that it asks for are longer than the room{room} of {_short(model)}; tell less, "
+            "allow a shorter answer, or use another model",
         )
 
 

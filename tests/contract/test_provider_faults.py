@@ -100,7 +100,6 @@ def limited(kind: str, **headers: str) -> Trouble:
 async def test_after_429_it_waits_as_long_as_it_is_told(place: Place) -> None:
     """RFC 9110, 10.2.3: seconds, fractions of them as both vendors send, or a date. No time is as if nothing was said."""
 
-
     def dated(_body: object) -> Trouble:
         date = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
         return limited(place.kind, **{"retry-after": date})
@@ -290,6 +289,19 @@ async def test_llama_cpp_says_too_long_in_its_own_way() -> None:
                 with pytest.raises(ContextTooLong) as caught:
                     await provider.complete(asked())
             assert caught.value.limit == 8192
+
+
+async def test_an_answer_for_which_there_is_no_room_is_told_as_what_may_be_too_long() -> None:
+    """VLLM counts the longest answer as if it were there. Source: https://github.com/vllm-project/vllm/issues/42474."""
+    words = (
+        "This model's maximum context length is 8192 tokens. However, you requested 8192 output tokens and your prompt contains "
+        "at least 1 input tokens, for a total of at least 8193 tokens."
+    )
+    with double_of("chat", Model(key=None)) as place:
+        place.will(GOAL, Raw(json.dumps({"object": "error", "message": words, "code": 400}).encode(), 400))
+        async with place.provider() as provider:
+            with pytest.raises(ContextTooLong, match=r"room of 8,192 tokens.*allow a shorter answer"):
+                await provider.complete(asked())
 
 
 @pytest.mark.parametrize(
