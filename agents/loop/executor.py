@@ -157,11 +157,14 @@ class Executor:
         Raises:
             RunTaken: somebody else does.
         """
-        there = await self._store.claim(run, self._ports.hold(by))
-        if there is None:
-            raise RunTaken(run)
+        ours = True  # `begin` may have put it on record so, and a claim that is cancelled may have counted
         try:
+            there = await self._store.claim(run, self._ports.hold(by))
+            if there is None:
+                ours = False
+                raise RunTaken(run)
             yield there, Leading(self._ports, by)
         finally:
-            with anyio.move_on_after(CLOSING_S, shield=True), suppress(KnowledgeError):
-                await self._store.release(run, by)
+            if ours:
+                with anyio.move_on_after(CLOSING_S, shield=True), suppress(KnowledgeError):
+                    await self._store.release(run, by)

@@ -151,11 +151,24 @@ def ending(proposal: Proposal) -> str:
     }
     if proposal.state == "approved" and not proposal.runner:
         return f"approved; {visible(proposal.tool)} is not listed with the settings given here: the next server that lists it does it"
+    if run := _begun(proposal):
+        return (
+            f"approved, and run {run} was begun; knowledge-forge runs follow {run} shows it, "
+            f"and runs resume {run} leads it where no server with its model does"
+        )
     if proposal.state == "failed":
         return f"approved, but it could not be done: {visible(proposal.error or 'no reason is recorded')}"
     if proposal.state == "superseded":
         return f"nothing was done, another took its place: {proposal.successor or 'none is recorded'}"
     return said[proposal.state]
+
+
+def _begun(proposal: Proposal) -> str:
+    """Return the run that goes on by itself since the proposal was carried out; "" if none does."""
+    result = _json(proposal.result) if proposal.state == "executed" and proposal.result else None
+    if not isinstance(result, Mapping) or result.get("status") != "running":
+        return ""
+    return visible(str(result.get("run_id") or ""))
 
 
 def _sentence(proposal: Proposal) -> str:

@@ -282,7 +282,7 @@ async def test_a_record_that_this_program_cannot_read_is_told_so(damage: str, tm
 
 
 async def approve(host: RunHost, proposal: str, app: App | None = None) -> Proposal:
-    waits = await found(host.app, proposal)
+    waits = await found(app or host.app, proposal)
     return await (app or host.app).desk.approve(proposal, waits.hash, ANN)
 
 
@@ -347,6 +347,19 @@ async def test_a_person_may_agree_to_a_run_in_the_host_and_it_goes_on_by_itself(
     assert len(forms) == 1
     assert GOAL in forms[0]
     assert "Look well." in forms[0]
+
+
+async def test_a_run_that_a_person_lets_begin_at_a_terminal_is_free_for_a_server_at_once(tmp_path: Path) -> None:
+    """The command ends in the very moment in which its process would lead the run."""
+    async with run_host(tmp_path, level=2) as host:
+        waits = (await host.call("agent_run", goal=GOAL))["proposal"]["id"]
+    async with open_app(host.settings, indexing=False, announcing=False) as terminal:
+        assert (await approve(host, waits, terminal)).state == "executed"
+    async with open_app(host.settings, indexing=False, announcing=False) as app:
+        (run,) = await begun(app)
+        now = utc_now()
+        held = await app.services.runs.store.claim(run, Hold("a server", now, now + timedelta(seconds=30)))
+    assert held is not None
 
 
 async def test_a_no_begins_nothing(tmp_path: Path) -> None:

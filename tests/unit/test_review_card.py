@@ -205,6 +205,16 @@ def test_the_form_for_programs_has_the_hash_and_the_decision() -> None:
     assert (found["decision"]["by"], found["decision"]["note"], found["decision"]["signed"]) == ("ann", "no", False)
 
 
+def test_whoever_let_a_run_begin_is_told_how_to_see_it() -> None:
+    underway = json.dumps({"run_id": "r-1", "status": "running"})
+    said = ending(proposal(tool="agent_run", state="executed", result=underway))
+    assert "runs follow r-1" in said
+    assert "runs resume r-1" in said
+    assert (
+        ending(proposal(tool="agent_run", state="executed", result='{"status": "done"}')) == "approved, and carried out"
+    )
+
+
 HOSTILE = [
     "\x1b[2J\x1b[31mred",
     "\x1b]0;title\x07",
