@@ -31,6 +31,7 @@ from knowledge.ledger.sqlite_chain import append as record
 from knowledge.storage.sqlite import Database
 from knowledge.storage.sqlite_events import publish
 
+EVER = -(2**63)
 _HEAD = "SELECT number, header, frames, holder, held_us FROM run WHERE id = ?"
 _BEGIN = """
 INSERT INTO run (id, header, title, principal, model, state, frames, begun_us, moved_us, tokens_in, tokens_out, cost_micros,
@@ -54,11 +55,11 @@ ORDER BY number DESC LIMIT :limit
 """
 _TOTAL = """
 SELECT count(*), ifnull(sum(tokens_in), 0), ifnull(sum(tokens_out), 0), ifnull(sum(cost_micros), 0), ifnull(sum(unpriced), 0)
-FROM run WHERE (:principal IS NULL OR principal = :principal) AND (:since IS NULL OR begun_us >= :since)
+FROM run WHERE moved_us >= :since AND begun_us >= :since AND (:principal IS NULL OR principal = :principal)
 """
 _EARLIER = """
 SELECT body FROM run JOIN run_frame ON run_frame.run = run.number
-WHERE begun_us < :since AND moved_us >= :since AND (:principal IS NULL OR principal = :principal) AND instr(body, :asked)
+WHERE moved_us >= :since AND begun_us < :since AND (:principal IS NULL OR principal = :principal) AND instr(body, :asked)
 """
 
 
@@ -150,7 +151,7 @@ class SqliteRuns:
 
     async def total(self, *, principal: str | None = None, since: datetime | None = None) -> Total:
         """Return what these runs took together."""
-        asked = {"principal": principal and storable(principal), "since": since and micros(since)}
+        asked = {"principal": principal and storable(principal), "since": EVER if since is None else micros(since)}
         rows: Any = self._database.read(lambda c: c.execute(_TOTAL, asked).fetchall())
         begun_since = Total(*rows[0])
         if since is None:
