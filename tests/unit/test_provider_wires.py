@@ -202,6 +202,9 @@ def test_an_answer_of_blank_lines_is_read_in_steps_that_are_few() -> None:
 def test_thoughts_that_small_models_write_into_their_text_are_left_out() -> None:
     assert without_thoughts("<think>\nlong\n</think>\n\nIt is so.") == "It is so."
     assert without_thoughts("He wrote <think>x</think>.") == "He wrote <think>x</think>."
+    assert without_thoughts("long\nand short\n</think>\n\nIt is so.\n") == "It is so.\n"
+    assert without_thoughts("It ends\n</think> is a tag.") == "It ends\n</think> is a tag."
+    assert without_thoughts("long\n" * 100_000) == "long\n" * 100_000
 
 
 def test_a_word_for_the_end_that_nobody_knows_is_no_end() -> None:

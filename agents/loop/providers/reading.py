@@ -12,6 +12,7 @@ from agents.loop.provider import Shape, Usage
 CUT_OFF = "the answer was cut off within them"
 FENCED = re.compile(r"```(?:json|JSON)?[^\S\n]*\n(.*?)```", re.DOTALL)
 THOUGHT = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>\s*", re.DOTALL)
+UNOPENED = re.compile(r"\A(?:(?!</?think).)*\n</think(?:ing)?>(?:\s*\n\s*|\s*\Z)", re.DOTALL)
 
 
 def arguments_of(written: object) -> tuple[Mapping[str, Any], str]:
@@ -62,8 +63,12 @@ def _mended(value: Any) -> Any:
 
 
 def without_thoughts(text: str) -> str:
-    """Return a text without the block of thoughts that models on servers of one's own may put before it."""
-    return THOUGHT.sub("", text, count=1)
+    """Return a text without the block of thoughts that models on servers of one's own may put before it.
+
+    Where a template begins the thought for them, they only end it, on a line of its own.
+    Source: https://github.com/vllm-project/vllm/issues/13125
+    """
+    return (THOUGHT if THOUGHT.match(text) else UNOPENED).sub("", text, count=1)
 
 
 def json_in(text: str) -> Mapping[str, Any] | None:
