@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 AT_ONCE = 500
 """Audit records read at once, from the newest back."""
-OVERLAP = timedelta(minutes=10)
-"""An act is on record in the place of its end and with the time of its beginning; no act takes so long."""
+OVERLAP = timedelta(days=1)
+"""So much older than the call its record may say that it is: it has the time at which the act began, by a clock that may be set."""
 
 ANSWER_LOST = "Its answer was lost, because the process that called it died. It changes nothing: call it again if it is still needed"
 NOT_DONE = "It was not done: the process that called it died before. Call it again if it still makes sense"
@@ -44,7 +44,7 @@ FROM_RECORD = "the process that called it died before it could answer; this is w
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A call of which no answer is on record. It was not made before `since`."""
+    """A call of which no answer is on record. It was not made before `since`, by the clock of who led the run."""
 
     spec: AnySpec
     asked: Any
@@ -109,7 +109,7 @@ async def _written(services: Services, lost: Lost) -> Outcome | None:
     ledger = services.state.ledger
     if await ledger.intents():
         await services.load_writing().acts.recovery.finish_all()
-    if any(_is_its(lost, _who(intent.entry.actor), intent.at) for intent in await ledger.intents()):
+    if any(_is_its(lost, _who(intent.entry.actor)) for intent in await ledger.intents()):
         return None
     record = await _recorded(ledger, lost)
     if record is None:
@@ -138,7 +138,7 @@ async def _recorded(ledger: Ledger, lost: Lost) -> Mapping[str, Any] | None:
         for record in reversed(await ledger.records(after=start, limit=end - start)):
             fields = fields_of(record)
             at = _moment(fields) or at
-            if _is_its(lost, fields, at) and not fields.get("proposal"):
+            if _is_its(lost, fields) and not fields.get("proposal"):
                 return fields
         if at < lost.since - OVERLAP:
             return None
@@ -164,14 +164,14 @@ def _who(actor: Any) -> Mapping[str, Any]:
     }
 
 
-def _is_its(lost: Lost, fields: Mapping[str, Any], at: datetime) -> bool:
+def _is_its(lost: Lost, fields: Mapping[str, Any]) -> bool:
     its = {
         "principal": lost.call.principal.id,
         "tool": lost.spec.name,
         "arguments_hash": lost.spec.hash_of(lost.asked),
         "call": lost.call.key,
     }
-    return at >= lost.since and all(fields.get(name) == value for name, value in its.items())
+    return all(fields.get(name) == value for name, value in its.items())
 
 
 def _failed(text: str) -> Outcome:

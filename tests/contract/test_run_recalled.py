@@ -47,11 +47,12 @@ MINUTE = timedelta(minutes=1)
 
 @dataclass
 class Scene:
-    """A server that is configured with a model, and runs whose process died."""
+    """A server that is configured with a model, and runs whose process died. So much did its clock go `ahead`."""
 
     app: App
     model: Model
     mail: Mail
+    ahead: timedelta = timedelta()
 
     @property
     def effects(self) -> int:
@@ -59,7 +60,7 @@ class Scene:
 
     async def died(self, tool: str, /, *, run: str = "r-1", **arguments: Any) -> ToolCall:
         """Return a call that is on record without any result; its process is gone, and nothing says how far it came."""
-        store, now = self.app.services.runs.store, utc_now()
+        store, now = self.app.services.runs.store, utc_now() + self.ahead
         header = Header(
             id=run, goal=f"Goal of {run}", principal=ME.id, begun_at=now, model=self.app.services.model.name
         )
@@ -224,6 +225,14 @@ async def test_the_same_change_of_earlier_is_not_taken_for_the_one_that_was_lost
         assert (await there.made(first)).success
         second = await there.died("kb_merge", run="r-2", **arguments)
         assert (await there.recalled(second)).text == f"{NOT_DONE}."
+
+
+async def test_what_was_done_is_found_also_where_the_clock_was_set_back_meanwhile(tmp_path: Path) -> None:
+    async with scene(tmp_path) as there:
+        there.ahead = 120 * MINUTE
+        call = await there.died("kb_move", path=DEPLOY, to="guides/release.md")
+        assert (await there.made(call)).success
+        assert told(await there.recalled(call))["status"] == "done"
 
 
 async def test_a_record_that_somebody_made_unreadable_hides_none_of_the_others(tmp_path: Path) -> None:
