@@ -119,12 +119,17 @@ def _making_lines() -> Callable[[KnowledgeBase, ConfiguredModel, str], MapLines]
     return made
 
 
+def leads_runs(services: Services) -> bool:
+    """Return whether this process leads runs."""
+    return services.load_runs is not no_runs and any(spec.name == RUNS for spec in services.tools())
+
+
 async def keep_runs(services: Services, *, here: bool = True) -> None:
     """Where runs are led, `here`, go on with those that wait, or whose process died.
 
     What that needs is loaded a moment after the host's handshake, aside.
     """
-    if not here or all(spec.name != RUNS for spec in services.tools()):
+    if not here or not leads_runs(services):
         return
     await anyio.sleep(START_DELAY_S)
     await (await anyio.to_thread.run_sync(_keeping))(services, services.runs)

@@ -13,7 +13,6 @@ from mcp_server.review.house import Form, House, see
 from mcp_server.review.inert import inert_line
 from mcp_server.review.run_views import address_of, run_line, run_view
 from mcp_server.review.sessions import Session
-from mcp_server.services import no_runs
 
 PAGE = 30
 MOST_WAITING = 50
@@ -76,17 +75,13 @@ async def answering(house: House, request: Request, session: Session) -> Respons
 
 
 async def answer(house: House, request: Request, session: Session, form: Form) -> Response:
-    """Record the person's answer to the question that they were shown. The run goes on here, or in a server that has its model."""
+    """Record the person's answer to the question that they were shown. The run goes on here, or in a server that leads such runs."""
     run, text = await _run(house, request), form.get("answer", "").replace("\r\n", "\n").strip()
     if not text or len(text) > LONGEST_ANSWER:
         return await _asked(house, session, run, TOO_LONG if text else NOTHING_SAID, typed=text)
-    services, ask = house.services, form.get("ask", "")
-    if services.load_runs is not no_runs and services.runs.model.name == run.header.model:
-        await services.runs.answer_aside(run.id, text, session.user, ask=ask)
-    else:
-        from mcp_server.runs.by_persons import leave_answer
+    from mcp_server.runs.by_persons import answer as answered
 
-        await leave_answer(house.runs, run.id, text, session.user, ask=ask, now=services.now)
+    await answered(house.services, house.runs, run, text, session.user, ask=form.get("ask", ""))
     return see(address_of(run.id))
 
 

@@ -9,6 +9,7 @@ from agents.loop.frames import Control
 from agents.loop.outside import end, note_answer
 from agents.loop.store import Hold
 from mcp_server.gate.proposals import run_of
+from mcp_server.running import leads_runs
 from mcp_server.runs.decided import chain_of
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from agents.loop.store import RunStore
     from knowledge.storage.ports import StateStore
     from knowledge.trust.ports import TrustRecords
-    from mcp_server.services import Clock
+    from mcp_server.services import Clock, Services
 
 _WAITS = ("suspended", "resumed")
 
@@ -44,6 +45,18 @@ async def take_back(trust: TrustRecords, run: Run, *, now: Clock) -> None:
     chain = await chain_of(trust, newest.proposal)
     if chain and run_of(chain[-1]).get("id") == run.id:
         await trust.withdraw(chain[-1].id, run.header.principal, at=now())
+
+
+async def answer(services: Services, store: RunStore, run: Run, text: str, by: str, *, ask: str) -> None:
+    """Put the person's answer to that question on record; the run goes on here if it is one that this process leads.
+
+    Raises:
+        RunNotThere: it asks nothing, or something else. NoSuchRun: there is none.
+    """
+    if leads_runs(services) and services.runs.model.name == run.header.model:
+        await services.runs.answer_aside(run.id, text, by, ask=ask)
+    else:
+        await leave_answer(store, run.id, text, by, ask=ask, now=services.now)
 
 
 async def leave_answer(store: RunStore, run: str, text: str, by: str, *, ask: str, now: Clock) -> Run:

@@ -216,12 +216,10 @@ class Tasks:
 
     async def _answered(self, run: Run) -> Mapping[str, Any]:
         """Return what the call would have returned that began the run, had it waited."""
+        from mcp_server.tools.runs import AGENT_RUN as TOOL
         from mcp_server.tools.runs import answered
 
-        spec = self._gate.spec(AGENT_RUN)
-        if spec is None:
-            raise NoSuchTask(run.id)
-        outcome = Answered(spec.as_json(await answered(self._services, run)))
+        outcome = Answered(TOOL.as_json(await answered(self._services, run)))  # also where it is not listed
         return as_result(outcome).model_dump(by_alias=True, mode="json", exclude_none=True)
 
     async def _note_read(self, scopes: Sequence[str], principal: str) -> None:
@@ -233,12 +231,15 @@ class Tasks:
     # --- what a person answered ---------------------------------------------------------------------------------------
 
     async def _tell_run(self, run: Run, ask: str, reply: asking.Reply, who: Principal) -> None:
-        """Lead the run on with the answer, in the background; a form without one leaves it waiting."""
+        """Have the run led on with the answer, in the background; a form without one leaves it waiting."""
         text = reply.filled.get(run_rounds.ANSWER, "").strip()[: run_rounds.LONGEST_ANSWER]
         if not text or not await run_rounds.counts(self._services, who, run.id):
             return
+        from mcp_server.runs.by_persons import answer
+
         try:
-            await self._services.runs.answer_aside(run.id, text, f"{who.id} (in the host)", ask=ask)
+            runs = self._services.runs.store
+            await answer(self._services, runs, run, text, f"{who.id} (in the host)", ask=ask)
         except KnowledgeError as error:
             logger.debug("%s: %s", run.id, error)  # it was answered elsewhere: where it stands now is asked for
 

@@ -219,6 +219,21 @@ async def test_where_the_model_is_configured_an_answered_run_goes_on_at_once(tmp
     assert "Its answer Tidied." in told
 
 
+async def test_a_server_that_may_change_nothing_leaves_an_answered_run_to_others(tmp_path: Path) -> None:
+    model = Model()
+    model.will("Tidy", uses("ask_user", question="Which page?"), says("Tidied."))
+    with serving(model) as served:
+        more: dict[str, Any] = {"openai_api_key": KEY, "openai_base_url": f"{served.address}/v1"}
+        async with shown(tmp_path, model=ModelName("openai", "some-model"), read_only=True, **more) as place:
+            runs, head = place.app.services.runs, real("r-tidy", "Tidy up.")
+            assert (await runs.carry(head)).state == "asking"
+            visitor = await place.visitor()
+            await visitor.look(f"/runs/{head.id}/answer")
+            await visitor.send(f"/runs/{head.id}/answer", answer="All.")
+            assert not runs.aside
+            assert isinstance((await runs.store.run(head.id)).frames[-1], Answered)
+
+
 async def test_the_proposal_of_a_run_leads_to_the_run(tmp_path: Path) -> None:
     model = Model()
     model.will("Move", uses("kb_move", path="guides/deploy.md", to="guides/release.md"))

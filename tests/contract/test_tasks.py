@@ -286,6 +286,20 @@ async def test_a_handle_holds_in_another_server_of_the_same_knowledge_base(tmp_p
         assert await at.wire.ask("tasks/get", taskId=run) == done
 
 
+async def test_a_server_that_lists_no_agent_run_tells_of_its_handles_and_leads_none(tmp_path: Path) -> None:
+    async with place(tmp_path) as at:
+        at.host.will("Sum up", asks("Which page?"), said("Done."))
+        run = (await at.wire.tool("agent_run", goal="Sum up a page."))["taskId"]
+        first = (await at.forms.until(run, "input_required"))["inputRequests"]
+        reading = replace(at.host.settings, read_only=True)
+        async with open_app(reading, indexing=False) as app, wired(app, reading.enrolment or "") as there:
+            answers = dict.fromkeys(first, accepting(answer="this one"))
+            await replace(there, forms=True).ask("tasks/update", taskId=run, inputResponses=answers)
+            assert not app.services.runs.aside
+            done = await there.until(run, "completed")  # led by the other one
+        assert await at.wire.ask("tasks/get", taskId=run) == done
+
+
 async def test_a_call_that_answers_a_run_is_the_same_task_again(tmp_path: Path) -> None:
     async with place(tmp_path) as at:
         at.host.will("Sum up", asks("Which page?"), said("Done."))
