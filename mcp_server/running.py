@@ -90,7 +90,8 @@ def runs_of(
         from mcp_server.runs.office import Runs
         from mcp_server.runs.places import runs_in
 
-        return Runs(runs_in(base.state), base.state, model(), partial(GatedTools, *through()), background, now=utc_now)
+        asks, tools = model(), partial(GatedTools, *through())
+        return Runs(runs_in(base.state), base.state, asks, tools, background, now=utc_now, bounds=asks.run_day)
 
     return runs
 

@@ -94,6 +94,8 @@ NEEDS_MODEL: Final[Mapping[str, str]] = {
     "run_answer_tokens": "FORGE_RUN_ANSWER_TOKENS",
     "run_context_tokens": "FORGE_RUN_CONTEXT_TOKENS",
     "run_cost": "FORGE_RUN_COST",
+    "run_day_tokens": "FORGE_RUN_DAY_TOKENS",
+    "run_day_cost": "FORGE_RUN_DAY_COST",
 }
 """The settings that say something about a language model, and name none."""
 
@@ -124,11 +126,21 @@ def about_model(values: Mapping[str, Any], installed: Callable[[str], bool]) -> 
         )
     if missing and "runs" in (values.get("toolsets") or ()):
         notes.append(f"the toolset runs has no tools here: set {listed(missing)}")
-    if model is not None and values.get("run_cost") and not priced(model.model, values.get("model_prices") or ()):
-        notes.append(
+    if model is not None and not priced(model.model, values.get("model_prices") or ()):
+        notes += _unpriced(values)
+    return notes
+
+
+def _unpriced(values: Mapping[str, Any]) -> Iterable[str]:
+    """Say which bounds on costs keep runs from their goals because the model has no price."""
+    if values.get("run_day_cost"):
+        yield (
+            "no run is begun: FORGE_RUN_DAY_COST bounds the cost of all, and no price in FORGE_MODEL_PRICES fits the model"
+        )
+    elif values.get("run_cost"):
+        yield (
             "runs end after one answer: FORGE_RUN_COST bounds their cost, and no price in FORGE_MODEL_PRICES fits the model"
         )
-    return notes
 
 
 def priced(model: str, prices: Iterable[Any]) -> bool:

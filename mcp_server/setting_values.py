@@ -328,6 +328,13 @@ def run_tokens(text: str) -> int:
     return int(text)
 
 
+def day_tokens(text: str) -> int:
+    """Return how many tokens all runs together may use in a day."""
+    if not text.isdigit() or not 1_000 <= int(text) <= 100_000_000_000:
+        raise ValueError(f"{text!r} is not a whole number from 1000 to 100000000000")
+    return int(text)
+
+
 def window_tokens(text: str) -> int:
     """Return how much of a model's room is used."""
     if not text.isdigit() or not 256 <= int(text) <= 1_000_000:

@@ -315,6 +315,21 @@ VARIABLES = (
         "no bound",
     ),
     Variable(
+        "FORGE_RUN_DAY_TOKENS",
+        "run_day_tokens",
+        values.day_tokens,
+        "At most so many tokens, in and out together, in any 24 hours in all runs of the knowledge base, whichever host and "
+        "process they are of.",
+        "no bound",
+    ),
+    Variable(
+        "FORGE_RUN_DAY_COST",
+        "run_day_cost",
+        values.money,
+        "At most so much money in any 24 hours for all of them, in the currency of the prices, which it needs.",
+        "no bound",
+    ),
+    Variable(
         "FORGE_MODEL_HELPS",
         "model_helps",
         values.helps,

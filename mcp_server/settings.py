@@ -90,6 +90,8 @@ class Settings:
     run_answer_tokens: int = 8_192
     run_context_tokens: int = 24_000
     run_cost: Decimal | None = None
+    run_day_tokens: int | None = None
+    run_day_cost: Decimal | None = None
     model_helps: tuple[str, ...] = ()
     json: bool = False
     file: Path | None = None
@@ -150,6 +152,8 @@ class Settings:
             run_answer_tokens=self.run_answer_tokens,
             run_context_tokens=self.run_context_tokens,
             run_cost=self.run_cost,
+            run_day_tokens=self.run_day_tokens,
+            run_day_cost=self.run_day_cost,
             helps=self.model_helps,
         )
 
@@ -162,7 +166,7 @@ class ModelAccess:
     """How a language model is reached, and how far: `address` None is the vendor's own, `helps` is what it does beside runs.
 
     `key_setting` and `address_setting` are the variables that a person looks at when it is not reached. `run_tokens` and
-    `run_cost`, in the currency of the prices, are bounds of each run.
+    `run_cost`, in the currency of the prices, are bounds of each run, `run_day_tokens` and `run_day_cost` those of all together.
     """
 
     name: ModelName
@@ -176,6 +180,8 @@ class ModelAccess:
     run_answer_tokens: int = 8_192
     run_context_tokens: int = 24_000
     run_cost: Decimal | None = None
+    run_day_tokens: int | None = None
+    run_day_cost: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)

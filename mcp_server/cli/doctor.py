@@ -93,7 +93,7 @@ def _pages(root: Path, pages: Pages) -> Finding:
 
 async def _opened(settings: Settings, pages: Pages) -> list[Finding]:
     from mcp_server.base import open_base
-    from mcp_server.cli.doctor_model import model_examined
+    from mcp_server.cli.doctor_model import day_examined, model_examined
     from mcp_server.cli.doctor_services import services_examined
     from mcp_server.cli.map_lines import map_lines
 
@@ -107,6 +107,7 @@ async def _opened(settings: Settings, pages: Pages) -> list[Finding]:
             "outbox": partial(_outbox, base),
             "journeys": partial(_journeys, base),
             "runs": partial(_runs, base),
+            "day": partial(day_examined, base.state, settings),
             "agents": partial(_agents, base),
             "review": partial(_review, base),
             "passkeys": partial(_passkeys, base),

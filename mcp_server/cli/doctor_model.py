@@ -23,6 +23,7 @@ from mcp_server.settings import ModelAccess, Settings
 if TYPE_CHECKING:
     from agents.loop.provider import Said
     from agents.loop.provider_errors import ProviderError
+    from knowledge.storage.ports import StateStore
     from mcp_server.models.configured import ConfiguredModel
 
 logger = logging.getLogger("knowledge_forge")
@@ -46,6 +47,27 @@ async def model_examined(
     except Exception as error:
         logger.exception("the language model cannot be looked at")
         return [Finding(WHAT, "bad", f"it could not be looked at: {type(error).__name__}", "see the log above")]
+
+
+async def day_examined(state: StateStore, settings: Settings) -> Finding | None:
+    """Say what of the bounds on all runs together is taken; nothing where there are none."""
+    from mcp_server.base import utc_now
+    from mcp_server.models.configured import day_bounds
+    from mcp_server.runs.day import DAY, Day
+    from mcp_server.runs.places import runs_in
+
+    access, store = settings.provider, runs_in(state)
+    if access is None or (access.run_day_tokens is None and access.run_day_cost is None):
+        return None
+    bounds = day_bounds(access)
+    if why := await Day(store, bounds, utc_now).spent():
+        return Finding(
+            "runs", "note", f"none is begun: {why}", "wait, or raise the bound; what waits goes on by itself"
+        )
+    took = await store.total(since=utc_now() - DAY)
+    told = [bounds.of_tokens(took)] if bounds.tokens is not None else []
+    told += [bounds.of_cost(took)] if bounds.cost_micros is not None else []
+    return Finding("runs", "ok", "; ".join(told))
 
 
 def _unset(settings: Settings) -> Finding:

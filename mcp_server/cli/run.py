@@ -80,6 +80,7 @@ async def _run(args: argparse.Namespace, settings: Settings) -> int:
 
 async def _begun(lead: Lead, args: argparse.Namespace, settings: Settings, context: str) -> int:
     """Begin the run as this process's host, which needs no level for that: what it does in it passes the gate."""
+    from agents.loop.errors import DaySpent
     from mcp_server.cli.journey_leading import NotDone
     from mcp_server.gate.enrolment import identify, os_user
     from mcp_server.gate.policy import Refuse, Trust
@@ -104,4 +105,8 @@ async def _begun(lead: Lead, args: argparse.Namespace, settings: Settings, conte
     except (BadArguments, WrongRun) as error:
         raise WronglyAsked(str(error)) from error
     await services.taints.carry(who.id, plan.header.id)
-    return await lead.through(await services.runs.begin(pinned(services, plan.header)))
+    try:
+        begun = await services.runs.begin(pinned(services, plan.header))
+    except DaySpent as error:
+        raise WronglyAsked(str(error)) from error
+    return await lead.through(begun)

@@ -183,10 +183,13 @@ class Lead:
                 return run
 
     async def _moved(self, run: Run) -> bool:
-        """Lead the run on from where it stands; False where it waits for somebody who is not here."""
+        """Lead the run on from where it stands; False where it waits for somebody who is not here, or for another day."""
         from agents.loop.errors import RunNotThere
 
         runs = self.app.services.runs
+        if why := await runs.day.spent():
+            say(f"it waits: {why}")
+            return False
         with suppress(RunNotThere):  # somebody else was faster: it is looked at again
             if run.state == "running":
                 await self.watch.led(lambda see: runs.lead(run.id, progress=see))

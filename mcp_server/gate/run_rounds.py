@@ -263,9 +263,11 @@ async def _note_read(services: Services, call: Call, run: str) -> None:
 
 
 async def _goes_on(services: Services, run: Run) -> bool:
-    """Return whether nobody has to be waited for."""
+    """Return whether nobody has to be waited for, nor for another day."""
     from mcp_server.runs.keeping import became
 
+    if await services.runs.day.reached():
+        return False
     if run.proposal:
         proposal = await _newest(services, run.proposal)
         underway = proposal is not None and proposal.underway

@@ -11,7 +11,9 @@ from agents.loop.provider import Provider
 from agents.loop.providers.access import Access, Patience
 from agents.loop.providers.usage import MILLION, Accounted, Price, UsageBook
 from mcp_server.models.masking import masked
+from mcp_server.runs.day import DayBounds
 from mcp_server.services import Clock
+from mcp_server.setting_notes import priced
 from mcp_server.setting_values import ModelPrice
 from mcp_server.settings import ModelAccess
 
@@ -62,6 +64,11 @@ class ConfiguredModel:
         """Return how many millionths of the currency of the prices one run may cost."""
         return None if self._access.run_cost is None else int(self._access.run_cost * MILLION)
 
+    @property
+    def run_day(self) -> DayBounds:
+        """Return how much all runs together may take in a day."""
+        return day_bounds(self._access)
+
     def helps(self, what: str) -> bool:
         """Return whether it is to help with that, beside runs."""
         return what in self._access.helps
@@ -107,6 +114,12 @@ class ConfiguredModel:
 
         interface: Interface = "responses" if name.vendor == "openai-responses" else "chat"
         return openai_provider(access, interface, patience=self._patience, sleep=self._sleep, now=self._now)
+
+
+def day_bounds(access: ModelAccess) -> DayBounds:
+    """Return how much all runs together may take in a day, by the settings of this process."""
+    cost = None if access.run_day_cost is None else int(access.run_day_cost * MILLION)
+    return DayBounds(access.run_day_tokens, cost, priced=priced(access.name.model, access.prices))
 
 
 def _price(told: ModelPrice) -> Price:

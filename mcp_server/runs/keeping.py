@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -62,6 +62,7 @@ class Keeper:
     _proposals: dict[str, tuple[int, str]] = field(default_factory=dict)
     _since: dict[str, float] = field(default_factory=dict)
     _told: set[str] = field(default_factory=set)
+    _full: bool = False
 
     async def look(self) -> None:
         """Go on with whatever can be gone on with now, the oldest first."""
@@ -79,6 +80,7 @@ class Keeper:
                 decided[line.id] = ended
                 due.append(line)
         self._proposals = {run: kept for run, kept in self._proposals.items() if run in waiting}
+        await self._look_at_day(due)
         there = {line.id for line in due}
         self._since = {run: at for run, at in self._since.items() if run in there}
         for line in sorted(due, key=lambda line: line.begun_at):
@@ -88,6 +90,13 @@ class Keeper:
                 self._unreadable(line.id, error)
             except KnowledgeError as error:
                 logger.warning("run %s cannot be looked after now: %s", line.id, error)
+
+    async def _look_at_day(self, due: Sequence[RunLine]) -> None:
+        """See whether any of them may ask a model now. That none may is said once."""
+        full = bool(due and await self.runs.day.reached())
+        if full and not self._full:
+            logger.warning("%d runs wait for another day: %s", len(due), await self.runs.day.spent())
+        self._full = full
 
     def _unreadable(self, run: str, error: RunError) -> None:
         """Say once that nobody can go on here with that run."""
@@ -134,6 +143,8 @@ class Keeper:
             return
         if refused := await self.runs.refused(line.principal):
             await self.runs.cancel(line.id, refused)
+            return
+        if self._full:
             return
         run = await self.runs.store.run(line.id)
         if not self._same_tools(run) and self.clock() - since < OTHERS_S:

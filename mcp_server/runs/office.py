@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import TaskGroup
 
-from agents.loop.errors import NoSuchRun, RunLeft, RunNotThere, RunTaken, TooManyRuns
+from agents.loop.errors import DaySpent, NoSuchRun, RunLeft, RunNotThere, RunTaken, TooManyRuns
 from agents.loop.executor import LEASE_S, Executor
 from agents.loop.frames import Frame, Header, Plan
 from agents.loop.leading import CANCELLED, CLOSING_S
@@ -32,6 +32,7 @@ from mcp_server.gate.enrolment import Principal
 from mcp_server.gate.policy import Refuse, Trust, decide
 from mcp_server.gate.scores import held, standing_of
 from mcp_server.runs.by_persons import take_back
+from mcp_server.runs.day import NO_BOUNDS, Day, DayBounds
 
 if TYPE_CHECKING:
     from mcp_server.models.configured import ConfiguredModel
@@ -79,9 +80,9 @@ class _Failed:
 class Runs:
     """The runs of one knowledge base, as one process begins and leads them.
 
-    `tools` returns what a run may call. `background` is where runs go on for which nobody waits; they outlive this process: another
-    one takes them up. `monotonic` goes on evenly, whatever happens to the time of day. `why_cancelled` says what is put on record of
-    a run that is cancelled with who waits for it.
+    `tools` returns what a run may call, `bounds` are those of all runs together. `background` is where runs go on for which nobody
+    waits; they outlive this process: another one takes them up. `monotonic` goes on evenly, whatever happens to the time of day.
+    `why_cancelled` says what is put on record of a run that is cancelled with who waits for it.
     """
 
     def __init__(
@@ -95,8 +96,9 @@ class Runs:
         now: Clock,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
         monotonic: Callable[[], float] = time.monotonic,
+        bounds: DayBounds = NO_BOUNDS,
     ) -> None:
-        self.store, self.model = store, model
+        self.store, self.model, self.day = store, model, Day(store, bounds, now)
         self._state, self._tools, self._background = state, tools, background
         self._now, self._sleep, self._monotonic = now, sleep, monotonic
         self._ours: dict[str, str] = {}
@@ -132,7 +134,7 @@ class Runs:
         """Begin a run and lead it until it is over or waits for a person, and return it. When this is cancelled, so is the run.
 
         Raises:
-            RunExists: another run has that id. TooManyRuns: as many of its principal are under way as may be.
+            RunExists, TooManyRuns, DaySpent: it is not begun, see `begin_bounded`.
         """
         async with self._cancelled_together(header.id):
             await self.begin_bounded(header)
@@ -142,7 +144,7 @@ class Runs:
         """Put a run on record as `begin` does, if not too many of its principal are under way: each of them costs money.
 
         Raises:
-            RunExists: another run has that id. TooManyRuns: as many of its principal are under way as may be.
+            RunExists, DaySpent: see `begin`. TooManyRuns: as many of its principal are under way as may be.
         """
         async with self._beginning:
             under_way = await self.store.runs(state="running", principal=header.principal, limit=MOST_UNDER_WAY)
@@ -154,8 +156,10 @@ class Runs:
         """Put a run on record, which this process is to lead next. The very same header again returns the run as it stands.
 
         Raises:
-            RunExists: another run has that id.
+            RunExists: another run has that id. DaySpent: all runs together took what they may in a day.
         """
+        if why := await self.day.spent():
+            raise DaySpent(why)
         hold = self._hold()
         try:
             run = await self.store.begin(header, hold)
@@ -403,6 +407,9 @@ class Runs:
         if not self._has_model_of(there.header):
             self._ours.pop(run, None)
             return there  # a person may have agreed to its model, and to no other
+        if await self.day.reached():
+            await self._let_go(run)
+            return there  # what a person answered or decided is not to end for it: it goes on when there is room
         if there.state != "running" and not wish.proposal:
             return there
         executor = await self._executor(there, progress, outlives=outlives)
@@ -410,12 +417,16 @@ class Runs:
         self._here.add(run)
         try:
             if wish.proposal:
-                return await executor.resume(run, wish.proposal, wish.became)
-            return await executor.take_up(run, self._ours.pop(run, ""))
+                led = await executor.resume(run, wish.proposal, wish.became)
+            else:
+                led = await executor.take_up(run, self._ours.pop(run, ""))
+            if led.over:  # also over a call that proposed something
+                await take_back(self._state.trust, led, now=self._now)
+            return led
         finally:
             if first:
                 self._here.discard(run)
-            self._over.pop(run, None)
+                self._over.pop(run, None)
 
     async def _nap(self, run: str, seconds: float) -> None:
         """Wait for so long, or until the run is ended from this process."""
@@ -448,6 +459,7 @@ class Runs:
             wall=self._now,
             nap=self._nap,
             cancelled=self.why_cancelled,
+            day=lambda run: outlasting(lambda: self.day.reached(run), self._sleep),
         )
 
     def _has_model_of(self, header: Header) -> bool:

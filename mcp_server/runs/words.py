@@ -18,6 +18,7 @@ WAITS = (
     "A person decides about the proposal; then the run goes on by itself. agent_trace(run_id) tells what came of it."
 )
 GOES_ON = "It goes on by itself; agent_trace(run_id) tells where it stands and, at the end, its answer."
+NO_ROOM = "It waits until there is room: {why}. {goes_on}"
 STARTS = (
     "Nothing has begun. If a person agrees, proposal_status gives the result with run_id; the run goes on by itself."
 )

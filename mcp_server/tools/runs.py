@@ -280,10 +280,15 @@ async def carry_through(services: Services, call: Call, plan: RunPlan) -> RunAns
 
 
 async def _told(services: Services, call: Call, run: str) -> RunAnswer:
+    from mcp_server.runs.words import GOES_ON, NO_ROOM
+
     there = await services.runs.store.run(run)
     if origins := await services.taints.of_journey(run):
         await services.taints.note(call.principal.id, "", tuple(origins))
-    return await answered(services, there)
+    answer = await answered(services, there)
+    if there.state == "running" and (why := await services.runs.day.spent()):
+        return replace(answer, note=NO_ROOM.format(why=why, goes_on=GOES_ON))
+    return answer
 
 
 async def _begin(runs: Runs, header: Header) -> None:

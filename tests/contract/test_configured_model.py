@@ -18,6 +18,7 @@ from agents.loop.provider_errors import BadKey, NotInstalled
 from agents.loop.providers.usage import conversation_id
 from mcp_server.base import utc_now
 from mcp_server.models.configured import ConfiguredModel
+from mcp_server.runs.day import DayBounds
 from mcp_server.settings import Settings, load
 from tests.doubles.provider import KEY, Model
 from tests.doubles.provider_turns import said
@@ -124,6 +125,18 @@ async def test_the_bounds_of_runs_are_told_in_tokens_and_millionths(
         model = configured(named(tmp_path, at, **environ))
     told = (model.run_tokens, model.run_cost_micros, model.run_answer_tokens, model.run_context_tokens)
     assert told == bounds
+
+
+def test_the_bounds_of_a_day_are_told_likewise_and_whether_the_model_has_a_price(tmp_path: Path) -> None:
+    day = {"FORGE_RUN_DAY_TOKENS": "5000", "FORGE_RUN_DAY_COST": "0.5"}
+    with site() as (_, at):
+        none, unpriced, whole = [
+            configured(named(tmp_path, at, **more)).run_day
+            for more in ({}, {**day, "FORGE_MODEL_PRICES": "x=1/2"}, {**day, "FORGE_MODEL_PRICES": "1/2"})
+        ]
+    assert (none.tokens, none.cost_micros) == (None, None)
+    assert unpriced == DayBounds(5_000, 500_000, priced=False)
+    assert whole == DayBounds(5_000, 500_000)
 
 
 STARTED = """

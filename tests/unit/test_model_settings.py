@@ -60,11 +60,13 @@ def test_a_server_of_ones_own_needs_no_key(given: Given) -> None:
 
 def test_a_file_names_all_and_a_flag_goes_before_the_environment(given: Given) -> None:
     toml = f'model = "anthropic:some-model"\nanthropic_api_key = "{KEY}"\nrun_cost = 0.5\nmodel_prices = ["a=1/2", "b=3/4"]\n'
+    toml += "run_day_tokens = 1000000\nrun_day_cost = 2.5\n"
     settings = given.settings({}, toml, model_helps="routes, summaries")
     assert settings.provider is not None
     assert (settings.provider.key, settings.provider.run_cost) == (KEY, Decimal("0.5"))
     assert [price.pattern for price in settings.provider.prices] == ["a", "b"]
     assert settings.provider.helps == ("routes", "summaries")
+    assert (settings.provider.run_day_tokens, settings.provider.run_day_cost) == (1_000_000, Decimal("2.5"))
     flagged = given.settings({**ANTHROPIC, **OPENAI, "FORGE_MODEL": "openai:some-model"}, toml, model="anthropic:x")
     assert flagged.provider is not None
     assert (flagged.provider.name, flagged.provider.key) == (ModelName("anthropic", "x"), KEY)
@@ -107,6 +109,11 @@ def test_a_file_that_holds_no_key_is_named_and_not_repeated(given: Given, conten
             {**ANTHROPIC, "FORGE_RUN_COST": "1", "FORGE_MODEL_PRICES": "other-*=1/2"},
             "runs end after one answer: FORGE_RUN_COST bounds their cost, and no price in FORGE_MODEL_PRICES fits the model",
         ),
+        (
+            {**ANTHROPIC, "FORGE_RUN_DAY_COST": "1", "FORGE_RUN_COST": "1"},
+            "no run is begun: FORGE_RUN_DAY_COST bounds the cost of all, and no price in FORGE_MODEL_PRICES fits the model",
+        ),
+        ({"FORGE_RUN_DAY_TOKENS": "5000"}, "FORGE_RUN_DAY_TOKENS has no effect without FORGE_MODEL"),
         ({"FORGE_TOOLSETS": "knowledge,runs"}, "the toolset runs has no tools here: set FORGE_MODEL"),
     ],
 )
@@ -153,6 +160,8 @@ def test_prices_are_told_by_pattern_in_their_order(text: str, told: list[ModelPr
         ("FORGE_MODEL_PRICES", "a=1/2/3/4/5", "it is not PATTERN=IN/OUT"),
         ("FORGE_MODEL_PRICES", "a=1/nan", "it is not PATTERN=IN/OUT"),
         ("FORGE_RUN_TOKENS", "12", "from 1000"),
+        ("FORGE_RUN_DAY_TOKENS", "999", "from 1000"),
+        ("FORGE_RUN_DAY_COST", "0", "an amount above 0"),
         ("FORGE_RUN_COST", "0", "an amount above 0"),
         ("FORGE_RUN_COST", "1e3", "an amount above 0"),
         ("FORGE_MODEL_HELPS", "everything", f"there are {', '.join(HELPS)}"),
@@ -201,7 +210,7 @@ def test_the_reference_has_every_variable_of_a_model_and_no_value_of_this_machin
         monkeypatch.setenv(name, text)
     page = settings_page()
     told = [v.name for v in VARIABLES if v.name.startswith(("ANTHROPIC_", "OPENAI_", "FORGE_MODEL", "FORGE_RUN"))]
-    assert len(told) == 12
+    assert len(told) == 14
     assert all(f"`{name}`" in page for name in told)
     assert KEY not in page
     assert OTHER_KEY not in page
