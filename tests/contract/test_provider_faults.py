@@ -486,6 +486,15 @@ async def test_a_server_without_stream_options_is_asked_without_and_tells_no_usa
     assert (answer.text, answer.usage.known) == ("done", False)
 
 
+async def test_a_server_that_lists_the_parts_that_are_wrong_is_asked_without_them() -> None:
+    """Mistral, whenever an answer is streamed."""
+    wrong = [{"type": "extra_forbidden", "loc": ["body", "stream_options", "include_usage"], "msg": "Extra inputs"}]
+    with double_of("chat") as place:
+        place.will(GOAL, Raw(json.dumps({"object": "error", "message": {"detail": wrong}}).encode(), 422), said("done"))
+        async with place.provider(IN_PIECES) as provider:
+            assert (await provider.complete(asked())).text == "done"
+
+
 async def test_the_bound_goes_by_the_name_that_the_server_knows() -> None:
     """OpenAI's reasoning models refuse `max_tokens`; others never heard of the newer name."""
     with double_of("chat", Model(refuses=frozenset({"max_tokens"}))) as place:

@@ -463,6 +463,30 @@ def test_how_long_to_wait_is_read_from_words_where_no_header_says_it(
     assert failure_of(429, {"error": {"message": message}}, headers, NOW).wait_s == wait_s
 
 
+WRONG_PARTS = [
+    {
+        "type": "extra_forbidden",
+        "loc": ["body", "stream_options", "include_usage"],
+        "msg": "Extra inputs are not permitted",
+        "input": "temperature",
+    }
+]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"object": "error", "message": {"detail": WRONG_PARTS}, "type": "invalid_request_error"},
+        {"object": "Error", "message": WRONG_PARTS, "detail": WRONG_PARTS, "code": 3001},
+        {"detail": WRONG_PARTS},
+    ],
+)
+def test_a_list_of_wrong_parts_is_read_where_others_have_a_sentence(body: object) -> None:
+    """Mistral's and FastAPI's. Source: https://github.com/avante-corp/avante.nvim/issues/2347."""
+    message = failure_of(422, body, {}, NOW).message
+    assert message == "body.stream_options.include_usage Extra inputs are not permitted"
+
+
 def test_only_words_of_a_vendor_are_told_and_no_sentences() -> None:
     """A sentence may quote what was sent, and a key."""
     failure = failure_of(

@@ -2,8 +2,9 @@
 
 Anthropic: `{"type": "error", "error": {"type", "message", "details": {"error_code"}}, "request_id"}`.
 OpenAI: `{"error": {"message", "type", "param", "code"}}`. Gemini: a list of one such, a wrong key among what is 400. Servers of
-one's own send these, a bare text, `{"detail": ...}`, or the error without its wrapper. What was written in words is read to judge
-by, and told to nobody: it may quote a prompt.
+one's own send these, a bare text, `{"detail": ...}`, or the error without its wrapper; Mistral, and what is built with FastAPI, list
+the parts that are wrong where others have a sentence. What was written in words is read to judge by, and told to nobody: it may
+quote a prompt.
 Source: https://platform.claude.com/docs/en/api/errors and https://platform.openai.com/docs/guides/error-codes
 """
 
@@ -69,6 +70,7 @@ ROOM = re.compile(r"(?:context length is|>)\s*([\d,]{3,})")
 REFUSED = frozenset(
     {"content_filter", "content_policy_violation", "bio_policy", "misalignment_policy_violation", "invalid_prompt"}
 )
+MOST_PARTS = 20
 HARMLESS_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{1,59}")
 
 
@@ -139,8 +141,7 @@ def failure_of(status: int, body: object, headers: Mapping[str, str], now: datet
     details = error.get("details")
     detailed = _harmless(details.get("error_code")) if isinstance(details, Mapping) else ""
     words = [found for found in (detailed, code, word) if found]
-    room, message = error.get("n_ctx"), error.get("message")
-    text = message if isinstance(message, str) else ""
+    room, text = error.get("n_ctx"), _text_in(error.get("message")) or _text_in(error.get("detail"))
     wait_s = _wait_s(headers, now)
     return Failure(
         status=status if status >= 400 or 300 <= status < 400 else _status_in(error, words),
@@ -166,6 +167,17 @@ def _error_in(body: object) -> Mapping[str, Any]:
                 return {"message": inner}
         return body
     return {"message": body} if isinstance(body, str) else {}
+
+
+def _text_in(message: object, depth: int = 3) -> str:
+    """Return the sentence that a message is, or what a list of wrong parts says of them; what was sent is not among that."""
+    if isinstance(message, Mapping) and depth:
+        where = message.get("loc")
+        place = ".".join(map(str, where)) if isinstance(where, list) and len(where) < MOST_PARTS else ""
+        return " ".join([place, *(_text_in(message.get(name), depth - 1) for name in ("msg", "detail"))]).strip()
+    if isinstance(message, list) and depth:
+        return "; ".join(_text_in(one, depth - 1) for one in message[:MOST_PARTS])
+    return message if isinstance(message, str) else ""
 
 
 def _status_in(error: Mapping[str, Any], words: list[str]) -> int:
