@@ -5,12 +5,10 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING
 
-from agents.loop.frames import Control
 from agents.loop.outside import end, note_answer
 from agents.loop.store import Hold
-from mcp_server.gate.proposals import run_of
+from mcp_server.gate.proposals import DOCUMENTED, PENDING, run_of
 from mcp_server.running import leads_runs
-from mcp_server.runs.decided import chain_of
 
 if TYPE_CHECKING:
     from agents.loop.run import Run
@@ -18,8 +16,6 @@ if TYPE_CHECKING:
     from knowledge.storage.ports import StateStore
     from knowledge.trust.ports import TrustRecords
     from mcp_server.services import Clock, Services
-
-_WAITS = ("suspended", "resumed")
 
 
 async def cancel(state: StateStore, store: RunStore, run: str, why: str, *, now: Clock) -> tuple[Run, bool]:
@@ -35,16 +31,15 @@ async def cancel(state: StateStore, store: RunStore, run: str, why: str, *, now:
 
 
 async def take_back(trust: TrustRecords, run: Run, *, now: Clock) -> None:
-    """Withdraw what the run waited for when it ended: nobody is to agree to an act of a run that is not there any more.
+    """Withdraw what waits of a run that ended: nobody is to agree to an act of a run that is not there any more.
 
-    What took its place is withdrawn if it is of the run, too; what its host had proposed before alike stays.
+    That is what it waited for, what took its place and is of the run, too, and what a call proposed over which it ended. What its
+    host had proposed before alike stays, and so do claims that contradict what is there.
     """
-    newest = next((one for one in reversed(run.frames) if isinstance(one, Control) and one.signal in _WAITS), None)
-    if newest is None or newest.signal != "suspended":
-        return
-    chain = await chain_of(trust, newest.proposal)
-    if chain and run_of(chain[-1]).get("id") == run.id:
-        await trust.withdraw(chain[-1].id, run.header.principal, at=now())
+    whose = run.header.principal
+    for one in await trust.proposals(principal=whose, states=PENDING, limit=DOCUMENTED):
+        if one.kind == "call" and run_of(one).get("id") == run.id:
+            await trust.withdraw(one.id, whose, at=now())
 
 
 async def answer(services: Services, store: RunStore, run: Run, text: str, by: str, *, ask: str) -> None:

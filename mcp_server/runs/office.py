@@ -278,7 +278,7 @@ class Runs:
 
     async def _cancel_unwanted(self, run: str) -> None:
         with suppress(NoSuchRun):  # it was not begun
-            if (await self.store.run(run)).state == "running":
+            if (await self.store.run(run)).state in ("running", "cancelled"):
                 await self.cancel(run, self.why_cancelled())
 
     async def _cancel_later(self, run: str) -> None:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import anyio
 import pytest
 
+from agents.loop.frames import Header
+from knowledge.trust.ports import Proposal
 from mcp_server.base import utc_now
 from mcp_server.gate.deciding import Person
+from mcp_server.gate.enrolment import os_user
 from mcp_server.gate.proposals import calls_of, run_of
 from mcp_server.gate.scores import grant
 from mcp_server.runs.by_persons import cancel
@@ -39,6 +44,38 @@ async def test_what_a_person_edited_is_taken_back_with_its_run(by: str, tmp_path
         left = await services.state.trust.proposal(edited.id)
         assert left is not None
         assert left.state == "withdrawn"
+
+
+@pytest.mark.parametrize("by", ["a person", "the request"])
+async def test_what_is_proposed_while_the_run_ends_is_taken_back(
+    by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with run_host(tmp_path) as host:
+        state, runs = host.app.services.state, host.app.services.runs
+        propose, request = state.trust.propose, anyio.CancelScope()
+
+        async def meanwhile(proposal: Proposal, **more: Any) -> Proposal:
+            kept = await propose(proposal, **more)
+            if by == "a person":
+                await cancel(state, runs.store, run_of(kept)["id"], "a test", now=utc_now)
+            else:
+                request.cancel()
+            return kept
+
+        monkeypatch.setattr(state.trust, "propose", meanwhile)
+        host.will("Move", uses("kb_move", **MOVE), said("Done."))
+        header = Header(
+            id="r-1",
+            goal="Move it.",
+            principal=f"{os_user()}@desktop",
+            begun_at=utc_now(),
+            model=host.app.services.model.name,
+        )
+        with request:
+            await runs.carry(header)
+        assert (await runs.store.run("r-1")).state == "cancelled"
+        (proposal,) = await state.trust.proposals(principal=header.principal)
+        assert (run_of(proposal)["id"], proposal.state) == ("r-1", "withdrawn")
 
 
 async def test_what_the_host_itself_put_in_its_place_stays(tmp_path: Path) -> None:
