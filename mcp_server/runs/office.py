@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import anyio
@@ -450,7 +450,7 @@ class Runs:
             self.store,
             Processor(await self.model.provider(), self.model.cost),
             self._tools(run.header),
-            now=_steady(self._now, self._monotonic),
+            now=_steady(max(self._now(), run.moved_at), self._monotonic),
             sleep=self._sleep,
             chance=_chance,
             progress=self._permitted(progress),
@@ -499,7 +499,7 @@ def _chance() -> str:
     return secrets.token_hex(8)
 
 
-def _steady(now: Clock, monotonic: Callable[[], float]) -> Clock:
-    """Return a clock that begins with the time of day and goes on evenly, even when that is set."""
-    at, since = now(), monotonic()
+def _steady(at: datetime, monotonic: Callable[[], float]) -> Clock:
+    """Return a clock that shows that now, and goes on evenly, even when the time of day is set."""
+    since = monotonic()
     return lambda: at + timedelta(seconds=monotonic() - since)

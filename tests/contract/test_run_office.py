@@ -616,6 +616,25 @@ async def test_the_time_of_day_may_jump_and_costs_a_run_nothing() -> None:
     assert 1.5 < run.spent.seconds < 3.0
 
 
+async def test_where_the_clock_of_an_earlier_process_went_ahead_a_run_has_no_more_time_than_it_may() -> None:
+    even = [0.0]
+
+    async def long() -> Outcome:
+        even[0] += 90.0
+        return Outcome(success=True, text="There.")
+
+    answers = [says("", ask("Which?")), says("", use("kb_search")), says("It is too late.")]
+    async with office(*answers, tools=Deeds(kb_search=long), monotonic=lambda: even[0]) as there:
+        ahead = utc_now() + timedelta(days=1)
+        there.runs._now = lambda: ahead
+        await there.runs.carry(replace(fresh(), begun_at=ahead))
+        there.runs._now = utc_now
+        run = await there.runs.answer("run-1", "Blue.", "ada")
+    assert run.state == "failed"
+    assert run.why == "the run has had its 60 seconds"
+    assert run.spent.seconds >= 90
+
+
 async def test_who_is_told_that_somebody_else_leads_follows_and_their_cancelled_request_ends_the_run() -> None:
     async with office() as there:
         now = utc_now()
