@@ -78,7 +78,7 @@ def test_the_double_answers_in_the_vendors_types(kind: str) -> None:
 @pytest.mark.parametrize("freedom", ["free", "some", "none"])
 @pytest.mark.parametrize("only", ["", "kb_find"])
 @pytest.mark.parametrize("shape", [None, SHAPE])
-@pytest.mark.parametrize("without", [frozenset(), frozenset({"json_schema"})])
+@pytest.mark.parametrize("without", [frozenset(), frozenset({"json_schema", "effort", "order"})])
 def test_requests_are_of_the_vendors_types(
     kind: str, freedom: Any, only: str, shape: Shape | None, without: frozenset[str]
 ) -> None:
