@@ -280,15 +280,10 @@ async def carry_through(services: Services, call: Call, plan: RunPlan) -> RunAns
 
 
 async def _told(services: Services, call: Call, run: str) -> RunAnswer:
-    from mcp_server.runs.words import GOES_ON, NO_ROOM
-
     there = await services.runs.store.run(run)
     if origins := await services.taints.of_journey(run):
         await services.taints.note(call.principal.id, "", tuple(origins))
-    answer = await answered(services, there)
-    if there.state == "running" and (why := await services.runs.day.spent()):
-        return replace(answer, note=NO_ROOM.format(why=why, goes_on=GOES_ON))
-    return answer
+    return await answered(services, there)
 
 
 async def _begin(runs: Runs, header: Header) -> None:
@@ -332,7 +327,12 @@ async def recalled(services: Services, call: Call, asked: RunArguments) -> RunAn
 
 async def answered(services: Services, run: Run) -> RunAnswer:
     """Return where the run stands, as plain data."""
-    return await answer_of(services.state, services.taints, run, services.review_address)
+    from mcp_server.runs.words import GOES_ON, NO_ROOM
+
+    answer = await answer_of(services.state, services.taints, run, services.review_address)
+    if run.state == "running" and (why := await services.runs.day.spent()):
+        return replace(answer, note=NO_ROOM.format(why=why, goes_on=GOES_ON))
+    return answer
 
 
 async def answer_of(state: StateStore, taints: Taints, run: Run, page: Address) -> RunAnswer:

@@ -36,6 +36,7 @@ from mcp_server.gate.deciding import Person
 from mcp_server.gate.enrolment import Principal, os_user
 from mcp_server.gate.run_rounds import MOST_ROUNDS
 from mcp_server.gate.scores import freeze, grant
+from mcp_server.runs.day import Day, DayBounds
 from mcp_server.services import Call, Services
 from mcp_server.setting_values import ModelName
 from mcp_server.settings import Settings
@@ -170,6 +171,20 @@ async def test_a_question_is_answered_in_a_form_of_one_field(tmp_path: Path, mod
         run = await host.app.services.runs.store.run(answer["run_id"])
         told = [(frame.text, frame.by) for frame in run.frames if isinstance(frame, Answered)]
         assert told == [("the second", f"{OURS} (in the host)")]
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_an_answer_is_kept_for_when_there_is_room_in_what_all_runs_may_take(tmp_path: Path, mode: str) -> None:
+    async with hosting(tmp_path, mode, answers("the second")) as host:
+        runs = host.app.services.runs
+        runs.day = Day(runs.store, DayBounds(tokens=120), utc_now)
+        with anyio.fail_after(20):
+            answer = await host.run(ASK, said("never"))
+        there = await runs.store.run(answer["run_id"])
+        assert isinstance(there.frames[-1], Answered)
+        assert answer["status"] == "running"
+        assert answer["note"].startswith("It waits until there is room: all runs together used 120 tokens")
+        assert len(host.forms) == 1
 
 
 @pytest.mark.parametrize("mode", ERAS)
