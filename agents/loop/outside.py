@@ -13,6 +13,7 @@ from agents.loop.explained import STANDS
 from agents.loop.frames import Answered, Frame
 from agents.loop.run import Run
 from agents.loop.store import Hold, RunStore
+from knowledge.errors import KnowledgeError
 
 End = Literal["cancelled", "failed", "provider_failed"]
 NOT_BEGUN = "the run ended before"
@@ -50,6 +51,7 @@ async def note_answer(
 
     Raises:
         RunNotThere: it asks nothing, or something else. RunTaken: somebody holds it. NoSuchRun: there is none.
+        KnowledgeError: it cannot be put on record; nobody holds the run for that.
     """
     _require_asked(await store.run(run), ask)
     there = await store.claim(run, hold)
@@ -58,8 +60,9 @@ async def note_answer(
     try:
         draft = Draft(there, hold.at, chance).add(Answered, ask=_require_asked(there, ask), text=text, by=by)
         return await store.append(there, draft.frames, hold)
-    except RunNotThere:
-        await store.release(run, hold.by)
+    except KnowledgeError:
+        with suppress(KnowledgeError):
+            await store.release(run, hold.by)
         raise
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_types import ElicitResult
 from pydantic import ValidationError
 
-from knowledge.errors import KnowledgeError
+from knowledge.errors import KnowledgeError, StorageError
 from knowledge.trust.ports import Proposal
 from mcp_server.gate import asking, run_rounds
 from mcp_server.gate.deciding import Desk, Person, requirement
@@ -235,12 +235,13 @@ class Tasks:
         text = reply.filled.get(run_rounds.ANSWER, "").strip()[: run_rounds.LONGEST_ANSWER]
         if not text or not await run_rounds.counts(self._services, who, run.id):
             return
+        from agents.loop.errors import RunNotThere
         from mcp_server.runs.by_persons import answer
 
         try:
             runs = self._services.runs.store
             await answer(self._services, runs, run, text, f"{who.id} (in the host)", ask=ask)
-        except KnowledgeError as error:
+        except RunNotThere as error:
             logger.debug("%s: %s", run.id, error)  # it was answered elsewhere: where it stands now is asked for
 
     async def _decide(self, proposal_id: str, reply: asking.Reply, who: Principal) -> None:
@@ -253,6 +254,8 @@ class Tasks:
                 await self._desk.approve(proposal.id, proposal.hash, person, reply.note)
             elif reply.word == "reject":
                 await self._desk.reject(proposal.id, proposal.hash, person, reply.note)
+        except StorageError:
+            raise  # nothing is on record: it is asked for again
         except KnowledgeError as error:
             logger.debug("%s: %s", proposal.id, error)  # somebody else decided first: what became of it is asked for
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import apsw
 import pytest
 from mcp import Client
 from mcp_types import (
@@ -127,6 +128,34 @@ async def test_what_is_no_answer_to_a_form_is_refused_and_decides_nothing(tmp_pa
         error = await at.forms.error("tasks/update", taskId=task, inputResponses={key: {"action": "agree"}})
         assert error["code"] == UNKNOWN
         assert (await at.forms.ask("tasks/get", taskId=task))["status"] == "input_required"
+
+
+async def test_an_answer_that_cannot_be_put_on_record_is_told_as_that_and_asked_for_again(tmp_path: Path) -> None:
+    async with place(tmp_path) as at:
+        disk = apsw.Connection(str(at.host.app.base.state_dir / "state.db"))
+        at.host.will("Sum up", asks("Which page?"), said("Done."))
+        task = (await at.wire.tool("agent_run", goal="Sum up a page."))["taskId"]
+        first = (await at.forms.until(task, "input_required"))["inputRequests"]
+        disk.execute("CREATE TRIGGER full BEFORE INSERT ON run_frame BEGIN SELECT RAISE(ABORT, 'full'); END")
+        answers = dict.fromkeys(first, accepting(answer="this one"))
+        await at.forms.error("tasks/update", taskId=task, inputResponses=answers)
+        disk.execute("DROP TRIGGER full")
+        assert (await at.forms.ask("tasks/get", taskId=task))["inputRequests"] == first
+        await at.forms.ask("tasks/update", taskId=task, inputResponses=answers)
+        await at.wire.until(task, "completed")
+
+
+async def test_a_decision_that_cannot_be_put_on_record_is_told_as_that_and_asked_for_again(tmp_path: Path) -> None:
+    async with place(tmp_path, level=2) as at:
+        disk = apsw.Connection(str(at.host.app.base.state_dir / "state.db"))
+        task = (await at.wire.tool("kb_merge", **NOTE))["taskId"]
+        await at.forms.until(task, "input_required")
+        disk.execute("CREATE TRIGGER full BEFORE UPDATE ON proposal BEGIN SELECT RAISE(ABORT, 'full'); END")
+        answers = {task: accepting(decision="reject")}
+        await at.forms.error("tasks/update", taskId=task, inputResponses=answers)
+        disk.execute("DROP TRIGGER full")
+        await at.forms.ask("tasks/update", taskId=task, inputResponses=answers)
+        await at.wire.until(task, "completed")
 
 
 @pytest.mark.parametrize("decision", ["approve", "reject"])
