@@ -350,6 +350,16 @@ async def test_a_model_that_is_not_there_names_the_settings(place: Place) -> Non
             await provider.complete(asked())
 
 
+async def test_a_model_that_the_key_may_not_ask_is_no_wrong_key() -> None:
+    """OpenAI says it of projects that do not have the model."""
+    with double_of("chat") as place:
+        no_access = "Project `proj_1` does not have access to model `some-model`"
+        place.will(GOAL, Trouble(403, "invalid_request_error", no_access, code="model_not_found"))
+        async with place.provider() as provider:
+            with pytest.raises(Rejected, match=r"403: model_not_found\); check A_MODEL"):
+                await provider.complete(asked())
+
+
 @pytest.mark.parametrize(
     "content",
     [b"<html>Sign in</html>", b"{}", b"[" * 100_000],

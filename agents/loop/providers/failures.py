@@ -104,13 +104,20 @@ class Failure:
             return "spent"
         if self.code in LONG or self.status == 413 or (self.status in MENDABLE and LONG_WORDS.search(self.message)):
             return "long"
-        if self.status in (401, 403) or (self.status == 400 and KEY_WORDS.search(self.message)):
+        if self.status == 401 or (self.status == 403 and not self.no_model):
+            return "key"
+        if self.status == 400 and KEY_WORDS.search(self.message):
             return "key"
         if self.status == 429:
             return "limited"
         if self.code in REFUSED:
             return "refused"
         return "overloaded" if self.status >= 500 else "rejected"
+
+    @property
+    def no_model(self) -> bool:
+        """Return whether it is the model that is not there, or not for this key: OpenAI says 403 then."""
+        return self.status == 404 or self.code == "model_not_found"
 
     @property
     def _says_spent(self) -> bool:
