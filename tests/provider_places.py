@@ -85,6 +85,7 @@ def double_of(kind: str, model: Model | None = None) -> Iterator[Place]:
             key_setting="A_KEY",
             address_setting="A_URL",
             model_setting="A_MODEL",
+            bound_setting="A_BOUND",
         )
         yield Place(kind, access, model, served)
 

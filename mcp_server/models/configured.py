@@ -105,6 +105,7 @@ class ConfiguredModel:
             key_setting=self._access.key_setting,
             address_setting=self._access.address_setting,
             model_setting="FORGE_MODEL",
+            bound_setting="FORGE_RUN_ANSWER_TOKENS",
         )
         if name.company == "anthropic":
             from agents.loop.providers.anthropic import anthropic_provider

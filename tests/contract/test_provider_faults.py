@@ -539,13 +539,20 @@ async def test_a_model_that_wants_its_own_word_between_a_tools_and_the_users_is_
         assert place.net.count("POST") == 3
 
 
-async def test_a_bound_that_is_too_large_is_no_reason_to_leave_it_out() -> None:
+@pytest.mark.parametrize(
+    "message",
+    [
+        "max_tokens is too large: 8192. This model supports at most 4096 completion tokens, whereas you provided 8192.",
+        "max_tokens: 8192 > 4096, which is the maximum allowed number of output tokens for some-model",
+        "`max_tokens` must be less than or equal to `4096`, the maximum value for `max_tokens` is less than the `context_window`",
+    ],
+)
+async def test_a_bound_that_is_too_large_is_told_and_no_reason_to_leave_it_out(message: str) -> None:
     with double_of("chat") as place:
-        too_large = Trouble(400, "invalid_request_error", "max_tokens is too large: 9999999.", param="max_tokens")
-        place.will(GOAL, too_large)
+        place.will(GOAL, Trouble(400, "invalid_request_error", message, param="max_tokens"))
         async with place.provider() as provider:
-            with pytest.raises(Rejected):
-                await provider.complete(asked(most_tokens=9_999))
+            with pytest.raises(Rejected, match="its answers are never that long; make A_BOUND less"):
+                await provider.complete(asked(most_tokens=8_192))
         assert place.net.count("POST") == 1
 
 

@@ -19,6 +19,7 @@ class Access:
     key_setting: str = "the key"
     address_setting: str = "the address"
     model_setting: str = "the model"
+    bound_setting: str = "the bound on an answer"
 
     @property
     def reachable(self) -> bool:

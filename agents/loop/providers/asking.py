@@ -219,6 +219,8 @@ class ModelProvider:
         access = self._access
         if 300 <= failure.status < 400:
             return f"it points elsewhere, which was not followed; set {access.address_setting} to where it really is"
+        if failure.long_answer:
+            return f"its answers are never that long; make {access.bound_setting} less"
         if failure.no_model:
             return f"check {access.model_setting} (is the model there?) and {access.address_setting}"
         return f"check {access.model_setting}; its server's log says more"

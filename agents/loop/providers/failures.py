@@ -63,6 +63,9 @@ LONG_WORDS = re.compile(
     r"prompt is too long|maximum context length|exceeds? (the )?(available )?context (limit|size|window|length)|context window",
     re.IGNORECASE,
 )
+ANSWER_WORDS = re.compile(
+    r"\bmax_(completion_|output_)?tokens\b.{0,20}(>|too large|less than or equal|at most)", re.IGNORECASE
+)
 KEY_WORDS = re.compile(
     r"\bapi[ _]key\b.{0,20}\b(not valid|invalid|expired)|\b(invalid|incorrect) api[ _]key\b", re.IGNORECASE
 )
@@ -118,6 +121,11 @@ class Failure:
     def no_model(self) -> bool:
         """Return whether it is the model that is not there, or not for this key: OpenAI says 403 then."""
         return self.status == 404 or self.code == "model_not_found"
+
+    @property
+    def long_answer(self) -> bool:
+        """Return whether the answer may not be as long as it was allowed to be."""
+        return self.status in MENDABLE and bool(ANSWER_WORDS.search(self.message))
 
     @property
     def _says_spent(self) -> bool:
