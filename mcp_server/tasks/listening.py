@@ -27,6 +27,7 @@ from knowledge.storage.ports import StateStore
 from mcp_server.gate.clients import can_ask
 from mcp_server.gate.dispatch import Gate
 from mcp_server.gate.enrolment import Principal
+from mcp_server.gate.extension import Identify
 from mcp_server.gate.policy import Refuse, Trust
 from mcp_server.tasks.extension import caller_of
 from mcp_server.tasks.states import NoSuchTask, Tasks
@@ -41,9 +42,9 @@ AFTER_TROUBLE_S = 1.0
 class TaskListening(ListenHandler):
     """The SDK's handler, which also tells of tasks. Of those that are named it acknowledges the caller's own."""
 
-    def __init__(self, bus: SubscriptionBus, tasks: Tasks, gate: Gate, state: StateStore) -> None:
+    def __init__(self, bus: SubscriptionBus, tasks: Tasks, gate: Gate, state: StateStore, identify: Identify) -> None:
         super().__init__(bus)
-        self._tasks, self._gate, self._state = tasks, gate, state
+        self._tasks, self._gate, self._state, self._identify = tasks, gate, state, identify
 
     async def __call__(
         self, ctx: ServerRequestContext[Any, Any], params: SubscriptionsListenRequestParams
@@ -85,13 +86,15 @@ class TaskListening(ListenHandler):
     async def _tell(
         self, ctx: ServerRequestContext[Any, Any], tasks: Sequence[str], who: Principal, begin: anyio.Event
     ) -> None:
-        """Tell where each of the tasks stands, and again when that is another, until all are over."""
+        """Tell where each of the tasks stands, and again when that is another, until all are over or the caller is another."""
         await begin.wait()
         told: dict[str, Any] = {}
         left = list(tasks)
         while left:
             try:
                 seen = await self._state.last_event()
+                if await self._identify(ctx) != who:
+                    return
                 if not isinstance(await self._gate.decide(TOLD, Trust.READ, who), Refuse):
                     left = [task for task in left if not await self._told(ctx, task, who, told)]
                 if left:

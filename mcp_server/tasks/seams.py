@@ -48,4 +48,4 @@ class Seams:
 
     def listen(self, server: ForgeServer, bus: SubscriptionBus) -> None:
         """Have whoever listens to the server told of tasks, too."""
-        server.listen_with(TaskListening(bus, self.tasks, self.gate, self.services.state))
+        server.listen_with(TaskListening(bus, self.tasks, self.gate, self.services.state, self.identify))

@@ -127,6 +127,7 @@ class Tasks:
         """Remember that a person was asked that and has answered, or dismissed the form: the task does not ask it again."""
         until = self._services.now() + REMEMBERED
         await self._services.state.trust.put_secret(_digest(task, key), "form", key, expires_at=until)
+        await self._services.state.publish("task", [task])  # who listens is told that it is not asked any more
 
     async def _was_answered(self, task: str, key: str) -> bool:
         digest = _digest(task, key)

@@ -13,6 +13,9 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    ElicitRequestParams,
+    ElicitResult,
+    ErrorData,
     SubscriptionFilter,
     SubscriptionsAcknowledgedNotification,
     SubscriptionsListenRequest,
@@ -182,7 +185,9 @@ async def listening(at: Place, *tasks: str, **more: Any) -> AsyncIterator[tuple[
             there.set()
 
     async with (
-        Client(at.host.app.server, extensions=[knows], message_handler=hear) as client,
+        Client(
+            at.host.app.server, extensions=[knows], message_handler=hear, elicitation_callback=_dismissing
+        ) as client,
         anyio.create_task_group() as group,
     ):
         wanted = SubscriptionFilter.model_validate({"taskIds": list(tasks), **more})
@@ -192,6 +197,11 @@ async def listening(at: Place, *tasks: str, **more: Any) -> AsyncIterator[tuple[
             await there.wait()
         yield acknowledged[0], knows
         group.cancel_scope.cancel()
+
+
+async def _dismissing(context: Any, params: ElicitRequestParams) -> ElicitResult | ErrorData:
+    del context, params
+    return ElicitResult(action="cancel")
 
 
 async def heard(knows: KnowsTasks, status: str) -> dict[str, Any]:
@@ -207,13 +217,35 @@ async def test_who_listens_to_a_task_is_told_what_tasks_get_would_say_whenever_t
         task = (await at.wire.tool("kb_merge", **NOTE))["taskId"]
         async with listening(at, task, "p-unknown", resourceSubscriptions=["kb:new.md"]) as (acknowledged, knows):
             assert acknowledged == {"taskIds": [task], "resourceSubscriptions": ["kb:new.md"]}
-            assert (await heard(knows, "working"))["taskId"] == task
+            assert (await heard(knows, "input_required"))["taskId"] == task
+            await at.forms.ask("tasks/update", taskId=task, inputResponses={task: {"action": "cancel"}})
+            assert "inputRequests" not in await heard(knows, "working")
             await at.decide(task)
             told = await heard(knows, "completed")
             fitting("TaskStatusNotification", {"jsonrpc": "2.0", "method": "notifications/tasks", "params": told})
             got = await at.wire.ask("tasks/get", taskId=task)
             assert {**told, "_meta": 0, "resultType": 0} == {**got, "_meta": 0, "resultType": 0}
             assert len({str(one) for one in knows.noted}) == len(knows.noted)
+
+
+async def test_whose_secret_was_replaced_meanwhile_is_told_nothing_more(tmp_path: Path) -> None:
+    async with place(tmp_path, level=2) as at:
+        task = (await at.wire.tool("kb_merge", **NOTE))["taskId"]
+        async with listening(at, task) as (_, knows):
+            await heard(knows, "input_required")
+            now = await let_in(at.host.settings, "desktop", 2)
+            async with (
+                open_app(now, indexing=False, announcing=False) as app,
+                listening(replace(at, host=replace(at.host, writer=replace(at.host.writer, app=app))), task) as (
+                    _,
+                    new,
+                ),
+            ):
+                await heard(new, "input_required")
+                await at.decide(task)
+                await heard(new, "completed")
+                await replace(at.wire, secret=now.enrolment or "").until(task, "completed")
+            assert [told["status"] for told in knows.noted] == ["input_required"]
 
 
 async def test_who_listens_to_nothing_of_tasks_is_served_as_ever_and_odd_ids_are_refused(tmp_path: Path) -> None:
