@@ -364,6 +364,13 @@ def test_what_a_message_is_for_goes_back_with_it_where_there_was_no_thought() ->
     assert [item.get("phase") for item in body["input"]] == [None, "commentary", None, None]
 
 
+@pytest.mark.parametrize("tools", [(), (TOOL,)])
+def test_only_a_history_that_goes_on_is_kept_in_a_cache(tools: tuple[ToolDefinition, ...]) -> None:
+    """What is written there costs a quarter more: https://platform.claude.com/docs/en/build-with-claude/prompt-caching."""
+    request = WIRES["anthropic"].request(replace(ASKED, tools=tools), frozenset(), None, streamed=False)
+    assert ("cache_control" in request.body, "cache_control" in request.parts) == (bool(tools), bool(tools))
+
+
 @pytest.mark.parametrize(("told", "whole"), [(1_000, 1_000), (3, 903)])
 def test_what_a_cache_had_is_part_of_what_was_used_however_it_is_told(told: int, whole: int) -> None:
     """Told beside it, a run would cost less than nothing."""
