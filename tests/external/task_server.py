@@ -52,6 +52,12 @@ class Failing(Arguments):
     label: str = ""
 
 
+class Deleting(Arguments):
+    """Arguments of confirm_delete."""
+
+    filename: str
+
+
 @dataclass(frozen=True, slots=True)
 class Done:
     """What they answer."""
@@ -75,6 +81,10 @@ async def compute(_services: Services, _call: Call, plan: Slow) -> Done:
 
 async def fail(_services: Services, _call: Call, _plan: Failing) -> Done:
     raise IntendedFailure("this job always fails")
+
+
+async def delete(_services: Services, _call: Call, plan: Deleting) -> Done:
+    return Done("done", f"deleted {plan.filename}")
 
 
 def shown(plan: Any) -> Shown:
@@ -106,6 +116,18 @@ TOOLS = (
         Done,
         plan=planned,
         apply=fail,
+        shows=shown,
+    ),
+    ToolSpec[Deleting, Deleting, Done](
+        "confirm_delete",
+        "Delete",
+        Trust.EDIT,
+        "fixtures",
+        "A person is asked first: by a form of the call, where the client shows forms.",
+        Deleting,
+        Done,
+        plan=planned,
+        apply=delete,
         shows=shown,
     ),
 )
