@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 
+from agents.loop.bounding import Full
 from agents.loop.executor import Executor
 from agents.loop.frames import Frame, Header
 from agents.loop.processor import Cost, Processor, asked_of, unknown_cost
@@ -123,9 +124,9 @@ async def no_publishing(_topic: str, _keys: Sequence[str]) -> None:
     pass
 
 
-async def unbounded(_run: Run) -> str:
+async def unbounded(_run: Run) -> Full | None:
     """Keep no run from asking."""
-    return ""
+    return None
 
 
 @dataclass
@@ -141,7 +142,7 @@ class Led:
     seen: list[tuple[str, Frame]] = field(default_factory=list)
     _looked: int = 0
     _ids: str = "a"
-    day: Callable[[Run], Awaitable[str]] = unbounded
+    day: Callable[[Run], Awaitable[Full | None]] = unbounded
 
     def now(self) -> datetime:
         self._looked += 1

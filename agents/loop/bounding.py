@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 
 from agents.loop.frames import Limit
@@ -14,6 +15,14 @@ MOST_WRONG = 2
 
 MOST_TAKEN_UP = 5
 """So often a run is taken up with nothing in between that a model said: what kills its process may be the run itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Full:
+    """Why no run may ask a model now, whatever its own bounds are. `passes`: one may again after a while."""
+
+    why: str
+    passes: bool = True
 
 
 def reached(run: Run, now: datetime) -> tuple[Limit, str] | None:

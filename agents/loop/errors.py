@@ -60,6 +60,14 @@ class DaySpent(RunError):
         super().__init__(f"{why}; nothing was begun")
 
 
+class NoRoom(RunError):
+    """All runs together took as much as they may in a day, and this one, which a person helped on, goes on when there is room."""
+
+    def __init__(self, run: str, why: str) -> None:
+        self.run, self.why = run, why
+        super().__init__(f"run {run} waits until there is room: {why}")
+
+
 class RunLeft(RunError):
     """The database was away for too long while the run was led: it is on record, and goes on when the database is back."""
 

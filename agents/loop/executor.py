@@ -13,6 +13,7 @@ from datetime import datetime
 
 import anyio
 
+from agents.loop.bounding import Full
 from agents.loop.errors import RunNotThere, RunTaken
 from agents.loop.explained import STANDS
 from agents.loop.frames import Answered, Frame, Header
@@ -27,8 +28,8 @@ from knowledge.errors import KnowledgeError
 LEASE_S = 30.0
 
 
-async def _unbounded(_run: Run) -> str:
-    return ""
+async def _unbounded(_run: Run) -> Full | None:
+    return None
 
 
 async def _nobody(_run: Run, _frame: Frame) -> None:
@@ -42,7 +43,7 @@ class Executor:
     `wall` is the time by which holds end, where `now` is a clock that goes on evenly. `nap` sleeps, and wakes up when it knows that
     somebody ended the run. `progress` must not raise. `outlives`: a run outlives who leads it; when they are cancelled it is left for
     others to take up. `cancelled` says why a run was that is cancelled with who leads it. `day` says why no run may ask a model now;
-    "" where the one may that it is told.
+    None where the one may that it is told.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class Executor:
         wall: Callable[[], datetime] | None = None,
         nap: Callable[[str, float], Awaitable[None]] | None = None,
         cancelled: Callable[[], str] = lambda: CANCELLED,
-        day: Callable[[Run], Awaitable[str]] = _unbounded,
+        day: Callable[[Run], Awaitable[Full | None]] = _unbounded,
     ) -> None:
         self._ports = Ports(
             store,

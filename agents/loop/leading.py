@@ -11,10 +11,10 @@ from typing import Generic, TypeVar
 
 import anyio
 
-from agents.loop.bounding import MOST_TAKEN_UP, MOST_WRONG, reached, seconds_left
+from agents.loop.bounding import MOST_TAKEN_UP, MOST_WRONG, Full, reached, seconds_left
 from agents.loop.decision import require_ours_free
 from agents.loop.drafting import Draft
-from agents.loop.errors import RunTaken, StaleRun
+from agents.loop.errors import NoRoom, RunTaken, StaleRun
 from agents.loop.frames import Frame, ToolCall, ToolResult
 from agents.loop.outlasting import outlasting
 from agents.loop.processor import Processor
@@ -47,8 +47,8 @@ class Ports:
     """What leading a run needs. `now` is the time of its frames, `wall` that by which holds end.
 
     `nap` waits for so many seconds, less if it is known that somebody ended the run meanwhile. `cancelled` says why a run ends
-    with what leads it. `day` returns why no run may ask a model now, whatever its own bounds are, because all runs together took
-    what they may; "" where this one may.
+    with what leads it. `day` returns why no run may ask a model now because all runs together took what they may; None where
+    this one may.
     """
 
     store: RunStore
@@ -63,7 +63,7 @@ class Ports:
     wall: Callable[[], datetime]
     nap: Callable[[str, float], Awaitable[None]]
     cancelled: Callable[[], str]
-    day: Callable[[Run], Awaitable[str]]
+    day: Callable[[Run], Awaitable[Full | None]]
 
     def hold(self, by: str) -> Hold:
         """Return that `by` leads a run from now on."""
@@ -104,6 +104,7 @@ class Leading:
         Raises:
             RunTaken: another process believed this one dead, and leads the run now.
             ProviderError: this process cannot ask the model, and another one may: the run stays as it is.
+            NoRoom: all runs together took what they may, and a person's word would be lost: the run stays as it is.
         """
         try:
             if first is not None:
@@ -131,8 +132,10 @@ class Leading:
         if bound := reached(run, self._ports.now()):
             limit, told = bound
             return await self.record(self.draft(run).control("limit_reached", told, limit=limit))
-        if told := await self._ports.day(run):
-            return await self.record(self.draft(run).control("limit_reached", told, limit="day"))
+        if full := await self._ports.day(run):
+            if full.passes and run.helped_on:
+                raise NoRoom(run.id, full.why)
+            return await self.record(self.draft(run).control("limit_reached", full.why, limit="day"))
         return await self._asked(run)
 
     async def _asked(self, run: Run) -> Run:

@@ -97,6 +97,14 @@ class Run:
         return [frame for frame in self.frames if isinstance(frame, ToolCall)]
 
     @property
+    def helped_on(self) -> bool:
+        """Return whether a person answered it, or decided about what it proposed."""
+        return any(
+            isinstance(frame, Answered) or (isinstance(frame, Control) and frame.signal == "resumed")
+            for frame in self.frames
+        )
+
+    @property
     def tools_called(self) -> tuple[str, ...]:
         """Return the names of the tools that were called, each once, in the order in which they answered first."""
         results = [frame for frame in self.frames if isinstance(frame, ToolResult)]

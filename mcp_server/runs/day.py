@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from agents.loop.bounding import Full
+
 if TYPE_CHECKING:
     from agents.loop.run import Run
     from agents.loop.store import RunStore, Total
@@ -57,14 +59,21 @@ class Day:
     bounds: DayBounds
     now: Clock
 
-    async def reached(self, run: Run | None = None) -> str:
-        """Return why no model may be asked now, for that run if one is meant; "" where one may be."""
+    async def reached(self) -> str:
+        """Return why no model may be asked now; "" where one may be."""
         bounds = self.bounds
-        if bounds.cost_micros is not None and not (bounds.priced and not (run and run.spent.unpriced)):
+        if bounds.cost_micros is not None and not bounds.priced:
             return UNPRICED
         if bounds.tokens is None and bounds.cost_micros is None:
             return ""
         return bounds.reached(await self.store.total(since=self.now() - DAY))
+
+    async def full_for(self, run: Run) -> Full | None:
+        """Return the same of a run under way, which may not go on either if nobody knows what it cost so far."""
+        if self.bounds.cost_micros is not None and run.spent.unpriced:
+            return Full(UNPRICED, passes=False)
+        why = await self.reached()
+        return Full(why) if why else None
 
     async def spent(self) -> str:
         """Return the same of runs that are to begin or to go on, with the time from which on one may be asked again."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import TaskGroup
 
-from agents.loop.errors import DaySpent, NoSuchRun, RunLeft, RunNotThere, RunTaken, TooManyRuns
+from agents.loop.errors import DaySpent, NoRoom, NoSuchRun, RunLeft, RunNotThere, RunTaken, TooManyRuns
 from agents.loop.executor import LEASE_S, Executor
 from agents.loop.frames import Frame, Header, Plan
 from agents.loop.leading import CANCELLED, CLOSING_S
@@ -416,10 +416,7 @@ class Runs:
         first = run not in self._here
         self._here.add(run)
         try:
-            if wish.proposal:
-                led = await executor.resume(run, wish.proposal, wish.became)
-            else:
-                led = await executor.take_up(run, self._ours.pop(run, ""))
+            led = await self._as_far_as_there_is_room(executor, run, wish)
             if led.over:  # also over a call that proposed something
                 await take_back(self._state.trust, led, now=self._now)
             return led
@@ -427,6 +424,14 @@ class Runs:
             if first:
                 self._here.discard(run)
                 self._over.pop(run, None)
+
+    async def _as_far_as_there_is_room(self, executor: Executor, run: str, wish: _Wish) -> Run:
+        try:
+            if wish.proposal:
+                return await executor.resume(run, wish.proposal, wish.became)
+            return await executor.take_up(run, self._ours.pop(run, ""))
+        except NoRoom:
+            return await self.store.run(run)
 
     async def _nap(self, run: str, seconds: float) -> None:
         """Wait for so long, or until the run is ended from this process."""
@@ -459,7 +464,7 @@ class Runs:
             wall=self._now,
             nap=self._nap,
             cancelled=self.why_cancelled,
-            day=lambda run: outlasting(lambda: self.day.reached(run), self._sleep),
+            day=lambda run: outlasting(lambda: self.day.full_for(run), self._sleep),
         )
 
     def _has_model_of(self, header: Header) -> bool:

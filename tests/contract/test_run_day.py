@@ -18,7 +18,7 @@ import anyio
 import pytest
 from mcp import Client
 
-from agents.loop.frames import Answered, Control
+from agents.loop.frames import Answered, Control, ToolResult
 from agents.loop.run import Run
 from agents.loop.store_memory import MemoryRuns
 from mcp_server.app import App, open_app
@@ -184,6 +184,34 @@ async def test_a_run_whose_proposal_was_decided_waits_on_without_a_try(
         await keeper.look()
         ended = await until(host.app, run, lambda run: run.over)
     assert (ended.state, host.model.left) == ("done", 0)
+
+
+async def test_a_run_that_a_person_helped_on_does_not_end_when_there_is_no_room_again(tmp_path: Path) -> None:
+    async with run_host(tmp_path, run_day_tokens=240) as host:
+        host.will("Sum up", ASKS, uses("kb_map", path=""), said("A laptop."))
+        asks = await host.call("agent_run", goal="Sum up a page.")
+        answer = await host.call("agent_run", run_id=asks["run_id"], answer="The first.")
+        runs = host.app.services.runs
+        there = await runs.store.run(asks["run_id"])
+        assert (answer["status"], there.iterations, isinstance(there.frames[-1], ToolResult)) == ("running", 2, True)
+        assert answer["note"].startswith("It waits until there is room")
+        unbounded(host.app)
+        await Keeper(host.app.services, runs).look()
+        ended = await until(host.app, there.id, lambda run: run.over)
+    assert (ended.state, host.model.left) == ("done", 0)
+
+
+async def test_a_run_of_which_nobody_knows_the_cost_ends_after_an_answer_though_a_person_helped_it_on(
+    tmp_path: Path,
+) -> None:
+    """To wait would be to wait for ever, and to ask on would be unbounded."""
+    async with run_host(tmp_path) as host:
+        host.will("Sum up", ASKS, said("never"))
+        asks = await host.call("agent_run", goal="Sum up a page.")
+        runs = host.app.services.runs
+        runs.day = Day(runs.store, DayBounds(cost_micros=1_000_000), utc_now)
+        answer = await host.call("agent_run", run_id=asks["run_id"], answer="The first.")
+    assert (answer["status"], answer["text"]) == ("failed", UNPRICED)
 
 
 # --- at the command line ----------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
+from agents.loop.bounding import Full
 from agents.loop.errors import RunExists, RunNotThere, RunTaken
 from agents.loop.explained import explained
 from agents.loop.frames import AskUser, Control, Frame, Limits, Plan, Response, ToolCall, ToolResult
@@ -224,9 +225,9 @@ async def test_a_run_that_is_on_record_is_not_begun_again() -> None:
 
 
 async def test_a_run_asks_no_more_when_all_runs_together_took_what_they_may() -> None:
-    spent = iter(["", "", "so much is spent"])
+    spent = iter([None, None, Full("so much is spent")])
 
-    async def day(_run: Run) -> str:
+    async def day(_run: Run) -> Full | None:
         return next(spent)
 
     led = Led(Scripted(said("", use("kb_search")), said("", use("kb_search")), said("never")), day=day)
