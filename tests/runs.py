@@ -157,7 +157,7 @@ def _step(draw: st.DrawFn, walk: Walk, texts: st.SearchStrategy[str]) -> None:
         if not walk.run.open_calls and draw(st.booleans()):
             walk.control("suspended", "a person decides", proposal="p-1")
     else:
-        match draw(st.sampled_from(["call", "call", "call", "correct", "ask", "taken_up", "shortened", "end"])):
+        match draw(st.sampled_from(["call", "call", "call", "correct", "ask", "taken_up", "left", "shortened", "end"])):
             case "call":
                 tools = draw(st.lists(st.sampled_from(["kb_search", "kb_read"]), min_size=1, max_size=3))
                 walk.call(*tools, said=draw(texts), query=draw(texts) * draw(st.sampled_from([1, 40])))
@@ -165,8 +165,8 @@ def _step(draw: st.DrawFn, walk: Walk, texts: st.SearchStrategy[str]) -> None:
                 walk.correct(draw(texts))
             case "ask":
                 walk.ask(draw(texts))
-            case "taken_up":
-                walk.control("taken_up")
+            case "taken_up" | "left" as tried:
+                walk.control("left" if tried == "left" else "taken_up", draw(texts))
             case "shortened":
                 walk.control("shortened", context_tokens=max(1, run.context_tokens // 2))
             case _:

@@ -26,6 +26,7 @@ _DID = {
     "suspended": "A person has to decide first",
     "resumed": "A person decided",
     "taken_up": "Another process took it up",
+    "left": "The process that led it could not ask the model, and left it to others",
     "shortened": "The model had no room, and is told less from here on",
     "provider_failed": "The model could not be asked",
     "failed": "It could not go on",

@@ -147,10 +147,13 @@ class Leading:
         except ContextTooLong as error:
             return await self._shortened(run, error)
         except ProviderError as error:
-            if self._left_to_others(run, error):
-                raise
-            failed = self.draft(run).control("provider_failed", str(error), self._ports.processor.failed(error))
-            return await self.record(failed)
+            took = self._ports.processor.failed(error)
+            if not self._left_to_others(run, error):
+                return await self.record(self.draft(run).control("provider_failed", str(error), took))
+            left = await self.record(self.draft(run).control("left", str(error), took))
+            if left.over:
+                return left
+            raise
         if came.value is None:
             return await self._stopped(run, came)
         return await self.record(self.draft(run).decided(came.value, self._since(began)))

@@ -52,7 +52,7 @@ class Run:
     begun. `plan` is the newest answer of the model and `wrong` how many of the newest in a row could not be carried out. `ask` is
     what a person is asked, `proposal` what they are to decide about. `why` says in a sentence why it failed or was cancelled.
     `context_tokens` is how much a model is told at most, and `shortened` how often that had to be made less. `taken_up` is how
-    often it was since the newest plan.
+    often it was since the newest plan by a process that died over it.
     """
 
     header: Header
@@ -199,7 +199,7 @@ def _late(run: Run, frame: Frame) -> bool:
 def _counted(run: Run, frame: Frame) -> Run:
     """Return the run with what the frame took."""
     spent = run.spent
-    led = run.state == "running" and not (isinstance(frame, Control) and frame.signal == "taken_up")
+    led = run.state == "running" and not (isinstance(frame, Control) and frame.signal in ("taken_up", "left"))
     if led:
         spent = replace(spent, seconds=spent.seconds + (frame.at - run.moved_at).total_seconds())
     return replace(run, spent=with_asking(spent, frame))
@@ -264,10 +264,11 @@ def _controlled(after: Run, frame: Control) -> Run:
             if after.state != "suspended" or frame.proposal != after.proposal:
                 raise BadFrames(frame.number, "the run does not wait for that proposal")
             return replace(after, state="running", proposal="")
-        case "taken_up" | "shortened" if after.state != "running":
+        case "taken_up" | "left" | "shortened" if after.state != "running":
             raise BadFrames(frame.number, "the run is not being led")
-        case "taken_up":
-            return replace(after, taken_up=after.taken_up + 1)
+        case "taken_up" | "left":
+            died = after.taken_up + (1 if frame.signal == "taken_up" else -1)
+            return replace(after, taken_up=max(0, died))
         case "shortened":
             return replace(after, context_tokens=frame.context_tokens, shortened=after.shortened + 1)
         case "cancelled":

@@ -13,6 +13,7 @@ import anyio
 
 from agents.loop.decision import digest
 from agents.loop.errors import RunError
+from agents.loop.frames import Control
 from knowledge.errors import KnowledgeError
 from mcp_server.runs.decided import became as became_of
 from mcp_server.runs.decided import chain_of
@@ -136,8 +137,7 @@ class Keeper:
         if line.id in self.runs.here:
             return
         if unable := self._unable(line):
-            waits_since = ended.at if ended and ended.at else line.moved_at
-            if self.clock() - since > SURELY_S and self.services.now() - waits_since > ABANDONED:
+            if self.clock() - since > SURELY_S and await self._is_abandoned(line, ended):
                 why = f"nobody could go on with it: {unable}. Begin it again if it is still meant"
                 await self.runs.end(line.id, "failed", why)
             return
@@ -153,6 +153,15 @@ class Keeper:
             self.runs.lead_aside(run.id)
         else:
             self.runs.resume_aside(run.id, run.proposal, ended.became)
+
+    async def _is_abandoned(self, line: RunLine, ended: _Ended | None) -> bool:
+        """Return whether nothing was done for the run but to try, for so long."""
+        if ended and ended.at:
+            return self.services.now() - ended.at > ABANDONED
+        run = await self.runs.store.run(line.id)
+        tries = ("taken_up", "left")
+        steps = [one.at for one in run.frames if not (isinstance(one, Control) and one.signal in tries)]
+        return self.services.now() - max([run.header.begun_at, *steps]) > ABANDONED
 
     def _unable(self, line: RunLine) -> str:
         """Return why this process cannot lead the run on now; "" where it can."""

@@ -24,9 +24,10 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from agents.loop.decision import decided
 from agents.loop.drafting import Draft
 from agents.loop.errors import RunNotThere
+from agents.loop.explained import explained
 from agents.loop.frames import Answered, Control, Frame, Header, Plan, ToolResult
 from agents.loop.processor import unknown_cost
-from agents.loop.provider_errors import BadKey
+from agents.loop.provider_errors import BadKey, ProviderAway
 from agents.loop.run import Run
 from agents.loop.store import Hold
 from agents.loop.store_memory import MemoryRuns
@@ -386,13 +387,31 @@ async def test_a_server_without_the_key_ends_no_run_that_another_server_can_lead
         model.will("Look", said("There."))
         async with server(replace(settings, openai_api_key="sk-of-last-year")) as keyless:
             run = await left(keyless)
-            await until(keyless, run.id, lambda there: there.taken_up > 0)
+            await until(keyless, run.id, lambda there: there.count > 1)
             with anyio.fail_after(20):
                 while keyless.services.runs.may_try(run.id):  # noqa: ASYNC110 - nothing tells of it
                     await anyio.sleep(0.02)
             assert (await only_run(keyless)).state == "running"
             async with server(settings) as other:
                 assert (await until(other, run.id, over)).state == "done"
+
+
+async def test_a_run_that_could_only_be_tried_for_a_day_has_failed(tmp_path: Path) -> None:
+    long_ago = utc_now() - 2 * ABANDONED
+    async with (
+        place_of(tmp_path) as (settings, _, _place),
+        open_app(replace(settings, openai_api_key="sk-of-last-year"), indexing=False, announcing=False) as app,
+    ):
+        run, runs, clock = await left(app, begun_at=long_ago), app.services.runs, Hours()
+        keeper = Keeper(app.services, runs, clock)
+        await keeper.look()
+        await runs.ended()
+        assert [frame.TYPE for frame in (await runs.store.run(run.id)).frames] == ["control", "control"]
+        clock.at += SURELY_S + 1
+        await keeper.look()
+        ended = await runs.store.run(run.id)
+    assert ended.state == "failed"
+    assert "each try to lead it on failed" in ended.why
 
 
 async def test_a_run_that_was_never_led_says_at_once_that_the_key_is_wrong(tmp_path: Path) -> None:
@@ -561,6 +580,25 @@ async def test_a_model_that_cannot_be_asked_ends_a_run_for_which_somebody_waits_
         assert (await there.runs.store.run("run-2")).state == "running"
     assert run.state == "failed"
     assert "A_KEY" in run.why
+
+
+@pytest.mark.parametrize("tries", [3, 12])
+async def test_a_run_whose_model_is_not_reached_for_hours_goes_on_when_it_is(tries: int) -> None:
+    """Nothing died: that many processes did says nothing of the run."""
+    away = ProviderAway("scripted", "models.example", "connection refused", 5, "look at the network")
+    async with office(says("", ask("Which?")), *[away] * tries, says("Done.")) as there:
+        await there.runs.carry(fresh())
+        await there.runs.answer_aside("run-1", "Blue.", "ada")
+        for _ in range(tries):
+            await there.runs.ended()
+            assert (await there.runs.store.run("run-1")).state == "running"
+            there.runs.lead_aside("run-1")
+        await there.runs.ended()
+        run = await there.runs.store.run("run-1")
+    assert run.state == "done"
+    left = [frame.detail for frame in run.frames if isinstance(frame, Control) and frame.signal == "left"]
+    assert left == [str(away)] * tries
+    assert "left it to others" in explained(run)
 
 
 async def test_an_answer_is_on_record_at_once_and_belongs_to_its_question() -> None:
