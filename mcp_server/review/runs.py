@@ -78,6 +78,8 @@ async def answer(house: House, request: Request, session: Session, form: Form) -
     """Record the person's answer to the question that they were shown. The run goes on here, or in a server that leads such runs."""
     run, text = await _run(house, request), form.get("answer", "").replace("\r\n", "\n").strip()
     if not text or len(text) > LONGEST_ANSWER:
+        if run.ask is None:  # a form about nothing would answer whatever is asked next
+            return see(address_of(run.id))
         return await _asked(house, session, run, TOO_LONG if text else NOTHING_SAID, typed=text)
     from mcp_server.runs.by_persons import answer as answered
 

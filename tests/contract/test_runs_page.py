@@ -182,6 +182,17 @@ async def test_a_question_is_answered_once_and_the_run_is_left_to_a_server_with_
     assert there.state == "running"
 
 
+async def test_a_form_that_cannot_be_taken_is_shown_again_only_for_what_is_still_asked(place: Place) -> None:
+    run = await led(place, goal("r-asks", "Which bees?"), said("", ask("Which hive?")))
+    visitor, other = await place.visitor(), await place.visitor()
+    for one in (visitor, other):
+        await one.look(f"/runs/{run.id}/answer")
+    await visitor.send(f"/runs/{run.id}/answer", answer="The third.")
+    await other.send(f"/runs/{run.id}/answer", answer="  ")
+    assert f"{ME} answered" in text_of(other.html)
+    assert "<textarea" not in other.html
+
+
 async def test_a_run_is_cancelled_and_what_it_waits_for_is_taken_back(place: Place) -> None:
     call = Call(Principal(ME, "unenrolled"), origin="inner", run="r-move", key="r-move/f-1")
     asked = {"path": "new.md", "content": "# New\n\nOne.\n"}
