@@ -194,10 +194,26 @@ async def _answer(args: argparse.Namespace, settings: Settings) -> int:
     if not text:
         say("nothing was answered")
         return NOT_DONE
+    _require_short(text)
     if args.leave:
         return await _left(there, text, settings)
     async with leading(settings, start=there.count) as lead:
         return await lead.through(there, answer=text)
+
+
+def _require_short(answer: str) -> None:
+    """Return if a host could give that answer, too.
+
+    Raises:
+        WronglyAsked: it is longer.
+    """
+    from mcp_server.tools.runs import MOST_CHARACTERS
+
+    most = MOST_CHARACTERS["answer"]
+    if len(answer) > most:
+        raise WronglyAsked(
+            f"the answer has {len(answer):,} characters; it may have {most:,}. Put the rest into a page, and name it"
+        )
 
 
 async def _asking(args: argparse.Namespace, settings: Settings) -> Run:

@@ -184,6 +184,16 @@ def test_a_person_answers_for_the_run_of_any_host(ann: RunPerson) -> None:
     assert "is done, so it cannot be answered" in again.stderr
 
 
+def test_an_answer_is_as_long_as_one_by_a_host_at_most(ann: RunPerson) -> None:
+    ann.will("Tidy", asks("Which page?"))
+    run_id = begun(ann, "Tidy up.", WAITS)
+    for more in ((), ("--leave",)):
+        refused = ann.here("runs", "answer", run_id, "x" * 8_001, *more)
+        assert (refused.returncode, refused.stdout) == (WRONGLY_ASKED, "")
+        assert "8,001 characters" in refused.stderr
+    assert ann.record(run_id).state == "asking"
+
+
 def test_an_answer_is_left_to_a_server_that_has_the_model(ann: RunPerson) -> None:
     ann.will("Tidy", asks("Which page?"), said("Done."))
     run_id = begun(ann, "Tidy up.", WAITS)
