@@ -78,6 +78,7 @@ class Draft:
             milliseconds=milliseconds,
             proposal=outcome.proposal,
             unsure=outcome.unsure,
+            called=outcome.called,
         )
         if outcome.proposal:
             why = f"a person decides about proposal {outcome.proposal}"

@@ -15,7 +15,8 @@ class Outcome:
     """What came of a call. `text` is what the model is told, also where it was refused or failed (then `success` is false).
 
     `proposal`: it was not done, a person decides about the proposal with that id. `asks`: it was not done before a person answers that
-    question; the model calls it again then. `unsure`: nobody knows whether it was done, and `text` says so.
+    question; the model calls it again then. `unsure`: nobody knows whether it was done, and `text` says so. `called` is false where
+    the tool was never called.
     """
 
     success: bool
@@ -24,6 +25,7 @@ class Outcome:
     proposal: str = ""
     asks: str = ""
     unsure: bool = False
+    called: bool = True
 
 
 class Tools(Protocol):

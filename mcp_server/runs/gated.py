@@ -52,12 +52,12 @@ class GatedTools:
         """Let the call pass the gate under that key, and return what came of it."""
         offered = [spec.name for spec in self._offered()]
         if name not in offered:
-            return Outcome(success=False, text=str(UnknownTool(name, offered)))
+            return Outcome(success=False, text=str(UnknownTool(name, offered)), called=False)
         run = await self._run()
         if run.over:
-            return Outcome(success=False, text=CANCELLED)
+            return Outcome(success=False, text=CANCELLED, called=False)
         if not _is_due(run, key):
-            return Outcome(success=False, text=OVERTAKEN)
+            return Outcome(success=False, text=OVERTAKEN, called=False)
         answer = await self._gate.dispatch(name, dict(arguments), self._call(key))
         if isinstance(answer, Failed):
             return Outcome(success=False, text=answer.why, unsure=answer.unsure)

@@ -326,6 +326,7 @@ async def test_a_run_of_a_principal_that_is_frozen_meanwhile_ends_with_its_next_
         run = await only_run(host.app)
     assert run.state == "cancelled"
     assert "frozen" in run.why
+    assert run.tools_called == ()
     assert (host.settings.kb / "guides/deploy.md").exists()
     assert host.model.left == 1
 

@@ -390,7 +390,7 @@ async def test_a_call_is_not_made_after_another_process_has_told_what_became_of_
         )
         await store.append(run, [result], None)
         late = await there.made(call)
-        assert (late.success, late.text) == (False, OVERTAKEN)
+        assert (late.success, late.called, late.text) == (False, False, OVERTAKEN)
         assert (tmp_path / "kb" / DEPLOY).exists()
 
 
