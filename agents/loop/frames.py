@@ -195,8 +195,8 @@ class Control(_Asking):
     """The run stops, waits or goes on for a reason outside of the model. `detail` says it in a sentence.
 
     `suspended` names the `proposal` that a person decides about, `resumed` says what became of it. `taken_up`: another process
-    goes on. `left`: who led it cannot ask the model, and another process may. `shortened`: a model has no room for what it is told,
-    from now on it is told `context_tokens` at most.
+    goes on. `left`: who led it cannot ask the model, and another process may, or any may later. `shortened`: a model has no room
+    for what it is told, from now on it is told `context_tokens` at most.
     """
 
     TYPE: ClassVar[str] = "control"

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 import anyio
 
 from agents.loop.bounding import MOST_TAKEN_UP, MOST_WRONG, Full, reached, seconds_left
-from agents.loop.decision import require_ours_free
+from agents.loop.decision import Took, require_ours_free
 from agents.loop.drafting import Draft
 from agents.loop.errors import NoRoom, RunTaken, StaleRun
 from agents.loop.frames import Frame, ToolCall, ToolResult
@@ -36,6 +36,7 @@ MOST_SHORTENED = 3
 CANCELLED = "the request that led the run was cancelled"
 UNPLANNED = "the tool failed in a way that nobody planned for"
 NO_TIME = "the run has no time left"
+NO_PROCESS = "too many processes died over the run"
 LACKS = (BadKey, BadAddress, BadSurroundings, ProviderAway)
 """What may be wrong with one process, and not with the model or the run."""
 
@@ -121,11 +122,11 @@ class Leading:
         return run
 
     async def _step(self, run: Run) -> Run:
-        if run.open_calls:
-            return await self._carried_out(run, run.open_calls[0])
         if run.taken_up > MOST_TAKEN_UP:
             why = f"each of the last {run.taken_up} processes that led the run died, or could not go on"
-            return await self.record(self.draft(run).control("failed", why))
+            return await self.record(self.draft(run).not_called(NO_PROCESS).control("failed", why))
+        if run.open_calls:
+            return await self._carried_out(run, run.open_calls[0])
         if run.wrong >= MOST_WRONG and run.plan:
             why = f"{run.wrong} answers of the model in a row could not be used, the last because {run.plan.problem}"
             return await self.record(self.draft(run).control("failed", why))
@@ -134,7 +135,7 @@ class Leading:
             return await self.record(self.draft(run).control("limit_reached", told, limit=limit))
         if full := await self._ports.day(run):
             if full.passes and run.helped_on:
-                raise NoRoom(run.id, full.why)
+                return await self._left(run, NoRoom(run.id, full.why), Took())
             return await self.record(self.draft(run).control("limit_reached", full.why, limit="day"))
         return await self._asked(run)
 
@@ -150,13 +151,17 @@ class Leading:
             took = self._ports.processor.failed(error)
             if not self._left_to_others(run, error):
                 return await self.record(self.draft(run).control("provider_failed", str(error), took))
-            left = await self.record(self.draft(run).control("left", str(error), took))
-            if left.over:
-                return left
-            raise
+            return await self._left(run, error, took)
         if came.value is None:
             return await self._stopped(run, came)
         return await self.record(self.draft(run).decided(came.value, self._since(began)))
+
+    async def _left(self, run: Run, why: KnowledgeError, took: Took) -> Run:
+        """Record that the run is left for later, and raise why; return it if somebody ended it meanwhile."""
+        left = await self.record(self.draft(run).control("left", str(why), took))
+        if left.over:
+            return left
+        raise why
 
     def _left_to_others(self, run: Run, error: ProviderError) -> bool:
         """Return whether another process may have what this one lacks: a run that others led already does not end for want of it."""

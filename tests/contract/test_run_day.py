@@ -18,7 +18,7 @@ import anyio
 import pytest
 from mcp import Client
 
-from agents.loop.frames import Answered, Control, ToolResult
+from agents.loop.frames import Answered, Control
 from agents.loop.run import Run
 from agents.loop.store_memory import MemoryRuns
 from mcp_server.app import App, open_app
@@ -193,7 +193,10 @@ async def test_a_run_that_a_person_helped_on_does_not_end_when_there_is_no_room_
         answer = await host.call("agent_run", run_id=asks["run_id"], answer="The first.")
         runs = host.app.services.runs
         there = await runs.store.run(asks["run_id"])
-        assert (answer["status"], there.iterations, isinstance(there.frames[-1], ToolResult)) == ("running", 2, True)
+        last = there.frames[-1]
+        assert isinstance(last, Control)
+        assert (answer["status"], there.iterations, last.signal) == ("running", 2, "left")
+        assert last.detail.startswith("it waits until there is room: all runs together used 240 tokens")
         assert answer["note"].startswith("It waits until there is room")
         unbounded(host.app)
         await Keeper(host.app.services, runs).look()
