@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from agents.loop.bounding import Full
+from agents.loop.bounding import MOST_TAKEN_UP, Full
 from agents.loop.errors import RunExists, RunNotThere, RunTaken
 from agents.loop.explained import explained
 from agents.loop.frames import AskUser, Control, Frame, Limits, Plan, Response, ToolCall, ToolResult
@@ -564,6 +564,29 @@ async def test_a_run_that_kills_each_process_that_leads_it_ends() -> None:
     run = await sound(led.store, "run-1")
     assert (run.state, life) == ("failed", 6)
     assert "each of the last 6 processes" in run.why
+
+
+class Killed(BaseException):
+    pass
+
+
+async def killing() -> Outcome:
+    raise Killed
+
+
+async def test_a_run_each_call_of_which_kills_the_process_ends_before_all_were_tried() -> None:
+    led, lives = Led(Scripted(said("", *[use("kb_merge") for _ in range(12)]))), 0
+    await died(led, 13)
+    while (await led.store.run("run-1")).state == "running":
+        led, lives = led.elsewhere(kb_merge=killing), lives + 1
+        try:
+            await led.executor.take_up("run-1")
+        except* Killed:
+            pass
+    run = await sound(led.store, "run-1")
+    assert (run.state, lives) == ("failed", MOST_TAKEN_UP + 1)
+    called = [frame.called for frame in run.frames if isinstance(frame, ToolResult)]
+    assert called == [True] * 6 + [False] * 6
 
 
 async def test_what_a_tool_does_not_know_of_itself_is_recorded_as_not_known() -> None:
