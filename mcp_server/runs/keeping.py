@@ -97,6 +97,8 @@ class Keeper:
         full = bool(due and await self.runs.day.reached())
         if full and not self._full:
             logger.warning("%d runs wait for another day: %s", len(due), await self.runs.day.spent())
+        if full:
+            self._since.clear()  # whoever has their model could not go on with them either
         self._full = full
 
     def _unreadable(self, run: str, error: RunError) -> None:

@@ -20,12 +20,13 @@ from mcp import Client
 
 from agents.loop.frames import Answered, Control
 from agents.loop.run import Run
+from agents.loop.store import Hold
 from agents.loop.store_memory import MemoryRuns
 from mcp_server.app import App, open_app
 from mcp_server.base import utc_now
 from mcp_server.cli.doctor_model import day_examined
 from mcp_server.runs.day import NO_BOUNDS, UNPRICED, Day, DayBounds
-from mcp_server.runs.keeping import Keeper
+from mcp_server.runs.keeping import SURELY_S, Keeper
 from mcp_server.setting_values import prices
 from mcp_server.settings import Settings
 from tests.doubles.provider_turns import said, uses
@@ -215,6 +216,25 @@ async def test_a_run_of_which_nobody_knows_the_cost_ends_after_an_answer_though_
         runs.day = Day(runs.store, DayBounds(cost_micros=1_000_000), utc_now)
         answer = await host.call("agent_run", run_id=asks["run_id"], answer="The first.")
     assert (answer["status"], answer["text"]) == ("failed", UNPRICED)
+
+
+async def test_a_run_of_another_model_is_not_given_up_while_no_server_may_ask(tmp_path: Path) -> None:
+    async with run_host(tmp_path, run_day_tokens=100) as host:
+        runs, long_ago = host.app.services.runs, utc_now() - timedelta(days=2)
+        await runs.store.begin(header("r-1", model="openai:another", begun_at=long_ago), Hold("gone", NOW, NOW))
+        await spend(host)
+        at = [0.0]
+        keeper = Keeper(host.app.services, runs, lambda: at[0])
+        await keeper.look()
+        at[0] += SURELY_S + 1
+        await keeper.look()
+        assert (await runs.store.run("r-1")).state == "running"
+        unbounded(host.app)
+        await keeper.look()
+        assert (await runs.store.run("r-1")).state == "running", "a server that has its model may come in a moment"
+        at[0] += SURELY_S + 1
+        await keeper.look()
+        assert (await runs.store.run("r-1")).state == "failed"
 
 
 # --- at the command line ----------------------------------------------------------------------------------------------
