@@ -7,7 +7,7 @@ became of it, or nobody knows.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 
@@ -21,7 +21,7 @@ from agents.loop.leading import CANCELLED, CLOSING_S, Leading, Ports, Progress
 from agents.loop.outside import end
 from agents.loop.processor import Processor
 from agents.loop.run import Run
-from agents.loop.store import RunLine, RunStore
+from agents.loop.store import RunStore
 from agents.loop.tools import Tools
 from knowledge.errors import KnowledgeError
 
@@ -142,10 +142,6 @@ class Executor:
         for frame in frames:
             await self._ports.progress(ended, frame)
         return ended
-
-    async def adrift(self, limit: int = 20) -> Sequence[RunLine]:
-        """Return the runs whose process died, those that were begun last first."""
-        return await self._store.runs(adrift_at=self._ports.now(), limit=limit)
 
     def _name(self) -> str:
         """Return a name for who leads a run that nobody else has, not even this process in another call."""

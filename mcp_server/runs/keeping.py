@@ -21,7 +21,7 @@ from mcp_server.runs.decided import chain_of
 if TYPE_CHECKING:
     from agents.loop.run import Run, State
     from agents.loop.store import RunLine
-    from mcp_server.runs.office import Progress, Runs
+    from mcp_server.runs.office import Runs
     from mcp_server.services import Services
 
 logger = logging.getLogger("knowledge_forge.runs")
@@ -193,15 +193,6 @@ class Keeper:
             if len(page) < PAGE:
                 return
             before = page[-1].id
-
-
-async def go_on(services: Services, runs: Runs, run: str, *, progress: Progress) -> Run:
-    """Do for a run now, in the foreground, what is done for those that wait, and return it; see `Runs.lead`."""
-    there = await runs.store.run(run)
-    told = await became(services, there)
-    if told is not None:
-        return await runs.resume(run, there.proposal, told, progress=progress)
-    return await runs.lead(run, progress=progress) if there.state == "running" else there
 
 
 async def became(services: Services, run: Run) -> str | None:

@@ -37,7 +37,7 @@ from mcp_server.app import App, open_app
 from mcp_server.base import open_state, utc_now
 from mcp_server.gate.enrolment import os_user
 from mcp_server.gate.scores import freeze
-from mcp_server.runs.keeping import ABANDONED, OTHERS_S, SURELY_S, Keeper, go_on
+from mcp_server.runs.keeping import ABANDONED, OTHERS_S, SURELY_S, Keeper, became
 from mcp_server.runs.office import MOST_ASIDE, Runs
 from mcp_server.settings import Settings
 from mcp_server.transport.http import http_app
@@ -690,17 +690,15 @@ async def test_a_run_that_waited_goes_on_in_the_foreground(tmp_path: Path) -> No
     async with run_host(tmp_path) as host:
         run = await proposed(host)
         app = host.app
-        assert await go_on(app.services, app.services.runs, run.id, progress=_nobody) == run, "nobody decided yet"
+        assert await became(app.services, run) is None, "nobody decided yet"
         waiting = await app.services.state.trust.proposal(run.proposal)
         assert waiting is not None
         await app.desk.reject(waiting.id, waiting.hash, ANN)
-        done = await go_on(app.services, app.services.runs, run.id, progress=_nobody)
+        told = await became(app.services, run)
+        assert told is not None
+        done = await app.services.runs.resume(run.id, run.proposal, told)
     assert done.state == "done"
     assert [one.iteration for one in done.frames if isinstance(one, Plan)] == [1, 2]
-
-
-async def _nobody(_run: Run, _frame: Frame) -> None:
-    pass
 
 
 async def test_who_began_a_run_and_comes_too_late_makes_no_call_again_that_another_process_had_begun() -> None:

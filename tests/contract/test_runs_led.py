@@ -460,7 +460,7 @@ async def test_a_call_that_was_under_way_when_the_process_died_is_asked_about_an
     call = (await led.store.run("run-1")).open_calls[0]
     if known:
         other.tools.known[call.key] = known
-    assert [line.id for line in await other.executor.adrift()] == ["run-1"]
+    assert [line.id for line in await other.store.runs(adrift_at=other.now())] == ["run-1"]
     run = await other.executor.take_up("run-1")
     assert run.state == "done"
     assert other.tools.asked_about == [f"kb_merge {call.key}"]
