@@ -316,6 +316,15 @@ def test_interrupted_at_a_terminal_the_run_is_on_record_as_cancelled(ann: RunPer
     assert (there.state, there.open_calls) == ("cancelled", ())
 
 
+def test_interrupted_while_it_reads_what_is_given_it_ends_at_once(ann: RunPerson) -> None:
+    command = [sys.executable, "-m", "mcp_server", *ann.words("run", "Where is it?", "--context", "-")]
+    with subprocess.Popen(command, bufsize=0, stdin=subprocess.PIPE, env=ann.env) as process:
+        assert process.stdin is not None
+        process.stdin.write(b"x" * 500_000)  # more than a pipe holds: it reads
+        process.send_signal(signal.SIGINT)
+        assert process.wait(TIMEOUT_S) == INTERRUPTED
+
+
 @pytest.mark.external
 def test_interrupted_while_a_person_is_asked_the_run_goes_on_waiting(ann: RunPerson) -> None:
     ann.will("Move", asks("Which page?"))
