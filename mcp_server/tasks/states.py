@@ -202,6 +202,8 @@ class Tasks:
         chain = await chain_of(self._services.state.trust, run.proposal) if run.proposal else ()
         if chain and chain[-1].state == "pending":
             return await self._asking_about(replace(told, poll_ms=WAITING_MS), chain[-1], forms=forms)
+        if why := await self._services.runs.day.spent():
+            return replace(told, poll_ms=WAITING_MS, message=f"it waits until there is room: {why}")
         return replace(told, message=_step(run))
 
     async def _asking(self, told: Task, run: Run, *, forms: bool) -> Task:

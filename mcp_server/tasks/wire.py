@@ -29,7 +29,7 @@ MOST_LISTENED = 100
 MOST_ID = 200
 """Characters of an id that are looked at."""
 WORKING_MS, WAITING_MS = 1_000, 5_000
-"""How often a client should ask: while something is done, and while a person is waited for."""
+"""How often a client should ask: while something is done, and while something is waited for."""
 
 Status = Literal["working", "input_required", "completed", "cancelled"]
 """The protocol knows `failed`, too: an error of JSON-RPC after the handle. Here each of those is answered before there is one."""

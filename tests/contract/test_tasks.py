@@ -329,6 +329,18 @@ async def test_a_server_that_lists_no_agent_run_tells_of_its_handles_and_leads_n
         assert await at.wire.ask("tasks/get", taskId=run) == done
 
 
+async def test_a_run_that_waits_for_room_in_the_day_says_so_by_its_handle(tmp_path: Path) -> None:
+    async with place(tmp_path, run_day_tokens=100) as at:
+        at.host.will("Sum up", asks("Which page?"))
+        run = (await at.wire.tool("agent_run", goal="Sum up a page."))["taskId"]
+        first = (await at.forms.until(run, "input_required"))["inputRequests"]
+        answers = dict.fromkeys(first, accepting(answer="this one"))
+        await at.forms.ask("tasks/update", taskId=run, inputResponses=answers)
+        told = await at.wire.ask("tasks/get", taskId=run)
+        assert told["status"] == "working"
+        assert told["statusMessage"].startswith("it waits until there is room: all runs together used 120 tokens")
+
+
 async def test_a_call_that_answers_a_run_is_the_same_task_again(tmp_path: Path) -> None:
     async with place(tmp_path) as at:
         at.host.will("Sum up", asks("Which page?"), said("Done."))
