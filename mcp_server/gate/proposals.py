@@ -130,6 +130,8 @@ class Proposing:
             if one.tool == spec.name and one.arguments == canonical_text(draft.calls) and one.effect == shown.effect:
                 return one
         older = [one for one in waiting if set(one.documents) & set(shown.documents)]
+        for run in {run_of(one).get("id", "") for one in older} - {"", call.run}:  # it is told what became of this
+            await self._services.taints.carry(call.principal.id, run, run=call.run)
         joined = await self._joined(spec, call, older, draft)
         if joined is not None and not call.run:  # what it joins may be what a run wants
             call = next((of_its_run(call, one) for one in reversed(older) if run_of(one)), call)

@@ -89,6 +89,17 @@ async def test_what_the_host_itself_put_in_its_place_stays(tmp_path: Path) -> No
         assert (first.state, first.successor, second.state) == ("superseded", second.id, "pending")
 
 
+async def test_what_takes_the_place_of_a_runs_proposal_brings_what_its_host_had_read(tmp_path: Path) -> None:
+    """The run is told what became of it, hours later maybe, when it is forgotten of the host."""
+    async with run_host(tmp_path) as host:
+        run, _ = await proposing(host)
+        taints = host.app.services.taints
+        await taints.note(f"{os_user()}@desktop", "", ["zulip:general > lunch"])
+        assert not await taints.of_journey(run)
+        await host.call("kb_move", path=MOVE["path"], to="guides/mine.md")
+        assert list(await taints.of_journey(run)) == ["zulip:general > lunch"]
+
+
 async def test_what_the_host_had_proposed_alike_before_stays(tmp_path: Path) -> None:
     async with run_host(tmp_path) as host:
         own = (await host.call("kb_move", **MOVE))["proposal"]["id"]
