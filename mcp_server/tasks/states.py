@@ -87,6 +87,7 @@ class Tasks:
             told = await self._proposal(found, found.proposal, forms=forms)
         else:
             raise NoSuchTask(task)
+        told = _seen(told)
         open_forms = [form for form in told.forms if not await self._was_answered(task, form.key)]
         if told.forms and not open_forms:
             return replace(told, status="working", forms=())
@@ -261,6 +262,13 @@ class Tasks:
             raise  # nothing is on record: it is asked for again
         except KnowledgeError as error:
             logger.debug("%s: %s", proposal.id, error)  # somebody else decided first: what became of it is asked for
+
+
+def _seen(told: Task) -> Task:
+    """Return the task with a message in which every character is seen: hosts show it to people, and models wrote parts of it."""
+    from mcp_server.review.inert import spelled_out
+
+    return replace(told, message=spelled_out(told.message))
 
 
 def _reply(key: str, answer: Any) -> asking.Reply:

@@ -105,6 +105,15 @@ async def test_a_question_is_put_to_clients_that_show_forms_only_and_others_are_
         assert (await at.wire.until(task, "completed"))["result"]["structuredContent"]["text"] == "Done."
 
 
+async def test_nothing_that_a_model_wrote_acts_or_hides_in_what_a_host_shows_of_a_task(tmp_path: Path) -> None:
+    async with place(tmp_path) as at:
+        at.host.will("Sum up", asks("Which \x1b[31mpage\u202e?"))
+        task = (await at.wire.tool("agent_run", goal="Sum up a page."))["taskId"]
+        await at.forms.until(task, "input_required")
+        told = (await at.wire.ask("tasks/get", taskId=task))["statusMessage"]
+        assert "Which ⟦U+001B⟧[31mpage⟦U+202E⟧?" in told
+
+
 @pytest.mark.parametrize("dismissal", [{"action": "cancel"}, {"action": "decline"}, accepting(answer="  ")])
 async def test_a_form_that_was_dismissed_is_not_shown_again_and_the_run_still_waits(
     tmp_path: Path, dismissal: dict[str, Any]
