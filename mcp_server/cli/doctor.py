@@ -152,7 +152,7 @@ async def _record(base: KnowledgeBase) -> Finding:
         mend = "knowledge-forge audit verify names them all; compare with a backup of the state"
         return Finding("record", "bad", f"the audit chain is broken at record {first.seq}: {first.reason}", mend)
     left = [intent for intent in await ledger.intents() if utc_now() - intent.at > LEFT_BEHIND]
-    said = f"{counted(inspection.records, 'act')}, their chain sound"
+    said = f"{counted(inspection.records, 'act')}, the chain sound"
     if left:
         pages = ", ".join(sorted({change.path for intent in left for change in intent.entry.changes})[:MOST_SHOWN])
         return Finding(
@@ -171,7 +171,7 @@ async def _hosts(base: KnowledgeBase) -> Finding:
 
     hosts = [enrolment.host for enrolment in await enrolled_hosts(base.state)]
     if not hosts:
-        found = "none is enrolled: every host shares one name and may only read"
+        found = "none is enrolled: every host shares one name, and may read and propose"
         return Finding("hosts", "note", found, "knowledge-forge install HOST")
     return Finding("hosts", "ok", f"enrolled: {', '.join(hosts)}")
 

@@ -353,7 +353,9 @@ def test_one_page_is_told_as_one(ann: Person) -> None:
         if page.name != "deploy.md":
             page.unlink()
     assert ann.here("index").stdout.startswith("1 page, 1 changed")
-    assert {f["what"]: f for f in ann.json("doctor")}["index"]["found"] == "1 page, all as on disk"
+    found = {f["what"]: f["found"] for f in ann.json("doctor")}
+    assert found["index"] == "1 page, all as on disk"
+    assert found["hosts"].endswith("and may read and propose")
 
 
 def test_the_doctor_names_what_is_wrong_with_a_team_s_agents_and_what_waits(ann: Person) -> None:
