@@ -79,6 +79,16 @@ class RunLeft(RunError):
         )
 
 
+class LeftToOthers(RunError):
+    """This process cannot ask the model, and another one may: the run stays as it is, and goes on where that can be asked."""
+
+    def __init__(self, run: str, why: str) -> None:
+        self.run, self.why = run, why
+        super().__init__(
+            f"run {run} is on record and goes on by itself where its model can be asked; do not begin it again. Here it cannot: {why}"
+        )
+
+
 class RunNotThere(RunError):
     """What is asked of the run does not fit where it stands; nothing was recorded."""
 

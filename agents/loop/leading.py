@@ -14,7 +14,7 @@ import anyio
 from agents.loop.bounding import MOST_TAKEN_UP, MOST_WRONG, Full, reached, seconds_left
 from agents.loop.decision import Took, require_ours_free
 from agents.loop.drafting import Draft
-from agents.loop.errors import NoRoom, RunTaken, StaleRun
+from agents.loop.errors import LeftToOthers, NoRoom, RunTaken, StaleRun
 from agents.loop.frames import Frame, ToolCall, ToolResult
 from agents.loop.outlasting import outlasting
 from agents.loop.processor import Processor
@@ -104,7 +104,8 @@ class Leading:
 
         Raises:
             RunTaken: another process believed this one dead, and leads the run now.
-            ProviderError: this process cannot ask the model, and another one may: the run stays as it is.
+            ProviderError: this process cannot ask the model, and another one may: the run stays as it is. Where somebody waits for
+                the run, LeftToOthers says so.
             NoRoom: all runs together took what they may, and a person's word would be lost: the run stays as it is.
         """
         try:
@@ -135,7 +136,8 @@ class Leading:
             return await self.record(self.draft(run).control("limit_reached", told, limit=limit))
         if full := await self._ports.day(run):
             if full.passes and run.helped_on:
-                return await self._left(run, NoRoom(run.id, full.why), Took())
+                waits = NoRoom(run.id, full.why)
+                return await self._left(run, waits, str(waits), Took())
             return await self.record(self.draft(run).control("limit_reached", full.why, limit="day"))
         return await self._asked(run)
 
@@ -151,21 +153,26 @@ class Leading:
             took = self._ports.processor.failed(error)
             if not self._left_to_others(run, error):
                 return await self.record(self.draft(run).control("provider_failed", str(error), took))
-            return await self._left(run, error, took)
+            told = error if self._ports.outlives else LeftToOthers(run.id, str(error))
+            return await self._left(run, told, str(error), took)
         if came.value is None:
             return await self._stopped(run, came)
         return await self.record(self.draft(run).decided(came.value, self._since(began)))
 
-    async def _left(self, run: Run, why: KnowledgeError, took: Took) -> Run:
+    async def _left(self, run: Run, why: KnowledgeError, detail: str, took: Took) -> Run:
         """Record that the run is left for later, and raise why; return it if somebody ended it meanwhile."""
-        left = await self.record(self.draft(run).control("left", str(why), took))
+        left = await self.record(self.draft(run).control("left", detail, took))
         if left.over:
             return left
         raise why
 
     def _left_to_others(self, run: Run, error: ProviderError) -> bool:
-        """Return whether another process may have what this one lacks: a run that others led already does not end for want of it."""
-        return self._ports.outlives and isinstance(error, LACKS) and (run.plan is not None or run.taken_up > 0)
+        """Return whether another process may have what this one lacks.
+
+        A run that others led already, or that a person helped on, does not end for want of it.
+        """
+        others = run.taken_up > 0 or run.helped_on or (self._ports.outlives and run.plan is not None)
+        return isinstance(error, LACKS) and others
 
     async def _shortened(self, run: Run, error: ContextTooLong) -> Run:
         """Return the run so that a model is told half of what it had no room for, or failed if that was tried often enough."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import TaskGroup
 
-from agents.loop.errors import DaySpent, NoRoom, NoSuchRun, RunLeft, RunNotThere, RunTaken, TooManyRuns
+from agents.loop.errors import DaySpent, LeftToOthers, NoRoom, NoSuchRun, RunLeft, RunNotThere, RunTaken, TooManyRuns
 from agents.loop.executor import LEASE_S, Executor
 from agents.loop.frames import Frame, Header, Plan
 from agents.loop.leading import CANCELLED, CLOSING_S
@@ -174,7 +174,10 @@ class Runs:
     async def lead(self, run: str, *, progress: Progress = unwatched) -> Run:
         """Lead a run until it is over or waits for a person, and return it. When this is cancelled, so is the run.
 
-        Where another process leads it, this follows. A model that cannot be asked ends it.
+        Where another process leads it, this follows. A model that cannot be asked ends it, if nothing of it was led before.
+
+        Raises:
+            LeftToOthers: the model cannot be asked from here, and another process may go on with it.
         """
         async with self._cancelled_together(run):
             return await self._followed_or_led(run, _Wish(), progress)
@@ -187,6 +190,7 @@ class Runs:
         Raises:
             RunNotThere: it asks nothing, or something else.
             ProviderError: the model cannot be asked. The question stands.
+            LeftToOthers: that was found when it was asked. The answer is on record.
         """
         await self.model.provider()
         async with self._cancelled_together(run):
@@ -314,6 +318,8 @@ class Runs:
                     raise
                 wish = _Wish()  # somebody was quicker: it goes on, or is over
             except ProviderError as error:
+                if (await self.store.run(run)).plan is not None:
+                    raise LeftToOthers(run, str(error)) from error
                 return await self.end(run, "provider_failed", str(error))
             except KnowledgeError:
                 raise

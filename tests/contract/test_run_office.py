@@ -23,7 +23,7 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 
 from agents.loop.decision import decided
 from agents.loop.drafting import Draft
-from agents.loop.errors import RunNotThere
+from agents.loop.errors import LeftToOthers, RunNotThere
 from agents.loop.explained import explained
 from agents.loop.frames import Answered, Control, Frame, Header, Plan, ToolResult
 from agents.loop.processor import unknown_cost
@@ -600,6 +600,34 @@ async def test_a_run_whose_model_is_not_reached_for_hours_goes_on_when_it_is(tri
     left = [frame.detail for frame in run.frames if isinstance(frame, Control) and frame.signal == "left"]
     assert left == [str(away)] * tries
     assert "left it to others" in explained(run)
+
+
+@pytest.mark.parametrize(
+    "lacks",
+    [BadKey("scripted", "A_KEY", "401"), ProviderAway("scripted", "models.example", "connection refused", 5, "look")],
+)
+async def test_what_a_person_said_to_a_run_is_not_lost_where_the_model_cannot_be_asked(lacks: Exception) -> None:
+    async with office(says("", ask("Which?")), lacks, says("Done.")) as there:
+        await there.runs.carry(fresh())
+        with pytest.raises(LeftToOthers, match="do not begin it again"):
+            await there.runs.answer("run-1", "Blue.", "ada")
+        left = await there.runs.store.run("run-1")
+        done = await there.runs.lead("run-1")
+    assert (left.state, done.state) == ("running", "done")
+    assert [frame.text for frame in done.frames if isinstance(frame, Answered)] == ["Blue."]
+
+
+async def test_a_run_that_others_led_is_not_ended_by_who_has_no_key() -> None:
+    async with office(says("", ask("Which?"))) as there:
+        asking = await there.runs.carry(fresh())
+        async with office(cannot=BadKey("scripted", "A_KEY", "it is missing")) as without:
+            without.runs.store = there.runs.store
+            assert asking.ask is not None
+            answered = Draft(asking, utc_now(), token_hex).add(Answered, ask=asking.ask.id, text="Blue.", by="ada")
+            await there.runs.store.append(asking, answered.frames, None)
+            with pytest.raises(LeftToOthers, match="A_KEY"):
+                await without.runs.lead("run-1")
+        assert (await there.runs.store.run("run-1")).state == "running"
 
 
 async def test_an_answer_is_on_record_at_once_and_belongs_to_its_question() -> None:
