@@ -74,7 +74,8 @@ class TasksExtension(Extension):
         try:
             if (params.request_state or "").startswith(ASKED):
                 await self._tasks.note_answered(task, task)
-            return handle(await self._tasks.task(task, await self._identify(ctx), forms=can_ask(ctx)))
+            own = await self._tasks.handle(task)
+            return handle(await self._tasks.task(own, await self._identify(ctx), forms=can_ask(ctx)))
         except KnowledgeError:
             logger.warning("no handle can be given for %s now", params.name, exc_info=True)
             return answer

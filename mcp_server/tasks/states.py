@@ -1,6 +1,7 @@
 """Where a task stands. A task is a run of `agent_run`, or a call that became a proposal; beside their records nothing is kept.
 
-So a handle holds in every process and after each restart, and what was decided elsewhere is told here.
+So a handle holds in every process and after each restart, and what was decided elsewhere is told here. A call that answers a run
+has a handle of its own: the run's id, and behind a point how many answers it had then.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from mcp_server.tasks.wire import MOST_ID, WAITING_MS, Form, Task
 from mcp_server.wire_errors import without_surrogates
 
 if TYPE_CHECKING:
+    from agents.loop.frames import Answered as Answer
     from agents.loop.run import Run
 
 logger = logging.getLogger("knowledge_forge.tasks")
@@ -40,6 +42,7 @@ AGENT_RUN = run_rounds.TOOL
 REMEMBERED = timedelta(days=3_650)
 CANCELLED = "the client cancelled the task"
 LONGEST_QUESTION = 400
+POINT = "."
 
 
 class NoSuchTask(KnowledgeError):
@@ -60,12 +63,16 @@ class BadAnswer(KnowledgeError):
 
 @dataclass(frozen=True, slots=True)
 class _Traced:
-    """What a handle leads to: the call's proposal and the one that took its place, or the run, or both."""
+    """What a handle leads to: the call's proposal and the one that took its place, or the run, or both.
+
+    `answers`: so many a person had given to the run when the call was answered.
+    """
 
     id: str
     created_at: datetime
     proposal: Proposal | None = None
     run: Run | None = None
+    answers: int = 0
 
 
 class Tasks:
@@ -92,6 +99,18 @@ class Tasks:
         if told.forms and not open_forms:
             return replace(told, status="working", forms=())
         return told
+
+    async def handle(self, task: str) -> str:
+        """Return the id of the handle of a call that left this run, or this proposal, open."""
+        from agents.loop.errors import NoSuchRun
+
+        if await self._services.state.trust.proposal(task) is not None:
+            return task
+        try:
+            run = await self._services.runs.store.run(task)
+        except (NoSuchRun, NotConfigured):
+            return task
+        return f"{task}{POINT}{count}" if (count := len(_answers(run))) else task
 
     async def answer(self, task: str, who: Principal, answers: Mapping[str, Any], *, forms: bool) -> None:
         """Do what a person answered to what the task asks now; answers to anything else change nothing.
@@ -141,14 +160,24 @@ class Tasks:
             raise NoSuchTask(task)
         first = await self._services.state.trust.proposal(task)
         if first is None:
-            there = await self._run_of(task, who)
-            return _Traced(task, there.header.begun_at, run=there)
+            return await self._traced_run(task, who)
         if first.principal != who.id or first.kind != "call":
             raise NoSuchTask(task)
         newest = (await chain_of(self._services.state.trust, task))[-1]
         begun = begun_by(newest) if newest.tool == AGENT_RUN else ""
         run = await self._run_of(begun, who) if begun else None
-        return _Traced(task, first.created_at, newest, run)
+        before = [frame for frame in _answers(run) if newest.ended_at and frame.at <= newest.ended_at] if run else []
+        return _Traced(task, first.created_at, newest, run, len(before))
+
+    async def _traced_run(self, task: str, who: Principal) -> _Traced:
+        run, point, count = task.partition(POINT)
+        there = await self._run_of(run, who)
+        given = _answers(there)
+        if not point:
+            return _Traced(task, there.header.begun_at, run=there)
+        if not count.isdecimal() or count != str(int(count)) or not 0 < int(count) <= len(given):
+            raise NoSuchTask(task)
+        return _Traced(task, given[int(count) - 1].at, run=there, answers=int(count))
 
     async def _run_of(self, run: str, who: Principal) -> Run:
         from agents.loop.errors import NoSuchRun
@@ -193,13 +222,17 @@ class Tasks:
 
     async def _run(self, found: _Traced, run: Run, *, forms: bool) -> Task:
         await self._note_read((run.id,), run.header.principal)
+        if not forms and (asking := _when_it_asked(run, found.answers)):
+            run = asking  # which its call is told whole: it can answer with another one, and in no form
         told = Task(found.id, "working", found.created_at, run.moved_at)
+        if not forms and run.ask is not None:
+            return replace(told, status="completed", message="it asks a person", result=await self._answered(run))
         if run.state == "cancelled":
             return replace(told, status="cancelled", message=run.why)
         if run.over:
             return replace(told, status="completed", message=run.why, result=await self._answered(run))
         if run.ask is not None:
-            return await self._asking(told, run, forms=forms)
+            return await self._asking(told, run)
         chain = await chain_of(self._services.state.trust, run.proposal) if run.proposal else ()
         if chain and chain[-1].state == "pending":
             return await self._asking_about(replace(told, poll_ms=WAITING_MS), chain[-1], forms=forms)
@@ -207,14 +240,12 @@ class Tasks:
             return replace(told, poll_ms=WAITING_MS, message=f"it waits until there is room: {why}")
         return replace(told, message=_step(run))
 
-    async def _asking(self, told: Task, run: Run, *, forms: bool) -> Task:
-        """Return the task as one whose run asks a question."""
+    async def _asking(self, told: Task, run: Run) -> Task:
+        """Return the task as one whose run asks a question, of a client that shows forms."""
         if run.ask is None:
             return told
         asked = f"it asks, and agent_run(run_id, answer) answers: “{one_line(run.ask.question, LONGEST_QUESTION)}”"
         told = replace(told, poll_ms=WAITING_MS, message=asked)
-        if not forms:
-            return told
         shown = await run_rounds.form(self._services, run_rounds.Question(run.id, run.ask.id))
         return replace(told, status="input_required", forms=(Form(run.ask.id, shown.text, shown.schema),))
 
@@ -262,6 +293,22 @@ class Tasks:
             raise  # nothing is on record: it is asked for again
         except KnowledgeError as error:
             logger.debug("%s: %s", proposal.id, error)  # somebody else decided first: what became of it is asked for
+
+
+def _answers(run: Run) -> Sequence[Answer]:
+    """Return what a person answered the run, oldest first."""
+    from agents.loop.frames import Answered
+
+    return [frame for frame in run.frames if isinstance(frame, Answered)]
+
+
+def _when_it_asked(run: Run, answers: int) -> Run | None:
+    """Return the run as it stood when it asked after so many answers; None if it has not."""
+    from agents.loop.frames import AskUser
+    from agents.loop.run import fold
+
+    asked = [frame.number for frame in run.frames if isinstance(frame, AskUser)]
+    return fold(run.header, run.frames[: asked[answers] + 1]) if answers < len(asked) else None
 
 
 def _seen(told: Task) -> Task:

@@ -46,12 +46,12 @@ async def test_every_message_about_tasks_fits_the_schema_of_the_extension(tmp_pa
         answers = {key: accepting(answer="this one")}
         updated = await at.forms.ask("tasks/update", taskId=handle["taskId"], inputResponses=answers)
         fitting("UpdateTaskResult", updated)
-        done = await at.wire.until(handle["taskId"], "completed")
+        done = await at.forms.until(handle["taskId"], "completed")
         assert "pollIntervalMs" not in done
-        cancelled = await at.wire.ask("tasks/cancel", taskId=handle["taskId"])
+        cancelled = await at.forms.ask("tasks/cancel", taskId=handle["taskId"])
         fitting("CancelTaskResult", cancelled)
         assert set(updated) == set(cancelled) == {"resultType", "_meta"}
-        assert (await at.wire.ask("tasks/get", taskId=handle["taskId"])) == done
+        assert (await at.forms.ask("tasks/get", taskId=handle["taskId"])) == done
 
 
 async def test_each_question_of_a_run_has_its_own_key_and_an_old_one_answers_nothing(tmp_path: Path) -> None:
@@ -90,19 +90,45 @@ async def test_each_question_of_a_run_has_its_own_key_and_an_old_one_answers_not
     assert answers == [("the first", by), ("two", by)]
 
 
-async def test_a_question_is_put_to_clients_that_show_forms_only_and_others_are_told_of_it(tmp_path: Path) -> None:
+async def test_who_shows_no_forms_is_told_the_question_as_the_answer_and_answers_with_a_call_of_its_own(
+    tmp_path: Path,
+) -> None:
     async with place(tmp_path) as at:
-        at.host.will("Sum up", asks("Which page?"), said("Done."))
+        at.host.will("Sum up", asks("Which page?"), asks("And which section?"), said("Done."))
         task = (await at.wire.tool("agent_run", goal="Sum up a page."))["taskId"]
-        ((key, _),) = (await at.forms.until(task, "input_required"))["inputRequests"].items()
-        told = await at.wire.ask("tasks/get", taskId=task)
-        assert (told["status"], "inputRequests" in told) == ("working", False)
-        assert "Which page?" in told["statusMessage"]
+        first = await at.wire.until(task, "completed")
+        told = first["result"]["structuredContent"]
+        assert (told["status"], told["question"], told["run_id"]) == ("asking", "Which page?", task)
+        assert "agent_run with run_id" in told["note"]
+        ((key, _),) = (await at.forms.ask("tasks/get", taskId=task))["inputRequests"].items()
         await at.wire.ask("tasks/update", taskId=task, inputResponses={key: accepting(answer="by no form")})
         assert (await at.forms.ask("tasks/get", taskId=task))["status"] == "input_required"
-        answered = await at.host.call("agent_run", run_id=task, answer="this one")
-        assert answered["status"] == "done"
-        assert (await at.wire.until(task, "completed"))["result"]["structuredContent"]["text"] == "Done."
+        second = (await at.wire.tool("agent_run", run_id=task, answer="this one"))["taskId"]
+        told = (await at.wire.until(second, "completed"))["result"]["structuredContent"]
+        assert (told["status"], told["question"]) == ("asking", "And which section?")
+        third = (await at.wire.tool("agent_run", run_id=task, answer="the first"))["taskId"]
+        told = (await at.wire.until(third, "completed"))["result"]["structuredContent"]
+        assert (told["status"], told["text"]) == ("done", "Done.")
+        assert len({task, second, third}) == 3
+        assert await at.wire.ask("tasks/get", taskId=task) == first, "what is over stays as it is"
+        for wrong in (f"{task}.3", f"{task}.0", f"{task}.01", f"{task}.", f"{task}.x"):
+            assert (await at.wire.error("tasks/get", taskId=wrong))["code"] == UNKNOWN
+
+
+async def test_a_start_that_a_person_agreed_to_ends_for_who_shows_no_forms_with_what_the_run_asks(
+    tmp_path: Path,
+) -> None:
+    async with place(tmp_path, level=2) as at:
+        at.host.will("Sum up", asks("Which page?"), said("Done."))
+        task = (await at.wire.tool("agent_run", goal="Sum up a page."))["taskId"]
+        await at.decide(task)
+        first = await at.wire.until(task, "completed")
+        run = first["result"]["structuredContent"]["run_id"]
+        answer = (await at.wire.tool("agent_run", run_id=run, answer="this one"))["taskId"]
+        await at.decide(answer)
+        told = (await at.wire.until(answer, "completed"))["result"]["structuredContent"]
+        assert (told["status"], told["text"]) == ("done", "Done.")
+        assert await at.wire.ask("tasks/get", taskId=task) == first
 
 
 async def test_nothing_that_a_model_wrote_acts_or_hides_in_what_a_host_shows_of_a_task(tmp_path: Path) -> None:
@@ -110,7 +136,7 @@ async def test_nothing_that_a_model_wrote_acts_or_hides_in_what_a_host_shows_of_
         at.host.will("Sum up", asks("Which \x1b[31mpage\u202e?"))
         task = (await at.wire.tool("agent_run", goal="Sum up a page."))["taskId"]
         await at.forms.until(task, "input_required")
-        told = (await at.wire.ask("tasks/get", taskId=task))["statusMessage"]
+        told = (await at.forms.ask("tasks/get", taskId=task))["statusMessage"]
         assert "Which ⟦U+001B⟧[31mpage⟦U+202E⟧?" in told
 
 
@@ -299,7 +325,7 @@ async def test_cancelling_ends_a_run_and_takes_a_proposal_back(tmp_path: Path) -
         run = (await at.wire.tool("agent_run", goal="Sum up a page."))["taskId"]
         await at.forms.until(run, "input_required")
         await at.wire.ask("tasks/cancel", taskId=run)
-        told = await at.wire.until(run, "cancelled")
+        told = await at.forms.until(run, "cancelled")
         assert "the client cancelled the task" in told["statusMessage"]
         await at.wire.ask("tasks/cancel", taskId=run)
     async with place(tmp_path / "lower", level=2) as at:
@@ -321,7 +347,7 @@ async def test_a_handle_holds_in_another_server_of_the_same_knowledge_base(tmp_p
             answers = dict.fromkeys(first, accepting(answer="this one"))
             await other.ask("tasks/update", taskId=run, inputResponses=answers)
             done = await other.until(run, "completed")
-        assert await at.wire.ask("tasks/get", taskId=run) == done
+        assert await at.forms.ask("tasks/get", taskId=run) == done
 
 
 async def test_a_server_that_lists_no_agent_run_tells_of_its_handles_and_leads_none(tmp_path: Path) -> None:
@@ -332,10 +358,11 @@ async def test_a_server_that_lists_no_agent_run_tells_of_its_handles_and_leads_n
         reading = replace(at.host.settings, read_only=True)
         async with open_app(reading, indexing=False) as app, wired(app, reading.enrolment or "") as there:
             answers = dict.fromkeys(first, accepting(answer="this one"))
-            await replace(there, forms=True).ask("tasks/update", taskId=run, inputResponses=answers)
+            other = replace(there, forms=True)
+            await other.ask("tasks/update", taskId=run, inputResponses=answers)
             assert not app.services.runs.aside
-            done = await there.until(run, "completed")  # led by the other one
-        assert await at.wire.ask("tasks/get", taskId=run) == done
+            done = await other.until(run, "completed")  # led by the other one
+        assert await at.forms.ask("tasks/get", taskId=run) == done
 
 
 async def test_a_run_that_waits_for_room_in_the_day_says_so_by_its_handle(tmp_path: Path) -> None:
@@ -345,22 +372,22 @@ async def test_a_run_that_waits_for_room_in_the_day_says_so_by_its_handle(tmp_pa
         first = (await at.forms.until(run, "input_required"))["inputRequests"]
         answers = dict.fromkeys(first, accepting(answer="this one"))
         await at.forms.ask("tasks/update", taskId=run, inputResponses=answers)
-        told = await at.wire.ask("tasks/get", taskId=run)
+        told = await at.forms.ask("tasks/get", taskId=run)
         assert told["status"] == "working"
         assert told["statusMessage"].startswith("it waits until there is room: all runs together used 120 tokens")
 
 
-async def test_a_call_that_answers_a_run_is_the_same_task_again(tmp_path: Path) -> None:
+async def test_a_call_that_answers_a_run_is_a_task_of_its_own_and_both_come_to_the_same_end(tmp_path: Path) -> None:
     async with place(tmp_path) as at:
         at.host.will("Sum up", asks("Which page?"), said("Done."))
-        first = await at.wire.tool("agent_run", goal="Sum up a page.")
+        first = await at.forms.tool("agent_run", goal="Sum up a page.")
         asked = await at.forms.until(first["taskId"], "input_required")
-        again = await at.wire.tool("agent_run", run_id=first["taskId"], answer="half of a letter: \N{SNOWMAN}")
-        assert (again["taskId"], again["createdAt"]) == (first["taskId"], first["createdAt"])
+        again = await at.forms.tool("agent_run", run_id=first["taskId"], answer="half of a letter: \N{SNOWMAN}")
+        assert again["taskId"] == f"{first['taskId']}.1"
         late = dict.fromkeys(asked["inputRequests"], accepting(answer="too late"))
         await at.forms.ask("tasks/update", taskId=first["taskId"], inputResponses=late)
-        done = await at.wire.until(first["taskId"], "completed")
-        assert done["result"]["structuredContent"]["text"] == "Done."
+        ends = [(await at.forms.until(task["taskId"], "completed"))["result"] for task in (first, again)]
+        assert [end["structuredContent"]["text"] for end in ends] == ["Done.", "Done."]
 
 
 async def test_a_tool_in_another_service_is_a_handle_and_its_form_is_not_shown_in_the_host(tmp_path: Path) -> None:
