@@ -207,13 +207,12 @@ def _require_short(answer: str) -> None:
     Raises:
         WronglyAsked: it is longer.
     """
-    from mcp_server.tools.runs import MOST_CHARACTERS
+    from mcp_server.tools.runs import WrongRun, require_short
 
-    most = MOST_CHARACTERS["answer"]
-    if len(answer) > most:
-        raise WronglyAsked(
-            f"the answer has {len(answer):,} characters; it may have {most:,}. Put the rest into a page, and name it"
-        )
+    try:
+        require_short("answer", answer)
+    except WrongRun as error:
+        raise WronglyAsked(str(error)) from error
 
 
 async def _asking(args: argparse.Namespace, settings: Settings) -> Run:

@@ -206,12 +206,20 @@ async def own_run(services: Services, call: Call, run: str) -> Run:
 
 
 def _require_short(asked: RunArguments) -> None:
-    for name, most in MOST_CHARACTERS.items():
-        characters = len(getattr(asked, name) or "")
-        if characters > most:
-            raise WrongRun(
-                f"{name!r} has {characters:,} characters; it may have {most:,}. Put the rest into a page, and name it"
-            )
+    for name in MOST_CHARACTERS:
+        require_short(name, getattr(asked, name) or "")
+
+
+def require_short(name: str, text: str) -> None:
+    """Return if the text is no longer than that argument may be.
+
+    Raises:
+        WrongRun: it is.
+    """
+    if len(text) > MOST_CHARACTERS[name]:
+        raise WrongRun(
+            f"{name!r} has {len(text):,} characters; it may have {MOST_CHARACTERS[name]:,}. Put the rest into a page, and name it"
+        )
 
 
 def _toolsets(services: Services, wanted: Sequence[str]) -> tuple[str, ...]:
