@@ -44,7 +44,6 @@ TRIES, TRY_S = 30, 1.0
 """How often, and after how long at most, a run is looked at again that somebody else is about to lead on."""
 FOLLOWED_S = 30.0
 """So long a call that a person let begin a run looks on; what takes longer is asked for afterwards."""
-CANCELLED = "the request that led the run was cancelled"
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -295,5 +294,5 @@ async def _once(services: Services, call: Call, run: str, answer: _Answer | None
     except anyio.get_cancelled_exc_class():
         with anyio.move_on_after(CLOSING_S, shield=True), suppress(KnowledgeError):
             if (await runs.store.run(run)).state == "running":
-                await runs.cancel(run, CANCELLED)
+                await runs.cancel(run, runs.why_cancelled())
         raise
