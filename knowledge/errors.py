@@ -331,6 +331,32 @@ class ConfiguresNow(KnowledgeError):
         )
 
 
+class TooMuchWork(KnowledgeError):
+    """A text that takes more time or memory than one call may take. Nothing was changed."""
+
+    def __init__(self, what: str, why: str) -> None:
+        self.what, self.why = what, why
+        super().__init__(
+            f"{what} is too much work for one call: {why}. Nothing was changed. Split the text or the page: "
+            "fewer rows, keys, list items or levels of nesting in each part"
+        )
+
+
+class TooMuchWaiting(KnowledgeError):
+    """A caller with too many long computations under way; `waited_s` is how long this one waited for its turn."""
+
+    def __init__(self, what: str, others: int, waited_s: float = 0) -> None:
+        self.what, self.others, self.waited_s = what, others, waited_s
+        found = (
+            f"it waited {waited_s:.0f} s for its turn"
+            if waited_s
+            else f"{others} large texts of yours are not done yet"
+        )
+        super().__init__(
+            f"{what} was not started: {found}. Nothing was changed. Send large texts one at a time, and try again"
+        )
+
+
 class NoSuchSource(KnowledgeError):
     """What is cited as evidence is not where it is said to be, or may not be read from here; `why` says what to do."""
 

@@ -26,6 +26,7 @@ from knowledge.writing.locks import Locks, PageLocks
 from mcp_server.embedding import Embedding, embedding
 from mcp_server.engines import Follower, beside, meilisearch_index, qdrant_engine
 from mcp_server.settings import Settings
+from mcp_server.workers.pool import Workers
 
 if TYPE_CHECKING:
     from knowledge.find.circles import Circles
@@ -211,6 +212,8 @@ async def open_base(
             servers: list[Follower] = [await meilisearch.get()] if settings.meili_url else []
             return [*servers, await qdrant.get()] if settings.qdrant_url else servers
 
+        workers = Workers()
+        stack.push_async_callback(workers.close)
         past, locks = Past(state.ledger, utc_now), _locks(settings, state, Locks(folder / LOCKS_FOLDER))
         errand_locks = _errand_locks(settings, state, folder)
         stack.push_async_callback(locks.close)
@@ -265,6 +268,7 @@ async def open_base(
                     locks=locks,
                     now=utc_now,
                     sources=sources,
+                    aside=workers,
                     judge=judge,
                 )
             )

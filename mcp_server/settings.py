@@ -388,6 +388,14 @@ def host_environment() -> Mapping[str, str]:
     return {name: os.environ[name] for name in HOST_VARIABLES if os.environ.get(name)}
 
 
+def worker_environment() -> dict[str, str]:
+    """Return the environment of a process that only computes: what it needs to start, and no secret."""
+    needed = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "LD_LIBRARY_PATH")
+    # Each thread of a numeric library would take address space, which is limited.
+    alone = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    return {**{name: os.environ[name] for name in needed if name in os.environ}, **alone}
+
+
 def has_display(environ: Mapping[str, str] | None = None, platform: str = sys.platform) -> bool:
     """Return whether a window that this process opens is likely to be seen by a person."""
     environ = os.environ if environ is None else environ

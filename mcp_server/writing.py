@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import TYPE_CHECKING
 
+from knowledge.aside import Aside
 from knowledge.find.circles import Circles
 from knowledge.index.ports import KeywordIndex
 from knowledge.ledger.past import Past
 from knowledge.ledger.ports import Ledger
-from knowledge.merge.place import Similarity
 from knowledge.storage.ports import IndexStore
 from knowledge.vault import Vault
 from knowledge.writing.actor import Acts
@@ -57,6 +58,7 @@ class Ground:
     locks: PageLocks
     now: Callable[[], datetime]
     sources: Sources
+    aside: Aside
     judge: Judge | None = None
 
 
@@ -72,12 +74,12 @@ def writing_on(ground: Ground) -> Writing:
         past=ground.past,
         acts=acts,
         pages=pages,
-        merging=Merging(ground.ledger, pages, ground.now),
+        merging=Merging(ground.ledger, pages, ground.now, ground.aside),
         moving=Moving(ground.ledger, linking),
         linking=linking,
         elsewhere=elsewhere,
         related=related,
-        similarity=meaning(ground.words),
+        similarity=Meaning(ground.words),
         witnesses=Witnesses(ground.vault, pages, ground.sources),
         judge=ground.judge,
     )
@@ -85,11 +87,26 @@ def writing_on(ground: Ground) -> Writing:
     return Writing(writer, chronicle, acts, elsewhere)
 
 
-def meaning(words: Callable[[], StaticEmbedder]) -> Similarity:
-    """Return how alike texts are in meaning, by word embeddings that need no network, loaded with the first comparison."""
+class Meaning:
+    """How alike texts are in meaning, by word embeddings that need no network, loaded with the first comparison.
 
-    def compared(asked: Sequence[str], told: Sequence[str]) -> Sequence[Sequence[float]]:
-        rows = words().embed_now([*asked, *told])
+    In another process it is another one of the same: the weights are the same for all, and each process loads its own.
+    """
+
+    def __init__(self, words: Callable[[], StaticEmbedder]) -> None:
+        self._words = words
+
+    def __call__(self, asked: Sequence[str], told: Sequence[str]) -> Sequence[Sequence[float]]:
+        """Return for each text asked about its likeness (up to 1) to each of those told."""
+        rows = self._words().embed_now([*asked, *told])
         return [[float(cosine) for cosine in row] for row in rows[: len(asked)] @ rows[len(asked) :].T]
 
-    return compared
+    def __reduce__(self) -> tuple[Callable[[], Meaning], tuple[()]]:
+        return _meaning_here, ()
+
+
+@cache
+def _meaning_here() -> Meaning:
+    from knowledge.embed.static import StaticEmbedder
+
+    return Meaning(cache(StaticEmbedder))

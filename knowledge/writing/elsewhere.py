@@ -124,7 +124,7 @@ class Elsewhere:
         if not pairs:
             return []
         own = front_matter_of(text)
-        rules = (await self._pages.surroundings(path, own)).rules
+        rules = (await self._pages.surroundings(path)).rules
         origins = await self._origins(path, there, str(own.get("source") or "user"))
         found = []
         for pair in pairs:

@@ -2,55 +2,37 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 
-import anyio.to_thread
-
+from knowledge.aside import Aside, Here
 from knowledge.errors import InvalidPath, PageGone, UnreadableDocument
 from knowledge.ledger.ports import Ledger, Tracked
-from knowledge.merge.confidence import USER
-from knowledge.merge.cut import cut, front_matter, units
 from knowledge.merge.diff import unified
-from knowledge.merge.form import Taken, as_document
-from knowledge.merge.model import Conflict, Cut, Evidence, MergePlan, Origin, Unit, unit_digest
 from knowledge.merge.place import Similarity
-from knowledge.merge.plan import Setting, made, merge
-from knowledge.merge.provenance import PageFacts, trace
-from knowledge.merge.undecided import Pair, undecided
-from knowledge.provenance import FETCHED_KINDS, source_kind
+from knowledge.merge.undecided import Pair
 from knowledge.vault import LARGEST_BYTES, revision_of
-from knowledge.writing.answers import Merged, Status
+from knowledge.writing.merge_work import MOST_DIFF, Ground, Outcome, joined, undecided, worked_out, worked_out_new
 from knowledge.writing.model import Act, Contents, Work
-from knowledge.writing.pages import Pages, configures, front_matter_of, text_of
+from knowledge.writing.pages import Pages, text_of
 from knowledge.writing.requests import MergeRequest
 
-MOST_DIFF = 6_000
 MOST_BASES = 32
-ASIDE_CHARACTERS = 200_000
-"""Longer texts are merged on a worker thread, so that other calls are answered meanwhile."""
+MOST_KNOWN = 4
+"""Merges that were worked out and whose act may follow."""
+LONGEST_BASE = 200_000
+"""Characters of a text that is remembered as a base."""
+LONGEST_DOUBTED = 200_000
+"""Characters of page and content up to which a model is asked what rules cannot decide."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a merge answers, and what else there is to know of it: whether it configures the server, and what it brought."""
-
-    merged: Merged
-    configures: bool = False
-    brought: Sequence[tuple[Unit, Origin]] = ()
-    known: bytes | None = None
-    """The page as the caller knows it now; None where it is the page as it is."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Ground:
+class _Known:
     """What a merge follows from, beside the texts that have these revisions."""
 
     request: MergeRequest
-    revision: str
+    revision: str | None
     verified: tuple[str, ...]
     tracked: Tracked | None
 
@@ -58,19 +40,13 @@ class _Ground:
         return hash((self.request, self.revision))
 
 
-TAKEN_AS_SNIPPET = (
-    "taken as something new to be placed, because it does not begin as the page does and keeps less than half of its words; "
-    "to change what is there, name the section, or send the whole page with its first heading"
-)
-
-
 class Merging:
-    """Builds the acts of merges."""
+    """Builds the acts of merges; large ones are worked out `aside`."""
 
-    def __init__(self, ledger: Ledger, pages: Pages, now: Callable[[], datetime]) -> None:
-        self._ledger, self._pages, self._now = ledger, pages, now
-        self._known: dict[_Ground, Work[Outcome]] = {}
-        self._bases: dict[tuple[str, str], Cut] = {}
+    def __init__(self, ledger: Ledger, pages: Pages, now: Callable[[], datetime], aside: Aside | None = None) -> None:
+        self._ledger, self._pages, self._now, self._aside = ledger, pages, now, aside or Here()
+        self._known: dict[_Known, Work[Outcome]] = {}
+        self._bases: dict[tuple[str, str], str] = {}
 
     def act(
         self,
@@ -89,9 +65,7 @@ class Merging:
             raw = contents[request.path]
             if earlier:
                 return await self._one_after_another([*earlier, (request, verified)], raw, similarity)
-            if raw is None:
-                return await self._new(request, verified)
-            return await self._into(request, raw, verified, similarity)
+            return await self._one(request, raw, verified, similarity)
 
         return Act(request.actor, (request.path,), work, intent=request.intent)
 
@@ -100,30 +74,11 @@ class Merging:
     ) -> tuple[Pair, ...]:
         """Return what of the request and of a page that holds `raw` is near each other and undecided by rules."""
         path = request.path
-        if len(raw) + len(request.content) > ASIDE_CHARACTERS:
+        if len(raw) + len(request.content) > LONGEST_DOUBTED:
             return ()
-        text = text_of(path, raw)
         tracked = await self._ledger.tracked(path)
-        ground = _Ground(request, revision_of(raw), tuple(verified), tracked)
-        setting = await self._setting(request, text, ground, similarity)
-        if setting.append:
-            return ()
-        current = cut(text)
-        taken = as_document(current, request.content, path=path, section=request.section)
-        evidence = self._evidence(request, verified)
-        look = partial(
-            undecided,
-            current,
-            setting.origins,
-            cut(request.content),
-            evidence,
-            page=setting.page,
-            rules=setting.rules,
-            now=setting.now,
-            section=taken.section or None,
-            similarity=similarity,
-        )
-        return await anyio.to_thread.run_sync(look)
+        ground = await self._ground(request, raw, verified=verified, tracked=tracked, similarity=similarity)
+        return await self._aside.run(undecided, ground, size=ground.size, what=_named(request))
 
     async def _one_after_another(
         self,
@@ -134,183 +89,113 @@ class Merging:
         """Return the work of several merges, each into what the one before it left."""
         path, raw, works = steps[0][0].path, before, list[Work[Outcome]]()
         for request, verified in steps:
-            if raw is None:
-                work = await self._new(request, verified)
-            else:
-                tracked = _tracked_after(works, path) or await self._ledger.tracked(path)
-                work = await self._into(request, raw, verified, similarity, tracked)
+            work = await self._one(request, raw, verified, similarity, _tracked_after(works, path))
             works.append(work)
             raw = work.contents.get(path, raw)
         return _as_one(works, path, before, raw)
 
-    def _evidence(self, request: MergeRequest, verified: Sequence[str]) -> Evidence:
-        return Evidence(
-            source=request.source,
-            observed_at=request.observed_at or self._now(),
-            authority=request.authority,
-            corroborated_by=tuple(verified),
-            claimed_by=tuple(source for source in request.corroboration if source not in verified),
-            against=request.against,
-            doubts=request.judgement.doubts if request.judgement is not None else (),
-        )
-
-    async def _new(self, request: MergeRequest, verified: Sequence[str]) -> Work[Outcome]:
-        path = request.path
-        if request.base_revision is not None:
-            raise PageGone(path, request.base_revision)
-        if request.section is not None:
-            raise InvalidPath(
-                path, f"there is no page yet that has a section {request.section[:80]!r}; send it without"
-            )
-        text = _sourced(_ended(request.content), request.source)
-        setting = await self._setting(request, "")
-        plan = made(text, self._evidence(request, verified), setting)
-        if text != _ended(request.content):
-            plan = replace(plan, note=_joined(plan.note, f"its front matter says that it comes from {request.source}"))
-        return self._work(request, plan, "", setting)
-
-    async def _into(
+    async def _one(
         self,
         request: MergeRequest,
-        raw: bytes,
+        raw: bytes | None,
         verified: Sequence[str],
         similarity: Similarity | None,
         tracked: Tracked | None = None,
     ) -> Work[Outcome]:
+        """Return the work of merging into a page that holds `raw`, or of making it."""
         path = request.path
-        if len(raw) > LARGEST_BYTES:
+        if raw is None:
+            _check_new(request)
+        elif len(raw) > LARGEST_BYTES:
             raise UnreadableDocument(
                 path, f"it has {len(raw) // 2**20} MiB; at most {LARGEST_BYTES // 2**20} MiB can be merged"
             )
-        text, revision = text_of(path, raw), revision_of(raw)
-        tracked = tracked or await self._ledger.tracked(path)
-        ground = _Ground(request, revision, tuple(verified), tracked)
-        if ground not in self._known:
-            work = await self._worked_out(ground, text, similarity)
+        revision = None if raw is None else revision_of(raw)
+        if raw is not None:
+            tracked = tracked or await self._ledger.tracked(path)
+        known = _Known(request, revision, tuple(verified), tracked)
+        if known not in self._known:
+            ground = await self._ground(request, raw, verified=verified, tracked=tracked, similarity=similarity)
+            step = worked_out_new if raw is None else worked_out
+            work = await self._aside.run(step, ground, size=ground.size, what=_named(request))
             # Planned, decided on, done: between the first and the last nothing has changed, as a rule.
-            self._known = {ground: work}
-        return self._known[ground]
+            self._known[known] = work
+            while len(self._known) > MOST_KNOWN:
+                del self._known[next(iter(self._known))]
+            self._remember_written(path, work)
+        return self._known[known]
 
-    async def _worked_out(self, ground: _Ground, text: str, similarity: Similarity | None) -> Work[Outcome]:
-        request, current = ground.request, cut(text)
-        base = await self._base(request, current, ground.revision)
-        taken = as_document(base or current, request.content, path=request.path, section=request.section)
-        if request.source != USER:
-            taken = Taken("snippet", request.content, taken.section)
-        setting = await self._setting(request, text, ground, similarity)
-        evidence = self._evidence(request, ground.verified)
+    async def _ground(
+        self,
+        request: MergeRequest,
+        raw: bytes | None,
+        *,
+        verified: Sequence[str],
+        tracked: Tracked | None,
+        similarity: Similarity | None,
+    ) -> Ground:
+        path = request.path
+        text, revision = ("", None) if raw is None else (text_of(path, raw), revision_of(raw))
+        return Ground(
+            request=replace(request, earlier=()),
+            verified=tuple(verified),
+            text=text,
+            revision=revision,
+            base=await self._base(request, text, revision),
+            tracked=tracked,
+            tracked_text=None if tracked is None else await self._text_at(path, tracked.revision, revision, text),
+            around=await self._pages.surroundings(path),
+            modified=self._pages.modified(path) or self._now(),
+            now=self._now(),
+            similarity=similarity,
+        )
 
-        def planned() -> Work[Outcome]:
-            return self._work(request, merge(base or current, current, taken, evidence, setting), text, setting)
-
-        large = len(text) + len(request.content) > ASIDE_CHARACTERS
-        work = await anyio.to_thread.run_sync(planned) if large else planned()
-        if request.source == USER and taken.form == "snippet" and not setting.append:
-            work = _noted(work, TAKEN_AS_SNIPPET)
-        return work if base is not None else self._analysis(work, request, ground.revision)
-
-    async def _base(self, request: MergeRequest, current: Cut, revision: str) -> Cut | None:
+    async def _base(self, request: MergeRequest, text: str, revision: str | None) -> str | None:
         asked = request.base_revision
         if asked is None:
             return None
         if asked == revision:
-            return current
+            return text
         if (request.path, asked) in self._bases:
             return self._bases[request.path, asked]  # what this process wrote last is what its callers go on from
         raw = await self._ledger.content(request.path, asked)
         if raw is None:
             return None
-        base = cut(text_of(request.path, raw))
+        base = text_of(request.path, raw)
         self._remember(request.path, asked, base)
         return base
 
-    def _remember(self, path: str, revision: str, base: Cut) -> None:
-        if len(base.text) <= ASIDE_CHARACTERS:
+    def _remember_written(self, path: str, work: Work[Outcome]) -> None:
+        raw, after = work.contents.get(path), work.result.merged.revision
+        if raw is not None and after is not None and len(raw) <= LONGEST_BASE:
+            self._remember(path, after, raw.decode())
+
+    def _remember(self, path: str, revision: str, base: str) -> None:
+        if len(base) <= LONGEST_BASE:
             self._bases[path, revision] = base
             while len(self._bases) > MOST_BASES:
                 del self._bases[next(iter(self._bases))]
 
-    async def _setting(
-        self, request: MergeRequest, text: str, ground: _Ground | None = None, similarity: Similarity | None = None
-    ) -> Setting:
-        path, by = request.path, request.actor.principal
-        own, here = front_matter_of(text), units(cut(text)) if text else ()
-        around = await self._pages.surroundings(path, own)
-        tracked, revision = (ground.tracked, ground.revision) if ground else (None, None)
-        origins: Sequence[Origin | None] = [None] * len(here)
-        if tracked is not None:
-            origins = trace(here, tracked.origins, await self._units_at(path, tracked.revision, revision, here))
-        source = str(own.get("source") or USER)
-        facts = PageFacts(path, source, self._pages.modified(path) or self._now(), tracked=tracked is not None)
-        return Setting(facts, origins, around.rules, self._now(), revision, by, around.append, similarity)
-
-    async def _units_at(
-        self, path: str, revision: str, current: str | None, here: Sequence[Unit]
-    ) -> Sequence[Unit] | None:
-        """Return the units that the page had at a revision; None if that is not kept."""
+    async def _text_at(self, path: str, revision: str, current: str | None, text: str) -> str | None:
+        """Return the text that the page had at a revision; None if that is not kept."""
         if revision == current:
-            return here
+            return text
         raw = await self._ledger.content(path, revision)
-        return units(cut(raw.decode("utf-8", "replace"))) if raw is not None else None
+        return raw.decode("utf-8", "replace") if raw is not None else None
 
-    def _work(self, request: MergeRequest, plan: MergePlan, before: str, setting: Setting) -> Work[Outcome]:
-        revision = setting.revision
-        written = plan.text != before or revision is None
-        raw = plan.text.encode()
-        after = revision_of(raw) if written else revision
-        if plan.cut is not None and after is not None:
-            self._remember(request.path, after, plan.cut)
-        flags = [
-            replace(found, new=replace(found.new, path=request.path, revision=None)) for found in plan.contradictions
-        ]
-        conflicts = [
-            *plan.conflicts,
-            *(_both(found.existing.section, found.existing.text, found.new.text) for found in flags),
-        ]
-        status = _status(plan, written=written)
-        origins = [o if o.revision else replace(o, revision=after or "") for o in plan.origins]
-        merged = Merged(
-            status=status,
-            proposal=None,
-            path=request.path,
-            revision=after,
-            blocks=list(plan.verdicts),
-            diff=unified(before, plan.text, request.path, most_characters=MOST_DIFF) if written else "",
-            conflicts=conflicts,
-            verified=True if written else None,
-            note=plan.note,
-        )
-        return Work(
-            contents={request.path: raw} if written else {},
-            result=Outcome(
-                merged,
-                configures(request.path, before if revision is not None else None, plan.text),
-                _brought(plan, units(cut(before)) if before else ()) if written else (),
-                _known_of(plan),
-            ),
-            source=request.source,
-            confidence=_highest(plan),
-            outcome="flagged" if flags and not written else "partial" if status == "partial" else "done",
-            origins={request.path: origins},
-            contradictions=flags,
-            record=not written and _support(plan.origins) > _support(setting.origins),
-        )
 
-    def _analysis(self, work: Work[Outcome], request: MergeRequest, revision: str) -> Work[Outcome]:
-        """Return the work that does nothing and says what it would have done, if the caller had read the page as it is."""
-        why = "unknown here" if request.base_revision else "missing"
-        note = (
-            f"nothing is written: base_revision is {why}. The page is at {revision}; read it, see that your change still fits, "
-            "and send it again with that revision"
-        )
-        merged = replace(
-            work.result.merged,
-            status="analysis",
-            revision=revision,
-            verified=None,
-            note=_joined(note, work.result.merged.note),
-        )
-        return Work(contents={}, result=Outcome(merged), source=request.source)
+def _named(request: MergeRequest) -> str:
+    """Return what messages call the merge."""
+    return f"merging {len(request.content):,} characters into {request.path}"
+
+
+def _check_new(request: MergeRequest) -> None:
+    """Raise if no page can be made of the request."""
+    path = request.path
+    if request.base_revision is not None:
+        raise PageGone(path, request.base_revision)
+    if request.section is not None:
+        raise InvalidPath(path, f"there is no page yet that has a section {request.section[:80]!r}; send it without")
 
 
 def _tracked_after(works: Sequence[Work[Outcome]], path: str) -> Tracked | None:
@@ -336,7 +221,7 @@ def _as_one(works: Sequence[Work[Outcome]], path: str, before: bytes | None, aft
         diff=unified(_text(before), _text(after), path, most_characters=MOST_DIFF),
         conflicts=conflicts,
         verified=True if written else None,
-        note=_joined(*(one.note for one in told)) or None,
+        note=joined(*(one.note for one in told)) or None,
     )
     brought = [pair for work in works for pair in work.result.brought]
     return replace(
@@ -355,68 +240,4 @@ def _text(raw: bytes | None) -> str:
     return "" if raw is None else raw.decode("utf-8", "replace")
 
 
-def _known_of(plan: MergePlan) -> bytes | None:
-    return None if plan.known is None or plan.known == plan.text else plan.known.encode()
-
-
-def _status(plan: MergePlan, *, written: bool) -> Status:
-    held_back = bool(plan.conflicts or plan.contradictions)
-    if held_back:
-        return "partial" if written else "conflict"
-    return "done" if written else "unchanged"
-
-
-def _both(section: str, ours: str, theirs: str) -> Conflict:
-    return Conflict(section, "", ours, theirs, 0)
-
-
-def _support(origins: Sequence[Origin | None]) -> int:
-    return sum(len(origin.corroborated_by) for origin in origins if origin is not None)
-
-
-def _highest(plan: MergePlan) -> float | None:
-    return max((verdict.new.confidence for verdict in plan.verdicts if verdict.new), default=None)
-
-
-def _brought(plan: MergePlan, before: Sequence[Unit]) -> list[tuple[Unit, Origin]]:
-    """Return the units of the merged text that were not in it before, each with its origin."""
-    old = {unit_digest(unit.text) for unit in before}
-    origins: Mapping[bytes, Origin] = {origin.digest: origin for origin in plan.origins}
-    found = []
-    for unit in units(plan.cut or cut(plan.text)):
-        digest = unit_digest(unit.text)
-        if digest not in old and digest in origins and unit.kind != "heading":
-            found.append((unit, origins[digest]))
-    return found
-
-
-def _noted(work: Work[Outcome], note: str) -> Work[Outcome]:
-    merged = work.result.merged
-    return replace(work, result=replace(work.result, merged=replace(merged, note=_joined(note, merged.note))))
-
-
-def _ended(content: str) -> str:
-    """Return the text of a new page: with a line end at its end."""
-    return content if content.endswith(("\n", "\r")) else content + "\n"
-
-
-def _sourced(text: str, source: str) -> str:
-    """Return the text of a new page; one of fetched evidence says so at its head, for nobody vouches for any of it.
-
-    Whoever reads, finds or lists it learns from there where it comes from. A person who has checked it takes the line out.
-    """
-    if source_kind(source) not in FETCHED_KINDS:
-        return text
-    line, end = f"source: {json.dumps(source, ensure_ascii=False)}", "\r\n" if "\r\n" in text else "\n"
-    front = front_matter(text)
-    if front.problem or "source" in front.metadata:
-        return text
-    if not front.body:
-        mark = "\ufeff" if text.startswith("\ufeff") else ""
-        return f"{mark}---{end}{line}{end}---{end}{end}{text.removeprefix(mark)}"
-    opening, mark, rest = text.partition("\n")
-    return f"{opening}{mark}{line}{end}{rest}"
-
-
-def _joined(*notes: str | None) -> str:
-    return "; ".join(note for note in notes if note)
+__all__ = ["Merging", "Outcome"]

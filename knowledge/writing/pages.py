@@ -54,10 +54,14 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the directories above a page say: how evidence is weighed, and whether the page takes appends."""
+    """What the directories above a page say: how evidence is weighed, and `append`, of the nearest that says it."""
 
     rules: Rules
-    append: bool
+    append: object = None
+
+    def appends(self, own: Mapping[str, object]) -> bool:
+        """Return whether the page takes appends; what its `own` front matter says goes before."""
+        return _is_yes(own.get("append", self.append))
 
 
 class Pages:
@@ -132,15 +136,15 @@ class Pages:
         found = self._vault.look(path)
         return datetime.fromtimestamp(found.stamp.mtime_ns / 1e9, tz=UTC) if found else None
 
-    async def surroundings(self, path: str, own: Mapping[str, object]) -> Surroundings:
-        """Return what holds for the page at `path`, whose own front matter is `own`."""
+    async def surroundings(self, path: str) -> Surroundings:
+        """Return what holds for the page at `path`."""
         heads = [self._head(f"{folder}/{INDEX_NAME}" if folder else INDEX_NAME) for folder in ancestors(path)]
         rules, problems = rules_of(heads)
         for problem in set(problems) - self._told:
             log.warning("in an _index.md above %s: %s", path, problem)
             self._told.add(problem)
-        said = [head["append"] for head in (own, *heads) if "append" in head]
-        return Surroundings(rules, bool(said) and _is_yes(said[0]))
+        said = [head["append"] for head in heads if "append" in head]
+        return Surroundings(rules, said[0] if said else None)
 
     def _head(self, path: str) -> Mapping[str, object]:
         found = self._vault.look(path)

@@ -29,6 +29,9 @@ from knowledge.writing.related import Related
 from knowledge.writing.requests import Approval, ChangeRequest, DeleteRequest, MergeRequest, MoveRequest, RevertRequest
 from knowledge.writing.witnesses import Cited, Witnesses, slug
 
+FORESEEN_CHARACTERS = 16_000
+"""Content and page from this length on are merged in mind before the page is held."""
+
 T = TypeVar("T")
 
 
@@ -152,6 +155,9 @@ class Writer:
             WriteUndone: what was written was found wrong and taken back.
         """
         _, act, told = await self._merge_act(request)
+        if self._takes_long(request):
+            # While pages are held nothing is cancelled. What is worked out before is not worked out again.
+            await self._acts.rehearse(act)
         done = await self._run(act, request.approval, configuring=configuring)
         outcome = replace(
             done.result, merged=replace(done.result.merged, note=_joined(told, done.result.merged.note) or None)
@@ -164,6 +170,10 @@ class Writer:
         if outcome.merged.status in ("unchanged", "conflict", "analysis"):
             await self.shown(request.path)
         return outcome.merged
+
+    def _takes_long(self, request: MergeRequest) -> bool:
+        there = self._vault.look(request.path)
+        return len(request.content) + (there.stamp.size if there else 0) > FORESEEN_CHARACTERS
 
     async def _gone_on_from(self, path: str, known: bytes, merged: Merged) -> Merged:
         """Return the answer with the revision of the page as the caller knows it, kept as what was shown to it.

@@ -11,6 +11,7 @@ from typing import Any
 
 import anyio
 
+from knowledge.aside import CALLER
 from knowledge.errors import KnowledgeError, OutcomeUnknown
 from knowledge.provenance import place_of
 from knowledge.trust.ports import Proposal
@@ -111,6 +112,14 @@ class Gate:
         spec = self._specs.get(name)
         if spec is None:
             raise UnknownTool(name, list(self._specs))
+        caller = CALLER.set(call.principal.id)
+        try:
+            return await self._answered(spec, call, arguments)
+        finally:
+            CALLER.reset(caller)
+
+    async def _answered(self, spec: AnySpec, call: Call, arguments: dict[str, Any]) -> Outcome:
+        name = spec.name
         try:
             asked = spec.parse(arguments)
             journey = spec.journey_of(asked)

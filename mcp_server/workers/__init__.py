@@ -1,0 +1,1 @@
+"""Processes that compute for the server, so that it can answer others meanwhile, and stop them."""

@@ -1,0 +1,246 @@
+"""Worker processes: large texts are worked on there, within a budget, and a caller that goes away stops its worker.
+
+Why processes: a thread shares the interpreter's lock with the event loop, and nothing ends it (kb/decisions/0047).
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TypeVar, cast
+
+import anyio
+import anyio.to_thread
+from anyio.abc import ByteReceiveStream, ByteSendStream, Process
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+from knowledge.aside import CALLER
+from knowledge.errors import TooMuchWaiting, TooMuchWork
+from mcp_server.settings import worker_environment
+from mcp_server.workers.child import HEADER, raised
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+ROOT = Path(__file__).parents[2]
+INLINE_CHARACTERS = 16_000
+"""Shorter texts are worked on at once: that takes less time than others would notice."""
+CPU_S = 20
+"""Processor time that one step may take."""
+WALL_S = 90.0
+"""The same by the clock: on a busy machine a worker gets little of the processor."""
+MEMORY_BYTES = 1536 * 2**20
+"""Address space of a worker, the interpreter included."""
+PATIENCE_S = 60.0
+"""How long a step may wait for its turn."""
+MOST_WAITING = 4
+"""Steps of one caller that may be under way or wait; each holds its texts in memory."""
+LARGE_BYTES = 200_000
+"""Requests and answers from this size on are packed and unpacked on a thread."""
+_CODE = (
+    "import sys; sys.path += [p for p in sys.argv[3:] if p not in sys.path]; "
+    "from mcp_server.workers.child import main; main(int(sys.argv[1]), int(sys.argv[2]))"
+)
+
+
+class _Gone(Exception):
+    """The worker ended before it answered; `code` is its exit status, negative for a signal."""
+
+    def __init__(self, code: int | None, *, before: bool) -> None:
+        self.code, self.before = code, before
+        super().__init__(code)
+
+
+class Workers:
+    """At most `most` processes, started when they are needed. Each caller has one step at a time; the others wait their turn."""
+
+    def __init__(
+        self,
+        *,
+        most: int | None = None,
+        inline_characters: int = INLINE_CHARACTERS,
+        cpu_s: int = CPU_S,
+        wall_s: float = WALL_S,
+        memory_bytes: int = MEMORY_BYTES,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        self._inline, self._cpu_s, self._wall_s = inline_characters, cpu_s, wall_s
+        self._memory_bytes, self._patience_s = memory_bytes, patience_s
+        self._room = anyio.Semaphore(most or max(2, (os.cpu_count() or 2) - 1))
+        self._waiting: Counter[str] = Counter()
+        self._turns: dict[str, anyio.Lock] = {}
+        self._idle: deque[_Worker] = deque()
+        self._all: set[_Worker] = set()
+
+    async def run(self, step: Callable[[A], R], asked: A, *, size: int, what: str) -> R:
+        """Return `step(asked)`, as `knowledge.aside.Aside` promises."""
+        if size <= self._inline:
+            return step(asked)
+        async with self._turn(what):
+            request = await _apart(pickle.dumps, (step, asked), large=size > LARGE_BYTES)
+            answer = await self._answer(request, what)
+            del request
+            word, told = await _apart(pickle.loads, answer, large=len(answer) > LARGE_BYTES)
+        if word == "failed":
+            raise raised(told)
+        if word != "done":
+            raise TooMuchWork(what, "it is nested too deeply" if word == "depth" else self._memory())
+        return cast("R", told)
+
+    def _memory(self) -> str:
+        return f"it takes more than {self._memory_bytes // 2**20} MiB of memory"
+
+    @asynccontextmanager
+    async def _turn(self, what: str) -> AsyncIterator[None]:
+        """Wait for the caller's turn and for a free worker.
+
+        Raises:
+            TooMuchWaiting: it has others under way already, or waited too long.
+        """
+        caller = CALLER.get()
+        if self._waiting[caller] >= MOST_WAITING:
+            raise TooMuchWaiting(what, self._waiting[caller])
+        self._waiting[caller] += 1
+        turn = self._turns.setdefault(caller, anyio.Lock())
+        held = False
+        try:
+            with anyio.move_on_after(self._patience_s):
+                await turn.acquire()
+                held = True
+                try:
+                    await self._room.acquire()
+                except BaseException:
+                    turn.release()
+                    held = False
+                    raise
+            if not held:
+                raise TooMuchWaiting(what, self._waiting[caller] - 1, self._patience_s)
+            try:
+                yield
+            finally:
+                self._room.release()
+                turn.release()
+        finally:
+            self._waiting[caller] -= 1
+            if not self._waiting[caller]:
+                del self._waiting[caller], self._turns[caller]
+
+    async def _answer(self, request: bytes, what: str) -> bytes:
+        """Return what a worker answers; one that had ended by itself before it was asked is replaced."""
+        while True:
+            worker = await self._taken()
+            try:
+                with anyio.fail_after(self._wall_s):
+                    answer = await worker.ask(request)
+            except _Gone as gone:
+                self._all.discard(worker)
+                if gone.before and worker.asked > 1:
+                    continue
+                raise TooMuchWork(what, self._why(gone.code)) from None
+            except TimeoutError:
+                await self._end(worker)
+                raise TooMuchWork(what, f"it takes more than {self._wall_s:.0f} s") from None
+            except BaseException:
+                await self._end(worker)
+                raise
+            self._idle.append(worker)
+            return answer
+
+    def _why(self, code: int | None) -> str:
+        if sys.platform != "win32" and code == -signal.SIGXCPU:
+            return f"it takes more than {self._cpu_s} s of processor time"
+        return f"it ended the worker process (status {code}), mostly for want of memory"
+
+    async def _taken(self) -> _Worker:
+        while self._idle:
+            worker = self._idle.pop()
+            if worker.process.returncode is None:
+                return worker
+            self._all.discard(worker)
+        worker = await _Worker.started(self._cpu_s, self._memory_bytes)
+        self._all.add(worker)
+        return worker
+
+    async def _end(self, worker: _Worker) -> None:
+        self._all.discard(worker)
+        await worker.end()
+
+    async def close(self) -> None:
+        """End all workers."""
+        self._idle.clear()
+        for worker in list(self._all):
+            await self._end(worker)
+
+
+class _Worker:
+    """One process and its wire."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.asked = 0
+        self._out = cast("ByteSendStream", process.stdin)
+        self._in = BufferedByteReceiveStream(cast("ByteReceiveStream", process.stdout))
+
+    @classmethod
+    async def started(cls, cpu_s: int, memory_bytes: int) -> _Worker:
+        """Start a worker. It imports what the server imports, and nothing from the folder that the server was started in."""
+        command = [sys.executable, "-I", "-c", _CODE, str(cpu_s), str(memory_bytes), *_paths()]
+        with anyio.CancelScope(shield=True):  # a process that nobody knows of would stay
+            process = await anyio.open_process(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                cwd=str(ROOT),
+                env=worker_environment(),
+                start_new_session=True,
+            )
+        return cls(process)
+
+    async def ask(self, request: bytes) -> bytes:
+        """Return the answer.
+
+        Raises:
+            _Gone: it ended instead; `before` it had taken the request whole.
+        """
+        self.asked += 1
+        taken = False
+        try:
+            await self._out.send(HEADER.pack(len(request)))
+            await self._out.send(request)
+            head = await self._in.receive_exactly(HEADER.size)
+            taken = True
+            return await self._in.receive_exactly(HEADER.unpack(head)[0])
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.IncompleteRead, anyio.EndOfStream) as error:
+            with anyio.CancelScope(shield=True):
+                code = await self.process.wait()
+                await self.process.aclose()
+            raise _Gone(code, before=not taken and code == 0) from error
+
+    async def end(self) -> None:
+        """End the process, whatever it is doing."""
+        with anyio.CancelScope(shield=True):
+            with suppress(ProcessLookupError):
+                self.process.kill()
+            await self.process.aclose()
+
+
+def _paths() -> list[str]:
+    """Return where the server finds its modules, without the folder that it was started in."""
+    try:
+        here: Path | None = Path.cwd().resolve()
+    except OSError:  # it is gone
+        here = None
+    found = [path for path in sys.path if Path(path).is_absolute() and Path(path).resolve() != here]
+    return list(dict.fromkeys([*found, str(ROOT)]))
+
+
+async def _apart(work: Callable[..., R], given: object, *, large: bool) -> R:
+    return await anyio.to_thread.run_sync(work, given) if large else work(given)
