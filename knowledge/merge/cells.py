@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -16,6 +17,11 @@ from knowledge.merge.model import Cut, Unit
 
 _PIPE = re.compile(r"(?<!\\)\|")
 _ROW = re.compile(r"[ \t]*\|.*\|[ \t]*$")
+
+
+REMEMBERED = 4_096
+LONGEST_REMEMBERED = 200
+"""Characters of a cell whose folded text is remembered: tables repeat short ones."""
 
 
 class Cell(NamedTuple):
@@ -84,7 +90,14 @@ def rows_without_head(text: str) -> tuple[Row, ...]:
 
 def folded_cell(text: str) -> str:
     """Return a cell as it is compared."""
+    return _folded_once(text) if len(text) <= LONGEST_REMEMBERED else _folded(text)
+
+
+def _folded(text: str) -> str:
     return plain(text).casefold().strip()
+
+
+_folded_once = lru_cache(REMEMBERED)(_folded)
 
 
 def key_of(row: Row, columns: Sequence[int]) -> tuple[str, ...]:

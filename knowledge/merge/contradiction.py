@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
-from itertools import chain
+from itertools import chain, islice, product
 from typing import Literal, NamedTuple
 
 from knowledge.merge.claims import Said, cells_of, claim, claims_of, language_of, plain, said_in, weight
@@ -43,6 +43,16 @@ LEAST_SHARED = 0.25
 WORTH_READING = 0.4
 """The share of their words that statements must have in common to be read at all."""
 SPELLED_ALIKE = 0.8
+MOST_HOLDERS = 200
+"""New statements with one word that a statement of the page is held against because of it."""
+MOST_NEAR = 24
+"""New statements that one of the page is held against: those with most words in common."""
+MOST_COMPARED = 1_000
+"""Pairs of sentences of two paragraphs."""
+MOST_VALUES = 24
+"""Figures of one statement; one with more is no statement but data."""
+MOST_TERMS = 80
+"""The same of terms that the other side does not have."""
 SAMPLE = 50
 """Units from the beginning of a page that tell its language."""
 NEAR_BEFORE, NEAR_AFTER = 4, 3
@@ -131,7 +141,9 @@ def compare(
     language = language_of(f"{existing} {new}")
     ours, theirs = claims_of(existing, language), claims_of(new, language)
     apart = _sections_differ(existing_section, new_section, language)
-    found = [compare_claims(a, b) for a in ours for b in theirs if a.row or _may_be_same(a, b)]
+    found = [
+        compare_claims(a, b) for a, b in islice(product(ours, theirs), MOST_COMPARED) if a.row or _may_be_same(a, b)
+    ]
     best = max(found, key=_rank, default=UNRELATED)
     return UNRELATED if apart and best.relation == "contradict" else best
 
@@ -170,10 +182,11 @@ def contradictions(existing_units: Sequence[Unit], new_units: Sequence[Unit]) ->
             having.setdefault(word, []).append(at)
     asked = frozenset(having)
     rows = [at for at, placed in enumerate(new) if placed.is_row]
+    of_rows = _Rows(new, rows)
     held: list[list[Found]] = [[] for _ in new]
     alike = [0.0] * len(new)
     for ours in _placed(existing_units, rows_too=bool(rows)):
-        for at in rows if ours.is_row else _near(ours.said.rough, new, having, asked):
+        for at in of_rows.like(ours) if ours.is_row else _near(ours.said.rough, new, having, asked):
             found = _compare_placed(ours, new[at], language)
             if found.relation == "contradict":
                 held[at].append(Found(ours.unit, new[at].unit, found, (ours.said.text, new[at].said.text)))
@@ -217,12 +230,35 @@ def _near(
     rough: frozenset[str], new: Sequence[_Placed], having: Mapping[str, Sequence[int]], asked: frozenset[str]
 ) -> list[int]:
     """Return the places of the new statements with so many of the same words that they are worth reading."""
-    shared = Counter(chain.from_iterable(having[word] for word in rough & asked))
-    return [
+    holders = sorted((having[word] for word in rough & asked), key=len)
+    # What very many have says nothing of what one of them is about.
+    shared = Counter(chain.from_iterable(some[:MOST_HOLDERS] for some in holders))
+    near = [
         at
         for at, count in shared.items()
         if not new[at].is_row and count >= WORTH_READING * min(len(rough), len(new[at].said.rough))
     ]
+    return near if len(near) <= MOST_NEAR else sorted(near, key=lambda at: (-shared[at], at))[:MOST_NEAR]
+
+
+class _Rows:
+    """The new rows, by what their first cell may be compared with."""
+
+    def __init__(self, new: Sequence[_Placed], rows: Sequence[int]) -> None:
+        self._rows = rows
+        self._by_key: dict[tuple[tuple[str, ...], str], list[int]] = {}
+        if len(rows) > MOST_NEAR:
+            for at in rows:
+                self._by_key.setdefault(_row_key(new[at]), []).append(at)
+
+    def like(self, ours: _Placed) -> Sequence[int]:
+        """Return the new rows that one of the page is held against; of many, those with its header and first cell."""
+        return self._by_key.get(_row_key(ours), ())[:MOST_NEAR] if self._by_key else self._rows
+
+
+def _row_key(placed: _Placed) -> tuple[tuple[str, ...], str]:
+    first = next(iter(cells_of(placed.said.text)), "").casefold()
+    return tuple(cell.casefold() for cell in placed.header), first
 
 
 def _compare_placed(ours: _Placed, theirs: _Placed, language: str) -> Comparison:
@@ -278,7 +314,7 @@ def _compare_tables(existing: str, new: str) -> Comparison:
     if our_header and their_header and [c.casefold() for c in our_header] != [c.casefold() for c in their_header]:
         return UNRELATED
     header = our_header or their_header
-    found = [compare_rows(header, a, b) for a in ours for b in theirs]
+    found = [compare_rows(header, a, b) for a, b in islice(product(ours, theirs), MOST_COMPARED)]
     return max(found, key=_rank, default=UNRELATED)
 
 
@@ -449,13 +485,15 @@ def _match(ours: Claim, theirs: Claim) -> _Match:
     )
     left = [term for term in dict.fromkeys(ours.terms) if term not in theirs.bag]
     right = [term for term in dict.fromkeys(theirs.terms) if term not in ours.bag]
-    for term in tuple(left):
+    few = len(left) <= MOST_TERMS and len(right) <= MOST_TERMS
+    for term in tuple(left) if few else ():
         other = next((each for each in right if _part_of(term, each) and not same_sort(term, each, language)), None)
         if other is not None:
             left.remove(term)
             right.remove(other)
             shared += PART_OF
-    opposite = {term for a in left for b in right if opposite_by_prefix(a, b) for term in (a, b)}
+    pairs = product(left, right) if few else ()
+    opposite = {term for a, b in pairs if opposite_by_prefix(a, b) for term in (a, b)}
     shared += len(opposite) / 2
     lost, gained = (
         sum(weight(term, names, language) for term in side if term not in opposite) for side in (left, right)
@@ -494,7 +532,7 @@ def _other_case(ours: Claim, theirs: Claim, match: _Match) -> bool:
     left_words, right_words = (*match.ours, *(said[0] - said[1])), (*match.theirs, *(said[1] - said[0]))
     if contrasts(left_words, right_words, ours.language) or sets_apart(match.ours, match.theirs, ours.language):
         return True
-    if any(_begin_and_end(v, w) for v in ours.values for w in theirs.values):
+    if any(_begin_and_end(v, w) for v in ours.values[:MOST_VALUES] for w in theirs.values[:MOST_VALUES]):
         return True
     if ours.conditions != theirs.conditions:
         return True
@@ -510,7 +548,7 @@ def _laid_together(ours: Claim, theirs: Claim, *, alone: bool) -> list[tuple[Val
 
     `alone` says that the only value on each side needs no words near it.
     """
-    left, right = list(ours.values), list(theirs.values)
+    left, right = list(ours.values[:MOST_VALUES]), list(theirs.values[:MOST_VALUES])
     pairs: list[tuple[Value, Value]] = []
     scored = sorted(
         (

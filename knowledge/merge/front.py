@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from knowledge.front_matter import read_front_matter
@@ -76,15 +77,18 @@ def _joined_key(base: Node, ours: Node, theirs: Node) -> Inner:
 
 def _joined_values(base: Sequence[str], ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
     """Return ours, without what theirs took away, with what theirs added where they put it."""
-    gone = set(base) - set(theirs)
+    was = set(base)
+    gone = was - set(theirs)
     kept = [value for value in ours if value not in gone]
-    there = [value for value in theirs if value in kept or value not in base]
+    stay = set(kept)
+    there = [value for value in theirs if value in stay or value not in was]
     return list(dict.fromkeys(union(kept, there)))
 
 
 def _once(parts: Sequence[Node], ours: Sequence[Node]) -> list[Node]:
     """Return the keys, of two with one name ours."""
     own = {name_of(node.text): node.text for node in ours}
+    often = Counter(name_of(node.text) for node in parts)
     seen: set[str] = set()
     found: list[Node] = []
     for node in parts:
@@ -92,20 +96,19 @@ def _once(parts: Sequence[Node], ours: Sequence[Node]) -> list[Node]:
         if name in seen:
             continue
         seen.add(name)
-        twice = sum(name_of(other.text) == name for other in parts) > 1
-        found.append(node._replace(text=own[name]) if twice and name in own else node)
+        found.append(node._replace(text=own[name]) if often[name] > 1 and name in own else node)
     return found
 
 
 def _twice(parts: Sequence[Node], ours: Sequence[Node], theirs: Sequence[Node]) -> list[Clash]:
     """Return what both sides added under one name with two values."""
-    names = [name_of(node.text) for node in parts]
+    names = Counter(name_of(node.text) for node in parts)
     mine = {name_of(node.text): node for node in ours}
     other = {name_of(node.text): node for node in theirs}
     return [
         Clash("", mine[name].text, other[name].text, mine[name].line, ())
-        for name in dict.fromkeys(names)
-        if names.count(name) > 1 and name in mine and name in other
+        for name, count in names.items()
+        if count > 1 and name in mine and name in other
     ]
 
 

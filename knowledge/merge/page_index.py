@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from knowledge.merge.model import (
     Unit,
     unit_digest,
 )
-from knowledge.merge.rewording import bare_text
+from knowledge.merge.rewording import bare_text, folded_lines
 from knowledge.merge.statements import (
     Statement,
     alike,
@@ -18,9 +18,15 @@ from knowledge.merge.statements import (
 )
 
 CANDIDATES = 6
-MOST_HOLDERS = 1500
+MOST_EQUAL = 50
+"""Equal statements of the page that a new one is held against."""
+MOST_HOLDERS = 500
 """Statements that are looked at for one new one; what shares only frequent terms with it is not about the same."""
 
+
+MOST_BLOCKS = 64
+"""Blocks of code, quotes, HTML that a new one is held against."""
+_BLOCKS = frozenset({"fence", "code", "html", "quote", "comment"})
 
 Allowed = Callable[[int], bool]
 
@@ -41,6 +47,7 @@ class PageIndex:
         self._of_unit: dict[int, list[Statement]] = {}
         self._by_term: dict[str, list[Statement]] | None = None
         self._by_fold: dict[str, list[Statement]] = defaultdict(list)
+        self._by_line: dict[tuple[str, str], list[int]] | None = None
         for number, unit in enumerate(page):
             self._by_digest[sort_of(unit), unit_digest(said_in(unit))].append(number)
 
@@ -56,6 +63,19 @@ class PageIndex:
             self._of_unit[number] = [one._replace(unit=number) for one in statements([unit], self.language)]
         return self._of_unit[number]
 
+    def with_lines(self, kind: str, lines: Sequence[str]) -> list[int]:
+        """Return the units of that kind that have a line of these, in order; of very many those with most of the rarer ones."""
+        if self._by_line is None:
+            self._by_line = defaultdict(list)
+            for number, unit in enumerate(self.units):
+                if unit.kind in _BLOCKS:
+                    for line in dict.fromkeys(block_lines(unit.text)):
+                        self._by_line[unit.kind, line].append(number)
+        shared: Counter[int] = Counter()
+        for holders in sorted((self._by_line.get((kind, line), []) for line in dict.fromkeys(lines)), key=len):
+            shared.update(holders[:MOST_BLOCKS])
+        return sorted(number for number, _ in shared.most_common(MOST_BLOCKS))
+
     def near(self, new: Statement) -> list[Near]:
         """Return the statements that have most in common with `new`, equal ones first."""
         by_term = self._terms()
@@ -70,9 +90,11 @@ class PageIndex:
                 met[id(one)] = one
                 shared[id(one)] += 1 / (1 + len(holders))
         best = sorted(shared, key=lambda key: -shared[key])[: CANDIDATES * 2]
-        equal = self._by_fold.get(new.said.folded, [])
+        equal = self._by_fold.get(new.said.folded, [])[:MOST_EQUAL]
         found = [Near(one, 1.0) for one in equal]
-        rest = [Near(met[key], alike(met[key].said, new.said)) for key in best if met[key] not in equal]
+        rest = [
+            Near(met[key], alike(met[key].said, new.said)) for key in best if met[key].said.folded != new.said.folded
+        ]
         return found + sorted(rest, key=lambda one: -one.likeness)[:CANDIDATES]
 
     def _terms(self) -> dict[str, list[Statement]]:
@@ -85,6 +107,11 @@ class PageIndex:
                         for term in set(one.said.terms):
                             self._by_term[term].append(one)
         return self._by_term
+
+
+def block_lines(text: str) -> list[str]:
+    """Return the lines of a block that say something, without their indents."""
+    return [line.strip() for line in folded_lines(text) if line.strip()]
 
 
 def said_in(unit: Unit) -> str:

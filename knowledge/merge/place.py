@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple
@@ -33,6 +33,10 @@ BLOCK_FITS = 0.12
 OWN_HEADING = 3
 """How often a heading's words count, beside once for each word below it."""
 MEANING = 0.5
+MOST_MEANT = 64
+"""Sections whose meaning is compared; of a page with more, those that have most words in common."""
+MOST_HOLDING = 20_000
+"""Documents that one text is compared with because of its words, the rarest first; what all have tells nothing."""
 LONGEST_COMPARED = 8000
 REMEMBERED = 2048
 """Texts, mostly sections and blocks, whose terms are kept."""
@@ -191,6 +195,8 @@ class Placer:
         self.language = language_of(page.text)
         self.title = self._title_section()
         self._named: dict[tuple[str, ...], Section | None] = {}
+        self._choices: dict[Section | None, tuple[Sequence[Section], _Vectors]] = {}
+        self._blocks: dict[tuple[int, ...], _Vectors] = {}
 
     def named(self, path: Sequence[str]) -> Section | None:
         """Return the section that this heading path leads to, from the root or from anywhere; None unless it is only one."""
@@ -202,25 +208,40 @@ class Placer:
     def _find_named(self, wanted: tuple[str, ...]) -> Section | None:
         if not wanted:
             return None
-        paths = [tuple(map(folded_heading, section.path)) for section in self.sections]
+        # A snippet may name the page's title, or leave it out, as its first heading: then the last one has to do.
+        last = self._by_last_heading.get(wanted[-1], ())
         for fits in (
             lambda path: path == wanted,
             lambda path: path[-len(wanted) :] == wanted,
-            # A snippet may name the page's title, or leave it out, as its first heading.
-            lambda path: path[-1:] == wanted[-1:],
-            lambda path: self._same_words(path[-1:], wanted[-1:]),
+            lambda _: True,
         ):
-            found = [section for section, path in zip(self.sections, paths, strict=True) if path and fits(path)]
+            found = [section for section, path in last if fits(path)]
             if len(found) == 1:
                 return found[0]
             if found:
                 return None
-        return None
+        same = self._by_heading_words.get(self._heading_words(wanted[-1]), ())
+        return same[0] if len(same) == 1 else None
 
-    def _same_words(self, one: Sequence[str], other: Sequence[str]) -> bool:
-        terms = analyzer(self.language).terms
-        first, second = set(terms(" ".join(one))), set(terms(" ".join(other)))
-        return bool(first) and first == second
+    @cached_property
+    def _by_last_heading(self) -> Mapping[str, Sequence[tuple[Section, tuple[str, ...]]]]:
+        found: dict[str, list[tuple[Section, tuple[str, ...]]]] = {}
+        for section in self.sections:
+            if section.path:
+                path = tuple(map(folded_heading, section.path))
+                found.setdefault(path[-1], []).append((section, path))
+        return found
+
+    @cached_property
+    def _by_heading_words(self) -> Mapping[frozenset[str], Sequence[Section]]:
+        found: dict[frozenset[str], list[Section]] = {}
+        for heading, sections in self._by_last_heading.items():
+            if words := self._heading_words(heading):
+                found.setdefault(words, []).extend(section for section, _ in sections)
+        return found
+
+    def _heading_words(self, heading: str) -> frozenset[str]:
+        return frozenset(analyzer(self.language).terms(heading))
 
     def best(self, text: str, *, hint: str = "", within: Section | None = None) -> Nearest:
         """Return the section that `text` is most like, how much, and what came next.
@@ -228,22 +249,28 @@ class Placer:
         `hint` are words that say what it is about; they count as a heading's do. `within` keeps to a section and those
         inside it.
         """
-        choice = [
-            section for section in self.sections if _inside(section, within) and not is_reference(section, self.page)
-        ]
-        choice = choice or [within or self.sections[-1]]
-        query = self._counted(text) + _times(self._counted(hint), OWN_HEADING)
-        scores = _cosines(query, [self._vocabulary[section] for section in choice])
-        if self.similarity is not None:
-            meant = self.similarity(
-                [f"{hint}\n{text}"[:LONGEST_COMPARED]], [self._text(section) for section in choice]
-            )[0]
-            scores = [
-                (1 - MEANING) * word + MEANING * _from_meaning(mean) for word, mean in zip(scores, meant, strict=True)
+        if within not in self._choices:
+            choice = [
+                section
+                for section in self.sections
+                if _inside(section, within) and not is_reference(section, self.page)
             ]
-        order = sorted(range(len(choice)), key=lambda index: -scores[index])
-        runner_up = (section_name(choice[order[1]].path), round(scores[order[1]], 4)) if len(order) > 1 else None
-        return Nearest(choice[order[0]], round(scores[order[0]], 4), runner_up)
+            choice = choice or [within or self.sections[-1]]
+            self._choices[within] = tuple(choice), _Vectors([self._vocabulary[section] for section in choice])
+        among, vectors = self._choices[within]
+        query = self._counted(text) + _times(self._counted(hint), OWN_HEADING)
+        scores = vectors.cosines(query)
+        order = sorted(range(len(among)), key=lambda index: -scores[index])
+        if self.similarity is not None:
+            order = sorted(order[:MOST_MEANT])
+            meant = self.similarity(
+                [f"{hint}\n{text}"[:LONGEST_COMPARED]], [self._text(among[index]) for index in order]
+            )[0]
+            for index, mean in zip(order, meant, strict=True):
+                scores[index] = (1 - MEANING) * scores[index] + MEANING * _from_meaning(mean)
+            order.sort(key=lambda index: -scores[index])
+        runner_up = (section_name(among[order[1]].path), round(scores[order[1]], 4)) if len(order) > 1 else None
+        return Nearest(among[order[0]], round(scores[order[0]], 4), runner_up)
 
     @cached_property
     def _vocabulary(self) -> Mapping[Section, Counter[str]]:
@@ -276,7 +303,7 @@ class Placer:
             own.pop()
         if not own:
             return section.heading if section.heading is not None else section.first - 1
-        scores = _cosines(self._counted(text), [self._counted(self.page.pieces[index].text) for index in own])
+        scores = self._of_blocks(own).cosines(self._counted(text))
         best = max(range(len(own)), key=lambda at: (scores[at], at))
         if scores[best] < BLOCK_FITS:
             return own[-1]
@@ -284,8 +311,14 @@ class Placer:
 
     def most_like(self, text: str, pieces: Sequence[int]) -> int:
         """Return the piece of these that `text` is most like, the last if it is like none."""
-        scores = _cosines(self._counted(text), [self._counted(self.page.pieces[index].text) for index in pieces])
+        scores = self._of_blocks(pieces).cosines(self._counted(text))
         return pieces[max(range(len(pieces)), key=lambda at: (scores[at], at))]
+
+    def _of_blocks(self, pieces: Sequence[int]) -> _Vectors:
+        key = tuple(pieces)
+        if key not in self._blocks:
+            self._blocks[key] = _Vectors([self._counted(self.page.pieces[index].text) for index in pieces])
+        return self._blocks[key]
 
     def after_what_it_leads_to(self, piece: int) -> int:
         """Return the piece after which one may write without parting `these are:` from the list below it."""
@@ -403,6 +436,7 @@ def _inside(section: Section, holder: Section | None) -> bool:
     return section.heading is not None and holder.heading <= section.heading < holder.last
 
 
+@lru_cache(REMEMBERED)
 def folded_heading(text: str) -> str:
     """Return a heading as it is compared: without markup, case, numbering and closing colon."""
     bare = plain(text).casefold().strip(" :.")
@@ -471,20 +505,50 @@ def _times(counts: Counter[str], times: int) -> Counter[str]:
 
 
 def _cosines(query: Counter[str], documents: Sequence[Counter[str]]) -> list[float]:
-    """Return how alike `query` is to each document: the cosine of tf-idf vectors, counts damped by their logarithm."""
-    holding = Counter(term for document in documents for term in document)
-    weights = {term: math.log(1 + (len(documents) + 1) / (1 + count)) for term, count in holding.items()}
-    unknown = math.log(2 + len(documents))
+    """Return how alike `query` is to each document."""
+    return _Vectors(documents).cosines(query)
 
-    def vector(counts: Iterable[tuple[str, int]]) -> dict[str, float]:
-        return {term: (1 + math.log(count)) * weights.get(term, unknown) for term, count in counts if count > 0}
 
-    asked = vector(query.items())
-    length = math.sqrt(math.fsum(weight * weight for weight in asked.values()))
-    found: list[float] = []
-    for document in documents:
-        told = vector(document.items())
-        size = math.sqrt(math.fsum(weight * weight for weight in told.values()))
-        dot = math.fsum(weight * told[term] for term, weight in asked.items() if term in told)
-        found.append(dot / (length * size) if length and size else 0.0)
-    return found
+class _Vectors:
+    """Documents as tf-idf vectors, counts damped by their logarithm, by their terms."""
+
+    def __init__(self, documents: Sequence[Counter[str]]) -> None:
+        holding = Counter(term for document in documents for term in document)
+        self._weights = {term: math.log(1 + (len(documents) + 1) / (1 + count)) for term, count in holding.items()}
+        self._unknown = math.log(2 + len(documents))
+        self._lengths: list[float] = []
+        self._holders: dict[str, list[tuple[int, float]]] = {}
+        for number, document in enumerate(documents):
+            told = self._vector(document)
+            self._lengths.append(_length(told))
+            for term, weight in told.items():
+                self._holders.setdefault(term, []).append((number, weight))
+
+    def cosines(self, query: Counter[str]) -> list[float]:
+        """Return the cosine of `query` with each document."""
+        asked = self._vector(query)
+        length = _length(asked)
+        dots: dict[int, list[float]] = {}
+        room = MOST_HOLDING
+        for term in sorted(asked, key=lambda term: len(self._holders.get(term, ()))):
+            holders = self._holders.get(term, ())
+            room -= len(holders)
+            if room < 0 and dots:
+                break
+            for number, weight in holders:
+                dots.setdefault(number, []).append(asked[term] * weight)
+        found = [0.0] * len(self._lengths)
+        for number, products in dots.items():
+            found[number] = math.fsum(products) / (length * self._lengths[number])
+        return found
+
+    def _vector(self, counts: Counter[str]) -> dict[str, float]:
+        return {
+            term: (1 + math.log(count)) * self._weights.get(term, self._unknown)
+            for term, count in counts.items()
+            if count > 0
+        }
+
+
+def _length(vector: Mapping[str, float]) -> float:
+    return math.sqrt(math.fsum(weight * weight for weight in vector.values()))

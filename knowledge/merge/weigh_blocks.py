@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import islice, product
 
 from knowledge.merge.contradiction import compare
 from knowledge.merge.model import (
     Unit,
 )
-from knowledge.merge.rewording import folded_lines
+from knowledge.merge.page_index import block_lines as _lines
 from knowledge.merge.weighing import New, Weighing
 
 SAME_CODE = 0.6
+MOST_COMPARED = 400
+"""Pairs of lines of two blocks that are looked at for contradictions."""
 
 
 def weigh_block(w: Weighing, number: int, unit: Unit) -> None:
@@ -23,12 +26,9 @@ def weigh_block(w: Weighing, number: int, unit: Unit) -> None:
         return
     lines = _lines(unit.text)
     near = [
-        (_shared(lines, _lines(old.text)), at)
-        for at, old in enumerate(w.ground.units)
-        if old.kind == unit.kind
-        and w.comparable(at, target, alone=False)
-        and at not in w.replaced_units
-        and at not in w.confirmed_by
+        (_shared(lines, _lines(w.ground.units[at].text)), at)
+        for at in w.index.with_lines(unit.kind, lines)
+        if w.comparable(at, target, alone=False) and at not in w.replaced_units and at not in w.confirmed_by
     ]
     likeness, at = max(near, default=(0.0, -1))
     if likeness < SAME_CODE:
@@ -39,11 +39,13 @@ def weigh_block(w: Weighing, number: int, unit: Unit) -> None:
 
 def _weigh_similar_block(w: Weighing, number: int, unit: Unit, at: int) -> None:
     new, old = _lines(unit.text), _lines(w.ground.units[at].text)
-    only_new, only_old = [line for line in new if line not in old], [line for line in old if line not in new]
+    had, has = set(old), set(new)
+    only_new, only_old = [line for line in new if line not in had], [line for line in old if line not in has]
     if not only_new:
         w.unchanged(number, at)
         return
-    held = next((one for a in only_old for b in only_new if (one := compare(a, b)).relation == "contradict"), None)
+    pairs = islice(product(only_old, only_new), MOST_COMPARED)
+    held = next((one for a, b in pairs if (one := compare(a, b)).relation == "contradict"), None)
     if w.same_voice(at):
         if w.is_later(at):
             w.update_unit(number, unit, at)
@@ -57,10 +59,6 @@ def _weigh_similar_block(w: Weighing, number: int, unit: Unit, at: int) -> None:
         w.update_unit(number, unit, at)
     else:
         w.news.append(New(w.verdict("integrate", unit.section, "", at), unit, at, whole=True))
-
-
-def _lines(text: str) -> list[str]:
-    return [line.strip() for line in folded_lines(text) if line.strip()]
 
 
 def _shared(one: Sequence[str], other: Sequence[str]) -> float:

@@ -31,13 +31,9 @@ def weigh_key(w: Weighing, unit: Unit) -> None:
         _refuse_key(w, unit, "the front matter that came is not made of `key: value` lines")
     elif key.casefold() in GUARDED_KEYS:
         _refuse_key(w, unit, f"`{key}` says how the page is treated, which evidence does not change")
-    elif sum(one.kind == "front" and name_of(one.text) == key for one in w.incoming) > 1:
+    elif w.keys_coming[key] > 1:
         _refuse_key(w, unit, f"`{key}` came twice")
-    elif (
-        there := next(
-            (n for n, old in enumerate(w.ground.units) if old.kind == "front" and name_of(old.text) == key), None
-        )
-    ) is not None:
+    elif (there := w.keys_there.get(key)) is not None:
         _meet_key(w, unit, key, there)
     else:
         _new_key(w, unit, key, "\n".join(line for line in text if not line.lstrip().startswith("#")))

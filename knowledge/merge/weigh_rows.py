@@ -23,6 +23,9 @@ from knowledge.merge.statements import (
 )
 from knowledge.merge.weighing import New, Op, Weighing, named_section, shown
 
+MOST_OF_ONE_KEY = 50
+"""Rows of one key that a new row is held against: a table with more of them has no key."""
+
 
 def weigh_table(w: Weighing, table: Table) -> None:
     """Decide what becomes of the rows of a table, or of a table that the page does not have."""
@@ -57,11 +60,9 @@ def weigh_rows(w: Weighing, unit: Unit, rows: Sequence[Row]) -> bool:
 def _new_table(w: Weighing, table: Table) -> None:
     piece = w.content.pieces[table.piece]
     unit = w.incoming[table.head]
-    same = [
-        number
-        for number, old in enumerate(w.ground.units)
-        if old.kind == "row" and unit_digest(w.page.pieces[old.piece].text) == unit_digest(piece.text)
-    ]
+    digest = unit_digest(piece.text)
+    equal = {at for at, one in enumerate(w.page.pieces) if one.kind == "table" and unit_digest(one.text) == digest}
+    same = [number for number, old in enumerate(w.ground.units) if old.piece in equal]
     if same:
         w.unchanged(table.head, *same)
         return
@@ -101,6 +102,9 @@ class _Meeting:
         self._by_key: dict[tuple[str, ...], list[Row]] = defaultdict(list)
         for row in there.rows:
             self._by_key[key_of(row, self._keys)].append(row)
+        self._by_cells: dict[tuple[str, ...], Row] = {}
+        for row in there.rows:
+            self._by_cells.setdefault(key_of(row, columns), row)
         self._coming = Counter(self.key(row) for row in rows)
         self.is_sorted = (
             len(self.firsts) >= SORTED_FROM and self.firsts == sorted(self.firsts) and self.firsts[0] != self.firsts[-1]
@@ -119,6 +123,17 @@ class _Meeting:
         """Return the rows of the page with the key of a new one."""
         return self._by_key.get(self.key(row), [])
 
+    def nearest(self, row: Row, same: Sequence[Row]) -> Row:
+        """Return of the rows of the same key the one with most cells in common, the first of several."""
+        cells = tuple(folded_cell(row.cell(at)) for at in range(len(self.columns)))
+        if (equal := self._by_cells.get(cells)) is not None:
+            return equal
+        mine = dict(zip(self.columns, cells, strict=True))
+        return max(
+            same[:MOST_OF_ONE_KEY],
+            key=lambda one: sum(text == folded_cell(one.cell(at)) for at, text in mine.items()),
+        )
+
     def has_rival(self, row: Row) -> bool:
         """Return whether another new row has the same key: of two, neither changes what stands there."""
         return self._coming[self.key(row)] > 1
@@ -130,7 +145,7 @@ def _weigh_row(w: Weighing, unit: Unit, row: Row, meeting: _Meeting) -> None:
     if not same:
         _new_row(w, unit, placed, meeting)
         return
-    old = max(same, key=lambda one: sum(folded_cell(text) == folded_cell(one.cell(at)) for at, text in placed.items()))
+    old = meeting.nearest(row, same)
     differing = [at for at, text in placed.items() if text and folded_cell(text) != folded_cell(old.cell(at))]
     empty = [at for at in differing if not old.cell(at)]
     told = [at for at in differing if at not in empty and not _cell_says(w, there, old.cell(at), placed[at], at)]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from typing import NamedTuple
 
 from knowledge.document import find_section, parse
 from knowledge.merge.confidence import Rules, confidence, independent, lineage_of, same_lineage
 from knowledge.merge.contradiction import Comparison
 from knowledge.merge.cut import cut, units
+from knowledge.merge.front import name_of
 from knowledge.merge.model import (
     Confidence,
     Contradiction,
@@ -137,7 +139,8 @@ class Weighing:
         self.incoming: tuple[Unit, ...] = ()
         self.hint = ""
         self.seen: set[tuple[str, bytes, tuple[str, ...]]] = set()
-        self.keys_of: dict[tuple[str, ...], set[str]] | None = None
+        self.keys_of: dict[tuple[str, ...], frozenset[str]] | None = None
+        self._coming: tuple[tuple[Unit, ...], Counter[str]] | None = None
 
     def asked_for(self, section: str) -> Section:
         """Return the section of that name.
@@ -184,11 +187,28 @@ class Weighing:
     def keys(self, section: tuple[str, ...]) -> frozenset[str]:
         """Return the keys of the `key: value` lines that stand in a section."""
         if self.keys_of is None:
-            self.keys_of = defaultdict(set)
+            keys: dict[tuple[str, ...], set[str]] = defaultdict(set)
             for unit in self.ground.units:
                 if unit.kind in ("paragraph", "item"):
-                    self.keys_of[unit.section].update(keys_in(bare_text(unit)))
-        return frozenset(self.keys_of.get(section, ()))
+                    keys[unit.section].update(keys_in(bare_text(unit)))
+            self.keys_of = {under: frozenset(names) for under, names in keys.items()}
+        return self.keys_of.get(section, frozenset())
+
+    @property
+    def keys_coming(self) -> Counter[str]:
+        """Return how often each key of the front matter comes."""
+        if self._coming is None or self._coming[0] is not self.incoming:
+            self._coming = self.incoming, Counter(name_of(unit.text) for unit in self.incoming if unit.kind == "front")
+        return self._coming[1]
+
+    @cached_property
+    def keys_there(self) -> Mapping[str, int]:
+        """Return which unit of the page each key of its front matter is, the first of several."""
+        found: dict[str, int] = {}
+        for number, unit in enumerate(self.ground.units):
+            if unit.kind == "front":
+                found.setdefault(name_of(unit.text), number)
+        return found
 
     def lies_within(self, number: int, target: Section | None) -> bool:
         """Return whether a unit of the page lies where the content says; anywhere will do if it says nothing."""
