@@ -17,7 +17,7 @@ _IMAGE = re.compile(r"!\[([^\[\]]*+)\](?:\([^()\n]*+(?:\([^()\n]*+\)[^()\n]*+)*+
 _LINK = re.compile(r"\[([^\[\]]*+)\](?:\([^()\n]*+(?:\([^()\n]*+\)[^()\n]*+)*+\)|\[[^\[\]\n]*+\])")
 _FOOTNOTE = re.compile(r"\[\^[^\[\]\n]++\]")
 _AUTOLINK = re.compile(r"<((?:[A-Za-z][A-Za-z0-9+.-]{1,31}:|[\w.+-]++@)[^<>\s]*+)>")
-_TAG_PAIR = re.compile(r"</?[A-Za-z][^<>\n]*+>|<!--[^>]*+-->")
+_TAG_PAIR = re.compile(r"</?[A-Za-z][^<>\n]*+>")
 _COMMENT = re.compile(r"%%[^%]*+%%")
 _STRONG = re.compile(r"\*{1,3}(?=\S)|(?<=\S)\*{1,3}|~~|==")
 _UNDERSCORE = re.compile(r"(?<!\w)_{1,3}(?=\S)|(?<=\S)_{1,3}(?!\w)")

@@ -149,8 +149,10 @@ class _Scanner:
     def _continue(self, line: str) -> tuple[int, int]:
         """Return the column after the markers of the open containers that `line` carries on, and how many these are."""
         at = 0
+        begin = _spaces(line, 0)
         for depth, container in enumerate(self.containers):
-            begin = _spaces(line, at)
+            if at > begin:
+                begin = _spaces(line, at)
             if not container.width:
                 if begin - at > 3 or line[begin : begin + 1] != ">":
                     return at, depth

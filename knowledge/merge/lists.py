@@ -13,7 +13,7 @@ from knowledge.merge.moves import followed
 from knowledge.merge.prose import joined_text
 from knowledge.merge.sequence import Inner, Sequences, in_sequence
 
-DEEPEST = 20
+DEEPEST = 10
 """Lists inside lists that are joined by items; what is nested deeper is joined by lines."""
 
 _ITEM = re.compile(r"([ \t]*)([-+*]|(\d{1,9})([.)]))([ \t]+|(?=[\r\n])|$)(\[[^\]\r\n]\][ \t]+)?")

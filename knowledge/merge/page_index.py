@@ -47,6 +47,7 @@ class PageIndex:
         self._of_unit: dict[int, list[Statement]] = {}
         self._by_term: dict[str, list[Statement]] | None = None
         self._by_fold: dict[str, list[Statement]] = defaultdict(list)
+        self._near: dict[str, list[Near]] = {}
         self._by_line: dict[tuple[str, str], list[int]] | None = None
         for number, unit in enumerate(page):
             self._by_digest[sort_of(unit), unit_digest(said_in(unit))].append(number)
@@ -78,6 +79,11 @@ class PageIndex:
 
     def near(self, new: Statement) -> list[Near]:
         """Return the statements that have most in common with `new`, equal ones first."""
+        if new.said.text not in self._near:
+            self._near[new.said.text] = self._nearest(new)
+        return self._near[new.said.text]
+
+    def _nearest(self, new: Statement) -> list[Near]:
         by_term = self._terms()
         shared: dict[int, float] = defaultdict(float)
         met: dict[int, Statement] = {}

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import islice
 from typing import Literal, NamedTuple
 
 from knowledge.find.analysis import analyzer
@@ -196,7 +197,7 @@ class Placer:
         self.title = self._title_section()
         self._named: dict[tuple[str, ...], Section | None] = {}
         self._choices: dict[Section | None, tuple[Sequence[Section], _Vectors]] = {}
-        self._blocks: dict[tuple[int, ...], _Vectors] = {}
+        self._blocks: dict[Section, tuple[Sequence[int], _Vectors]] = {}
 
     def named(self, path: Sequence[str]) -> Section | None:
         """Return the section that this heading path leads to, from the root or from anywhere; None unless it is only one."""
@@ -260,17 +261,21 @@ class Placer:
         among, vectors = self._choices[within]
         query = self._counted(text) + _times(self._counted(hint), OWN_HEADING)
         scores = vectors.cosines(query)
-        order = sorted(range(len(among)), key=lambda index: -scores[index])
+        order = sorted(scores, key=lambda index: (-scores[index], index))[:MOST_MEANT]
+        if len(order) < MOST_MEANT:
+            order += islice((index for index in range(len(among)) if index not in scores), MOST_MEANT - len(order))
         if self.similarity is not None:
-            order = sorted(order[:MOST_MEANT])
+            order.sort()
             meant = self.similarity(
                 [f"{hint}\n{text}"[:LONGEST_COMPARED]], [self._text(among[index]) for index in order]
             )[0]
             for index, mean in zip(order, meant, strict=True):
-                scores[index] = (1 - MEANING) * scores[index] + MEANING * _from_meaning(mean)
+                scores[index] = (1 - MEANING) * scores.get(index, 0.0) + MEANING * _from_meaning(mean)
             order.sort(key=lambda index: -scores[index])
-        runner_up = (section_name(among[order[1]].path), round(scores[order[1]], 4)) if len(order) > 1 else None
-        return Nearest(among[order[0]], round(scores[order[0]], 4), runner_up)
+        runner_up = (
+            (section_name(among[order[1]].path), round(scores.get(order[1], 0.0), 4)) if len(order) > 1 else None
+        )
+        return Nearest(among[order[0]], round(scores.get(order[0], 0.0), 4), runner_up)
 
     @cached_property
     def _vocabulary(self) -> Mapping[Section, Counter[str]]:
@@ -294,31 +299,33 @@ class Placer:
 
     def spot(self, section: Section, text: str) -> int:
         """Return after which piece of the section's own `text` belongs: the block it is most like, else the last."""
-        own = [
-            index
-            for index in range(section.first, section.end)
-            if self.page.pieces[index].kind not in ("blank", "front") and not defines_links(self.page.pieces[index])
-        ]
-        while own and (self.page.pieces[own[-1]].kind == "break" or swallows(self.page.pieces[own[-1]])):
-            own.pop()
+        own, vectors = self._blocks_of(section)
         if not own:
             return section.heading if section.heading is not None else section.first - 1
-        scores = self._of_blocks(own).cosines(self._counted(text))
-        best = max(range(len(own)), key=lambda at: (scores[at], at))
-        if scores[best] < BLOCK_FITS:
+        scores = vectors.cosines(self._counted(text))
+        best = max(scores, key=lambda at: (scores[at], at), default=-1)
+        if best < 0 or scores[best] < BLOCK_FITS:
             return own[-1]
         return self.after_what_it_leads_to(own[best])
 
+    def _blocks_of(self, section: Section) -> tuple[Sequence[int], _Vectors]:
+        """Return the pieces of the section's own after which one may write, and what they say."""
+        if section not in self._blocks:
+            own = [
+                index
+                for index in range(section.first, section.end)
+                if self.page.pieces[index].kind not in ("blank", "front") and not defines_links(self.page.pieces[index])
+            ]
+            while own and (self.page.pieces[own[-1]].kind == "break" or swallows(self.page.pieces[own[-1]])):
+                own.pop()
+            self._blocks[section] = own, _Vectors([self._counted(self.page.pieces[index].text) for index in own])
+        return self._blocks[section]
+
     def most_like(self, text: str, pieces: Sequence[int]) -> int:
         """Return the piece of these that `text` is most like, the last if it is like none."""
-        scores = self._of_blocks(pieces).cosines(self._counted(text))
-        return pieces[max(range(len(pieces)), key=lambda at: (scores[at], at))]
-
-    def _of_blocks(self, pieces: Sequence[int]) -> _Vectors:
-        key = tuple(pieces)
-        if key not in self._blocks:
-            self._blocks[key] = _Vectors([self._counted(self.page.pieces[index].text) for index in pieces])
-        return self._blocks[key]
+        vectors = _Vectors([self._counted(self.page.pieces[index].text) for index in pieces])
+        scores = vectors.cosines(self._counted(text))
+        return pieces[max(scores, key=lambda at: (scores[at], at), default=-1)]
 
     def after_what_it_leads_to(self, piece: int) -> int:
         """Return the piece after which one may write without parting `these are:` from the list below it."""
@@ -506,7 +513,8 @@ def _times(counts: Counter[str], times: int) -> Counter[str]:
 
 def _cosines(query: Counter[str], documents: Sequence[Counter[str]]) -> list[float]:
     """Return how alike `query` is to each document."""
-    return _Vectors(documents).cosines(query)
+    found = _Vectors(documents).cosines(query)
+    return [found.get(number, 0.0) for number in range(len(documents))]
 
 
 class _Vectors:
@@ -524,8 +532,8 @@ class _Vectors:
             for term, weight in told.items():
                 self._holders.setdefault(term, []).append((number, weight))
 
-    def cosines(self, query: Counter[str]) -> list[float]:
-        """Return the cosine of `query` with each document."""
+    def cosines(self, query: Counter[str]) -> dict[int, float]:
+        """Return the cosine of `query` with each document that has a word in common with it."""
         asked = self._vector(query)
         length = _length(asked)
         dots: dict[int, list[float]] = {}
@@ -537,10 +545,7 @@ class _Vectors:
                 break
             for number, weight in holders:
                 dots.setdefault(number, []).append(asked[term] * weight)
-        found = [0.0] * len(self._lengths)
-        for number, products in dots.items():
-            found[number] = math.fsum(products) / (length * self._lengths[number])
-        return found
+        return {number: math.fsum(products) / (length * self._lengths[number]) for number, products in dots.items()}
 
     def _vector(self, counts: Counter[str]) -> dict[str, float]:
         return {

@@ -22,6 +22,8 @@ REMEMBERED = 8192
 """Sentences that are kept read."""
 LOOKED_AT = 4000
 """Characters of a statement that are compared; a longer one is no sentence but data."""
+MOST_ORDERED = 300
+"""Terms of a statement whose order is compared."""
 LEAST_ORDER = 0.5
 """The same where both have all words in common."""
 SAME_ORDER = 0.6
@@ -36,7 +38,9 @@ MAY_BE_REWORDED = 0.25
 _MARKER = re.compile(r"[ \t]*(?:[-+*]|\d{1,9}[.)])(?:[ \t]+(?:\[[ xX]\][ \t]+)?|$)")
 _QUOTE_MARK = re.compile(r"^ {0,3}> ?", re.MULTILINE)
 _INNER_ITEM = re.compile(r"\n[ \t]*(?=(?:[-+*]|\d{1,9}[.)])[ \t])")
-_SENTENCE_END = re.compile(r"[.!?][\"')\]*_\u201d\u00bb]*(?=\s)|[\u3002\uff01\uff1f]|(?: {2,}|\\)(?=\n)|\n[ \t]*\n")
+_SENTENCE_END = re.compile(
+    r"[.!?][\"')\]*_\u201d\u00bb]*(?=\s)|[\u3002\uff01\uff1f]|(?:(?<! ) {2,}+|\\)(?=\n)|\n[ \t]*\n"
+)
 _NO_END = re.compile(
     r"(?:^|[\s(])(?:e\.g|i\.e|cf|vs|etc|no|nos|fig|approx|ca|dr|mr|mrs|ms|st|prof|inc|z\.\s?b|d\.\s?h|u\.\s?a|bzw|nr|abb|vgl|"
     r"ggf|evtl|max|min|[a-z])\.$",
@@ -293,7 +297,7 @@ def _relation(existing: str, new: str) -> str:
 
 def shared_order(existing: Reading, new: Reading) -> float:
     """Return how much of what `new` is about stands in `existing` in the same order, 0..1."""
-    return _shared_order(existing.ordered, new.ordered)
+    return _shared_order(existing.ordered[:MOST_ORDERED], new.ordered[:MOST_ORDERED])
 
 
 def _swaps_names(existing: Reading, new: Reading) -> bool:
