@@ -36,7 +36,7 @@ OWN_HEADING = 3
 MEANING = 0.5
 MOST_MEANT = 64
 """Sections whose meaning is compared; of a page with more, those that have most words in common."""
-MOST_HOLDING = 20_000
+MOST_HOLDING = 4_000
 """Documents that one text is compared with because of its words, the rarest first; what all have tells nothing."""
 LONGEST_COMPARED = 8000
 REMEMBERED = 2048

@@ -26,6 +26,8 @@ from knowledge.writing.pages import Surroundings, configures, front_matter_of
 from knowledge.writing.requests import MergeRequest
 
 MOST_DIFF = 6_000
+COMPARED_LIKE_ONE = 500
+"""Pairs of characters of page and content that cost as much as one that is only read."""
 TAKEN_AS_SNIPPET = (
     "taken as something new to be placed, because it does not begin as the page does and keeps less than half of its words; "
     "to change what is there, name the section, or send the whole page with its first heading"
@@ -65,9 +67,10 @@ class Ground:
 
     @property
     def size(self) -> int:
-        """Return how many characters have to be read."""
+        """Return how many characters have to be read, where page and content are held against each other more of them."""
         texts = {id(text): len(text) for text in (self.text, self.base, self.tracked_text) if text is not None}
-        return sum(texts.values()) + len(self.request.content)
+        content = len(self.request.content)
+        return max(sum(texts.values()) + content, len(self.text) * content // COMPARED_LIKE_ONE)
 
 
 def worked_out(ground: Ground) -> Work[Outcome]:
