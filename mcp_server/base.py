@@ -223,7 +223,7 @@ async def open_base(
         def circles() -> Circles:
             from knowledge.find.circles import Circles
 
-            return Circles(vault, index, past=past, made=_map_lines(settings, state))
+            return Circles(vault, index, past=past, made=_map_lines(settings, state), aside=workers)
 
         @cache
         def finder() -> Finder:

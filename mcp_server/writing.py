@@ -82,6 +82,7 @@ def writing_on(ground: Ground) -> Writing:
         similarity=Meaning(ground.words),
         witnesses=Witnesses(ground.vault, pages, ground.sources),
         judge=ground.judge,
+        aside=ground.aside,
     )
     chronicle = Chronicle(ground.vault, ground.ledger, ground.circles, ground.now)
     return Writing(writer, chronicle, acts, elsewhere)

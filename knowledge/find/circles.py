@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import anyio.to_thread
 
+from knowledge.aside import Aside, Here
 from knowledge.document import Document, find_section, parse, section_text, section_tokens
 from knowledge.errors import AmbiguousName, InvalidPath, KnowledgeError, NoSuchPath, UnknownRevision, UnreadableDocument
 from knowledge.find.answers import MapView, OutlineLine, Reading
@@ -33,8 +33,8 @@ PAGE_CHARACTERS = 16_000
 LEAD_CHARACTERS = 1_200
 MOST_OUTLINE = 300
 LONGEST_RESOURCE = 400_000
-PARSE_ASIDE_BYTES = 100_000
-"""A file larger than this is parsed on a worker thread, so that other calls are answered meanwhile."""
+READ_LIKE_ONE = 2
+"""Bytes of a page that is only read that cost as much as one character of a merge."""
 
 
 class Circles:
@@ -51,9 +51,10 @@ class Circles:
         map_tokens: int = MAP_TOKENS,
         past: Past | None = None,
         made: Made | None = None,
+        aside: Aside | None = None,
     ) -> None:
         self._vault, self._index, self._map_tokens, self._past = vault, index, map_tokens, past
-        self._entries = Entries(index, made)
+        self._entries, self._aside = Entries(index, made), aside or Here()
 
     async def map(self, path: str = "", depth: int = 1) -> MapView:
         """Return the map of the directory at `path`, children by name, up to `depth` levels of them, parents first.
@@ -162,23 +163,21 @@ class Circles:
             InvalidPath, NoSuchPath, AmbiguousName, NoSuchSection, UnknownRevision: with what there is instead.
         """
         found, raw, shown = await self._at(path, revision)
-        document = await _parsed(found, raw)
+        look = _Look(found, raw, section, view, offset)
+        seen = await self._aside.run(_seen, look, size=len(raw) // READ_LIKE_ONE, what=f"reading {found}")
         known = await self._index.document(found)
-        within, body, note = _asked_text(document, section, view)
-        text, next_offset = _page(body, offset)
         return Reading(
             path=found,
-            title=document.title,
+            title=seen.title,
             revision=shown,
-            metadata=document.metadata,
-            # Who goes on reading has seen the outline; who asks for a section needs what lies in it.
-            outline=[] if offset else _outline(document, within),
-            text=text,
-            next_offset=next_offset,
-            source=document.source,
-            authority=authority_of(document.source),
-            tainted=is_tainted(document.source, untrusted=document.untrusted or await self._untrusted(found, known)),
-            note=note,
+            metadata=seen.metadata,
+            outline=seen.outline,
+            text=seen.text,
+            next_offset=seen.next_offset,
+            source=seen.source,
+            authority=authority_of(seen.source),
+            tainted=is_tainted(seen.source, untrusted=seen.untrusted or await self._untrusted(found, known)),
+            note=seen.note,
         )
 
     async def tainted(self, path: str) -> str | None:
@@ -219,6 +218,9 @@ class Circles:
             raise UnknownRevision(found, revision, file.revision)
         return found, raw, revision
 
+    async def _parsed(self, path: str, raw: bytes) -> Document:
+        return await self._aside.run(_parse, (path, raw), size=len(raw) // READ_LIKE_ONE, what=f"reading {path}")
+
     async def whole(self, path: str) -> str:
         """Return the text of the document at exactly `path`, cut at `LONGEST_RESOURCE` characters, which is then said.
 
@@ -226,7 +228,7 @@ class Circles:
             InvalidPath, NoSuchPath: with what there is instead.
         """
         found, file = await self._open(path)
-        text = (await _parsed(found, file.raw)).text
+        text = (await self._parsed(found, file.raw)).text
         if len(text) <= LONGEST_RESOURCE:
             return text
         return (
@@ -252,7 +254,7 @@ class Circles:
             InvalidPath, NoSuchPath, AmbiguousName, UnreadableDocument: with what there is instead.
         """
         found, file = await self._open(asked)
-        return await _parsed(found, file.raw)
+        return await self._parsed(found, file.raw)
 
     async def vouched(self, path: str) -> Document | None:
         """Return the page at exactly `path` as it is on disk now; None if there is none, or nobody vouches for its text.
@@ -265,7 +267,7 @@ class Circles:
             file = await anyio.to_thread.run_sync(self._vault.read, path)
         except (InvalidPath, NoSuchPath, UnreadableDocument):
             return None
-        found = await _parsed(path, file.raw)
+        found = await self._parsed(path, file.raw)
         below = await anyio.to_thread.run_sync(DirectoryTrust(self._vault).untrusted, parent(path))
         return None if is_tainted(found.source, untrusted=found.untrusted or below) else found
 
@@ -326,10 +328,43 @@ def chunk_section(chunk_path: Sequence[str]) -> str:
     return " > ".join(chunk_path)
 
 
-async def _parsed(path: str, raw: bytes) -> Document:
-    if len(raw) <= PARSE_ASIDE_BYTES:
-        return parse(path, raw)
-    return await anyio.to_thread.run_sync(partial(parse, path, raw))
+class _Look(NamedTuple):
+    """What somebody wants to see of a page that holds `raw`."""
+
+    path: str
+    raw: bytes
+    section: str | None
+    view: str
+    offset: int
+
+
+class _Seen(NamedTuple):
+    """What a page shows."""
+
+    title: str
+    metadata: Mapping[str, object]
+    outline: list[OutlineLine]
+    text: str
+    next_offset: int | None
+    source: str
+    untrusted: bool
+    note: str | None
+
+
+def _seen(look: _Look) -> _Seen:
+    """Return what is to be seen of a page; pure, as large pages are read in another process."""
+    document = parse(look.path, look.raw)
+    within, body, note = _asked_text(document, look.section, look.view)
+    text, next_offset = _page(body, look.offset)
+    # Who goes on reading has seen the outline; who asks for a section needs what lies in it.
+    outline = [] if look.offset else _outline(document, within)
+    return _Seen(
+        document.title, document.metadata, outline, text, next_offset, document.source, document.untrusted, note
+    )
+
+
+def _parse(file: tuple[str, bytes]) -> Document:
+    return parse(*file)
 
 
 def _left_out(directory: str, own: Sequence[Entry], shown: Sequence[Entry]) -> str:

@@ -117,6 +117,11 @@ def units(document: Cut) -> tuple[Unit, ...]:
     return tuple(found)
 
 
+def first_heading(text: str) -> str:
+    """Return the first heading of `text`, "" without any."""
+    return next((" ".join(piece.section[-1:]) for piece in cut(text).pieces if piece.kind == "heading"), "")
+
+
 def blocks_of(text: str) -> tuple[Piece, ...]:
     """Return the pieces of a part of a document: what looks like front matter is none there."""
     return tuple(_body(text, 0, 0))

@@ -44,6 +44,12 @@ class Effect:
     revisions: Mapping[str, str | None]
 
 
+def effect_in(asked: tuple[Contents, Work[Any], bool]) -> Effect:
+    """Return `effect_of` contents, work and whether that configures the server, as one argument."""
+    contents, work, configures = asked
+    return effect_of(contents, work, configures=configures)
+
+
 def effect_of(contents: Contents, work: Work[Any], *, configures: bool = False) -> Effect:
     """Return what `work` does to files that hold `contents`; `configures`: it changes what configures the server."""
     told = []

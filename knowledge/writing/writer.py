@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 import anyio.to_thread
 
+from knowledge.aside import Aside, Here
 from knowledge.errors import ConfiguresNow, EffectChanged, InvalidPath, KnowledgeError, WriteUndone
 from knowledge.ledger.past import Past
 from knowledge.merge.confidence import USER
-from knowledge.merge.cut import cut
+from knowledge.merge.cut import first_heading
+from knowledge.merge.link_spans import links_in
 from knowledge.merge.place import Similarity, best_page
 from knowledge.merge.verify import problems
 from knowledge.paths import clean_path, is_markdown
 from knowledge.vault import Vault, revision_of
 from knowledge.writing.answers import Changed, Merged
-from knowledge.writing.effect import effect_of
+from knowledge.writing.effect import Effect, effect_in
 from knowledge.writing.elsewhere import Elsewhere, Written
 from knowledge.writing.judge import Judge, Judgement
 from knowledge.writing.linking import Linking
@@ -97,11 +100,12 @@ class Writer:
         similarity: Similarity,
         witnesses: Witnesses,
         judge: Judge | None = None,
+        aside: Aside | None = None,
     ) -> None:
         self._vault, self._past, self._acts, self._pages = vault, past, acts, pages
         self._merging, self._moving, self._linking = merging, moving, linking
         self._elsewhere, self._related, self._similarity = elsewhere, related, similarity
-        self._witnesses, self._judge = witnesses, judge
+        self._witnesses, self._judge, self._aside = witnesses, judge, aside or Here()
 
     async def aimed(self, request: MergeRequest) -> MergeRequest | None:
         """Return the request for the page that it names; None where only a preview tells page or effect.
@@ -216,11 +220,37 @@ class Writer:
         if not configuring:
             act = replace(act, work=_leaving_configuration(act))
         if approval is not None:
-            act = replace(act, proposal=approval.proposal, decision=approval.decision, work=_as_agreed(act, approval))
+            agreed = self._as_agreed(act, approval)
+            act = replace(act, proposal=approval.proposal, decision=approval.decision, work=agreed)
         done = await self._acts.run(self._checked(act))
         if done.undone:
             raise WriteUndone(act.paths[0], done.undone)
         return done
+
+    def _as_agreed(self, act: Act[C], approval: Approval) -> Callable[[Contents], Awaitable[Work[C]]]:
+        """Return the act's work, which does only what was agreed to.
+
+        Raises:
+            EffectChanged: with what is in the files now something else would happen.
+        """
+
+        async def work(contents: Contents) -> Work[C]:
+            found = await act.work(contents)
+            effect = await self.effect(Rehearsed(contents, found), configures=found.result.configures)
+            if effect.digest != approval.effect:
+                raise EffectChanged(act.paths[0])
+            return found
+
+        return work
+
+    async def effect(self, rehearsed: Rehearsed[Any], *, configures: bool) -> Effect:
+        """Return what doing it would do to files."""
+        work, contents = rehearsed.work, rehearsed.contents
+        # Of the work only what becomes of files is looked at: the rest of a large one need not be sent.
+        told = replace(work, result=None, origins={})
+        size = sum(len(raw) for raw in (*contents.values(), *work.contents.values()) if raw is not None)
+        asked = (dict(contents), told, configures)
+        return await self._aside.run(effect_in, asked, size=size, what="showing what would change")
 
     def _checked(self, act: Act[T]) -> Act[T]:
         """Return the act with a look at what it wrote."""
@@ -243,8 +273,14 @@ class Writer:
             if raw is None or was is None:
                 continue
             old, new = text_of(path, was), text_of(path, raw)
+            if len(old) + len(new) <= FORESEEN_CHARACTERS:
+                found += problems(path, old, new, names=await self._linking.names([old, new]))
+                continue
+            # What names there are is looked up while links are followed, which takes files: a thread, and no process.
+            for text in (old, new):
+                await anyio.to_thread.run_sync(links_in, text)
             names = await self._linking.names([old, new])
-            found += problems(path, old, new, names=names)
+            found += await anyio.to_thread.run_sync(partial(problems, path, old, new, names=names))
         return found
 
     async def _placed(self, request: MergeRequest, directory: str) -> tuple[Target, str]:
@@ -254,9 +290,8 @@ class Writer:
         chosen = best_page(request.content, sketches, self._similarity)
         if chosen.path is not None:
             return Target(chosen.path, "page"), f"of the pages {under}, {chosen.path} fits best ({chosen.score:.2f})"
-        title = next(
-            (" ".join(piece.section[-1:]) for piece in cut(request.content).pieces if piece.kind == "heading"), ""
-        )
+        size, what = len(request.content), "finding a place for the text"
+        title = await self._aside.run(first_heading, request.content, size=size, what=what)
         if not title:
             raise InvalidPath(
                 request.path,
@@ -317,22 +352,6 @@ def _leaving_configuration(act: Act[C]) -> Callable[[Contents], Awaitable[Work[C
         found = await act.work(contents)
         if found.contents and found.result.configures:
             raise ConfiguresNow(act.paths[0])
-        return found
-
-    return work
-
-
-def _as_agreed(act: Act[C], approval: Approval) -> Callable[[Contents], Awaitable[Work[C]]]:
-    """Return the act's work, which does only what was agreed to.
-
-    Raises:
-        EffectChanged: with what is in the files now something else would happen.
-    """
-
-    async def work(contents: Contents) -> Work[C]:
-        found = await act.work(contents)
-        if effect_of(contents, found, configures=found.result.configures).digest != approval.effect:
-            raise EffectChanged(act.paths[0])
         return found
 
     return work

@@ -19,7 +19,7 @@ from mcp_server.tools.spec import Arguments, InJourney, Shown, ToolSpec
 
 if TYPE_CHECKING:
     from knowledge.merge.model import Doubt
-    from knowledge.writing.effect import FileEffect
+    from knowledge.writing.effect import Effect, FileEffect
     from knowledge.writing.model import Rehearsed
     from knowledge.writing.requests import MergeRequest
     from knowledge.writing.writer import Preview
@@ -42,6 +42,7 @@ class WritePlan(Generic[R]):
     act: bool
     configures: bool = False
     rehearsed: Rehearsed[Any] | None = None
+    effect: Effect | None = None
 
 
 def shown(plan: WritePlan[R]) -> R | None:
@@ -56,12 +57,9 @@ def needed(plan: WritePlan[Any]) -> Trust:
 
 def shows(plan: WritePlan[Any]) -> Shown:
     """Return what a person is shown of the plan, which must have been planned whole."""
-    from knowledge.writing.effect import effect_of
-
-    if plan.preview is None or plan.rehearsed is None:
+    if plan.preview is None or plan.rehearsed is None or plan.effect is None:
         raise ValueError("a plan that nobody was to see cannot be shown")
-    work, request = plan.rehearsed.work, plan.request
-    effect = effect_of(plan.rehearsed.contents, work, configures=plan.configures)
+    work, request, effect = plan.rehearsed.work, plan.request, plan.effect
     nothing = not work.contents and not work.contradictions and not work.record
     return Shown(
         answer=plan.preview,
@@ -204,12 +202,13 @@ async def plan_merge(services: Services, call: Call, asked: MergeArguments) -> W
     preview = await services.writer.preview_merge(request)
     if asked.dry_run:
         return await _rehearsal(services, preview.request, preview.merged)
-    return _merge_plan(preview)
+    return await _merge_plan(services, preview)
 
 
-def _merge_plan(preview: Preview) -> WritePlan[Merged]:
+async def _merge_plan(services: Services, preview: Preview) -> WritePlan[Merged]:
     act = preview.merged.status != "analysis"
-    return WritePlan(preview.merged, preview.request, act, preview.configures, preview.rehearsed)
+    effect = await services.writer.effect(preview.rehearsed, configures=preview.configures)
+    return WritePlan(preview.merged, preview.request, act, preview.configures, preview.rehearsed, effect)
 
 
 async def merge(services: Services, call: Call, plan: WritePlan[Merged]) -> Merged:
@@ -225,7 +224,7 @@ async def join_merges(services: Services, call: Call, asked: Sequence[MergeArgum
         return None
     preview = await services.writer.preview_merge(replace(last, earlier=tuple(earlier)))
     together = preview.merged.status == "done"
-    return _merge_plan(preview) if together else None
+    return await _merge_plan(services, preview) if together else None
 
 
 async def unsettled_claims(
@@ -241,7 +240,7 @@ async def unsettled_claims(
     request = replace(_request(replace(call, against=against), asked), path=answer.path)
     if request.base_revision is None:
         return None
-    plan = _merge_plan(await services.writer.preview_merge(request))
+    plan = await _merge_plan(services, await services.writer.preview_merge(request))
     return (plan, against) if plan.act and plan.rehearsed and plan.rehearsed.work.contents else None
 
 
@@ -387,7 +386,8 @@ async def _planned(services: Services, request: Any, *, dry_run: bool) -> WriteP
     if dry_run:
         return await _rehearsal(services, preview.request, preview.changed)
     act = preview.changed.status != "analysis"
-    return WritePlan(preview.changed, preview.request, act, preview.configures, preview.rehearsed)
+    effect = await services.writer.effect(preview.rehearsed, configures=preview.configures)
+    return WritePlan(preview.changed, preview.request, act, preview.configures, preview.rehearsed, effect)
 
 
 async def _rehearsal(services: Services, request: Any, preview: Any) -> WritePlan[Any]:

@@ -58,8 +58,8 @@ TOOLS: Mapping[str, tuple[str, Ask]] = {
     "reading": ("kb_read", lambda path, _: {"path": path, "view": "full"}),
     "reading a section": ("kb_read", lambda path, _: {"path": path, "section": "Page"}),
     "the map": ("kb_map", lambda *_: {"path": "", "depth": 2}),
-    "a search": ("kb_search", lambda _, text: {"query": text[:100_000]}),
-    "starting a journey": ("journey_start", lambda _, text: {"agent": "research", "brief": text}),
+    "a search": ("kb_search", lambda _, text: {"query": text[:20_000]}),
+    "starting a journey": ("journey_start", lambda _, text: {"agent": "research", "brief": text[:20_000]}),
     "a journey's work": (
         "journey_submit",
         lambda _, text: {"journey_id": "j-0", "version": 1, "work": {"questions": [text]}},
