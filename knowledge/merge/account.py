@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain, islice
 from typing import NamedTuple
 
 from knowledge.merge.align import Node, words
@@ -16,6 +17,8 @@ from knowledge.merge.sequence import Clash, Kept, Sequences
 
 _ROUNDS = 4
 _NEAR = 0.5
+_MANY = 300
+"""Lines that one line is held against, all of them up to so many."""
 _NUMBER = re.compile(r"\d{1,9}(?=[.)](?:\s|$))")
 
 
@@ -140,18 +143,32 @@ def _held_and_refused(clashes: Iterable[Clash]) -> tuple[Counter[str], Counter[s
     refused: Counter[str] = Counter()
     for clash in clashes:
         base, ours, theirs = (_lines_of([text]) for text in (clash.base, clash.ours, clash.theirs))
-        held += (base | ours) - theirs
-        refused += theirs - base - ours
+        # `+=` would go through all that was found before, each time.
+        held.update((base | ours) - theirs)
+        refused.update(theirs - base - ours)
     return held, refused
 
 
 def _near(lines: Iterable[str], others: Iterable[str]) -> set[str]:
     """Return those of `lines` that are versions of one of `others`."""
     known = [found for line in others if len(found := words(line)) > 1]
+    holding: dict[str, list[frozenset[str]]] = {}
+    if len(known) > _MANY:
+        for other in known:
+            for word in other:
+                holding.setdefault(word, []).append(other)
+
+    def like(own: frozenset[str]) -> Iterable[frozenset[str]]:
+        """Return those that may be near; of very many, some that have the rarest words in common."""
+        if not holding:
+            return known
+        found: list[list[frozenset[str]]] = sorted((holding.get(word, []) for word in own), key=len)
+        return islice(chain.from_iterable(found), _MANY)
+
     near: set[str] = set()
     for line in lines:
         own = words(line)
-        if len(own) > 1 and any(2 * len(own & other) >= _NEAR * (len(own) + len(other)) for other in known):
+        if len(own) > 1 and any(2 * len(own & other) >= _NEAR * (len(own) + len(other)) for other in like(own)):
             near.add(line)
     return near
 

@@ -36,8 +36,8 @@ OWN_HEADING = 3
 MEANING = 0.5
 MOST_MEANT = 64
 """Sections whose meaning is compared; of a page with more, those that have most words in common."""
-MOST_HOLDING = 4_000
-"""Documents that one text is compared with because of its words, the rarest first; what all have tells nothing."""
+MOST_HOLDING = 300
+"""Documents that one text is compared with because of one word: a word that more of them have tells nothing."""
 LONGEST_COMPARED = 8000
 REMEMBERED = 2048
 """Texts, mostly sections and blocks, whose terms are kept."""
@@ -537,12 +537,12 @@ class _Vectors:
         asked = self._vector(query)
         length = _length(asked)
         dots: dict[int, list[float]] = {}
-        room = MOST_HOLDING
         for term in sorted(asked, key=lambda term: len(self._holders.get(term, ()))):
-            holders = self._holders.get(term, ())
-            room -= len(holders)
-            if room < 0 and dots:
-                break
+            holders = self._holders.get(term, [])
+            if len(holders) > MOST_HOLDING:
+                if dots:
+                    break
+                holders = holders[-MOST_HOLDING:]
             for number, weight in holders:
                 dots.setdefault(number, []).append(asked[term] * weight)
         return {number: math.fsum(products) / (length * self._lengths[number]) for number, products in dots.items()}

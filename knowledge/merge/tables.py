@@ -105,8 +105,9 @@ def _columns(base: Table, ours: Table, theirs: Table) -> tuple[Column, ...] | No
         return None
     names = {f"{c}": c for table in (base, ours, theirs) for c in table.columns}
     columns = tuple(dict.fromkeys(names[node.text] for node in merged.parts))
+    stay = set(columns)
     for column in base.columns:
-        if column not in columns:
+        if column not in stay:
             before = Counter(_values(base, column))
             if any(Counter(_values(table, column)) - before for table in (ours, theirs)):
                 return None
@@ -115,10 +116,8 @@ def _columns(base: Table, ours: Table, theirs: Table) -> tuple[Column, ...] | No
 
 def _reordered(base: Table, ours: Table, theirs: Table) -> bool:
     """Return whether a side put a column elsewhere, or both named one anew."""
-    for table in (ours, theirs):
-        if any(c in base.columns and base.columns.index(c) != at for at, c in enumerate(table.columns)):
-            return True
-    return False
+    was = {column: at for at, column in enumerate(base.columns)}
+    return any(was.get(column, at) != at for table in (ours, theirs) for at, column in enumerate(table.columns))
 
 
 def _values(table: Table, column: Column) -> list[str]:
@@ -134,7 +133,8 @@ def _arranged(table: Table, columns: tuple[Column, ...]) -> Table:
         return table
     if len(table.columns) == len(columns) and not set(columns) <= set(table.columns):
         return table
-    where = [table.columns.index(column) if column in table.columns else -1 for column in columns]
+    own = {column: at for at, column in enumerate(table.columns)}
+    where = [own.get(column, -1) for column in columns]
 
     def arranged(row: Row, empty: str) -> Row:
         cells = tuple(row.cells[at] if 0 <= at < len(row.cells) else empty for at in where)
