@@ -92,7 +92,7 @@ class PageIndex:
             room -= len(holders)
             if room < 0 and shared:
                 break
-            for one in holders:
+            for one in holders[:MOST_HOLDERS]:
                 met[id(one)] = one
                 shared[id(one)] += 1 / (1 + len(holders))
         best = sorted(shared, key=lambda key: -shared[key])[: CANDIDATES * 2]
