@@ -7,17 +7,20 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 import pytest
 
 from mcp_server.transport.stdio import LONGEST_LINE, BoundedLines, PipeWriter
+from tests.hostile_markdown import FAMILIES, changed
 from tests.knowledge_bases import write
 
 ROOT = Path(__file__).parents[2]
+T = TypeVar("T")
 HELLO: dict[str, Any] = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -213,3 +216,47 @@ async def test_a_host_that_does_not_read_makes_the_writer_wait_and_nothing_is_lo
         os.close(write_end)
     os.close(read_end)
     assert got.decode() == text
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel is asked which processes there are")
+@pytest.mark.parametrize("way", ["close", "SIGTERM", "SIGKILL"])
+def test_no_worker_goes_on_when_the_server_ends(way: str, server: Server, tmp_path: Path) -> None:
+    """A rehearsal that takes long, by a host that nobody enrolled, ends with its server, however that ends."""
+    slow = FAMILIES["paragraphs nearly equal"](1_000_000)
+    (tmp_path / "kb" / "slow.md").write_text(slow, encoding="utf-8")
+    server.ask(HELLO)
+    server.send(json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}).encode())
+    arguments = {"path": "slow.md", "content": changed(slow), "source": "code:a.py", "dry_run": True}
+    call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "kb_merge", "arguments": arguments}}
+    server.send(json.dumps(call).encode())
+    worker = until(lambda: next(iter(children(server.process.pid)), 0))
+    if way == "close":
+        assert server.process.stdin is not None
+        server.process.stdin.close()
+    else:
+        server.process.send_signal(getattr(signal, way))
+    server.process.wait(timeout=10)
+    assert until(lambda: not is_running(worker))
+
+
+def until(told: Callable[[], T]) -> T:
+    """Return what is told once it is something."""
+    for _ in range(2000):
+        if found := told():
+            return found
+        time.sleep(0.01)
+    raise AssertionError("it did not happen")
+
+
+def children(process: int) -> list[int]:
+    """Return the processes that this one has started."""
+    listed = [path.read_text(encoding="ascii") for path in Path(f"/proc/{process}/task").glob("*/children")]
+    return [int(number) for numbers in listed for number in numbers.split()]
+
+
+def is_running(process: int) -> bool:
+    """Return whether it is there and no zombie that nobody has buried yet."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text(encoding="ascii")
+    except OSError:
+        return False
