@@ -62,7 +62,7 @@ TOOLS: Mapping[str, tuple[str, Ask]] = {
     "starting a journey": ("journey_start", lambda _, text: {"agent": "research", "brief": text[:20_000]}),
     "a journey's work": (
         "journey_submit",
-        lambda _, text: {"journey_id": "j-0", "version": 1, "work": {"questions": [text]}},
+        lambda _, text: {"journey_id": "", "version": 1, "work": {"questions": [{"text": text[:390_000]}]}},
     ),
 }
 
@@ -72,11 +72,18 @@ class Host:
     """A connected host."""
 
     client: Client
+    journey: str = ""
+
+    async def begin(self) -> None:
+        """Begin a journey to send work to."""
+        begun = await self.client.call_tool("journey_start", {"agent": "research", "brief": "What may an upload have?"})
+        self.journey = str((begun.structured_content or {})["journey_id"])
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> tuple[float, str]:
         """Return the seconds until the answer, and the error that it was, "" if it was none."""
+        mine = {"journey_id": self.journey} if "journey_id" in arguments else {}
         began = time.perf_counter()
-        result = await self.client.call_tool(tool, dict(arguments))
+        result = await self.client.call_tool(tool, {**arguments, **mine})
         took = time.perf_counter() - began
         text = next((part.text for part in result.content if isinstance(part, TextContent)), "")
         return took, text if result.is_error else ""
@@ -99,7 +106,9 @@ class Place:
             httpx2.AsyncClient(headers=headers, timeout=LONGEST_S) as http,
             Client(streamable_http_client(self.url, http_client=http)) as client,
         ):
-            yield Host(client)
+            host = Host(client)
+            await host.begin()
+            yield host
 
     def workers(self) -> list[int]:
         """Return the processes that work for the server now."""

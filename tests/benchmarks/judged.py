@@ -35,7 +35,7 @@ from knowledge.merge.undecided import undecided
 from mcp_server.models.configured import ConfiguredModel
 from mcp_server.models.judging import ModelJudge
 from mcp_server.settings import load as settings_of
-from mcp_server.writing import meaning
+from mcp_server.writing import Meaning
 from tests.benchmarks.contradictions import Figures, Pair, load
 from tests.judges import Opinion, Opinionated
 
@@ -106,7 +106,7 @@ def _case(pair: Pair, chance: random.Random, pairs: Sequence[Pair]) -> Case:
         page=_facts(),
         rules=DEFAULT_RULES,
         now=NOW,
-        similarity=meaning(words),
+        similarity=Meaning(words),
     )
     return Case(pair, page, asked)
 
