@@ -13,6 +13,7 @@ import pytest
 
 from knowledge.aside import CALLER
 from knowledge.errors import NoSuchSection, TooMuchWaiting, TooMuchWork
+from mcp_server.workers.child import RETIRES_AT_BYTES
 from mcp_server.workers.pool import MOST_WAITING, Workers
 from tests import slow_steps
 
@@ -50,6 +51,16 @@ async def test_a_small_text_is_worked_on_at_once_and_a_large_one_in_another_proc
         assert first != os.getpid()
         assert await pool.run(slow_steps.process, None, size=LARGE, what="this") == first
     await until(lambda: not runs(first))
+
+
+async def test_a_worker_is_used_again_however_large_the_server_is() -> None:
+    """What the kernel says of a new process's peak memory may be that of the process that started it."""
+    ballast = bytearray(b"x") * (RETIRES_AT_BYTES + 2**20)
+    async with workers() as pool:
+        first = await pool.run(slow_steps.process, None, size=LARGE, what="this")
+        await anyio.sleep(0.1)  # it would have ended by now
+        assert await pool.run(slow_steps.process, None, size=LARGE, what="this") == first
+    assert ballast
 
 
 async def test_a_caller_that_is_cancelled_stops_its_worker(tmp_path: Path) -> None:
