@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import stat
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -66,8 +67,17 @@ TIDY_S = 3600.0
 SWEEP_DELAY_S = 60.0
 RESUME_S = 20.0
 KEY_FILE = "questions.key"
+KEY_BYTES = 32
 QUESTION_S = 3600.0
 """How long a person may take to answer a form."""
+
+
+class BadKeyFile(KnowledgeError):
+    """The key that seals questions may be known to others."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"{path} is not used: {reason}; remove it and start again, then a new one is made")
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +331,7 @@ def _request_state(settings: Settings, state_dir: Path) -> RequestStateSecurity:
 
 def _key(path: Path) -> bytes:
     """Return the key at `path`; the first process makes it."""
-    fresh = secrets.token_bytes(32)
+    fresh = secrets.token_bytes(KEY_BYTES)
     staged = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     if not path.exists():
         descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -335,7 +345,31 @@ def _key(path: Path) -> bytes:
             pass
         finally:
             staged.unlink()
-    return path.read_bytes()
+    return _own_key(path)
+
+
+def _own_key(path: Path) -> bytes:
+    """Return the key, if only who runs this could have written or read it.
+
+    Raises:
+        BadKeyFile: it is a link, somebody else's, open to others, or too short to seal anything.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    except OSError as error:
+        raise BadKeyFile(path, error.strerror or type(error).__name__) from error
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise BadKeyFile(path, "it is no file")
+        if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o077):
+            raise BadKeyFile(path, "others may read or change it")
+        key = os.read(descriptor, KEY_BYTES + 1)
+    finally:
+        os.close(descriptor)
+    if len(key) != KEY_BYTES:
+        raise BadKeyFile(path, f"it does not hold {KEY_BYTES} bytes")
+    return key
 
 
 async def _replace_when_damaged(index: SqliteIndexStore) -> None:
