@@ -227,6 +227,17 @@ class OutcomeUnknown(DatabaseUnavailable):
         self.args = (f"lost {path} while it was writing ({reason}); it may or may not be done, look before you repeat",)
 
 
+class Unstorable(StorageError):
+    """A text that this database cannot keep, however often it is asked. Nothing was changed."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__(
+            f"{path} cannot keep one of these texts: it is too long for a name, or holds a NUL or half a character; "
+            "nothing was changed, leave that out"
+        )
+
+
 class DatabaseRefused(StorageError):
     """The database will not serve us, however often it is asked; `way_out` is what a person can do."""
 

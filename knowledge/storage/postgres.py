@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
 import anyio
-from psycopg import AsyncConnection, Error, InterfaceError, ProgrammingError
+from psycopg import AsyncConnection, DataError, Error, InterfaceError, ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 
@@ -24,6 +24,7 @@ from knowledge.errors import (
     OutcomeUnknown,
     ProposalSettled,
     UnknownIntent,
+    Unstorable,
 )
 
 logging.getLogger("psycopg").setLevel(logging.ERROR)  # it warns of what our callers are told anyway
@@ -132,6 +133,8 @@ class Server:
             yield
         except Error as error:
             raise self.named(error, writing=writing) from None
+        except UnicodeEncodeError:  # half a character, which psycopg meets before anything is sent
+            raise Unstorable(self.place) from None
 
     def named(self, error: Error | OSError, *, writing: bool = False) -> KnowledgeError:
         """Return `error` in the words of the domain. It is not chained: a log would show libpq's own words."""
@@ -150,6 +153,9 @@ class Server:
             return ProposalSettled(reason)
         if state == "25006":
             return DatabaseUnavailable(self.place, "the server only reads now (a replica, or in recovery)")
+        # Class 22: wrong data; 54: larger than an index or a row may be. psycopg itself finds a NUL, without a state.
+        if state[:2] in ("22", "54") or isinstance(error, DataError):
+            return Unstorable(self.place)
         way_out = next((mend for pattern, mend in _REFUSALS if re.search(pattern, reason)), "")
         if state[:2] in _FINAL_STATES or (not state and way_out):
             return DatabaseRefused(self.place, reason, way_out or "see what the server's log says")

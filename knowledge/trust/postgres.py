@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
+from knowledge.errors import Unstorable
 from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import aware
 from knowledge.ledger.ports import Entry
@@ -73,7 +74,10 @@ class PostgresTrust:
 
     async def proposal(self, proposal_id: str) -> Proposal | None:
         """Return it, or None."""
-        found = _proposals(await self._tables.read(sql.FIND, (proposal_id,)))
+        try:
+            found = _proposals(await self._tables.read(sql.FIND, (proposal_id,)))
+        except Unstorable:  # a caller may name what no id can be
+            return None
         return found[0] if found else None
 
     async def proposals(
