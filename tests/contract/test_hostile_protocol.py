@@ -136,7 +136,8 @@ def test_one_id_used_for_many_requests_at_once_is_answered_for_each(wire: Wire) 
 
 
 def test_cancelling_what_is_not_there_or_everything_stops_nobody(wire: Wire) -> None:
-    for id_ in (99, "hello", None, [], {}, "x" * 10_000):
+    nobodys: list[Any] = [99, "hello", None, [], {}, "x" * 10_000]
+    for id_ in nobodys:
         gone = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id_}}
         wire.tell(json.dumps(gone).encode())
     answer = ask(wire, line(11, "tools/call", name="kb_map", arguments={}), 11)
