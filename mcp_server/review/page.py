@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
+from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -89,7 +91,10 @@ async def invitation(request: Request) -> Response:
     secret = str(request.path_params["secret"])
     if not await house.sessions.invited(secret):
         return await house.stranger()
-    return await house.show("login.html", None, lambda: {"secret": secret})
+    answer = await house.show("login.html", None, lambda: {"secret": secret})
+    # Whoever is invited looks at a proposal next; in a process that never wrote that takes modules that load for 0.3 s.
+    answer.background = BackgroundTask(import_module, "mcp_server.writing")
+    return answer
 
 
 async def login(request: Request) -> Response:
