@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from knowledge.index.watch import IndexingService
     from knowledge.writing.recovery import Recovery
     from mcp_server.connectors.courier import Courier
+    from mcp_server.retention import Retention
     from mcp_server.writing import Writing
 
 logger = logging.getLogger("knowledge_forge")
@@ -65,6 +66,7 @@ NEW_VECTORS = "%d of %d passages have their new vectors"
 TIDY_S = 3600.0
 SWEEP_DELAY_S = 60.0
 RESUME_S = 20.0
+RETENTION_DELAY_S = 90.0
 KEY_FILE = "questions.key"
 QUESTION_S = 3600.0
 """How long a person may take to answer a form."""
@@ -145,7 +147,7 @@ async def open_app(
         def journeys() -> Runner:
             from mcp_server.journeys import runner_on
 
-            return runner_on(base, services, agents)
+            return runner_on(base, services, agents, settings.quotas)
 
         @cache
         def courier() -> Courier:
@@ -154,7 +156,7 @@ async def open_app(
             return Courier(base.state.outbox, base.errand_locks, now=utc_now, sleep=sleep)
 
         model = model_of(settings.provider, sleep, stack)
-        runs = runs_of(base, model, lambda: (gate, services), tasks)
+        runs = runs_of(base, model, lambda: (gate, services), tasks, settings.quotas)
         services = Services(
             load_circles=base.load_circles,
             load_finder=base.load_finder,
@@ -174,7 +176,7 @@ async def open_app(
             review_address=review.address,
             want_review=review.wanted if announcing else nothing,
         )
-        proposing = Proposing(services, arrived=review.wanted if announcing else _quietly)
+        proposing = Proposing(services, arrived=review.wanted if announcing else _quietly, quotas=settings.quotas)
         gate = Gate(specs, services, proposing)
         carrier = Carrier(gate, proposing, services, runner=holder_name(), recover=partial(_finish_acts, base))
         desk = Decisions(carrier, proposing)
@@ -198,6 +200,7 @@ async def open_app(
         services_here = settings.plane is not None or settings.zulip is not None
         tasks.start_soon(partial(_resume, base, carrier, for_others=services_here))
         tasks.start_soon(review.run, services, desk)
+        tasks.start_soon(_keep_small, base, settings)
         if announcing and settings.zulip is not None and settings.zulip.reviews is not None:
             tasks.start_soon(_tell_in_zulip, services, desk, settings.zulip)
         tasks.start_soon(partial(keep_runs, services, here=announcing))
@@ -211,6 +214,20 @@ async def open_app(
             yield App(server, services, gate, base, desk, review)
         finally:
             tasks.cancel_scope.cancel()
+
+
+async def _keep_small(base: KnowledgeBase, settings: Settings) -> None:
+    """Shorten what is past its retention, in turn with other processes. What that needs is loaded when the start is long over."""
+    await anyio.sleep(RETENTION_DELAY_S)
+    await (await anyio.to_thread.run_sync(_retention, base, settings)).run()
+
+
+def _retention(base: KnowledgeBase, settings: Settings) -> Retention:
+    from mcp_server.journeys import journeys_in
+    from mcp_server.retention import Retention
+    from mcp_server.runs.places import runs_in
+
+    return Retention(base.state, journeys_in(base.state), runs_in(base.state), settings.retention, holder_name())
 
 
 async def _tell_in_zulip(services: Services, desk: Decisions, access: ZulipAccess) -> None:

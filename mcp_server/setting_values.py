@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 TOOLSETS = ("knowledge", "trust", "journeys", "runs", "plane", "zulip")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -340,6 +342,37 @@ def window_tokens(text: str) -> int:
     if not text.isdigit() or not 256 <= int(text) <= 1_000_000:
         raise ValueError(f"{text!r} is not a whole number from 256 to 1000000")
     return int(text)
+
+
+SIZE: Final = re.compile(r"(\d{1,6})\s*(kB|MB|GB)", re.IGNORECASE)
+LEAST_SIZE, MOST_SIZE = 1_000_000, 1_000_000_000_000
+LEAST_DAYS = 7
+
+
+def size(text: str) -> int:
+    """Return a number of bytes."""
+    found = SIZE.fullmatch(text.strip())
+    size_bytes = int(found[1]) * {"k": 10**3, "m": 10**6, "g": 10**9}[found[2][0].lower()] if found else 0
+    if not LEAST_SIZE <= size_bytes <= MOST_SIZE:
+        raise ValueError(f"{text!r} is not a size from 1 MB to 1000 GB, for example 200 MB")
+    return size_bytes
+
+
+def starts(text: str) -> int:
+    """Return how many journeys and runs may be started in a minute."""
+    if not text.isdigit() or not 1 <= int(text) <= 100_000:
+        raise ValueError(f"{text!r} is not a whole number from 1 to 100000")
+    return int(text)
+
+
+def retention(text: str) -> timedelta | None:
+    """Return how long texts are kept; None for ever. A proposal may wait for a week, so nothing is kept for less."""
+    told = text.strip().lower()
+    if told == "forever":
+        return None
+    if not re.fullmatch(r"\d{1,5}d", told) or not int(told[:-1]) >= LEAST_DAYS:
+        raise ValueError(f"{text!r} is neither a number of days from 7d, for example 90d, nor forever")
+    return timedelta(days=int(told[:-1]))
 
 
 def secret(text: str) -> str:

@@ -345,6 +345,42 @@ VARIABLES = (
         "1500",
     ),
     Variable(
+        "FORGE_QUOTA_PENDING",
+        "quota_pending",
+        values.size,
+        "How much of one principal's proposals may wait for a person at a time, for example `50 MB`.",
+        "50 MB",
+    ),
+    Variable(
+        "FORGE_QUOTA_PROPOSED",
+        "quota_proposed",
+        values.size,
+        "How much one principal may propose in any 24 hours, whatever becomes of it.",
+        "200 MB",
+    ),
+    Variable(
+        "FORGE_QUOTA_STARTS",
+        "quota_starts",
+        values.starts,
+        "How many journeys and runs one principal may start in any minute.",
+        "60",
+    ),
+    Variable(
+        "FORGE_QUOTA_JOURNEYS",
+        "quota_journeys",
+        values.size,
+        "How much one principal may store in journeys in any 24 hours.",
+        "100 MB",
+    ),
+    Variable(
+        "FORGE_RETENTION",
+        "retention",
+        values.retention,
+        "How long the texts of proposals, journeys and runs are kept whole after they ended, in days such as `90d`, or `forever`. "
+        "Hashes, decisions, the audit chain and revisions of pages always stay.",
+        "90d",
+    ),
+    Variable(
         "FORGE_OPEN_BROWSER",
         "open_browser",
         values.flag,

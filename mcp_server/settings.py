@@ -12,10 +12,12 @@ import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Literal
 
+from knowledge.quota.bounds import Quotas
 from mcp_server.setting_notes import about_model, about_services, lacking_model, no_limits, strangers
 from mcp_server.setting_values import HttpAddress, ModelName, ModelPrice, key, path
 from mcp_server.setting_variables import BY_FIELD, VARIABLES, Variable
@@ -62,6 +64,12 @@ class Settings:
     qdrant_on_disk: bool = False
     qdrant_quantization: Literal["none", "scalar", "binary"] = "none"
     open_browser: bool = True
+    quota_pending: int = Quotas().pending_bytes
+    quota_proposed: int = Quotas().proposed_bytes
+    quota_starts: int = Quotas().starts
+    quota_journeys: int = Quotas().journey_bytes
+    retention: timedelta | None = timedelta(days=90)
+    """None: for ever."""
     plane_base_url: str | None = None
     plane_api_key: str | None = field(default=None, repr=False)
     plane_workspace: str | None = None
@@ -100,6 +108,11 @@ class Settings:
     """The variables that were set: another program that starts the server does not see them."""
     notes: tuple[str, ...] = ()
     """What a person should hear about their settings: variables that look like ours but are not."""
+
+    @property
+    def quotas(self) -> Quotas:
+        """Return what one principal may have stored, and how fast."""
+        return Quotas(self.quota_pending, self.quota_proposed, self.quota_starts, self.quota_journeys)
 
     @property
     def plane(self) -> PlaneAccess | None:

@@ -12,7 +12,10 @@ from agents.loop.run import Run, Spent, with_asking
 from agents.loop.store import TITLE_CHARS, Hold, Total
 from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import aware
+from knowledge.retention.shortening import RETENTION, shortened_object
 
+MOST_OF_A_TEXT, MOST_OF_A_VALUE = 200, 1_000
+"""Characters that are kept of a text, and of anything else, after its retention."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 
 
@@ -128,6 +131,11 @@ def summed(spent: Iterable[Spent]) -> Total:
         sum(one.cost_micros for one in each),
         sum(one.unpriced for one in each),
     )
+
+
+def shorter(text: str) -> str:
+    """Return the text of a header or a frame as it is kept after its retention."""
+    return shortened_object(text, MOST_OF_A_TEXT, MOST_OF_A_VALUE, RETENTION)
 
 
 def title(header: Header) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from agents.loop import entries
@@ -23,6 +24,7 @@ from agents.loop.store_forms import (
     new_header,
     repeated,
     require_next,
+    shorter,
     sound,
     title,
     with_earlier,
@@ -30,6 +32,9 @@ from agents.loop.store_forms import (
 from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import aware
 from knowledge.ledger.postgres_chain import HOLD_THE_END, appending
+from knowledge.quota.bounds import Quotas
+from knowledge.quota.postgres import charging, explained, holding
+from knowledge.retention.shortening import Shortened
 from knowledge.storage.postgres_events import publishing
 from knowledge.storage.postgres_tables import Ask, Part, Tables
 
@@ -62,6 +67,14 @@ AND (%(adrift)s::timestamptz IS NULL OR (state = 'running' AND (holder IS NULL O
 AND (%(before)s::text IS NULL OR number < (SELECT number FROM forge.run WHERE id = %(before)s))
 ORDER BY number DESC LIMIT %(limit)s
 """
+_TO_SHORTEN = """
+SELECT number FROM forge.run WHERE state IN ('done', 'failed', 'cancelled') AND moved_at < %s
+AND NOT EXISTS (SELECT FROM forge.run_cut c WHERE c.number = run.number) ORDER BY number LIMIT %s
+"""
+_CUT = """
+UPDATE forge.run_frame f SET body = short.body FROM unnest(%s::bigint[], %s::text[]) AS short (number, body)
+WHERE f.run = %s AND f.number = short.number
+"""
 _TOTAL = """
 SELECT count(*), coalesce(sum(tokens_in), 0)::bigint, coalesce(sum(tokens_out), 0)::bigint, coalesce(sum(cost_micros), 0)::bigint,
     count(*) FILTER (WHERE unpriced)
@@ -80,8 +93,8 @@ SELECT body FROM forge.run_frame WHERE run = ANY(ARRAY(
 class PostgresRuns:
     """Runs shared by processes on any number of machines."""
 
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
+    def __init__(self, tables: Tables, quotas: Quotas | None = None) -> None:
+        self._tables, self._quotas = tables, quotas
 
     async def begin(self, header: Header, hold: Hold) -> Run:
         """Put a run on record."""
@@ -89,9 +102,15 @@ class PostgresRuns:
         whose = (storable(new.principal), storable(new.model))
         row = (new.id, header_text(new), title(new), *whose, at, at, sound(hold).by, hold.until)
 
+        whose_quota, uses = whose[0], [(self._quotas.started, 1)] if self._quotas else []
+
         async def work(ask: Ask) -> Run:
+            if uses:
+                await ask(holding(self._tables, whose_quota))
             await ask((HOLD_THE_END, ()))
             if await ask((_BEGIN, row)):
+                for bound, amount in uses:
+                    await ask(charging(bound, whose_quota, amount, at))
                 await ask(appending(entries.begun(new)))
                 await ask(self._telling(new.id))
                 return begun(new)
@@ -100,7 +119,7 @@ class PostgresRuns:
                 raise RunExists(new.id)
             return there
 
-        return await self._tables.decide(work)
+        return await explained(lambda: self._tables.decide(work), self._tables, uses, whose_quota, at)
 
     async def append(self, before: Run, frames: Sequence[Frame], hold: Hold | None) -> Run:
         """Add the frames after those of `before`."""
@@ -167,6 +186,14 @@ class PostgresRuns:
         asked = {**told, "state": state, "adrift": adrift_at and aware(adrift_at), "limit": limit}
         return [RunLine(*row) for row in await self._ask((_LINES, asked))]
 
+    async def shorten(self, *, moved_before: datetime, limit: int) -> Shortened:
+        """Shorten the texts of runs that are over, each in a transaction of its own."""
+        due: Any = await self._ask((_TO_SHORTEN, (aware(moved_before), limit)))
+        freed = 0
+        for (number,) in due:
+            freed += await self._tables.decide(partial(_shorten, number, moved_before))
+        return Shortened(len(due), freed)
+
     async def total(self, *, principal: str | None = None, since: datetime | None = None) -> Total:
         """Return what these runs took together."""
         asked = {"principal": principal and storable(principal), "since": since and aware(since)}
@@ -181,6 +208,17 @@ class PostgresRuns:
 
     def _telling(self, run: str) -> Part:
         return publishing("run", [run], self._tables.schema)
+
+
+async def _shorten(number: int, at: datetime, ask: Ask) -> int:
+    ((header,),) = await ask(("SELECT header FROM forge.run WHERE number = %s FOR UPDATE", (number,)))
+    short_header = shorter(header)
+    await ask(("UPDATE forge.run SET header = %s WHERE number = %s", (short_header, number)))
+    rows: Any = await ask(("SELECT number, body FROM forge.run_frame WHERE run = %s", (number,)))
+    cut = [(place, short, len(body) - len(short)) for place, body in rows if (short := shorter(body)) != body]
+    await ask((_CUT, ([place for place, _, _ in cut], [short for _, short, _ in cut], number)))
+    await ask(("INSERT INTO forge.run_cut VALUES (%s, %s) ON CONFLICT (number) DO NOTHING", (number, at)))
+    return len(header) - len(short_header) + sum(freed for _, _, freed in cut)
 
 
 async def _head(ask: Ask, run: str, statement: str) -> tuple[int, str, int, str | None, datetime | None]:

@@ -24,6 +24,7 @@ from knowledge.storage.ports import (
     Enrolment,
     Event,
     Filters,
+    Held,
     IndexChange,
     IndexedChunk,
     IndexIdentity,
@@ -34,6 +35,7 @@ from knowledge.storage.ports import (
     Position,
     Progress,
     Remove,
+    Size,
     Space,
     Stamp,
     TextRow,
@@ -73,6 +75,32 @@ class MemoryStateStore:
     def outbox(self) -> MemoryOutbox:
         """Return the outbox, which ends with the process as well."""
         return self._outbox
+
+    async def held(self) -> Sequence[Held]:
+        """Return what takes the space, the most first: of proposals only, the rest has no size here."""
+        found: dict[str, list[int]] = {}
+        for proposal in await self._trust.proposals(limit=10**9):
+            found.setdefault(proposal.principal, []).append(len(proposal.arguments) + len(proposal.preview))
+        each = [Held("proposals", whose, len(sizes), sum(sizes)) for whose, sizes in found.items()]
+        return sorted(each, key=lambda one: -one.size_bytes)
+
+    async def size(self) -> Size:
+        """Return that nothing is on a disk."""
+        return Size(0)
+
+    async def give_back(self, *, spare: bool = True) -> bool:
+        """Give nothing back: there is no file."""
+        del spare
+        return False
+
+    @property
+    def gives_back(self) -> bool:
+        """Return that nothing has to be rewritten for it."""
+        return True
+
+    async def rewrite(self) -> bool:
+        """Leave it as it is."""
+        return False
 
     @property
     def place(self) -> str:

@@ -55,6 +55,25 @@ class Looked:
     circle: Literal["map", "read", "search"]
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """How much the state keeps of one kind of record; of one principal where records of that kind have one."""
+
+    kind: str
+    principal: str | None
+    records: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How large the state is on disk, its log, which is written back into it, and how much of it is free for what comes next."""
+
+    size_bytes: int
+    log_bytes: int = 0
+    free_bytes: int = 0
+
+
 class StateStore(Protocol):
     """Trust, leases, the change counter, the reading ledger and the ledger of writes of one knowledge base."""
 
@@ -76,6 +95,31 @@ class StateStore(Protocol):
     @property
     def outbox(self) -> Outbox:
         """Return the outbox that lies in the same database: acts in other services, and what there names pages."""
+        ...
+
+    async def held(self) -> Sequence[Held]:
+        """Return what takes the space, the most first. Reads a little of every record."""
+        ...
+
+    async def size(self) -> Size:
+        """Return how large the state is on disk. Cheap."""
+        ...
+
+    async def give_back(self, *, spare: bool = True) -> bool:
+        """Give some of what is free back to the file system, in a moment; return whether there is more. With `spare` some stays."""
+        ...
+
+    @property
+    def gives_back(self) -> bool:
+        """Return whether `give_back` can; what an older program made may have to be rewritten first."""
+        ...
+
+    async def rewrite(self) -> bool:
+        """Write everything anew, without what is free; others cannot write meanwhile. False where the engine sees to that itself.
+
+        Raises:
+            DatabaseUnavailable: the disk has no room for it. Nothing was changed.
+        """
         ...
 
     async def check(self) -> Sequence[str]:

@@ -17,7 +17,8 @@ from knowledge.errors import CorruptDatabase, StorageError
 from knowledge.ledger.moments import micros, moment
 from knowledge.ledger.sqlite import SqliteLedger
 from knowledge.outbox.sqlite import SqliteOutbox
-from knowledge.storage.ports import Enrolment, Event, Lease, Looked
+from knowledge.storage import sqlite_space as space
+from knowledge.storage.ports import Enrolment, Event, Held, Lease, Looked, Size
 from knowledge.storage.sqlite import Database, Schema, Value, load_schema
 from knowledge.storage.sqlite_events import publish
 from knowledge.trust.ports import Standing, StandingChange
@@ -202,6 +203,31 @@ class SqliteStateStore:
         row = (principal, journey, path, micros(now), micros(now - timedelta(seconds=quiet_s)))
         given = await self._database.write(lambda c: c.execute(_NUDGE, row).fetchall(), durable=False)
         return bool(given)
+
+    async def held(self) -> Sequence[Held]:
+        """Return what takes the space, the most first."""
+        return await anyio.to_thread.run_sync(space.held, self._database)
+
+    async def size(self) -> Size:
+        """Return how large the file is, with its log."""
+        return space.size(self._database)
+
+    async def give_back(self, *, spare: bool = True) -> bool:
+        """Give some free pages back to the file system; at the end the log is shortened, too."""
+        more = await anyio.to_thread.run_sync(partial(space.give_back_some, self._database, spare=spare))
+        if not more:
+            await anyio.to_thread.run_sync(self._database.shorten_log)
+        return more
+
+    async def rewrite(self) -> bool:
+        """Write the whole file anew without free pages."""
+        await anyio.to_thread.run_sync(space.vacuum, self._database)
+        return True
+
+    @property
+    def gives_back(self) -> bool:
+        """Return whether free pages can be given back without writing the whole file anew."""
+        return space.gives_back(self._database)
 
     async def check(self) -> Sequence[str]:
         """Return what is wrong with the file; nothing when it is sound. Reads all of it."""

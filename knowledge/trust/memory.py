@@ -10,12 +10,18 @@ from typing import Literal
 from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import aware
 from knowledge.ledger.ports import Entry
+from knowledge.quota.bounds import Quotas
+from knowledge.quota.memory import Used
+from knowledge.retention.shortening import Shortened
 from knowledge.trust.entries import decided, passkey_noted, restood, withdrawn
 from knowledge.trust.forms import (
     RECENT,
     TAINT_KEPT,
+    after_its_end,
     changed_standing,
+    charged,
     kept_passkey,
+    line_of,
     proposed,
     replaced,
     said,
@@ -26,6 +32,7 @@ from knowledge.trust.ports import (
     Note,
     Passkey,
     Proposal,
+    ProposalLine,
     Purpose,
     Restand,
     Standing,
@@ -59,17 +66,29 @@ class MemoryTrust:
         self._passkeys: dict[bytes, Passkey] = {}
         self._secrets: dict[tuple[bytes, Purpose], _Secret] = {}
         self._taint: dict[tuple[str, str, str], datetime] = {}
+        self._used = Used()
+        self._kept: dict[str, int] = {}
 
-    async def propose(self, proposal: Proposal, *, most_pending: int, replacing: Collection[str] = ()) -> Proposal:
+    async def propose(
+        self,
+        proposal: Proposal,
+        *,
+        most_pending: int,
+        replacing: Collection[str] = (),
+        quotas: Quotas | None = None,
+    ) -> Proposal:
         """Record the proposal, and that it supersedes those of `replacing` that are its principal's and still pending."""
         fresh = proposed(told(proposal))
         own = [p for p in self._proposals.values() if p.principal == fresh.principal and p.state == "pending"]
-        gone = replaced(fresh, [(p.id, p.kind) for p in own], replacing, most_pending)
+        gone = replaced(fresh, [(p.id, p.kind, len(told(p))) for p in own], replacing, most_pending, quotas)
         if fresh.id in self._proposals:
             raise ValueError(f"there is a proposal {fresh.id} already")
+        if quotas is not None and fresh.kind != "admin":
+            self._used.charge(quotas.proposed, fresh.principal, charged(fresh), fresh.created_at)
         for id_ in gone:
             old = self._proposals[id_]
             self._proposals[id_] = replace(old, state="superseded", ended_at=fresh.created_at, successor=fresh.id)
+            self._shorten(id_, None, is_origin=id_ == fresh.origin)
         self._proposals[fresh.id] = fresh
         self._tell("proposal", [*gone, fresh.id])
         return fresh
@@ -86,13 +105,42 @@ class MemoryTrust:
         limit: int = 100,
         before: str | None = None,
     ) -> Sequence[Proposal]:
-        """Return them, newest first, from the one after `before`."""
+        """Return them whole, newest first, from the one after `before`."""
         ids = list(self._proposals)
         below = ids[: ids.index(before)] if before in ids else [] if before is not None else ids
         found = [self._proposals[id_] for id_ in reversed(below)]
         return [
             p for p in found if (principal is None or p.principal == principal) and (not states or p.state in states)
         ][:limit]
+
+    async def lines(
+        self,
+        *,
+        principal: str | None = None,
+        states: tuple[State, ...] = (),
+        limit: int = 100,
+        before: str | None = None,
+    ) -> Sequence[ProposalLine]:
+        """Return the same as lines."""
+        found = await self.proposals(principal=principal, states=states, limit=limit, before=before)
+        return [line_of(proposal) for proposal in found]
+
+    async def shorten(self, *, ended_before: datetime | None, limit: int) -> Shortened:
+        """Shorten at most `limit` ended proposals of which more is kept than need be."""
+        due = [
+            p.id
+            for p in self._proposals.values()
+            if p.ended_at is not None
+            and not p.open
+            and (self._kept.get(p.id, 0) < 1 or (self._kept[p.id] < 2 and _over(p.ended_at, ended_before)))
+        ][:limit]
+        return Shortened(len(due), sum(self._shorten(id_, ended_before) for id_ in due))
+
+    def _shorten(self, proposal_id: str, ended_before: datetime | None, *, is_origin: bool = False) -> int:
+        before = self._proposals[proposal_id]
+        self._kept[proposal_id], after = after_its_end(before, ended_before, is_origin=is_origin)
+        self._proposals[proposal_id] = after
+        return len(told(before)) + len(before.result or "") - len(told(after)) - len(after.result or "")
 
     async def pending(self, principal: str | None = None) -> int:
         """Return how many are pending."""
@@ -120,6 +168,8 @@ class MemoryTrust:
 
     def _become(self, proposal: Proposal) -> Proposal:
         self._proposals[proposal.id] = proposal
+        if not proposal.open:
+            self._shorten(proposal.id, None, is_origin=proposal.state == "superseded")
         self._tell("proposal", [proposal.id])
         return proposal
 
@@ -247,6 +297,10 @@ class MemoryTrust:
             if who == principal and counts:
                 found[origin] = max(at, found.get(origin, at))
         return found
+
+
+def _over(ended_at: datetime, ended_before: datetime | None) -> bool:
+    return ended_before is not None and ended_at < ended_before
 
 
 def _neglected(proposal: Proposal, now: datetime) -> bool:

@@ -8,7 +8,10 @@ CHANGE = """
 SELECT id, principal, changed_at, score_before, score_after, reason, decided_by FROM forge.standing_change
 """
 CHANGES_SINCE = f"{CHANGE} WHERE principal = %s AND changed_at > %s ORDER BY id DESC"
-PROPOSAL = "told, state, verdict, result, error, ended_at, successor, runner, runs_until"
+PROPOSAL = """
+told, state, verdict, result, error, ended_at, successor, runner, runs_until,
+(SELECT l.line FROM forge.proposal_line l WHERE l.number = proposal.number)
+"""
 # Of two that propose at once for one principal the second counts what the first has added. Another principal's may, seldom,
 # have the same lock: that costs a moment.
 HOLD_THE_PRINCIPAL = "SELECT pg_advisory_xact_lock(hashtext(%s), hashtext(%s))"
@@ -16,20 +19,39 @@ FIND = f"SELECT {PROPOSAL} FROM forge.proposal WHERE id = %s"  # noqa: S608 - on
 COUNT = "SELECT count(*) FROM forge.proposal WHERE state = 'pending'"
 COUNT_OF = f"{COUNT} AND principal = %s"
 PENDING = """
-SELECT id, kind FROM forge.proposal WHERE state = 'pending' AND principal = %s ORDER BY number FOR UPDATE
+SELECT id, kind, octet_length(told) FROM forge.proposal
+WHERE state = 'pending' AND principal = %s ORDER BY number FOR UPDATE
 """
 PUT = """
 INSERT INTO forge.proposal (id, kind, principal, hash, expires_at, told, state, runner)
 VALUES (%s, %s, %s, %s, %s, %s, 'pending', '') ON CONFLICT (id) DO NOTHING RETURNING 1
 """
 SUPERSEDE = "UPDATE forge.proposal SET state = 'superseded', ended_at = %s, successor = %s WHERE id = ANY(%s)"
-LIST = f"""
-SELECT {PROPOSAL} FROM forge.proposal
+_ASKED = """
 WHERE (%(principal)s::text IS NULL OR principal = %(principal)s)
 AND (cardinality(%(states)s::text[]) = 0 OR state = ANY(%(states)s))
-AND (%(before)s::text IS NULL OR number < (SELECT number FROM forge.proposal WHERE id = %(before)s))
-ORDER BY number DESC LIMIT %(limit)s
+AND (%(before)s::text IS NULL OR proposal.number < (SELECT b.number FROM forge.proposal b WHERE b.id = %(before)s))
+ORDER BY proposal.number DESC LIMIT %(limit)s
+"""
+LIST = f"SELECT {PROPOSAL} FROM forge.proposal {_ASKED}"  # noqa: S608 - one constant in another
+LINES = f"""
+SELECT line, CASE WHEN line IS NULL THEN told END, state, verdict, result IS NOT NULL, ended_at, successor, runs_until
+FROM forge.proposal LEFT JOIN forge.proposal_line l ON l.number = proposal.number {_ASKED}
 """  # noqa: S608 - one constant in another
+TO_SHORTEN = """
+SELECT id, octet_length(told) + coalesce(octet_length(result), 0) FROM forge.proposal
+WHERE NOT EXISTS (SELECT FROM forge.proposal_line l WHERE l.number = proposal.number) OR number IN (
+    SELECT p.number FROM forge.proposal_line l JOIN forge.proposal p ON p.number = l.number
+    WHERE l.kept < 2 AND p.ended_at IS NOT NULL AND NOT (p.state = 'executed' AND p.result IS NULL)
+    AND (l.kept < 1 OR p.ended_at < %(before)s)
+) ORDER BY number LIMIT %(limit)s
+"""
+HOLD_PROPOSAL = f"SELECT {PROPOSAL} FROM forge.proposal WHERE id = %s FOR UPDATE"  # noqa: S608 - as above
+SHORTEN = "UPDATE forge.proposal SET told = %s, result = %s WHERE id = %s"
+PUT_LINE = """
+INSERT INTO forge.proposal_line (number, kept, line) SELECT number, %s, %s FROM forge.proposal WHERE id = %s
+ON CONFLICT (number) DO UPDATE SET kept = excluded.kept, line = excluded.line
+"""
 UNFINISHED = """
 SELECT EXISTS (SELECT FROM forge.proposal WHERE state = 'pending' AND expires_at <= %(now)s)
 OR EXISTS (SELECT FROM forge.proposal WHERE (state = 'approved' OR (state = 'executed' AND result IS NULL))

@@ -13,13 +13,19 @@ from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import micros, moment
 from knowledge.ledger.ports import Entry
 from knowledge.ledger.sqlite_chain import append
+from knowledge.quota.bounds import Quotas
+from knowledge.quota.sqlite import charge
+from knowledge.retention.shortening import Shortened
 from knowledge.storage.sqlite import Database
 from knowledge.storage.sqlite_events import publish
 from knowledge.trust.entries import decided, passkey_noted, restood, withdrawn
 from knowledge.trust.forms import (
     TAINT_KEPT,
+    after_its_end,
     changed_standing,
+    charged,
     kept_passkey,
+    line_text,
     proposed,
     replaced,
     said,
@@ -27,15 +33,27 @@ from knowledge.trust.forms import (
     told,
     verdict_text,
 )
-from knowledge.trust.ports import Note, Passkey, Proposal, Purpose, Restand, Standing, State, Verdict
-from knowledge.trust.sqlite_rows import PROPOSAL, known_standing, passkey, proposals, stand
+from knowledge.trust.ports import (
+    Note,
+    Passkey,
+    Proposal,
+    ProposalLine,
+    Purpose,
+    Restand,
+    Standing,
+    State,
+    Verdict,
+)
+from knowledge.trust.sqlite_rows import LINE, PROPOSAL, known_standing, lines, passkey, proposals, stand
 
 _PUT = """
 INSERT INTO proposal (id, kind, principal, hash, expires_us, told, state, runner) VALUES (?, ?, ?, ?, ?, ?, 'pending', '')
 ON CONFLICT (id) DO NOTHING
 """
 # Not by the index in that order, which holds all that the principal ever proposed.
-_PENDING = "SELECT id, kind FROM proposal WHERE state = 'pending' AND principal = ? ORDER BY +number"
+_PENDING = (
+    "SELECT id, kind, octet_length(told) FROM proposal WHERE state = 'pending' AND principal = ? ORDER BY +number"
+)
 _SUPERSEDE = "UPDATE proposal SET state = 'superseded', ended_us = ?, successor = ? WHERE id = ?"
 _OVERDUE = "SELECT 1 FROM proposal WHERE state = 'pending' AND expires_us <= ? LIMIT 1"
 # By that index, which holds nothing of the many that are executed and answered.
@@ -65,6 +83,19 @@ UPDATE proposal SET state = 'withdrawn', ended_us = ? WHERE id = ? AND principal
 RETURNING {PROPOSAL}
 """  # noqa: S608 - as above
 _EXPIRE = "UPDATE proposal SET state = 'expired', ended_us = ?1 WHERE state = 'pending' AND expires_us <= ?1 RETURNING number, id"
+_SHORTEN = "UPDATE proposal SET told = ?, result = ? WHERE id = ?"
+_PUT_LINE = """
+INSERT INTO proposal_line SELECT number, ?, ? FROM proposal WHERE id = ?
+ON CONFLICT (number) DO UPDATE SET kept = excluded.kept, line = excluded.line
+"""
+_TO_SHORTEN = """
+SELECT id, octet_length(told) + ifnull(octet_length(result), 0) FROM proposal
+WHERE NOT EXISTS (SELECT 1 FROM proposal_line l WHERE l.number = proposal.number) OR number IN (
+    SELECT p.number FROM proposal_line l JOIN proposal p ON p.number = l.number
+    WHERE l.kept < 2 AND p.ended_us IS NOT NULL AND NOT (p.state = 'executed' AND p.result IS NULL)
+    AND (l.kept < 1 OR p.ended_us < :before)
+) ORDER BY number LIMIT :limit
+"""
 _PASSKEYS = "SELECT id, public_key, sign_count, name, user, created_us, used_us FROM passkey ORDER BY created_us, id"
 _USE = """
 UPDATE passkey SET sign_count = ?2, used_us = ?3 WHERE id = ?1 AND (sign_count < ?2 OR (sign_count = 0 AND ?2 = 0))
@@ -89,18 +120,30 @@ class SqliteTrust:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def propose(self, proposal: Proposal, *, most_pending: int, replacing: Collection[str] = ()) -> Proposal:
+    async def propose(
+        self,
+        proposal: Proposal,
+        *,
+        most_pending: int,
+        replacing: Collection[str] = (),
+        quotas: Quotas | None = None,
+    ) -> Proposal:
         """Record the proposal, and that it supersedes those of `replacing` that are its principal's and still pending."""
         p, text = proposal, told(proposal)
         row = (p.id, p.kind, p.principal, p.hash, micros(p.expires_at), text)
 
         def work(c: apsw.Connection) -> None:
             own: Any = c.execute(_PENDING, (p.principal,)).fetchall()
-            gone = replaced(p, own, replacing, most_pending)
+            gone = replaced(p, own, replacing, most_pending, quotas)
+            if quotas is not None and p.kind != "admin":
+                charge(c, quotas.proposed, p.principal, charged(p), p.created_at)
             c.execute(_PUT, row)
             if not c.changes():
                 raise ValueError(f"there is a proposal {p.id} already")
+            c.execute(_PUT_LINE, (0, line_text(p), p.id))
             c.executemany(_SUPERSEDE, [(micros(p.created_at), p.id, id_) for id_ in gone])
+            for id_ in gone:
+                _shorten(c, id_, is_origin=id_ == p.origin)
             _tell(c, *gone, p.id)
 
         await self._database.write(work)
@@ -119,17 +162,32 @@ class SqliteTrust:
         limit: int = 100,
         before: str | None = None,
     ) -> Sequence[Proposal]:
-        """Return them, newest first, from the one after `before`."""
-        conditions: dict[str, Sequence[str]] = {
-            "principal = ?": [principal] if principal is not None else [],
-            f"state IN ({', '.join('?' * len(states))})": list(states),
-            "number < (SELECT number FROM proposal WHERE id = ?)": [before] if before is not None else [],
-        }
-        # Only what is asked for: a condition that may hold anyway would keep the indexes from being used.
-        where = " AND ".join(["TRUE", *(condition for condition, given in conditions.items() if given)])
-        values = [value for given in conditions.values() for value in given]
+        """Return them whole, newest first, from the one after `before`."""
+        where, values = _conditions(principal, states, before)
         sql = f"SELECT {PROPOSAL} FROM proposal WHERE {where} ORDER BY number DESC LIMIT ?"  # noqa: S608 - constants above
         return proposals(self._database.query(sql, (*values, limit)))
+
+    async def lines(
+        self,
+        *,
+        principal: str | None = None,
+        states: tuple[State, ...] = (),
+        limit: int = 100,
+        before: str | None = None,
+    ) -> Sequence[ProposalLine]:
+        """Return the same as lines."""
+        where, values = _conditions(principal, states, before)
+        sql = f"SELECT {LINE} WHERE {where} ORDER BY proposal.number DESC LIMIT ?"
+        return lines(self._database.query(sql, (*values, limit)))
+
+    async def shorten(self, *, ended_before: datetime | None, limit: int) -> Shortened:
+        """Shorten at most `limit` ended proposals of which more is kept than need be."""
+        asked = {"before": None if ended_before is None else micros(ended_before), "limit": limit}
+        found: Any = await self._database.bulk(lambda c: c.execute(_TO_SHORTEN, asked).fetchall())
+        freed = 0
+        for id_, size in found:  # each in a transaction of its own: writers wait for one proposal at most
+            freed += size - await self._database.write(partial(_shorten, proposal_id=id_, ended_before=ended_before))
+        return Shortened(len(found), freed)
 
     async def pending(self, principal: str | None = None) -> int:
         """Return how many are pending."""
@@ -168,6 +226,8 @@ class SqliteTrust:
                 return None
             if entry is not None:
                 append(c, str(self._database.path), entry)
+            if not found[0].open:
+                _shorten(c, proposal_id, is_origin=found[0].state == "superseded")
             _tell(c, proposal_id)
             return found[0]
 
@@ -214,6 +274,8 @@ class SqliteTrust:
         def work(c: apsw.Connection) -> list[str]:
             rows: Any = c.execute(_EXPIRE, at).fetchall()
             over = [id_ for _, id_ in sorted(rows)]
+            for id_ in over:
+                _shorten(c, id_)
             _tell(c, *over)
             return over
 
@@ -303,6 +365,32 @@ class SqliteTrust:
     async def _rows(self, sql: str, values: Any) -> list[Any]:
         done: Callable[[apsw.Connection], list[Any]] = lambda c: c.execute(sql, values).fetchall()  # noqa: E731 - it needs its type
         return await self._database.write(done)
+
+
+def _conditions(principal: str | None, states: Sequence[State], before: str | None) -> tuple[str, list[str]]:
+    """Return only what is asked for: a condition that may hold anyway would keep the indexes from being used."""
+    conditions: dict[str, Sequence[str]] = {
+        "principal = ?": [principal] if principal is not None else [],
+        f"state IN ({', '.join('?' * len(states))})": list(states),
+        "proposal.number < (SELECT number FROM proposal WHERE id = ?)": [before] if before is not None else [],
+    }
+    where = " AND ".join(["TRUE", *(condition for condition, given in conditions.items() if given)])
+    return where, [value for given in conditions.values() for value in given]
+
+
+def _shorten(
+    c: apsw.Connection, proposal_id: str, ended_before: datetime | None = None, *, is_origin: bool = False
+) -> int:
+    """Keep no more of a proposal than need be by now, and return how many bytes that is."""
+    found = proposals(c.execute(f"SELECT {PROPOSAL} FROM proposal WHERE id = ?", (proposal_id,)).fetchall())  # noqa: S608 - as above
+    if not found:
+        return 0
+    kept, short = after_its_end(found[0], ended_before, is_origin=is_origin)
+    text = told(short)
+    if short is not found[0]:
+        c.execute(_SHORTEN, (text, short.result, proposal_id))
+    c.execute(_PUT_LINE, (kept, line_text(short, short.cut), proposal_id))
+    return len(text) + len((short.result or "").encode())
 
 
 def _tell(c: apsw.Connection, *proposals: str) -> None:

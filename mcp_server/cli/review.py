@@ -102,7 +102,7 @@ async def _list(office: Office, settings: Settings) -> int:
     if settings.json:
         of_journeys = [{"id": one.id, "kind": "journey", **line_fields(one)} for one in journeys]
         of_runs = [{"id": one.id, "kind": "run", **run_view.line_fields(one)} for one in runs]
-        _print_ascii([*(fields(proposal) for proposal in waiting), *of_journeys, *of_runs])
+        _print_ascii([*[fields(await office.one(one.id)) for one in waiting], *of_journeys, *of_runs])
     elif not (waiting or journeys or runs):
         print("nothing waits for a person")
     else:

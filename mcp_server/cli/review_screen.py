@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from knowledge.trust.ports import Proposal
+from knowledge.trust.ports import Proposal, ProposalLine
 from mcp_server.cli import keyboard
 from mcp_server.cli.review_card import Block, card, ending, folded, listed
 from mcp_server.cli.review_view import Page, View, Word, lacking, press, shown
@@ -46,7 +46,7 @@ class Screen:
     def __init__(self, office: Office, console: Console) -> None:
         self._office, self._console = office, console
         self._view, self._remark = View(), ""
-        self._waiting: Sequence[Proposal] = ()
+        self._waiting: Sequence[ProposalLine] = ()
         self._drawn: tuple[object, _Drawn] | None = None
 
     async def run(self) -> None:
@@ -102,11 +102,12 @@ class Screen:
         self._paint(drawn.text[top : top + height], height, drawn.page)
         return drawn
 
-    async def _content(self, proposal: Proposal | None, width: int, height: int) -> _Drawn:
+    async def _content(self, line: ProposalLine | None, width: int, height: int) -> _Drawn:
         count = len(self._waiting)
-        if proposal is None:
+        if line is None:
             lines = [self._list_line(at, width) for at in range(count)]
             return _Drawn(lines, Page(count, len(lines), height, folded=False))
+        proposal = await self._office.one(line.id)
         blocks, some_folded = card(proposal, await self._office.about(proposal)), False
         if not self._view.whole:
             blocks, some_folded = folded(blocks)
@@ -139,11 +140,11 @@ class Screen:
         self._console.print(Text("\n").join(screen), end="", soft_wrap=True)
 
     async def _decide(self, word: Word, page: Page) -> None:
-        proposal = self._waiting[self._view.at]
+        proposal = self._waiting[self._view.at]  # its hash is that of what was on the screen
         if word == "approve" and (missing := lacking(self._view, page)):
             self._remark = f"not approved: {missing}"
             return
-        if refusal := await self._office.refusal(proposal, word):
+        if refusal := await self._office.refusal(await self._office.one(proposal.id), word):
             self._remark = refusal
             return
         with keyboard.lines(), _below(self._console):
@@ -153,13 +154,13 @@ class Screen:
             self._remark = "nothing was decided: what you typed is not the beginning of the hash"
             return
         try:
-            self._remark = ending(await self._office.decide(proposal, word, note))
+            self._remark = ending(await self._office.decide(await self._office.one(proposal.id), word, note))
         except CannotDecide as error:
             self._remark = visible(str(error))
         await self._reload()
 
 
-def confirmation(proposal: Proposal, word: Word) -> str:
+def confirmation(proposal: Proposal | ProposalLine, word: Word) -> str:
     """Return the question that is answered with the beginning of the hash."""
     what = {"approve": "approve", "reject": "reject", "harmful": "reject as harmful and freeze whoever asked"}[word]
     return f"to {what} type {proposal.hash[:CONFIRMED]}: "

@@ -255,7 +255,7 @@ class GateExtension(Extension):
         if proposal is None or spec is None or proposal.principal != call.principal.id or proposal.tool != params.name:
             raise MCPError(INVALID_PARAMS, "this answer belongs to no call of yours")
         asked = spec.parse(params.arguments or {}).model_dump(mode="json")
-        if canonical_text(calls_of(proposal)[-1]) != canonical_text(asked):
+        if proposal.cut is None and canonical_text(calls_of(proposal)[-1]) != canonical_text(asked):
             raise MCPError(INVALID_PARAMS, "this answer belongs to another call")
         answer = json.loads(proposal.preview)["answer"]
         outcome = await self._follow(params.name, answer, proposal, _reply(params))

@@ -12,7 +12,8 @@ from typing import Any
 
 from knowledge.errors import KnowledgeError
 from knowledge.merge.model import Doubt
-from knowledge.trust.ports import Kind, Proposal, State
+from knowledge.quota.bounds import Quotas
+from knowledge.trust.ports import Kind, Proposal, ProposalLine, State
 from mcp_server.gate.canonical import canonical, canonical_text
 from mcp_server.gate.enrolment import Principal
 from mcp_server.gate.policy import POLICY, Propose, Trust, waiting
@@ -109,10 +110,11 @@ class Proposing:
         *,
         arrived: Callable[[Proposal], Awaitable[None]],
         most_pending: int = MOST_PENDING,
+        quotas: Quotas | None = None,
         new_id: Callable[[], str] = lambda: "p-" + secrets.token_hex(10),
     ) -> None:
         self._services, self._arrived = services, arrived
-        self._most_pending, self._new_id = most_pending, new_id
+        self._most_pending, self._quotas, self._new_id = most_pending, quotas, new_id
 
     async def call(
         self, spec: AnySpec, call: Call, asked: Mapping[str, Any], *, shown: Shown, decision: Propose
@@ -125,11 +127,12 @@ class Proposing:
             TooManyPending: as many as may wait do.
         """
         draft = Draft("call", [asked], shown, int(decision.needed), int(decision.held), decision.why)
-        waiting = await self._waiting(call.principal)
-        for one in waiting:
-            if one.tool == spec.name and one.arguments == canonical_text(draft.calls) and one.effect == shown.effect:
+        waiting, same = await self._waiting(call.principal), canonical_text(draft.calls)
+        alike = [one.id for one in waiting if one.tool == spec.name and one.effect == shown.effect]
+        for one in await self._whole(alike):
+            if one.arguments == same:
                 return one
-        older = [one for one in waiting if set(one.documents) & set(shown.documents)]
+        older = await self._whole([one.id for one in waiting if set(one.documents) & set(shown.documents)])
         for run in {run_of(one).get("id", "") for one in older} - {"", call.run}:  # it is told what became of this
             await self._services.taints.carry(call.principal.id, run, run=call.run)
         joined = await self._joined(spec, call, older, draft)
@@ -141,12 +144,11 @@ class Proposing:
 
     async def claims(self, spec: AnySpec, call: Call, draft: Draft) -> Proposal:
         """Put claims that contradict what is there to a person; the same ones wait once only, whoever brought them how often."""
-        waiting = await self._services.state.trust.proposals(
-            principal=call.principal.id, states=PENDING, limit=DOCUMENTED
-        )
-        for one in waiting:
-            if one.kind == "flag" and one.tool == spec.name and one.effect == draft.shown.effect:
-                return one
+        trust = self._services.state.trust
+        waiting = await trust.lines(principal=call.principal.id, states=PENDING, limit=DOCUMENTED)
+        same = (one for one in waiting if (one.kind, one.tool, one.effect) == ("flag", spec.name, draft.shown.effect))
+        for found in await self._whole([one.id for one in same]):
+            return found
         return await self.put(spec.name, spec.definition_hash, call, draft)
 
     async def put(
@@ -155,7 +157,7 @@ class Proposing:
         """Record the proposal and tell who looks after people.
 
         Raises:
-            TooManyPending: as many as may wait do.
+            TooManyPending, OverQuota: as many, or as much, as may wait does, or as may be proposed in a day was.
             TooLong: nobody could read it.
         """
         now = self._services.now()
@@ -193,7 +195,10 @@ class Proposing:
             raise TooLong(characters)
         proposal = replace(proposal, hash=hash_of(proposal))
         proposal = await self._services.state.trust.propose(
-            proposal, most_pending=self._most_pending, replacing=replacing
+            proposal,
+            most_pending=self._most_pending,
+            replacing=replacing,
+            quotas=None if draft.origin else self._quotas,  # then a person asks for it
         )
         await self._arrived(proposal)
         return proposal
@@ -208,10 +213,15 @@ class Proposing:
             goal = ""
         return {"id": call.run, "goal": one_line(goal, LONGEST_GOAL), "key": call.key}
 
-    async def _waiting(self, principal: Principal) -> list[Proposal]:
+    async def _waiting(self, principal: Principal) -> list[ProposalLine]:
         """Return the caller's own pending proposals of calls, oldest first."""
-        found = await self._services.state.trust.proposals(principal=principal.id, states=PENDING, limit=DOCUMENTED)
+        found = await self._services.state.trust.lines(principal=principal.id, states=PENDING, limit=DOCUMENTED)
         return [one for one in reversed(found) if one.kind == "call"]
+
+    async def _whole(self, ids: Sequence[str]) -> list[Proposal]:
+        """Return those of them that still wait."""
+        found = [await self._services.state.trust.proposal(id_) for id_ in ids]
+        return [one for one in found if one is not None and one.state == "pending"]
 
     async def _joined(self, spec: AnySpec, call: Call, older: Sequence[Proposal], draft: Draft) -> Draft | None:
         """Return one draft for what waits and what came; None if they do not go together."""

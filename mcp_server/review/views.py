@@ -10,13 +10,14 @@ from typing import Any
 
 from markupsafe import Markup
 
+from knowledge.errors import size_in_words
 from knowledge.ledger.ports import Flag
 from knowledge.merge.model import Contradiction, Side
 from knowledge.trust.entries import PLACES
-from knowledge.trust.ports import Proposal, Standing
+from knowledge.trust.ports import Proposal, ProposalLine, Standing
 from knowledge.writing.answers import Disagreement, OriginLine
 from mcp_server.gate.deciding import Requirement, requirement
-from mcp_server.gate.proposals import run_of
+from mcp_server.gate.proposals import RUN
 from mcp_server.gate.scores import held
 from mcp_server.review.changes import FileView, Showing, files_of
 from mcp_server.review.inert import inert, inert_line
@@ -35,7 +36,7 @@ class About:
     """What is known around a proposal: who asks, what they asked before, where the present text comes from, what contradicts."""
 
     standing: Standing
-    earlier: Sequence[Proposal]
+    earlier: Sequence[ProposalLine]
     origins: Mapping[str, Sequence[OriginLine]]
     flags: Sequence[Flag]
     passkeys: bool
@@ -145,6 +146,7 @@ class ProposalView:
     run: str
     left_out: bool
     marked: bool
+    cut_from: str
 
     @property
     def waits(self) -> bool:
@@ -170,13 +172,17 @@ class OutcomeView:
     result: Sequence[Field]
 
 
-def line_of(proposal: Proposal, now: datetime) -> LineView:
-    """Return the proposal as one line."""
+def line_of(proposal: Proposal | ProposalLine, now: datetime, preview: Mapping[str, Any] | None = None) -> LineView:
+    """Return the proposal as one line; `preview` saves reading it again."""
+    if isinstance(proposal, ProposalLine):
+        said = proposal.sentence
+    else:
+        said = str((_preview(proposal) if preview is None else preview).get("sentence") or "")
     return LineView(
         id=proposal.id,
         kind=proposal.kind,
         tool=proposal.tool,
-        sentence=inert_line(str(_preview(proposal).get("sentence") or proposal.tool)),
+        sentence=inert_line(said or proposal.tool),
         principal=inert_line(proposal.principal),
         state=proposal.state,
         level=proposal.level_needed,
@@ -195,7 +201,7 @@ def view_of(proposal: Proposal, about: About, showing: Showing) -> ProposalView:
     apart = (*SHOWN_APART, "preview") if any(file.sent for file in files) else SHOWN_APART
     said = {k: v for k, v in parts.items() if k not in apart and v not in (None, "", [], {})}
     view = ProposalView(
-        line=line_of(proposal, about.now),
+        line=line_of(proposal, about.now, preview),
         hash=proposal.hash,
         tool_hash=proposal.tool_hash,
         why=folded(proposal.why, longest),
@@ -216,9 +222,10 @@ def view_of(proposal: Proposal, about: About, showing: Showing) -> ProposalView:
         origin=proposal.origin,
         successor=proposal.successor,
         journey=proposal.journey,
-        run=run_of(proposal).get("id", ""),
+        run=str((preview.get(RUN) or {}).get("id", "")),
         left_out=False,
         marked=False,
+        cut_from=size_in_words(proposal.cut.size_bytes) if proposal.cut else "",
     )
     return _with_notices(view)
 

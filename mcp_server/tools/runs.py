@@ -134,6 +134,8 @@ async def _read_before(services: Services, proposal: str) -> Collection[str]:
         one = await services.state.trust.proposal(following) if following else None
         if one is None:
             break
+        if one.cut is not None:  # only where an older program recorded it
+            raise WrongRun(f"what proposal {one.id} was made from is no longer kept whole; propose it again")
         for arguments in calls_of(one):
             origins |= set(await services.taints.kept(_texts_of(AGENT_RUN.parse(arguments))))
         following = one.origin
