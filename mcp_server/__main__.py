@@ -32,6 +32,7 @@ VERBS = {
     "runs": "see what such runs did and why, follow, answer, go on with, and cancel them",
     "journeys": "see the work that goes through phases, decide about it, fork it, move it, and learn what it took",
     "audit": "say whether the record of all acts is intact, and show it",
+    "state": "say what takes the space of the state database, and make it smaller",
     "doctor": "say what is configured, reachable and stale, and how to mend it",
     "reference": "print the reference of tools or settings, made from the declarations",
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 WATCH_LIMIT = Path("/proc/sys/fs/inotify/max_user_watches")
 FEW_WATCHES = 16_384
+LARGE_STATE, LARGE_FREE = 1_000_000_000, 200_000_000
+"""Bytes of the state, and of free space in it, from which on a person may want to know what takes it."""
 LEFT_BEHIND = timedelta(minutes=1)
 MOST_COUNTED = 100
 MOST_SHOWN = 20
@@ -100,6 +103,7 @@ async def _opened(settings: Settings, pages: Pages) -> list[Finding]:
     async with open_base(settings) as base:
         looks: dict[str, Callable[[], Awaitable[Finding | None]]] = {
             "state": partial(_state, base),
+            "size": partial(_size, base),
             "record": partial(_record, base),
             "hosts": partial(_hosts, base),
             "enrolment": partial(_enrolment, base, settings.enrolment),
@@ -138,6 +142,23 @@ async def _state(base: KnowledgeBase) -> Finding:
         found = f"{base.state.place} is damaged: {_few(wrong)}"
         return Finding("state", "bad", found, "restore it from a backup, or move it away and enrol the hosts again")
     return Finding("state", "ok", f"{base.state.place}, sound")
+
+
+async def _size(base: KnowledgeBase) -> Finding:
+    """Say how large the state is and what takes the most of it."""
+    from knowledge.errors import size_in_words
+    from mcp_server.cli.state import said
+
+    size, sums = await base.state.size(), Counter[str]()
+    for one in await base.state.held():
+        sums[one.kind] += one.size_bytes
+    largest = ", ".join(f"{kind} {size_in_words(taken)}" for kind, taken in sums.most_common(3) if taken)
+    found = said(size) + (f"; most of it: {largest}" if largest else "")
+    if size.size_bytes > LARGE_STATE or size.free_bytes > LARGE_FREE:
+        return Finding(
+            "size", "note", found, "knowledge-forge state says what takes it, state compact makes it smaller"
+        )
+    return Finding("size", "ok", found)
 
 
 async def _record(base: KnowledgeBase) -> Finding:
@@ -195,7 +216,7 @@ async def _proposals(base: KnowledgeBase) -> Finding:
     from mcp_server.base import utc_now
 
     waiting = await base.state.trust.pending()
-    approved = await base.state.trust.proposals(states=APPROVED)
+    approved = await base.state.trust.lines(states=APPROVED)
     left = [p.id for p in approved if p.runs_until is None or p.runs_until < utc_now()]
     if left:
         found = f"approved and not carried out: {_few(left)}; waiting for a person: {waiting}"
