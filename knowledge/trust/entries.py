@@ -91,5 +91,17 @@ def passkey_noted(passkey_id: bytes, note: Note, *, public_key: bytes = b"") -> 
     )
 
 
+def forms_noted(host: str, secret_digest: bytes, note: Note, *, allowed: bool) -> Entry:
+    """Return the record of whether forms of the host that has that secret count as a person's word."""
+    about = {"about": note.about, "host": host, "secret": secret_digest.hex(), "allowed": allowed}
+    return Entry(
+        at=note.at,
+        actor=_actor(note.by, note.act, about),
+        decision=note.about or None,
+        intent=note.reason,
+        outcome="trust",
+    )
+
+
 def _actor(by: str, act: str, about: object) -> Actor:
     return Actor(by, act, hashlib.sha256(canonical(about).encode("ascii")).hexdigest())

@@ -10,7 +10,7 @@ from typing import Literal
 from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import aware
 from knowledge.ledger.ports import Entry
-from knowledge.trust.entries import decided, passkey_noted, restood, withdrawn
+from knowledge.trust.entries import decided, forms_noted, passkey_noted, restood, withdrawn
 from knowledge.trust.forms import (
     RECENT,
     TAINT_KEPT,
@@ -57,6 +57,7 @@ class MemoryTrust:
         self.standings: dict[str, Standing] = {}
         self.changes: list[StandingChange] = []
         self._passkeys: dict[bytes, Passkey] = {}
+        self._forms: dict[str, tuple[bytes, bool, datetime]] = {}
         self._secrets: dict[tuple[bytes, Purpose], _Secret] = {}
         self._taint: dict[tuple[str, str, str], datetime] = {}
 
@@ -212,6 +213,22 @@ class MemoryTrust:
             return False
         self._append(passkey_noted(passkey_id, note))
         return True
+
+    async def allow_forms(self, host: str, secret_digest: bytes, *, allowed: bool, note: Note) -> bool:
+        """Note whether a form of the host counts, and put that on the chain; False if it holds, or a later no does."""
+        aware(note.at)
+        known = self._forms.get(host)
+        if allowed and known is not None and (known[:2] == (secret_digest, True) or note.at <= known[2]):
+            return False
+        decided_at = note.at if known is None else max(note.at, known[2])
+        self._forms[host] = (secret_digest, allowed, decided_at)
+        self._append(forms_noted(host, secret_digest, note, allowed=allowed))
+        return True
+
+    def forms_of(self, host: str) -> bytes | None:
+        """Return the digest of the secret for which forms of the host are allowed, None if they are not."""
+        known = self._forms.get(host)
+        return known[0] if known is not None and known[1] else None
 
     async def put_secret(self, digest: bytes, purpose: Purpose, value: str, *, expires_at: datetime) -> None:
         """Keep what a secret stands for, under its digest, until then."""

@@ -252,6 +252,14 @@ class TrustRecords(Protocol):
         """Remove it and put that on the chain; False if there is no such one."""
         ...
 
+    async def allow_forms(self, host: str, secret_digest: bytes, *, allowed: bool, note: Note) -> bool:
+        """Note whether a form that the host with that secret shows counts as its person's word, and put that on the chain.
+
+        A no always counts. A yes does nothing, and False is returned, if it holds already or something was decided later than
+        `note.at`: a yes that is carried out late does not undo a no.
+        """
+        ...
+
     async def put_secret(self, digest: bytes, purpose: Purpose, value: str, *, expires_at: datetime) -> None:
         """Keep what a secret stands for, under its digest, until then. It is forgotten some time after that."""
         ...

@@ -18,7 +18,7 @@ from knowledge.ledger.postgres_chain import HOLD_THE_END, appending
 from knowledge.storage.postgres_events import publishing
 from knowledge.storage.postgres_tables import Ask, Tables
 from knowledge.trust import postgres_sql as sql
-from knowledge.trust.entries import decided, passkey_noted, restood, withdrawn
+from knowledge.trust.entries import decided, forms_noted, passkey_noted, restood, withdrawn
 from knowledge.trust.forms import (
     RECENT,
     TAINT_KEPT,
@@ -230,6 +230,11 @@ class PostgresTrust:
     async def remove_passkey(self, passkey_id: bytes, *, note: Note) -> bool:
         """Remove it and put that on the chain; False if there is no such one."""
         return await self._noted(sql.REMOVE_PASSKEY, (passkey_id,), passkey_noted(passkey_id, note))
+
+    async def allow_forms(self, host: str, secret_digest: bytes, *, allowed: bool, note: Note) -> bool:
+        """Note whether a form of the host counts, and put that on the chain; False if it holds, or a later no does."""
+        row = (host, secret_digest, allowed, aware(note.at))
+        return await self._noted(sql.ALLOW_FORMS, row, forms_noted(host, secret_digest, note, allowed=allowed))
 
     async def put_secret(self, digest: bytes, purpose: Purpose, value: str, *, expires_at: datetime) -> None:
         """Keep what a secret stands for, under its digest, until then."""

@@ -84,6 +84,16 @@ USE = """
 UPDATE forge.passkey SET sign_count = %(count)s, used_at = %(at)s
 WHERE id = %(id)s AND (sign_count < %(count)s OR (sign_count = 0 AND %(count)s = 0)) RETURNING 1
 """
+ALLOW_FORMS = """
+INSERT INTO forge.host_forms AS known (host, secret_digest, allowed, decided_at) VALUES (%s, %s, %s, %s)
+ON CONFLICT (host) DO UPDATE SET
+    secret_digest = excluded.secret_digest,
+    allowed = excluded.allowed,
+    decided_at = greatest(known.decided_at, excluded.decided_at)
+WHERE NOT excluded.allowed
+OR (excluded.decided_at > known.decided_at AND (known.secret_digest <> excluded.secret_digest OR NOT known.allowed))
+RETURNING 1
+"""
 KEEP = """
 INSERT INTO forge.secret (digest, purpose, value, expires_at) VALUES (%s, %s, %s, %s)
 ON CONFLICT (digest, purpose) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at

@@ -15,7 +15,7 @@ from knowledge.ledger.ports import Entry
 from knowledge.ledger.sqlite_chain import append
 from knowledge.storage.sqlite import Database
 from knowledge.storage.sqlite_events import publish
-from knowledge.trust.entries import decided, passkey_noted, restood, withdrawn
+from knowledge.trust.entries import decided, forms_noted, passkey_noted, restood, withdrawn
 from knowledge.trust.forms import (
     TAINT_KEPT,
     changed_standing,
@@ -69,6 +69,15 @@ _PASSKEYS = "SELECT id, public_key, sign_count, name, user, created_us, used_us 
 _USE = """
 UPDATE passkey SET sign_count = ?2, used_us = ?3 WHERE id = ?1 AND (sign_count < ?2 OR (sign_count = 0 AND ?2 = 0))
 RETURNING 1
+"""
+_ALLOW_FORMS = """
+INSERT INTO host_forms AS known VALUES (?, ?, ?, ?)
+ON CONFLICT (host) DO UPDATE SET
+    secret_digest = excluded.secret_digest,
+    allowed = excluded.allowed,
+    decided_us = max(known.decided_us, excluded.decided_us)
+WHERE NOT excluded.allowed
+OR (excluded.decided_us > known.decided_us AND (known.secret_digest != excluded.secret_digest OR NOT known.allowed))
 """
 _STANDS_FOR = "SELECT value FROM secret WHERE digest = ? AND purpose = ? AND expires_us > ?"
 _TAKE = "DELETE FROM secret WHERE digest = ? AND purpose = ? RETURNING value, expires_us"
@@ -265,6 +274,11 @@ class SqliteTrust:
     async def remove_passkey(self, passkey_id: bytes, *, note: Note) -> bool:
         """Remove it and put that on the chain; False if there is no such one."""
         return await self._noted("DELETE FROM passkey WHERE id = ?", (passkey_id,), passkey_noted(passkey_id, note))
+
+    async def allow_forms(self, host: str, secret_digest: bytes, *, allowed: bool, note: Note) -> bool:
+        """Note whether a form of the host counts, and put that on the chain; False if it holds, or a later no does."""
+        row = (host, secret_digest, int(allowed), micros(note.at))
+        return await self._noted(_ALLOW_FORMS, row, forms_noted(host, secret_digest, note, allowed=allowed))
 
     async def put_secret(self, digest: bytes, purpose: Purpose, value: str, *, expires_at: datetime) -> None:
         """Keep what a secret stands for, under its digest, until then."""
