@@ -184,7 +184,7 @@ async def _enrolment(base: KnowledgeBase, secret: str | None) -> Finding | None:
         return None
     host = await base.state.host_of(digest(secret))
     if host is None:
-        found = "FORGE_ENROLMENT is set, but this knowledge base does not know that secret: it counts as unenrolled"
+        found = "FORGE_ENROLMENT is set, but this knowledge base does not know that secret: servers of this host do not start"
         mend = "knowledge-forge install HOST --kb DIR with this folder; the secret was replaced, or is another folder's"
         return Finding("enrolment", "bad", found, mend)
     return Finding("enrolment", "ok", f"FORGE_ENROLMENT is the secret of {host}")

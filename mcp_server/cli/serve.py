@@ -6,9 +6,11 @@ import argparse
 import gc
 import logging
 import sys
+from contextlib import suppress
 
 import anyio
 
+from knowledge.errors import StorageError
 from mcp_server.settings import Settings
 
 YOUNG = 50_000
@@ -46,4 +48,8 @@ async def _serve(settings: Settings) -> None:
         else:
             from mcp_server.transport.stdio import serve_stdio
 
+            with suppress(StorageError):  # nobody can tell now: calls are refused until somebody can
+                await app.callers.named(
+                    settings.enrolment
+                )  # a wrong secret starts nothing, not even an unregistered host
             await serve_stdio(app.server)

@@ -10,7 +10,7 @@ from typing import Any
 from knowledge.ledger.chain import fields_of
 from knowledge.ledger.inspection import records_of
 from knowledge.storage.ports import Enrolment, StateStore
-from knowledge.trust.entries import decided, passkey_noted, restood
+from knowledge.trust.entries import decided, forms_noted, passkey_noted, restood
 from knowledge.trust.ports import Note, Passkey, Proposal, Standing, StandingChange, State
 from mcp_server.gate.proposals import hash_of
 
@@ -28,11 +28,12 @@ class Unaccounted:
 
 @dataclass(slots=True)
 class _Said:
-    """What the chain says, by what it is about: the newest record of a standing or a passkey, the decision of a proposal."""
+    """What the chain says: the newest record of each standing, passkey and host's forms, and the decision of each proposal."""
 
     standings: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     passkeys: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     decisions: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    forms: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def take(self, record: Mapping[str, Any]) -> None:
         """Take in the next record."""
@@ -41,6 +42,8 @@ class _Said:
             self.standings[str(move.get("principal"))] = record
         elif act in ("passkey.add", "passkey.remove"):
             self.passkeys[str(record.get("arguments_hash"))] = record
+        elif act == "host.forms":
+            self.forms[str(record.get("decision"))] = record
         elif act == "proposal.decide":
             self.decisions[str(record.get("proposal"))] = record
 
@@ -56,7 +59,8 @@ async def unaccounted(state: StateStore) -> Sequence[Unaccounted]:
     found += [problem for one in await state.standings() for problem in _standing(one, said)]
     found += [problem for one in await state.trust.passkeys() for problem in _passkey(one, said)]
     enrolled = {_enrolment_key(one) for one in carried_out if one.tool == "host.enrol" and not [*_proposal(one, said)]}
-    found += [problem for one in await state.enrolments() for problem in _enrolment(one, enrolled)]
+    hosts = await state.enrolments()
+    found += [problem for one in hosts for problem in (*_enrolment(one, enrolled), *_forms(one, said))]
     return found
 
 
@@ -107,6 +111,15 @@ def _passkey(passkey: Passkey, said: _Said) -> Iterator[Unaccounted]:
 def _enrolment(enrolment: Enrolment, enrolled: set[tuple[str, str]]) -> Iterator[Unaccounted]:
     if (enrolment.host, enrolment.secret_digest.hex()) not in enrolled:
         yield Unaccounted(f"the host {enrolment.host}", "has a secret that no record accounts for: enrol it again")
+
+
+def _forms(enrolment: Enrolment, said: _Said) -> Iterator[Unaccounted]:
+    host, digest = enrolment.host, enrolment.secret_digest
+    entry = forms_noted(host, digest, Note("", "host.forms", host, enrolment.created_at), allowed=True)
+    if enrolment.forms and said.forms.get(host, {}).get("arguments_hash") != entry.actor.arguments_hash:
+        yield Unaccounted(
+            f"the host {host}", f"may decide by forms, and no record says so: knowledge-forge trust forms {host} off"
+        )
 
 
 def _enrolment_key(proposal: Proposal) -> tuple[str, str]:

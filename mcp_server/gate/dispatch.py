@@ -16,6 +16,7 @@ from knowledge.provenance import place_of
 from knowledge.trust.ports import Proposal
 from mcp_server.gate.accompanying import ABOUT, Companion, asked_of
 from mcp_server.gate.enrolment import REMEMBERED_S, Principal
+from mcp_server.gate.handles import require_handle, without_handles
 from mcp_server.gate.policy import Allow, Decision, Grant, Propose, Refuse, Trust, decide
 from mcp_server.gate.proposals import AGAINST, Draft, Proposing, with_plain_answer
 from mcp_server.gate.scores import held, standing_of
@@ -81,6 +82,13 @@ def crashed(error: Exception) -> str:
     return CRASHED_ELSEWHERE if isinstance(error, BrokeElsewhere) else CRASHED
 
 
+def _told(outcome: Outcome, call: Call) -> Outcome:
+    """Return what the caller is told: one that is known by handles only is handed none that it does not hold."""
+    if isinstance(outcome, Answered) and call.principal.by_handle:
+        return replace(outcome, content=without_handles(outcome.content))
+    return outcome
+
+
 class Gate:
     """Decides on calls by what the caller holds at that moment."""
 
@@ -115,8 +123,9 @@ class Gate:
             asked = spec.parse(arguments)
             journey = spec.journey_of(asked)
             if journey:
-                return await self._in_journey(spec, replace(call, journey=journey), asked)
-            return await self._run(spec, call, asked)
+                require_handle(call.principal, journey)
+                return _told(await self._in_journey(spec, replace(call, journey=journey), asked), call)
+            return _told(await self._run(spec, call, asked), call)
         except (BadArguments, KnowledgeError) as error:
             told = str(error) if isinstance(error, BadArguments) else f"{name}: {error}"
             unsure = isinstance(error, OutcomeUnknown)

@@ -119,7 +119,8 @@ class Proposing:
     ) -> Proposal:
         """Put a call to a person and return what waits: together with what already waits for the same page, if that goes.
 
-        The very same call waits once only.
+        The very same call waits once only. Callers over HTTP without a token may be several: each call of theirs waits for itself,
+        or one of them would be handed, or replace, what another began.
 
         Raises:
             TooManyPending: as many as may wait do.
@@ -141,9 +142,7 @@ class Proposing:
 
     async def claims(self, spec: AnySpec, call: Call, draft: Draft) -> Proposal:
         """Put claims that contradict what is there to a person; the same ones wait once only, whoever brought them how often."""
-        waiting = await self._services.state.trust.proposals(
-            principal=call.principal.id, states=PENDING, limit=DOCUMENTED
-        )
+        waiting = await self._own_pending(call.principal)
         for one in waiting:
             if one.kind == "flag" and one.tool == spec.name and one.effect == draft.shown.effect:
                 return one
@@ -210,8 +209,13 @@ class Proposing:
 
     async def _waiting(self, principal: Principal) -> list[Proposal]:
         """Return the caller's own pending proposals of calls, oldest first."""
-        found = await self._services.state.trust.proposals(principal=principal.id, states=PENDING, limit=DOCUMENTED)
-        return [one for one in reversed(found) if one.kind == "call"]
+        return [one for one in reversed(await self._own_pending(principal)) if one.kind == "call"]
+
+    async def _own_pending(self, principal: Principal) -> Sequence[Proposal]:
+        """Return what waits of this caller, newest first; of callers that nothing tells apart, nothing."""
+        if principal.by_handle:
+            return ()
+        return await self._services.state.trust.proposals(principal=principal.id, states=PENDING, limit=DOCUMENTED)
 
     async def _joined(self, spec: AnySpec, call: Call, older: Sequence[Proposal], draft: Draft) -> Draft | None:
         """Return one draft for what waits and what came; None if they do not go together."""

@@ -109,7 +109,9 @@ async def test_a_host_that_a_person_enrolled_and_granted_may_act_and_another_may
     async with opened(replace(settings, enrolment=secret)) as app, Client(app.server) as client:
         assert await said(client, "note", text="kept") == (False, '{"status":"done","proposal":null}')
     async with opened(replace(settings, enrolment="guessed")) as app, Client(app.server) as client:
-        assert '"status":"proposed"' in (await said(client, "note", text="lost"))[1]
+        refused, why = await said(client, "note", text="lost")
+        assert refused
+        assert why.startswith("note is refused: the secret that this host sends")
     assert written == ["kept"]
 
 
@@ -120,7 +122,13 @@ async def test_a_secret_that_was_replaced_stops_working_at_once(settings: Settin
     async with opened(replace(settings, enrolment=secret)) as app, Client(app.server) as client:
         assert not (await said(client, "note", text="one"))[0]
         await enrol(app.base.state, "cursor", now=utc_now())
-        assert '"status":"proposed"' in (await said(client, "note", text="two"))[1]
+        for tool, arguments in (("note", {"text": "two"}), ("kb_read", {"path": "long.md"}), ("trust_status", {})):
+            refused, why = await said(client, tool, **arguments)
+            assert refused
+            assert why.startswith(f"{tool} is refused: the secret that this host sends")
+            assert secret not in why
+        with pytest.raises(MCPError, match="belongs to no registered host"):
+            await client.read_resource("kb://doc/long.md")
     assert written == ["one"]
 
 

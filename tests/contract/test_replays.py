@@ -24,6 +24,7 @@ from mcp_server.settings import Settings
 from tests.contract.test_trust_gradient import Forms, connected
 from tests.knowledge_bases import write
 from tests.reviewers import reviewing
+from tests.writers import allow_forms
 
 PAGE, TEXT = "page.md", "# Page\n\nFirst.\n"
 YES: InputResponses = {"decision": ElicitResult(action="accept", content={"decision": "approve"})}
@@ -39,6 +40,7 @@ def settings(tmp_path: Path) -> Settings:
 async def host(settings: Settings, name: str, level: float = 2) -> str:
     async with open_state(settings) as state:
         secret = await enrol(state, name, now=utc_now())
+        await allow_forms(state, name)
         await grant(state, Principal(os_user(), name).id, level, by="ann", now=utc_now())
     return secret
 
