@@ -55,7 +55,7 @@ VARIABLES = (
         "enrolment",
         values.secret,
         "The secret that tells the server which host this is; `knowledge-forge enroll NAME` prints it.",
-        "none: the shared, unenrolled host",
+        "none: the host is not registered (`unenrolled`). A wrong one stops the start",
     ),
     Variable(
         "FORGE_DATABASE_URL",

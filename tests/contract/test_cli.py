@@ -194,7 +194,7 @@ def test_install_prints_an_entry_without_writing(ann: Person) -> None:
         (["read", ""], "it is empty"),
         (["index", "--wait", "nan"], "number of seconds"),
         (["index", "--wait"], "expected one argument"),
-        (["trust"], "list|grant|freeze|thaw|history"),
+        (["trust"], "list|grant|forms|freeze|thaw|history"),
         (["trust", "grant", "cursor", "high"], "LEVEL"),
         (["reference", "poems"], "poems"),
         (["install", "emacs"], "known are claude-desktop"),

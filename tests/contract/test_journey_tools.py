@@ -304,7 +304,7 @@ async def test_a_journey_whose_agent_or_phase_is_gone_can_still_be_looked_at(tmp
             over = await there.call("journey_decide", journey_id=other_one, version=1, decision="cancel", note="gone")
             assert over["state"] == "cancelled"
         async with (
-            open_app(settings, announcing=False, agents=Only(changed)) as app,
+            open_app(registered, announcing=False, agents=Only(changed)) as app,
             Client(app.server) as client,
         ):
             there = Host(client, app, host.root, [])

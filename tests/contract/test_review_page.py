@@ -14,7 +14,7 @@ import pytest
 from mcp import Client
 
 from knowledge.outbox.ports import Errand
-from knowledge.trust.ports import Note
+from knowledge.trust.ports import Note, Verdict
 from mcp_server.app import open_app
 from mcp_server.base import utc_now
 from mcp_server.gate.deciding import Person
@@ -362,7 +362,11 @@ async def test_what_hides_is_edited_as_json_and_means_the_same(place: Place) -> 
 )
 async def test_a_decided_proposal_says_who_decided_and_where(place: Place, person: Person, where: str) -> None:
     waiting = await place.propose()
-    await place.app.desk.reject(waiting.id, waiting.hash, person)
+    if person.channel == "host":  # of a host that is registered, which this one is not
+        verdict = Verdict(approved=False, by=person.name, channel="host", at=utc_now(), hash=waiting.hash)
+        assert await place.app.base.state.trust.decide(waiting.id, verdict)
+    else:
+        await place.app.desk.reject(waiting.id, waiting.hash, person)
     visitor = await place.visitor()
     html = await visitor.look(f"/proposals/{waiting.id}")
     assert f"<bdi>{person.name}</bdi> {where}," in html
