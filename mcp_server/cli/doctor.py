@@ -169,11 +169,15 @@ def _few(wrong: Sequence[str]) -> str:
 async def _hosts(base: KnowledgeBase) -> Finding:
     from mcp_server.gate.enrolment import enrolled_hosts
 
-    hosts = [enrolment.host for enrolment in await enrolled_hosts(base.state)]
+    hosts = await enrolled_hosts(base.state)
     if not hosts:
         found = "none is enrolled: every host shares one name, and may read and propose"
         return Finding("hosts", "note", found, "knowledge-forge install HOST")
-    return Finding("hosts", "ok", f"enrolled: {', '.join(hosts)}")
+    found = f"enrolled: {', '.join(one.host for one in hosts)}"
+    if allowed := [one.host for one in hosts if one.forms]:
+        return Finding("hosts", "ok", f"{found}; forms approve up to level 3 in {', '.join(allowed)}")
+    mend = "forms decide nothing; to approve in a host that shows them to you: knowledge-forge trust forms NAME on"
+    return Finding("hosts", "ok", found, mend)
 
 
 async def _enrolment(base: KnowledgeBase, secret: str | None) -> Finding | None:

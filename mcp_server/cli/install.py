@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -25,6 +26,7 @@ from mcp_server.setting_notes import listed
 from mcp_server.settings import Settings, host_environment
 
 QUESTION = "May this host edit this knowledge base? Everything it does can be undone."
+FORMS_QUESTION = "May forms that {host} shows approve this host's changes, up to level 3? {about}"
 FIRST_LEVEL, EDIT_LEVEL = 2, 3
 SERVICES = ("PLANE_", "ZULIP_", "FORGE_MODEL", "FORGE_RUN_", "ANTHROPIC_", "OPENAI_")
 """Variables that begin so hold keys to other services, or say how far these go: nobody but the person copies them."""
@@ -42,11 +44,20 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     answer = parser.add_mutually_exclusive_group()
     answer.add_argument("--yes-edit", dest="edit", action="store_true", default=None, help="let it edit; do not ask")
     answer.add_argument("--no-edit", dest="edit", action="store_false", default=None, help="grant nothing; do not ask")
+    forms = parser.add_mutually_exclusive_group()
+    forms.add_argument(
+        "--allow-forms",
+        dest="forms",
+        action="store_true",
+        default=None,
+        help="count forms that this host shows as your approval, up to level 3",
+    )
+    forms.add_argument("--no-forms", dest="forms", action="store_false", default=None, help="do not; do not ask")
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the person asked for; `edit` None means that the question is still open.
+    """What the person asked for; `edit` None means that the question is still open, and so does `forms` where `edit` is None.
 
     `not_carried` are variables of this terminal that the host will not see, because what they hold is for the person to give.
     """
@@ -58,19 +69,24 @@ class Request:
     undo: bool = False
     project: bool = False
     edit: bool | None = None
+    forms: bool | None = None
     json: bool = False
     not_carried: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What installing needs of the world: `enrol` gives a host its secret, `grant` sets its level, `ask` a person."""
+    """What installing needs of the world.
+
+    `enrol` gives a host its secret and says whether its forms count, `grant` sets its level. `ask` puts a question to a person, of
+    which an empty answer is what is proposed, and returns None where nobody can be asked.
+    """
 
     place: Place
     launch: Launch
-    enrol: Callable[[str], str]
+    enrol: Callable[[str, bool], str]
     grant: Callable[[str, int], None]
-    ask: Callable[[str], bool | None]
+    ask: Callable[[str, bool], bool | None]
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
@@ -83,6 +99,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         undo=args.undo,
         project=args.project,
         edit=args.edit,
+        forms=args.forms,
         json=settings.json,
         not_carried=tuple(name for name in settings.in_environment if name.startswith(SERVICES)),
     )
@@ -92,9 +109,9 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     means = Means(
         place=Place(sys.platform, Path.home(), Path.cwd(), host_environment()),
         launch=with_file(with_database(launch_of_this_program(), settings), settings),
-        enrol=lambda host: anyio.run(enrol, settings, host),
+        enrol=lambda host, forms: anyio.run(partial(enrol, settings, host, forms=forms)),
         grant=lambda host, level: anyio.run(grant, settings, Principal(os_user(), host).id, level),
-        ask=lambda question: ask_yes_no(question, stdin_is_tty=sys.stdin.isatty()),
+        ask=lambda question, proposed: ask_yes_no(question, stdin_is_tty=sys.stdin.isatty(), proposed=proposed),
     )
     return install(request, means)
 
@@ -173,8 +190,8 @@ class _Installation:
         self._with_entry(read(self.file) or "", MASKED)
         check_writable(self.file)
         at_home = self.file.parent.is_dir()
-        may_edit = self._answer()
-        secret = self._enrol()
+        may_edit, forms = self._answer(), self._forms()
+        secret = self.means.enrol(self.principal_host, forms)
         try:
             done = rewrite(self.file, lambda text: self._with_entry(text, secret), same=self._without_entry)
         except KnowledgeError:
@@ -184,7 +201,7 @@ class _Installation:
             raise
         may_edit = may_edit and self._granted()
         key, _ = self._key(read(self.file) or "")
-        self._report(key, done.backup, may_edit=may_edit)
+        self._report(key, done.backup, may_edit=may_edit, forms=forms)
         self._say_what_was_left(key, self._servers(read(self.file) or "").get(key))
         if not at_home:
             say(f"{self.file.parent} was not there before: is {self.host.name} installed for this account?")
@@ -197,7 +214,7 @@ class _Installation:
         text = read(self.file) or ""
         key, _ = self._key(text)
         enrolled = self.request.edit is not None
-        entry = self._entry(text, key, self._enrol() if enrolled else MASKED)
+        entry = self._entry(text, key, self.means.enrol(self.principal_host, self._forms()) if enrolled else MASKED)
         if self.request.edit:
             self._granted()
         print_json({self.host.servers: {key: entry if enrolled else masked(entry)}})
@@ -224,7 +241,7 @@ class _Installation:
             print(f"{self.host.name} no longer starts {key} ({self.file}).")
         say(
             f"Nothing else was revoked: {self.principal_host} stays enrolled with the level it has "
-            f"(`{self._trust_command(FIRST_LEVEL)}` takes back a grant). {self.host.restart}"
+            f"(`{self._trust_command('grant', str(FIRST_LEVEL))}` takes back a grant). {self.host.restart}"
         )
         return 0
 
@@ -242,10 +259,14 @@ class _Installation:
     def _answer(self) -> bool:
         if self.request.edit is not None:
             return self.request.edit
-        return bool(self.means.ask(QUESTION))
+        return bool(self.means.ask(QUESTION, False))  # noqa: FBT003 - a callable has no names for what it takes
 
-    def _enrol(self) -> str:
-        return self.means.enrol(self.principal_host)
+    def _forms(self) -> bool:
+        """Return whether forms of this host count. Where nobody is asked they do not: a host may answer its own forms."""
+        if self.request.forms is not None or self.request.edit is not None:
+            return bool(self.request.forms)
+        question = FORMS_QUESTION.format(host=self.host.name, about=self.host.about_forms)
+        return bool(self.means.ask(question, self.host.shows_forms))
 
     def _granted(self) -> bool:
         """Return whether the host may edit from now on; that a person declined leaves it connected."""
@@ -310,18 +331,19 @@ class _Installation:
                 f"forge.toml (and run this where it lies), or into `env` of {key} in {self.file}."
             )
 
-    def _trust_command(self, level: int) -> str:
-        """Return what to type to set the host's level later. Trust is per knowledge base, so it names this one."""
+    def _trust_command(self, action: str, value: str) -> str:
+        """Return what to type to set that of the host later. Trust is per knowledge base, so it names this one."""
         words = [NAME, "trust", "--kb", str(self.request.kb)]
         if self.request.state_dir:
             words += ["--state-dir", str(self.request.state_dir)]
-        words += ["grant", self.principal_host, str(level)]
+        words += [action, self.principal_host, value]
         return subprocess.list2cmdline(words) if self.means.place.platform == "win32" else shlex.join(words)
 
-    def _report(self, key: str, backup: Path | None, *, may_edit: bool) -> None:
+    def _report(self, key: str, backup: Path | None, *, may_edit: bool, forms: bool) -> None:
         if self.request.json:
             answer = {"host": self.host.id, "file": str(self.file), "server": key, "kb": str(self.request.kb)}
-            print_json({**answer, "backup": _text(backup), "granted": EDIT_LEVEL if may_edit else None})
+            granted_level = EDIT_LEVEL if may_edit else None
+            print_json({**answer, "backup": _text(backup), "granted": granted_level, "forms": forms})
         else:
             print(f"{self.host.name} now starts {key} for {self.request.kb}")
             print(f"  written to  {self.file}")
@@ -332,9 +354,11 @@ class _Installation:
             granted = (
                 f"granted (level {EDIT_LEVEL})"
                 if may_edit
-                else f"nothing granted; later: {self._trust_command(EDIT_LEVEL)}"
+                else f"nothing granted; later: {self._trust_command('grant', str(EDIT_LEVEL))}"
             )
             print(f"  editing     {granted}")
+            counted = f"approve changes up to level {EDIT_LEVEL}" if forms else "decide nothing"
+            print(f"  forms       {counted}; to change: {self._trust_command('forms', 'off' if forms else 'on')}")
         say(self.host.restart)
 
 

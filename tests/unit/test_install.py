@@ -50,6 +50,8 @@ class World:
     enrolled: list[str] = field(default_factory=list)
     granted: list[tuple[str, int]] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
+    proposed: list[bool] = field(default_factory=list)
+    forms: list[bool] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         (self.root / "work").mkdir()
@@ -64,12 +66,14 @@ class World:
         return Place(self.platform, self.root / "home", self.root / "work", {})
 
     def means(self) -> Means:
-        def enrol(host: str) -> str:
+        def enrol(host: str, forms: bool) -> str:  # noqa: FBT001 - as it is called
             self.enrolled.append(host)
+            self.forms.append(forms)
             return f"secret-{len(self.enrolled)}"
 
-        def ask(question: str) -> bool | None:
+        def ask(question: str, proposed: bool) -> bool | None:  # noqa: FBT001 - as it is called
             self.asked.append(question)
+            self.proposed.append(proposed)
             return self.answer
 
         launch = Launch("/venv/bin/knowledge-forge")
@@ -207,13 +211,14 @@ def test_the_same_knowledge_base_again_gets_a_new_secret_and_no_second_entry(wor
 
 
 @pytest.mark.parametrize(("answer", "granted"), [(True, [("cursor", 3)]), (False, []), (None, [])])
-def test_one_question_is_asked_and_only_yes_grants(
+def test_two_questions_are_asked_and_only_yes_grants(
     world: World, capsys: pytest.CaptureFixture[str], *, answer: bool | None, granted: list[tuple[str, int]]
 ) -> None:
     world.answer = answer
     assert world.run() == 0
-    assert world.asked == [QUESTION]
+    assert [world.asked[0], len(world.asked)] == [QUESTION, 2]
     assert world.granted == granted
+    assert world.forms == [answer is True]
     said = capsys.readouterr()
     assert (f"knowledge-forge trust --kb {world.root / 'kb'} grant cursor 3" in said.out) is (answer is not True)
     assert "Restart Cursor" in said.err
@@ -235,7 +240,29 @@ def test_the_command_to_grant_later_can_be_pasted(
 def test_an_answer_in_the_command_is_not_asked_for(world: World, *, edit: bool, granted: list[tuple[str, int]]) -> None:
     assert world.run(edit=edit) == 0
     assert world.asked == []
-    assert world.granted == granted
+    assert (world.granted, world.forms) == (granted, [False])
+
+
+@pytest.mark.parametrize(("host", "proposed"), [("cursor", True), ("vscode", True), ("claude-code", False)])
+def test_a_yes_to_forms_is_proposed_for_hosts_only_that_are_known_to_show_them_to_a_person(
+    world: World, capsys: pytest.CaptureFixture[str], host: str, *, proposed: bool
+) -> None:
+    assert world.run(host) == 0
+    found = host_named(host)
+    assert found is not None
+    assert found.about_forms in world.asked[1]
+    assert world.proposed == [False, proposed]
+    assert world.forms == [False]  # nobody could be asked
+    assert f"trust --kb {world.root / 'kb'} forms {host} on" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("forms", [True, False])
+def test_forms_that_were_answered_for_in_the_command_are_not_asked_for(world: World, *, forms: bool) -> None:
+    world.answer = not forms
+    assert world.run(forms=forms) == 0
+    assert world.run(forms=forms, edit=True) == 0
+    assert world.asked == [QUESTION]
+    assert world.forms == [forms, forms]
 
 
 def test_print_shows_the_entry_and_changes_nothing(world: World, capsys: pytest.CaptureFixture[str]) -> None:
@@ -320,7 +347,7 @@ def test_the_entry_follows_what_the_host_wrote_while_the_question_was_open(world
     file = world.write("{}")
     means = world.means()
 
-    def ask(_: str) -> bool:
+    def ask(_: str, _proposed: bool) -> bool:  # noqa: FBT001 - as it is called
         file.write_text('{"numStartups": 7}', encoding="utf-8")
         return False
 
@@ -336,9 +363,9 @@ def test_a_write_that_fails_after_enrolling_says_that_the_old_secret_is_gone(
     file = world.write("{}")
     means = world.means()
 
-    def enrol(host: str) -> str:
+    def enrol(host: str, forms: bool) -> str:  # noqa: FBT001 - as it is called
         file.write_text("{ broken meanwhile", encoding="utf-8")
-        return means.enrol(host)
+        return means.enrol(host, forms)
 
     assert install(Request("cursor", world.root / "kb", edit=True), replace(means, enrol=enrol)) == 1
     assert file.read_text(encoding="utf-8") == "{ broken meanwhile"
@@ -385,6 +412,7 @@ def test_json_answers_carry_no_secret(world: World, capsys: pytest.CaptureFixtur
         "kb": str(world.root / "kb"),
         "backup": str(world.file()) + ".bak-knowledge-forge-1",
         "granted": 3,
+        "forms": False,
     }
     assert world.run(json=True, undo=True) == 0
     assert json.loads(capsys.readouterr().out)["removed"] == "knowledge-forge"
