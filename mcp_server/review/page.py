@@ -58,6 +58,7 @@ def page_app(house: House) -> ASGIApp:
         Route("/trust/host", reads(standings.standing)),
         Route("/trust/grant", acts(standings.grant, "/trust"), methods=["POST"]),
         Route("/trust/thaw", acts(standings.thaw, "/trust"), methods=["POST"]),
+        Route("/trust/forms", acts(standings.allow_forms, "/trust"), methods=["POST"]),
         Route("/trust/freeze", acts(standings.freeze, "/trust"), methods=["POST"]),
         Route("/audit", reads(records.audit)),
         Route("/contradictions", reads(records.contradictions)),

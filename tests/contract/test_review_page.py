@@ -575,6 +575,24 @@ async def test_freezing_holds_at_once_and_thawing_is_asked_for(place: Place) -> 
     assert not (await place.host.call_tool("kb_read", {"path": PAGE})).is_error
 
 
+async def test_forms_of_a_registered_host_are_allowed_by_a_decision_and_turned_off_at_once(place: Place) -> None:
+    state = place.app.base.state
+    await enrol_host(state, "cursor", now=utc_now())
+    visitor = await place.visitor()
+    assert "Allow forms" not in await visitor.look(f"/trust/host?principal={HOST}")
+    assert "forms decide nothing" in await visitor.look(f"/trust/host?principal={ME}@cursor")
+    await visitor.send("/trust/forms")
+    (asked,) = await state.trust.proposals(states=("pending",))
+    assert "host.forms" in visitor.html
+    assert not (await state.enrolments())[0].forms
+    await visitor.send(f"/proposals/{asked.id}/approve")
+    assert (await state.enrolments())[0].forms
+    assert "forms approve up to level 3" in await visitor.look("/trust")
+    await visitor.look(f"/trust/host?principal={ME}@cursor")
+    await visitor.send("/trust/forms")
+    assert not (await state.enrolments())[0].forms
+
+
 async def test_a_grant_to_a_person_counts_for_each_host_that_they_let_in(place: Place) -> None:
     state = place.app.base.state
     await enrol_host(state, "cursor", now=utc_now())
