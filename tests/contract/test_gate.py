@@ -18,7 +18,7 @@ from knowledge.trust.ports import Standing
 from mcp_server.app import App, open_app
 from mcp_server.base import utc_now
 from mcp_server.gate.dispatch import Answered, Failed, Gate
-from mcp_server.gate.enrolment import UNENROLLED, BadHostName, Principal, enrol, os_user
+from mcp_server.gate.enrolment import TOKENLESS, UNENROLLED, BadHostName, Principal, enrol, os_user
 from mcp_server.gate.extension import REFUSED
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.scores import BadGrant, grant
@@ -225,7 +225,7 @@ async def test_there_is_no_way_to_a_tool_past_the_gate(settings: Settings) -> No
                 await tool.run({}, None)  # type: ignore[arg-type]  # it raises before it looks
 
 
-@pytest.mark.parametrize("name", ["", "Cursor", "a b", "../x", UNENROLLED, "x" * 65, "-x"])
+@pytest.mark.parametrize("name", ["", "Cursor", "a b", "../x", UNENROLLED, TOKENLESS, "x" * 65, "-x"])
 async def test_a_name_that_cannot_be_a_hosts_is_refused(settings: Settings, name: str) -> None:
     async with opened(settings) as app:
         with pytest.raises(BadHostName):

@@ -24,7 +24,7 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import MCPError
-from mcp_types import ElicitResult, InputRequiredResult, PromptReference, ResourceTemplateReference
+from mcp_types import ElicitResult, InputRequiredResult, InputResponses, PromptReference, ResourceTemplateReference
 
 from mcp_server.app import App, open_app
 from mcp_server.base import open_state, utc_now
@@ -34,10 +34,12 @@ from mcp_server.gate.extension import QUESTION
 from mcp_server.gate.scores import BadGrant, freeze, grant
 from mcp_server.settings import Settings
 from tests.contract.test_trust_gradient import ERAS, ROOT, Forms, serving
+from tests.doubles.provider_turns import said
 from tests.knowledge_bases import write
+from tests.run_hosts import run_host
 from tests.small_agents import Only, noting
 from tests.task_clients import accepting
-from tests.task_places import NOTE, UNKNOWN, place
+from tests.task_places import NOTE, UNKNOWN, asks, place
 from tests.writers import Refused, let_in
 
 HANDBOOK = ROOT / "kb" / "concepts" / "principals-and-enrolment.md"
@@ -125,9 +127,33 @@ async def test_a_host_that_is_registered_is_asked_in_forms_only_once_a_person_al
     assert len(forms.seen) == 1
 
 
+async def test_a_run_asks_no_form_that_does_not_count_and_an_answer_to_one_that_did_decides_nothing(
+    tmp_path: Path,
+) -> None:
+    answer: InputResponses = {QUESTION: ElicitResult(action="accept", content={"answer": "Two."})}
+    forms, goal = Forms(), {"goal": "Goal of a run."}
+    async with (
+        run_host(tmp_path) as host,
+        Client(host.app.server, elicitation_callback=forms) as client,
+        Client(host.app.server, mode="legacy", elicitation_callback=forms) as older,
+    ):
+        for words in ("Goal of a run.", "Goal of another.", "Goal of a third."):
+            host.will(words, asks("How many hives?"), said("never"))
+        shown = await client.session.call_tool("agent_run", goal, allow_input_required=True)
+        assert isinstance(shown, InputRequiredResult)
+        await host.app.desk.forbid_forms("desktop", ANN)
+        told = await client.session.call_tool(
+            "agent_run", goal, input_responses=answer, request_state=shown.request_state
+        )
+        assert (told.structured_content or {})["status"] == "asking"
+        for one, words in ((client, "Goal of another."), (older, "Goal of a third.")):
+            assert (await call(one, "agent_run", goal=words))["status"] == "asking"
+    assert not forms.seen
+
+
 @pytest.mark.parametrize("what", ["proposal", "journey", "task"])
 async def test_a_form_that_was_shown_and_is_not_allowed_any_more_decides_nothing(tmp_path: Path, what: str) -> None:
-    yes = {QUESTION: ElicitResult(action="accept", content={"decision": "approve"})}
+    yes: InputResponses = {QUESTION: ElicitResult(action="accept", content={"decision": "approve"})}
     if what == "task":
         async with place(tmp_path, level=2) as at:
             task = (await at.wire.tool("kb_merge", **NOTE))["taskId"]
@@ -189,7 +215,7 @@ async def test_callers_without_a_token_are_handed_nothing_that_another_one_began
         assert (told["proposal"]["state"], told["pending"]) == ("pending", [])
         begun = [await call(client, "journey_start", **start) for client in (one, two)]
         assert begun[0]["journey_id"] != begun[1]["journey_id"]
-        seen = [await call(two, tool) for tool in ("trust_status", "proposal_status", "journey_list")]
+        seen: list[Any] = [await call(two, tool) for tool in ("trust_status", "proposal_status", "journey_list")]
         seen += [await read(two, "audit://recent")]
         for ref, name in (
             (PromptReference(name="continue"), "journey_id"),
@@ -322,14 +348,14 @@ async def continues(world: World, column: str) -> bool:
     journey, client = await world.journey(world.other), world.clients[column]
     there = await call(client, "journey_status", journey_id=journey)
     await call(client, "journey_submit", journey_id=journey, version=there["version"], work={"notes": TWO["notes"][:1]})
-    return (await call(world.other, "journey_status", journey_id=journey))["version"] > there["version"]
+    return bool((await call(world.other, "journey_status", journey_id=journey))["version"] > there["version"])
 
 
 async def decides_own(world: World, column: str) -> bool:
     client = world.clients[column]
     journey = await world.journey(client)
     await call(client, "journey_decide", journey_id=journey, version=1, decision="cancel")
-    return (await call(world.other, "journey_status", journey_id=journey))["state"] == "cancelled"
+    return bool((await call(world.other, "journey_status", journey_id=journey))["state"] == "cancelled")
 
 
 async def decides_others(world: World, column: str) -> bool:
@@ -372,7 +398,8 @@ async def takes_from_others(world: World, column: str) -> bool:
             await call(client, tool, proposal_id=proposal)
     with pytest.raises(MCPError):
         await client.read_resource(f"proposal://{proposal}")
-    return (await call(world.other, "proposal_status", proposal_id=proposal))["proposal"]["state"] != "pending"
+    told = (await call(world.other, "proposal_status", proposal_id=proposal))["proposal"]
+    return bool(told["state"] != "pending")
 
 
 async def finds_ids(world: World, column: str) -> bool:
