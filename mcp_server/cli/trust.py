@@ -10,7 +10,7 @@ import anyio
 from knowledge.errors import KnowledgeError
 from knowledge.storage.ports import StateStore
 from mcp_server.cli.options import add_common, said
-from mcp_server.cli.terminal import output, print_json
+from mcp_server.cli.terminal import output, print_json, say
 from mcp_server.gate.deciding import AdminAct
 from mcp_server.gate.enrolment import UNENROLLED, UNREGISTERED, Principal, enrolled_hosts, forms_count, os_user
 from mcp_server.gate.scores import ANY_HOST, held, is_person, standing_of
@@ -77,7 +77,16 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         print_json(rows)
     else:
         _print_table(rows)
+        if args.action == "list" and any(_registered(str(row["principal"])) and not row["forms"] for row in rows):
+            say(
+                "a form in a host approves nothing until you allow it for that host: knowledge-forge trust forms NAME on"
+            )
     return 0
+
+
+def _registered(principal: str) -> bool:
+    user, _, host = principal.rpartition("@")
+    return Principal(user, host).enrolled and not is_person(principal)
 
 
 async def _list(settings: Settings, _args: argparse.Namespace) -> Rows:

@@ -9,10 +9,11 @@ import itertools
 import json
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -184,6 +185,20 @@ async def test_a_form_that_was_shown_and_is_not_allowed_any_more_decides_nothing
             ("waiting", None) if what == "journey" else (None, "proposed")
         )
         assert not (settings.kb / "new.md").exists()
+
+
+async def test_a_host_that_was_registered_before_forms_were_asked_for_has_none_that_count(settings: Settings) -> None:
+    connected = await let_in(settings, "cursor", 2)
+    with closing(sqlite3.connect(next((settings.state_dir or settings.kb).rglob("state.db")))) as database, database:
+        database.executescript("DROP TABLE host_forms; PRAGMA user_version = 10;")
+    forms = Forms()
+    async with (
+        open_app(connected, indexing=False, announcing=False) as app,
+        Client(app.server, elicitation_callback=forms) as client,
+    ):
+        assert (await call(client, "kb_merge", path="new.md", content="# New\n"))["status"] == "proposed"
+        assert [(one.host, one.forms) for one in await app.base.state.enrolments()] == [("cursor", False)]
+    assert not forms.seen
 
 
 def test_with_a_wrong_secret_a_server_does_not_start_as_a_host_without_one(settings: Settings) -> None:

@@ -186,9 +186,11 @@ def test_with_a_passkey_thawing_waits_for_its_signature_and_freezing_does_not(an
 
 def test_forms_of_a_host_count_once_a_person_says_so_and_a_new_secret_begins_without(ann: Person) -> None:
     assert holds(ann)["forms"] is False
+    assert "knowledge-forge trust forms NAME on" in ann.here("trust", "list").stderr
     assert "advisory" in ann.here("trust", "forms", "cursor", "on").stderr
     assert holds(ann)["forms"] is True
     assert ann.here("trust", "forms", "cursor", "on").returncode == 0  # it is so already
+    assert "trust forms" not in ann.here("trust", "list").stderr
     assert rows(ann, "forms", "cursor", "off")[0]["forms"] is False
     assert ann.here("enroll", "cursor", "--allow-forms").returncode == 0
     assert holds(ann)["forms"] is True
