@@ -418,15 +418,17 @@ async def takes_from_others(world: World, column: str) -> bool:
 
 
 async def finds_ids(world: World, column: str) -> bool:
-    client, path = world.clients[column], world.page()
-    answer = await call(world.other, "kb_merge", path=path, content="# New\n")
+    client, path, journey = world.clients[column], world.page(), await world.journey(world.other)
+    answer = await call(world.other, "kb_merge", path=path, content="# New\n", source=f"journey:{journey}")
     proposal = await world.app.services.state.trust.proposal(answer["proposal"]["id"])
     assert proposal is not None
     assert (await world.app.desk.approve(proposal.id, proposal.hash, ANN)).state == "executed"
     history = json.dumps(await call(client, "kb_history", path=path))
-    found = [proposal.id in text for text in (history, await read(client, "audit://recent"))]
-    assert len(set(found)) == 1
-    return found[0]
+    records = await read(client, "audit://recent")
+    assert '"source": "journey' in history
+    found = {handle in text for handle in (proposal.id, journey) for text in (history, records)}
+    assert len(found) == 1
+    return found.pop()
 
 
 async def granted(world: World, column: str) -> bool:
@@ -454,7 +456,7 @@ PROBES: Mapping[str, Probe] = {
     "Ask about its own proposal by its id, or withdraw it": asks_about_own,
     "List its own proposals": lists_own,
     "Read, decide or withdraw a proposal of another host": takes_from_others,
-    "Find ids of proposals in the history and the audit log": finds_ids,
+    "Find ids of proposals and journeys in the history and the audit log": finds_ids,
 }
 
 
