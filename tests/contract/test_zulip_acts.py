@@ -585,7 +585,7 @@ async def test_what_was_certainly_not_sent_is_an_error_and_can_be_sent_again(her
     assert said(here) == [PLAIN["text"]]
 
 
-@pytest.mark.external
+@pytest.mark.slow
 async def test_whatever_goes_wrong_in_whatever_order_no_part_is_there_twice_and_done_means_whole(
     here: ZulipHost, tmp_path: Path
 ) -> None:
