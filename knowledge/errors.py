@@ -243,6 +243,13 @@ class UnsafeStateDirectory(StorageError):
         super().__init__(f"cannot keep the state in {path}: {reason}; name another directory with --state-dir")
 
 
+class NoUserFolder(StorageError):
+    """This account has no folder for its own files: no home is known, or a variable names a relative one."""
+
+    def __init__(self, mend: str) -> None:
+        super().__init__(f"this account has no home folder (HOME, or an XDG variable, is not an absolute path): {mend}")
+
+
 class LeaseLost(StorageError):
     """Another process holds the lease now; what this one was about to write is not written."""
 

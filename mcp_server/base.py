@@ -17,7 +17,7 @@ import anyio
 from knowledge.errors import DatabaseRefused, KnowledgeError
 from knowledge.ledger.past import Past
 from knowledge.paths import INDEX_NAME
-from knowledge.storage.places import INDEXING_LEASE, default_schema, indexing_lease, state_dir_for
+from knowledge.storage.places import INDEXING_LEASE, default_schema, indexing_lease, is_default, state_dir_for
 from knowledge.storage.ports import Progress, StateStore, TextRow
 from knowledge.storage.sqlite_index import SqliteIndexStore
 from knowledge.storage.sqlite_state import SqliteStateStore
@@ -196,7 +196,7 @@ async def open_base(
         for engine in (keyword, vectors, qdrant, meilisearch):
             stack.push_async_callback(_close, engine)
         # Models are large, and the same for all knowledge bases.
-        shared = folder.parent if settings.state_dir is None else folder
+        shared = folder.parent if is_default(folder, vault.root) else folder
         embed = embedding(settings, index, shared / MODELS_FOLDER)
         stack.push_async_callback(embed.close)
 

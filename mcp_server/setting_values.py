@@ -31,7 +31,10 @@ def path(text: str) -> Path:
     """Return the folder or file that is named, absolute."""
     if not text.strip():
         raise ValueError("it is empty; name a folder")
-    return Path(text).expanduser().absolute()
+    try:
+        return Path(text).expanduser().absolute()
+    except RuntimeError:
+        raise ValueError("~ stands for no folder here; write the path from the root") from None
 
 
 def flag(text: str) -> bool:
@@ -53,12 +56,14 @@ def flag(text: str) -> bool:
         raise ValueError(f"{text!r} is neither true nor false") from None
 
 
-def http_address(text: str) -> HttpAddress:
-    """Return the address to listen at, which is on this machine."""
+def http_address(text: str) -> HttpAddress | None:
+    """Return the address to listen at, which is on this machine; None for `stdio`."""
+    if text.strip() == "stdio":
+        return None
     host, colon, port = text.strip().rpartition(":")
     host = host.strip("[]")
     if not colon or not port.isdigit() or not 0 <= int(port) <= 65535:
-        raise ValueError(f"{text!r} is not HOST:PORT, for example 127.0.0.1:8321")
+        raise ValueError(f"{text!r} is not HOST:PORT, for example 127.0.0.1:8321, nor stdio")
     if host not in LOOPBACK:
         raise ValueError(
             f"{host!r} is not this machine; without sign-in only loopback is served (127.0.0.1, localhost, ::1)"
@@ -111,7 +116,7 @@ def database_url(text: str) -> str:
 
     libpq quotes what it cannot read, so everything that it could misread is refused here, in words without any of it.
     """
-    from urllib.parse import urlsplit
+    from urllib.parse import parse_qsl, urlsplit
 
     shape = (
         "it is not like postgresql://USER:PASSWORD@HOST:5432/DATABASE; "
@@ -127,7 +132,15 @@ def database_url(text: str) -> str:
     ports = all(re.fullmatch(r"(\[[\da-fA-F:.]+\]|[^:\[\]]*)(:\d*)?", host) for host in hosts.split(","))
     if url.scheme not in ("postgresql", "postgres") or misread or not ports or re.search(r"%(?![\da-fA-F]{2})", text):
         raise ValueError(shape)
+    for name, value in parse_qsl(url.query):
+        if name in PATHS_IN_URL and value != "system" and not Path(value).is_absolute():
+            raise ValueError(
+                f"its {name} is a relative path, which would lie wherever a host starts the server; write it from the root"
+            )
     return text
+
+
+PATHS_IN_URL = ("sslrootcert", "sslcert", "sslkey", "sslcrl", "sslcrldir", "sslkeylogfile", "passfile", "servicefile")
 
 
 def schema(text: str) -> str:

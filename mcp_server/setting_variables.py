@@ -39,7 +39,7 @@ VARIABLES = (
         "FORGE_HTTP",
         "http",
         values.http_address,
-        "Serve Streamable HTTP on HOST:PORT (loopback) instead of stdio.",
+        "Serve Streamable HTTP on HOST:PORT (loopback) instead of stdio; `stdio` overrules an address in the file.",
         "stdio",
     ),
     Variable(

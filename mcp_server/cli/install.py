@@ -14,15 +14,27 @@ from pathlib import Path
 
 import anyio
 
-from knowledge.errors import KnowledgeError
+from knowledge.errors import KnowledgeError, NoUserFolder
+from knowledge.storage.places import default_state_dir
 from mcp_server.cli.terminal import ask_yes_no, print_json, say
 from mcp_server.hosts.catalogue import HOSTS, Host, Place, host_named
 from mcp_server.hosts.edit import NotAnObject, TwiceTheSameKey, drop, lookup, members, put
-from mcp_server.hosts.entry import MASKED, NAME, Launch, Served, kb_of, key_for, masked, server_entry
+from mcp_server.hosts.entry import (
+    MASKED,
+    NAME,
+    SECRET,
+    Launch,
+    Served,
+    added_flags,
+    kb_of,
+    key_for,
+    masked,
+    server_entry,
+)
 from mcp_server.hosts.files import ConfigurationRefused, backups, check_writable, read, rewrite
 from mcp_server.hosts.jsonc import BadJson
 from mcp_server.setting_notes import listed
-from mcp_server.settings import Settings, host_environment
+from mcp_server.settings import Settings, host_environment, user_file
 
 QUESTION = "May this host edit this knowledge base? Everything it does can be undone."
 FIRST_LEVEL, EDIT_LEVEL = 2, 3
@@ -48,12 +60,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 class Request:
     """What the person asked for; `edit` None means that the question is still open.
 
+    `default_state_dir` is where the state is if the person named no `state_dir`: a host may have other variables than this terminal.
     `not_carried` are variables of this terminal that the host will not see, because what they hold is for the person to give.
     """
 
     host: str
     kb: Path
     state_dir: Path | None = None
+    default_state_dir: Path | None = None
     show: bool = False
     undo: bool = False
     project: bool = False
@@ -79,6 +93,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         host=args.host,
         kb=settings.kb,
         state_dir=settings.state_dir,
+        default_state_dir=None if settings.state_dir else _default_state_dir(settings.kb),
         show=args.show,
         undo=args.undo,
         project=args.project,
@@ -99,9 +114,16 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     return install(request, means)
 
 
+def _default_state_dir(kb: Path) -> Path | None:
+    try:
+        return default_state_dir(kb.resolve())
+    except NoUserFolder:
+        return None  # enrolling says so
+
+
 def launch_of_this_program(executable: str | None = None) -> Launch:
     """Return how a host starts the program that is running now, wherever the host itself was started."""
-    interpreter = Path(executable or sys.executable)
+    interpreter = Path(executable or sys.executable).absolute()
     for script in (interpreter.with_name(NAME), interpreter.with_name(f"{NAME}.exe")):
         if script.is_file():
             return Launch(str(script))
@@ -109,8 +131,12 @@ def launch_of_this_program(executable: str | None = None) -> Launch:
         importlib.metadata.distribution(NAME)
     except importlib.metadata.PackageNotFoundError:
         # A checkout that was never installed is importable only from its own folder, where no host starts.
-        return Launch(str(interpreter), ("-m", "mcp_server"), {"PYTHONPATH": str(Path(__file__).resolve().parents[2])})
-    return Launch(str(interpreter), ("-m", "mcp_server"))
+        return Launch(str(interpreter), _AS_MODULE, {"PYTHONPATH": str(Path(__file__).resolve().parents[2])})
+    return Launch(str(interpreter), _AS_MODULE)
+
+
+_AS_MODULE = ("-P", "-m", "mcp_server")
+"""Without -P Python imports first from the folder that the host starts it in, and that is whatever project is open."""
 
 
 def with_database(launch: Launch, settings: Settings) -> Launch:
@@ -124,18 +150,18 @@ def with_database(launch: Launch, settings: Settings) -> Launch:
 
 
 def with_file(launch: Launch, settings: Settings) -> Launch:
-    """Return `launch` with the file that holds the settings here: a host starts in a folder of its own and would not find it.
+    """Return `launch` with the file that holds the settings here, wherever the host looks for the user's own folders.
 
-    A file that makes a server of HTTP of it is of no use to a host, which speaks through the standard streams; nor is one whose
-    name JSON cannot hold.
+    A host speaks through the standard streams, also where the file makes a server of HTTP. A name that JSON cannot hold is left out.
     """
     try:
         str(settings.file).encode()
     except UnicodeEncodeError:
         return launch
-    if settings.file is None or settings.http is not None:
+    if settings.file is None:
         return launch
-    return replace(launch, environ={**(launch.environ or {}), "FORGE_CONFIG": str(settings.file)})
+    stdio = {} if settings.http is None else {"FORGE_HTTP": "stdio"}
+    return replace(launch, environ={**(launch.environ or {}), "FORGE_CONFIG": str(settings.file), **stdio})
 
 
 def install(request: Request, means: Means) -> int:
@@ -267,7 +293,7 @@ class _Installation:
         return Path(folder) == here or (Path(folder).is_absolute() and Path(folder).resolve() == here.resolve())
 
     def _entry(self, text: str, key: str, secret: str) -> dict[str, object]:
-        state_dir = self.request.state_dir
+        state_dir = self.request.state_dir or self.request.default_state_dir
         served = Served(
             _in_unicode(self.file, self.request.kb), _in_unicode(self.file, state_dir) if state_dir else None
         )
@@ -301,13 +327,23 @@ class _Installation:
         return REFUSED if others else 0
 
     def _say_what_was_left(self, key: str, entry: object) -> None:
-        """Say which variables of this terminal the host will not see, and how a person gives them to it."""
+        """Say which variables of this terminal the host will not see, and how a person gives them to it.
+
+        What was kept is said too where somebody else may have written it: in a project.
+        """
         environ = entry.get("env") if isinstance(entry, dict) else None
         there = environ if isinstance(environ, dict) else {}
+        ours = {*(self.means.launch.environ or {}), SECRET}
+        flags = added_flags(entry.get("args")) if isinstance(entry, dict) else []
+        kept = [*sorted(set(there) - ours), *(flag for flag in flags if flag.startswith("-"))]
+        if kept and self.request.project:
+            say(
+                f"Kept from the entry that was there: {listed(kept)}. Remove what is not yours from {key} in {self.file}."
+            )
         if left := [name for name in self.request.not_carried if name not in there]:
             say(
                 f"{self.host.name} does not see {listed(left)} of this terminal, and no key is copied unasked: put them into "
-                f"forge.toml (and run this where it lies), or into `env` of {key} in {self.file}."
+                f"{user_file() or 'forge.toml'} (and run this again), or into `env` of {key} in {self.file}."
             )
 
     def _trust_command(self, level: int) -> str:
