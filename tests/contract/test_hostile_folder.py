@@ -5,6 +5,10 @@ Hosts start stdio servers in the project that is open. Each test here was a work
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,13 +20,29 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+from knowledge.index.preparing import PreparingProcess
+from knowledge.vault import Vault
 from mcp_server.base import open_state, utc_now
 from mcp_server.cli.install import launch_of_this_program
 from mcp_server.gate.enrolment import Principal, enrol, os_user
 from mcp_server.gate.scores import grant
+from mcp_server.review.inviting import open_browser
 from mcp_server.settings import Settings
 from tests.embedding_server import EmbeddingServer, serving
 from tests.knowledge_bases import write
+
+ROOT = Path(__file__).parents[2]
+MODULES = (
+    "apsw",
+    "numpy",
+    "pickle",
+    "webbrowser",
+    "knowledge",
+    "yaml",
+    "pydantic",
+    "mcp_server/__init__",
+    "sitecustomize",
+)
 
 
 @dataclass
@@ -42,6 +62,15 @@ class Site:
     def forge_toml(self, **settings: str) -> None:
         lines = "".join(f'{name} = "{value}"\n' for name, value in settings.items())
         (self.hostile / "forge.toml").write_text(lines, encoding="utf-8")
+
+    def modules(self) -> Path:
+        """Put modules into the repository that leave a trace when they run, and return the trace."""
+        trace = self.folder / "ran"
+        for name in MODULES:
+            file = self.hostile / f"{name}.py"
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(f"open({str(trace)!r}, 'a').write({name!r} + '\\n')\n", encoding="utf-8")
+        return trace
 
     @asynccontextmanager
     async def server(self, environ: Mapping[str, str] = {}, *words: str) -> AsyncIterator[Client]:
@@ -142,3 +171,68 @@ async def test_a_forge_toml_in_the_working_directory_is_named_as_ignored(site: S
     assert str(site.hostile / "forge.toml") in said
     assert "ignored" in said
     assert str(site.home / ".config" / "knowledge-forge" / "forge.toml") in said
+
+
+async def test_no_module_of_the_repository_is_imported(site: Site) -> None:
+    trace = site.modules()
+    async with site.server() as client:
+        await until_indexed(client)
+    assert not trace.exists(), trace.read_text(encoding="utf-8")
+
+
+def test_started_as_a_module_it_imports_no_package_of_the_repository(site: Site) -> None:
+    """`python -m mcp_server` puts the working directory first, which for the standard library is too late to mend."""
+    trace = site.modules()
+    for name in ("pickle", "webbrowser", "mcp_server", "knowledge"):
+        file = site.hostile / f"{name}.py"
+        file.unlink() if file.exists() else shutil.rmtree(site.hostile / name)
+    words = ["search", "--kb", str(site.kb), "--state-dir", str(site.folder / "state"), "roll back"]
+    env = {"HOME": str(site.home), "PATH": os.environ["PATH"]}
+    done = subprocess.run(
+        [sys.executable, "-m", "mcp_server", *words],
+        cwd=site.hostile, env=env, capture_output=True, encoding="utf-8", timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert not trace.exists(), trace.read_text(encoding="utf-8")
+
+
+def test_the_process_that_prepares_documents_imports_nothing_of_the_repository(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`python -c` puts the working directory first: its `pickle` ran as soon as there were a thousand pages to index."""
+    trace = site.modules()
+    monkeypatch.chdir(site.hostile)
+    process = PreparingProcess(Vault.open(site.kb).root)
+    try:
+        (outcome,) = process.prepare([("guides/deploy.md", None)], at_ns=7)
+    finally:
+        process.close()
+    assert "canary" in str(outcome)
+    assert not trace.exists(), trace.read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows opens links itself")
+def test_the_browser_is_opened_by_no_program_of_the_repository(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`python -m webbrowser` imported its `webbrowser`; a `.` on PATH had its `xdg-open` get the one-time link."""
+    trace = site.modules()
+    for name in ("xdg-open", "firefox", "www-browser"):
+        program = site.hostile / name
+        program.write_text(f"#!/bin/sh\necho {name} >> {trace}\n", encoding="utf-8")
+        program.chmod(0o755)
+    monkeypatch.chdir(site.hostile)
+    monkeypatch.setenv("DISPLAY", ":99")
+    monkeypatch.setenv("PATH", f".{os.pathsep}bin{os.pathsep}/nowhere")
+    monkeypatch.delenv("BROWSER", raising=False)
+    open_browser("http://localhost:9/login/secret")
+    assert not trace.exists(), trace.read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the program is a shell script")
+def test_the_browser_that_a_person_chose_still_gets_the_link(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = site.folder / "seen"
+    browser = site.home / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {seen}\n', encoding="utf-8")
+    browser.chmod(0o755)
+    monkeypatch.setenv("BROWSER", f"{browser} %s")
+    open_browser("http://localhost:9/login/secret")
+    assert seen.read_text(encoding="utf-8").strip() == "http://localhost:9/login/secret"
