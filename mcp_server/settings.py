@@ -398,7 +398,7 @@ def _ignored(file: Path | None, cwd: Path | None) -> tuple[str, ...]:
     return ()
 
 
-LIBRARIES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")
+LIBRARIES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH")
 LIBPQ = (
     "PGSSLROOTCERT",
     "PGSSLCERT",

@@ -60,7 +60,7 @@ def others_could_write(path: Path) -> str | None:
 def _anothers(path: Path, found: os.stat_result) -> str | None:
     if not hasattr(os, "geteuid") or found.st_uid in (os.geteuid(), 0):
         return None
-    return f"{path} belongs to another account (user id {found.st_uid})"
+    return f"{path} belongs to another account (user id {found.st_uid}; chown it, or run as that account)"
 
 
 def _is_one_persons(path: Path, found: os.stat_result) -> bool:

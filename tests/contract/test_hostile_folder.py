@@ -173,6 +173,22 @@ async def test_a_forge_toml_in_the_working_directory_is_named_as_ignored(site: S
     assert str(site.home / ".config" / "knowledge-forge" / "forge.toml") in said
 
 
+@pytest.mark.parametrize("name", ["FORGE_STATE_DIR", "FORGE_CONFIG", "FORGE_KB"])
+def test_a_relative_path_in_the_hosts_entry_does_not_lead_into_the_repository(site: Site, name: str) -> None:
+    """The repository had the folder or file of that name."""
+    launch = launch_of_this_program()
+    write(site.hostile / "state")
+    env = {"HOME": str(site.home), "PATH": os.environ["PATH"], **(launch.environ or {}), name: "state"}
+    command = [launch.command, *launch.arguments, "serve"]
+    done = subprocess.run(
+        command, cwd=site.hostile, env=env, input="", capture_output=True, encoding="utf-8", timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{name} (environment): it is a relative path" in done.stderr
+    assert f"write it from the root: {name}={site.hostile / 'state'}" in done.stderr
+    assert not list(site.hostile.rglob("*.db"))
+
+
 async def test_no_module_of_the_repository_is_imported(site: Site) -> None:
     trace = site.modules()
     async with site.server() as client:
