@@ -34,7 +34,9 @@ def path(text: str) -> Path:
     try:
         return Path(text).expanduser().absolute()
     except RuntimeError:
-        raise ValueError("~ stands for no folder here; write the path from the root") from None
+        raise ValueError(
+            "~ means nothing here, because this account has no home folder; use an absolute path"
+        ) from None
 
 
 def flag(text: str) -> bool:
@@ -135,7 +137,7 @@ def database_url(text: str) -> str:
     for name, value in parse_qsl(url.query):
         if name in PATHS_IN_URL and value != "system" and not Path(value).is_absolute():
             raise ValueError(
-                f"its {name} is a relative path, which would lie wherever a host starts the server; write it from the root"
+                f"its {name} is a relative path, and a host may start the server in any folder; use an absolute path"
             )
     return text
 

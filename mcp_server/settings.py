@@ -429,19 +429,21 @@ def _absolute(name: str, text: str) -> str:
     try:
         found = Path(text).expanduser()
     except RuntimeError:
-        raise BadSetting(name, "environment", "~ stands for no folder here; write the path from the root") from None
+        raise BadSetting(
+            name, "environment", "~ means nothing here, because this account has no home folder; use an absolute path"
+        ) from None
     if not found.is_absolute():
         raise _relative(name, text)
     return str(found)
 
 
 def _relative(name: str, text: str) -> BadSetting:
-    why = "it is a relative path, and hosts start the server in folders that others made; "
+    why = "it is a relative path, and a host may start the server in any folder; use the absolute path"
     if name.endswith("_KEY_FILE"):  # somebody may have put the key itself here
-        why = f"cannot be read as a key: {why}write the path of the file that holds the key from the root, not the key"
-    else:
-        why += f"write it from the root: {name}={os.path.normpath(Path(text).expanduser().absolute())}"
-    return BadSetting(name, "environment", why)
+        return BadSetting(
+            name, "environment", f"cannot be read as a key: {why} of the file that holds the key, not the key"
+        )
+    return BadSetting(name, "environment", f"{why}: {name}={os.path.normpath(Path(text).expanduser().absolute())}")
 
 
 def _from_file(file: Path) -> dict[str, object]:

@@ -32,8 +32,8 @@ def state_dir_for(root: Path, override: Path | None) -> Path:
     It is `override`, or a folder of the platform's state directory that is named after `root`.
 
     Raises:
-        UnsafeStateDirectory: it would lie inside the knowledge base, links followed, is not a folder, or it or a database in it is
-            another account's to write: whoever prepared one would have set who is trusted.
+        UnsafeStateDirectory: it would lie inside the knowledge base, links followed, is not a folder, or another account owns or
+            may write it or a database in it, and so could have decided who is trusted.
     """
     root = root.resolve()
     folder = (override.expanduser() if override else default_state_dir(root)).resolve()
@@ -51,7 +51,7 @@ def state_dir_for(root: Path, override: Path | None) -> Path:
     for believed in (folder, *folder.glob(DATABASES)):
         with suppress(FileNotFoundError):  # a journal, which another process has closed since
             if why := others_could_write(believed):
-                raise UnsafeStateDirectory(str(folder), f"{why}, so the trust recorded there could be anybody's")
+                raise UnsafeStateDirectory(str(folder), f"{why}, so someone else could have decided who is trusted")
     return folder
 
 

@@ -185,7 +185,7 @@ def test_a_relative_path_in_the_hosts_entry_does_not_lead_into_the_repository(si
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert f"{name} (environment): it is a relative path" in done.stderr
-    assert f"write it from the root: {name}={site.hostile / 'state'}" in done.stderr
+    assert f"use the absolute path: {name}={site.hostile / 'state'}" in done.stderr
     assert not list(site.hostile.rglob("*.db"))
 
 

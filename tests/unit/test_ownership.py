@@ -107,7 +107,7 @@ def test_an_access_list_is_no_group_of_the_owner_alone(file: Path, monkeypatch: 
 
 @pytest.mark.usefixtures("file")
 def test_every_folder_that_a_link_leads_through_is_judged(tmp_path: Path) -> None:
-    """Who may replace the link chooses the file, also one that is the owner's: a file of a cloned repository is."""
+    """An account that may replace the link chooses the file, even one of the owner's own: files of a cloned repository are."""
     shared = tmp_path / "shared"
     shared.mkdir()
     link, chained = shared / "forge.toml", tmp_path / "forge.toml"
@@ -151,7 +151,7 @@ def test_files_that_settings_name_are_judged_too(tmp_path: Path, variable: str) 
 
 
 def test_a_state_folder_that_others_could_have_filled_is_refused(tmp_path: Path) -> None:
-    """Who prepares `state.db` says who is trusted."""
+    """A prepared `state.db` decides who is trusted."""
     kb, folder = tmp_path / "kb", tmp_path / "state"
     kb.mkdir()
     assert state_dir_for(kb, folder) == folder
