@@ -46,8 +46,8 @@ _COMMON_WITH_VALUE = ("--kb", "--state-dir")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code: 0 done, 1 could not, 2 wrongly asked, 130 interrupted, 141 nobody reads."""
+    _forget_the_working_directory()  # before anything is imported
     _speak_any_text()
-    _forget_the_working_directory()
     try:
         code = _dispatch(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
