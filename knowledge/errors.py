@@ -338,6 +338,17 @@ class ConfiguresNow(KnowledgeError):
         )
 
 
+class UnmarksNow(KnowledgeError):
+    """What was planned would take a mark of origin away, because of what was written meanwhile."""
+
+    def __init__(self, path: str, unmarks: Sequence[str]) -> None:
+        self.path, self.unmarks = path, tuple(unmarks)
+        super().__init__(
+            f"{_ends(path)} was changed since this was planned, so that {_cut(unmarks[0])} without a person's decision; nothing "
+            "was changed. Read it and send it again"
+        )
+
+
 class NoSuchSource(KnowledgeError):
     """What is cited as evidence is not where it is said to be, or may not be read from here; `why` says what to do."""
 

@@ -231,7 +231,7 @@ async def open_base(
                 index,
                 engines,
                 Vocabularies().near,
-                router=Router(index, partial(_front_matter, circles), load_opinion()),
+                router=Router(index, partial(_front_matter, vault), load_opinion()),
                 answer_tokens=settings.answer_tokens,
                 patience_s=FIRST_PAGES_S if indexing else 0.0,
             )
@@ -345,10 +345,12 @@ def indexed_terms(row: TextRow) -> Sequence[str]:
     return analyzer(row.language).terms(Chunk(0, row.section, 0, 0, row.text).indexed_text)
 
 
-async def _front_matter(circles: Callable[[], Circles]) -> Mapping[str, object]:
-    """Return what the front matter of the root page says; nothing if it went while the index still names it."""
+async def _front_matter(vault: Vault) -> Mapping[str, object]:
+    """Return what the front matter of the root page says; nothing if there is none, or a link lies in its place."""
+    from knowledge.document import head
+
     try:
-        return (await circles().read(INDEX_NAME)).metadata
+        return head((await anyio.to_thread.run_sync(partial(vault.read, INDEX_NAME, plain=True))).raw).metadata
     except KnowledgeError:
         return {}
 

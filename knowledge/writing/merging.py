@@ -25,7 +25,7 @@ from knowledge.provenance import FETCHED_KINDS, source_kind
 from knowledge.vault import LARGEST_BYTES, revision_of
 from knowledge.writing.answers import Merged, Status
 from knowledge.writing.model import Act, Contents, Work
-from knowledge.writing.pages import Pages, configures, front_matter_of, text_of
+from knowledge.writing.pages import Pages, front_matter_of, text_of
 from knowledge.writing.requests import MergeRequest
 
 MOST_DIFF = 6_000
@@ -36,10 +36,9 @@ ASIDE_CHARACTERS = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a merge answers, and what else there is to know of it: whether it configures the server, and what it brought."""
+    """What a merge answers, and what it brought."""
 
     merged: Merged
-    configures: bool = False
     brought: Sequence[tuple[Unit, Origin]] = ()
     known: bytes | None = None
     """The page as the caller knows it now; None where it is the page as it is."""
@@ -284,7 +283,6 @@ class Merging:
             contents={request.path: raw} if written else {},
             result=Outcome(
                 merged,
-                configures(request.path, before if revision is not None else None, plan.text),
                 _brought(plan, units(cut(before)) if before else ()) if written else (),
                 _known_of(plan),
             ),
@@ -342,7 +340,7 @@ def _as_one(works: Sequence[Work[Outcome]], path: str, before: bytes | None, aft
     return replace(
         last,
         contents={path: after} if written else {},
-        result=Outcome(merged, any(work.result.configures for work in works), brought, last.result.known),
+        result=Outcome(merged, brought, last.result.known),
         confidence=max((work.confidence for work in works if work.confidence is not None), default=None),
         outcome="partial" if conflicts and written else "done",
         contradictions=[found for work in works for found in work.contradictions],

@@ -29,6 +29,8 @@ logger = logging.getLogger("knowledge_forge.gate")
 
 CLOSED = "refused: the state database cannot be read, so trust is unknown; try again in a moment"
 CANCELLED = "the caller went away before it was answered"
+MOST_NAMED = 2
+"""Places that a proposal names of those that its caller has read."""
 CRASHED = "failed inside the server; nothing was changed. `knowledge-forge doctor` may say why"
 CRASHED_ELSEWHERE = (
     "failed inside the server, and it is not known whether it was done: look there before you do it again"
@@ -189,9 +191,9 @@ class Gate:
         return replace(told, origins=origins)
 
     async def _decide_on(self, spec: AnySpec, call: Call, plan: Any) -> Decision:
-        return await self.decide(
-            spec.name, spec.level_for(plan), call.principal, taint=await self._taint(spec, call, plan)
-        )
+        person = spec.only_by_person(plan) if spec.only_by_person else ""
+        taint = await self._taint(spec, call, plan)
+        return await self.decide(spec.name, spec.level_for(plan), call.principal, taint=taint, person=person)
 
     async def carry_out(self, spec: AnySpec, call: Call, asked: Any, plan: Any) -> Answered:
         """Do what the plan says and return the answer; what is left for a person to decide becomes a proposal."""
@@ -249,10 +251,12 @@ class Gate:
         draft = Draft("flag", [arguments], shown, int(spec.level_for(plan)), int(grant.level), why)
         return await self._proposing.claims(spec, call, draft)
 
-    async def decide(self, what: str, needed: Trust, principal: Principal, *, taint: str = "") -> Decision:
+    async def decide(
+        self, what: str, needed: Trust, principal: Principal, *, taint: str = "", person: str = ""
+    ) -> Decision:
         """Return whether `principal` may do `what` now. Whatever goes wrong while deciding is a refusal."""
         try:
-            return decide(await self._grant(principal, needed), what, needed, taint=taint)
+            return decide(await self._grant(principal, needed), what, needed, taint=taint, person=person)
         except Exception:
             logger.exception("cannot decide on %s", what)
             return Refuse(f"{what} is {CLOSED}")
@@ -288,6 +292,11 @@ class Gate:
         foreign = [origin for origin in found if not destination or place_of(origin) != place_of(destination)]
         if not foreign:
             return ""
-        where = ", ".join(sorted(foreign)[:3])
+        where = _listed(sorted(set(foreign)))
         told = ", and agents are told what stands there" if teaches else ""
-        return f"one level more, because text from {where} was read before, which nobody vouches for{told}"
+        return f"You read text from {where}, which nobody has vouched for{told}"
+
+
+def _listed(origins: Sequence[str]) -> str:
+    shown, more = " and ".join(origins[:MOST_NAMED]), len(origins) - MOST_NAMED
+    return f"{shown} and {more} other place{'s' if more > 1 else ''}" if more > 0 else shown

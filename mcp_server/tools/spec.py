@@ -80,7 +80,8 @@ class ToolSpec(Generic[A, P, R]):
     (a dataclass) of what is answered.
 
     `rehearsed` returns the answer of a plan that needs no act (a rehearsal, or nothing that could be done): whoever may read
-    gets it. `plan_needs` returns the level of a plan that needs more than its tool usually does.
+    gets it. `plan_needs` returns the level of a plan that needs more than its tool usually does. `only_by_person` returns why a
+    plan waits for a person whatever level its caller holds, "" where it need not.
 
     `shows` returns what a person is shown of a plan before they agree to it; the answers of such a tool have a `status` and a
     `proposal`, and where they have a `revision` that is of the page at `path`.
@@ -106,6 +107,7 @@ class ToolSpec(Generic[A, P, R]):
     apply: Callable[[Services, Call, P], Awaitable[R]] | None = None
     rehearsed: Callable[[P], R | None] | None = None
     plan_needs: Callable[[P], Trust] | None = None
+    only_by_person: Callable[[P], str] | None = None
     shows: Callable[[P], Shown] | None = None
     joins: Callable[[Services, Call, Sequence[A]], Awaitable[P | None]] | None = None
     unsettled: Callable[[Services, Call, A, R], Awaitable[tuple[P, tuple[str, ...]] | None]] | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
@@ -12,6 +12,7 @@ from pydantic import Field, field_validator
 from knowledge.ledger.ports import Actor
 from knowledge.provenance import FETCHED_KINDS, source_kind
 from knowledge.writing.answers import Changed, Disagreements, History, Merged
+from knowledge.writing.model import Stakes
 from mcp_server.gate.policy import Trust
 from mcp_server.services import Call, Services
 from mcp_server.tools.knowledge import origin_of, quoted_from
@@ -40,8 +41,13 @@ class WritePlan(Generic[R]):
     preview: R | None
     request: Any
     act: bool
-    configures: bool = False
+    stakes: Stakes = field(default_factory=Stakes)
     rehearsed: Rehearsed[Any] | None = None
+
+    @property
+    def configures(self) -> bool:
+        """Return whether it changes what configures the server."""
+        return self.stakes.configures
 
 
 def shown(plan: WritePlan[R]) -> R | None:
@@ -50,8 +56,19 @@ def shown(plan: WritePlan[R]) -> R | None:
 
 
 def needed(plan: WritePlan[Any]) -> Trust:
-    """Return the level of the plan: what configures the server needs the highest."""
-    return Trust.HIGH_STAKES if plan.configures else Trust.NONE
+    """Return the level of the plan: what configures the server needs the highest, what takes a mark of origin away one more."""
+    if plan.configures:
+        return Trust.HIGH_STAKES
+    moves = plan.request.actor.tool in ("kb_move", "kb_delete")
+    return (Trust.HIGH_STAKES if moves else Trust.ROUTINE) if plan.stakes.unmarks else Trust.NONE
+
+
+def only_by_person(plan: WritePlan[Any]) -> str:
+    """Return why a person decides on the plan whatever level its caller holds; "" where the level decides."""
+    if not plan.stakes.unmarks:
+        return ""
+    more = f" and {len(plan.stakes.unmarks) - 1} more" if len(plan.stakes.unmarks) > 1 else ""
+    return f"{plan.stakes.unmarks[0]}{more}, and only a person decides that"
 
 
 def shows(plan: WritePlan[Any]) -> Shown:
@@ -61,7 +78,7 @@ def shows(plan: WritePlan[Any]) -> Shown:
     if plan.preview is None or plan.rehearsed is None:
         raise ValueError("a plan that nobody was to see cannot be shown")
     work, request = plan.rehearsed.work, plan.request
-    effect = effect_of(plan.rehearsed.contents, work, configures=plan.configures)
+    effect = effect_of(plan.rehearsed.contents, work, plan.stakes)
     nothing = not work.contents and not work.contradictions and not work.record
     return Shown(
         answer=plan.preview,
@@ -129,7 +146,7 @@ def teaches(plan: WritePlan[Any]) -> bool:
 
     named = [plan.request.path, getattr(plan.request, "to", None) or ""]
     changed = plan.rehearsed.work.contents if plan.rehearsed else {}
-    return any(told_to_agents(path) for path in (*named, *changed))
+    return any(told_to_agents(path) for path in (*named, *changed, *plan.stakes.places.values()))
 
 
 class MergeArguments(Arguments):
@@ -209,13 +226,13 @@ async def plan_merge(services: Services, call: Call, asked: MergeArguments) -> W
 
 def _merge_plan(preview: Preview) -> WritePlan[Merged]:
     act = preview.merged.status != "analysis"
-    return WritePlan(preview.merged, preview.request, act, preview.configures, preview.rehearsed)
+    return WritePlan(preview.merged, preview.request, act, preview.stakes, preview.rehearsed)
 
 
 async def merge(services: Services, call: Call, plan: WritePlan[Merged]) -> Merged:
     """Merge, with what is in the file by then."""
     request = replace(plan.request, approval=call.approval)
-    return await services.writer.merge(request, configuring=plan.configures)
+    return await services.writer.merge(request, plan.stakes)
 
 
 async def join_merges(services: Services, call: Call, asked: Sequence[MergeArguments]) -> WritePlan[Merged] | None:
@@ -248,7 +265,7 @@ async def unsettled_claims(
 async def change(services: Services, call: Call, plan: WritePlan[Changed]) -> Changed:
     """Move, delete or bring back a page."""
     request = replace(plan.request, approval=call.approval)
-    return await services.writer.change(request, configuring=plan.configures)
+    return await services.writer.change(request, plan.stakes)
 
 
 KB_MERGE = ToolSpec[MergeArguments, WritePlan[Merged], Merged](
@@ -267,6 +284,7 @@ KB_MERGE = ToolSpec[MergeArguments, WritePlan[Merged], Merged](
     apply=merge,
     rehearsed=shown,
     plan_needs=needed,
+    only_by_person=only_by_person,
     shows=shows,
     taints=merged_from,
     teaches=teaches,
@@ -305,6 +323,7 @@ KB_MOVE = ToolSpec[MoveArguments, WritePlan[Changed], Changed](
     apply=change,
     rehearsed=shown,
     plan_needs=needed,
+    only_by_person=only_by_person,
     shows=shows,
     taints=planned_from,
     teaches=teaches,
@@ -340,6 +359,7 @@ KB_DELETE = ToolSpec[DeleteArguments, WritePlan[Changed], Changed](
     apply=change,
     rehearsed=shown,
     plan_needs=needed,
+    only_by_person=only_by_person,
     shows=shows,
     taints=planned_from,
     destructive=True,
@@ -375,6 +395,7 @@ KB_REVERT = ToolSpec[RevertArguments, WritePlan[Changed], Changed](
     apply=change,
     rehearsed=shown,
     plan_needs=needed,
+    only_by_person=only_by_person,
     shows=shows,
     taints=planned_from,
     teaches=teaches,
@@ -387,7 +408,7 @@ async def _planned(services: Services, request: Any, *, dry_run: bool) -> WriteP
     if dry_run:
         return await _rehearsal(services, preview.request, preview.changed)
     act = preview.changed.status != "analysis"
-    return WritePlan(preview.changed, preview.request, act, preview.configures, preview.rehearsed)
+    return WritePlan(preview.changed, preview.request, act, preview.stakes, preview.rehearsed)
 
 
 async def _rehearsal(services: Services, request: Any, preview: Any) -> WritePlan[Any]:
