@@ -5,11 +5,14 @@ Where a person might have put a key, by mistake or not, nothing of the text is r
 
 from __future__ import annotations
 
+import csv
 import re
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
+
+from knowledge.provenance import trusted_place
 
 TOOLSETS = ("knowledge", "trust", "journeys", "runs", "plane", "zulip")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -82,6 +85,12 @@ def toolsets(text: str) -> tuple[str, ...]:
     if not names:
         raise ValueError(f"it is empty; known are {', '.join(TOOLSETS)}")
     return names
+
+
+def trusted_places(text: str) -> tuple[str, ...]:
+    """Return the places that a person vouches for, each once, in one spelling. A name with a comma in it is put between quotes."""
+    parts = (part.strip() for part in next(csv.reader([text], skipinitialspace=True), []))
+    return tuple(dict.fromkeys(trusted_place(part) for part in parts if part))
 
 
 def embedder(text: str) -> str:

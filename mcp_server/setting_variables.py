@@ -351,6 +351,13 @@ VARIABLES = (
         "Open the review page in a browser when something waits for a person and there is a display.",
         "true",
     ),
+    Variable(
+        "FORGE_TRUSTED_PLACES",
+        "trusted_places",
+        values.trusted_places,
+        "Comma-separated places whose text you vouch for, such as `plane:KB,zulip:design`: a host that has read it acts as before.",
+        "none; `knowledge-forge trust places` adds and lists others",
+    ),
 )
 
 BY_FIELD = {variable.field: variable for variable in VARIABLES}

@@ -69,6 +69,7 @@ class Settings:
     qdrant_on_disk: bool = False
     qdrant_quantization: Literal["none", "scalar", "binary"] = "none"
     open_browser: bool = True
+    trusted_places: tuple[str, ...] = ()
     plane_base_url: str | None = None
     plane_api_key: str | None = field(default=None, repr=False)
     plane_workspace: str | None = None

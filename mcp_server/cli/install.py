@@ -8,7 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -37,6 +37,10 @@ from mcp_server.setting_notes import listed
 from mcp_server.settings import Settings, host_environment, user_file
 
 QUESTION = "May this host edit this knowledge base? Everything it does can be undone."
+VOUCHING = (
+    "{service} is configured. Do you vouch for everyone who can write there? If yes, hosts act on what they read there without "
+    "asking you. If no, they ask you first."
+)
 FIRST_LEVEL, EDIT_LEVEL = 2, 3
 SERVICES = ("PLANE_", "ZULIP_", "FORGE_MODEL", "FORGE_RUN_", "ANTHROPIC_", "OPENAI_")
 """Variables that begin so hold keys to other services, or say how far these go: nobody but the person copies them."""
@@ -54,6 +58,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     answer = parser.add_mutually_exclusive_group()
     answer.add_argument("--yes-edit", dest="edit", action="store_true", default=None, help="let it edit; do not ask")
     answer.add_argument("--no-edit", dest="edit", action="store_false", default=None, help="grant nothing; do not ask")
+    parser.add_argument(
+        "--trust-place",
+        dest="places",
+        metavar="PLACE",
+        action="append",
+        help="vouch for plane:PROJECT or zulip:CHANNEL; do not ask",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +72,7 @@ class Request:
     """What the person asked for; `edit` None means that the question is still open.
 
     `default_state_dir` is where the state is if the person named no `state_dir`: a host may have other variables than this terminal.
+    `places` are those that the person vouches for, None while nobody said.
     `not_carried` are variables of this terminal that the host will not see, because what they hold is for the person to give.
     """
 
@@ -74,17 +86,23 @@ class Request:
     edit: bool | None = None
     json: bool = False
     not_carried: tuple[str, ...] = ()
+    places: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What installing needs of the world: `enrol` gives a host its secret, `grant` sets its level, `ask` a person."""
+    """What installing needs of the world: `enrol` gives a host its secret, `grant` sets its level, `ask` a person.
+
+    `unvouched` are the services that are configured and that nobody vouches for, `vouch` has text of a place hold no host up.
+    """
 
     place: Place
     launch: Launch
     enrol: Callable[[str], str]
     grant: Callable[[str, int], None]
     ask: Callable[[str], bool | None]
+    unvouched: Callable[[], Sequence[str]] = tuple
+    vouch: Callable[[str], None] = lambda _place: None
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
@@ -100,8 +118,9 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         edit=args.edit,
         json=settings.json,
         not_carried=tuple(name for name in settings.in_environment if name.startswith(SERVICES)),
+        places=tuple(args.places) if args.places else None,
     )
-    from mcp_server.cli.acts import enrol, grant
+    from mcp_server.cli.acts import enrol, grant, trust_place
     from mcp_server.gate.enrolment import Principal, os_user
 
     means = Means(
@@ -110,6 +129,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         enrol=lambda host: anyio.run(enrol, settings, host),
         grant=lambda host, level: anyio.run(grant, settings, Principal(os_user(), host).id, level),
         ask=lambda question: ask_yes_no(question, stdin_is_tty=sys.stdin.isatty()),
+        unvouched=lambda: anyio.run(_unvouched, settings),
+        vouch=lambda place: anyio.run(trust_place, settings, place),
     )
     return install(request, means)
 
@@ -119,6 +140,20 @@ def _default_state_dir(kb: Path) -> Path | None:
         return default_state_dir(kb.resolve())
     except NoUserFolder:
         return None  # enrolling says so
+
+
+async def _unvouched(settings: Settings) -> tuple[str, ...]:
+    """Return the services that are configured and of which a person has not vouched for anything yet."""
+    from knowledge.provenance import source_kind
+    from mcp_server.base import open_state
+
+    configured = [name for name, access in (("plane", settings.plane), ("zulip", settings.zulip)) if access is not None]
+    if not configured:
+        return ()
+    async with open_state(settings) as state:
+        places = [*settings.trusted_places, *(one.place for one in await state.trust.trusted_places())]
+    known = {source_kind(place) for place in places}
+    return tuple(name for name in configured if name not in known)
 
 
 def launch_of_this_program(executable: str | None = None) -> Launch:
@@ -199,7 +234,7 @@ class _Installation:
         self._with_entry(read(self.file) or "", MASKED)
         check_writable(self.file)
         at_home = self.file.parent.is_dir()
-        may_edit = self._answer()
+        may_edit, places = self._answer(), self._places()
         secret = self._enrol()
         try:
             done = rewrite(self.file, lambda text: self._with_entry(text, secret), same=self._without_entry)
@@ -209,6 +244,7 @@ class _Installation:
             )
             raise
         may_edit = may_edit and self._granted()
+        self._vouch(places)
         key, _ = self._key(read(self.file) or "")
         self._report(key, done.backup, may_edit=may_edit)
         self._say_what_was_left(key, self._servers(read(self.file) or "").get(key))
@@ -281,6 +317,21 @@ class _Installation:
             say(str(error))
             return False
         return True
+
+    def _places(self) -> Sequence[str]:
+        """Return the places that the person vouches for: those they named, or the services about which they are asked."""
+        if self.request.places is not None or self.request.edit is not None:
+            return self.request.places or ()
+        services = self.means.unvouched()
+        return [service for service in services if self.means.ask(VOUCHING.format(service=service.capitalize()))]
+
+    def _vouch(self, places: Sequence[str]) -> None:
+        for place in places:
+            try:
+                self.means.vouch(place)
+                say(f"{place} is trusted from now on (knowledge-forge trust places remove {place} takes it back)")
+            except KnowledgeError as error:  # the host is connected all the same
+                say(str(error))
 
     def _servers(self, text: str) -> dict[str, object]:
         return members(text, (self.host.servers,))

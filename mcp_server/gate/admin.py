@@ -1,4 +1,4 @@
-"""Acts on trust itself: grants, thawing, enrolment, passkeys. Decided like proposals, and never by a tool."""
+"""Acts on trust itself: grants, thawing, enrolment, passkeys, places. Decided like proposals, and never by a tool."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
+from knowledge.provenance import trusted_place
 from knowledge.storage.ports import StateStore
 from knowledge.trust.ports import Note, Passkey, Proposal, Verdict
 from mcp_server.gate.canonical import canonical
@@ -23,6 +24,7 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "host.enrol": ("host", "secret_digest"),
     "passkey.add": ("id", "public_key", "sign_count", "name"),
     "passkey.remove": ("id",),
+    "place.trust": ("place",),
 }
 
 
@@ -54,6 +56,8 @@ async def shown(services: Services, act: AdminAct, arguments: Mapping[str, Any])
         granted(str(arguments["principal"]), float(arguments["level"]), now=services.now())
     if act == "host.enrol":
         checked_host_name(str(arguments["host"]))
+    if act == "place.trust":
+        checked_place(str(arguments["place"]))
     effect = hashlib.sha256(canonical([act, dict(arguments)])).hexdigest()
     return Shown({"act": act, **arguments}, sentence, effect, documents=(f"{act}:{arguments[_FIELDS[act][0]]}",))
 
@@ -65,6 +69,7 @@ def _sentence(act: AdminAct, arguments: Mapping[str, Any]) -> str:
         "host.enrol": "let the host {host} in with a new secret",
         "passkey.add": "let the passkey {name} sign",
         "passkey.remove": "let the passkey {name} sign no more",
+        "place.trust": "vouch for {place}: text from there no longer holds up what a host does after reading it",
     }[act].format(**arguments)
 
 
@@ -104,7 +109,22 @@ async def perform(services: Services, proposal: Proposal, verdict: Verdict) -> d
             unpacked(arguments["id"]), note=Note(by, "passkey.remove", arguments["id"], now)
         )
         return {"removed": removed}
+    if proposal.tool == "place.trust":
+        place = checked_place(arguments["place"])
+        return {"place": place, "new": await state.trust.trust_place(place, note=Note(by, "place.trust", place, now))}
     raise CannotDecide(f"there is no act {proposal.tool}")
+
+
+def checked_place(text: str) -> str:
+    """Return the place in one spelling.
+
+    Raises:
+        CannotDecide: it is none that a person can vouch for.
+    """
+    try:
+        return trusted_place(text)
+    except ValueError as error:
+        raise CannotDecide(str(error)) from None
 
 
 async def _require_no_later_freeze(state: StateStore, principal: str, verdict: Verdict) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from knowledge.trust.ports import Proposal, TrustRecords, Verdict
+from knowledge.trust.ports import Note, Proposal, TrustRecords, Verdict
 from mcp_server.gate import admin
 from mcp_server.gate.carrying import Carrier
 from mcp_server.gate.deciding import WEAK, AdminAct, CannotDecide, Person, requirement
@@ -113,6 +113,16 @@ class Decisions:
         why = f"{person.name} asks for it; what concerns trust itself needs the same as the highest level"
         draft = Draft("admin", [arguments], shown, int(Trust.HIGH_STAKES), 0, why)
         return await self._proposing.put(act, admin.definition(act), Call(principal), draft)
+
+    async def distrust(self, place: str, person: Person) -> bool:
+        """Take back that a person vouches for the place; False if nobody does.
+
+        Raises:
+            CannotDecide: it is no place.
+        """
+        known = admin.checked_place(place)
+        note = Note(person.name, "place.distrust", known, self._services.now())
+        return await self._trust.distrust_place(known, note=note)
 
     async def freeze(self, principal: str, person: Person, reason: str) -> None:
         """Take all trust from the principal until a person lifts it."""

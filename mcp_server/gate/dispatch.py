@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 
 from knowledge.errors import KnowledgeError, OutcomeUnknown
-from knowledge.provenance import place_of
+from knowledge.provenance import place_of, place_to_trust
 from knowledge.trust.ports import Proposal
 from mcp_server.gate.accompanying import ABOUT, Companion, asked_of
 from mcp_server.gate.enrolment import REMEMBERED_S, Principal
@@ -31,6 +31,7 @@ CLOSED = "refused: the state database cannot be read, so trust is unknown; try a
 CANCELLED = "the caller went away before it was answered"
 MOST_NAMED = 2
 """Places that a proposal names of those that its caller has read."""
+MOST_OFFERED = 10
 CRASHED = "failed inside the server; nothing was changed. `knowledge-forge doctor` may say why"
 CRASHED_ELSEWHERE = (
     "failed inside the server, and it is not known whether it was done: look there before you do it again"
@@ -192,8 +193,9 @@ class Gate:
 
     async def _decide_on(self, spec: AnySpec, call: Call, plan: Any) -> Decision:
         person = spec.only_by_person(plan) if spec.only_by_person else ""
-        taint = await self._taint(spec, call, plan)
-        return await self.decide(spec.name, spec.level_for(plan), call.principal, taint=taint, person=person)
+        taint, places = await self._taint(spec, call, plan)
+        decision = await self.decide(spec.name, spec.level_for(plan), call.principal, taint=taint, person=person)
+        return replace(decision, places=places) if isinstance(decision, Propose) else decision
 
     async def carry_out(self, spec: AnySpec, call: Call, asked: Any, plan: Any) -> Answered:
         """Do what the plan says and return the answer; what is left for a person to decide becomes a proposal."""
@@ -276,25 +278,28 @@ class Gate:
     async def _note_taint(self, spec: AnySpec, call: Call, told: Any) -> tuple[str, ...]:
         """Remember where text came from that nobody vouches for, before the caller can act on it, and return that."""
         origins = tuple(await spec.taints(self._services, told)) if spec.taints else ()
-        if origins:
-            for scope in call.scopes:
-                await self._services.taints.note(call.principal.id, scope, origins)
+        for scope in call.scopes if origins else ():
+            await self._services.taints.note(call.principal.id, scope, origins)
         return origins
 
-    async def _taint(self, spec: AnySpec, call: Call, plan: Any) -> str:
-        """Return why an act that leaves the machine, or that agents are taught by, needs a level more; "" if it does not."""
+    async def _taint(self, spec: AnySpec, call: Call, plan: Any) -> tuple[str, tuple[str, ...]]:
+        """Return why an act that leaves the machine, or that agents are taught by, needs a level more; "" if it does not.
+
+        Also the places for which a person could vouch instead.
+        """
         teaches = spec.teaches is not None and spec.teaches(plan)
         leaves = spec.open_world and spec.shows is not None and not spec.leads
         if not (leaves or teaches):
-            return ""
+            return "", ()
         found = [origin for scope in call.scopes for origin in await self._services.taints.of(call.principal.id, scope)]
         destination = spec.shows(plan).destination if leaves and spec.shows is not None else ""
         foreign = [origin for origin in found if not destination or place_of(origin) != place_of(destination)]
         if not foreign:
-            return ""
+            return "", ()
+        places = tuple(sorted({place for origin in foreign if (place := place_to_trust(origin))}))
         where = _listed(sorted(set(foreign)))
         told = ", and agents are told what stands there" if teaches else ""
-        return f"You read text from {where}, which nobody has vouched for{told}"
+        return f"You read text from {where}, which nobody has vouched for{told}", places[:MOST_OFFERED]
 
 
 def _listed(origins: Sequence[str]) -> str:

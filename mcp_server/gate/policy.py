@@ -53,11 +53,15 @@ class Allow:
 
 @dataclass(frozen=True, slots=True)
 class Propose:
-    """The call waits for a person; `why` is one plain sentence for both, `needed` and `held` are levels."""
+    """The call waits for a person; `why` is one plain sentence for both, `needed` and `held` are levels.
+
+    `places` are those for which a person could vouch, so that what was read there would hold nothing up.
+    """
 
     why: str
     needed: Trust
     held: Trust
+    places: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,8 @@ AGAINST = "$against"
 PENDING: tuple[State, ...] = ("pending",)
 LONGEST = 6_000_000
 """Characters of arguments and preview of one proposal. Nobody reads as much, and all of it is kept."""
+PLACES = "places"
+"""In a preview: the places for which a person could vouch instead, so that what was read there would hold nothing up."""
 DOUBTS = "doubts"
 """In a preview: what a language model held of what the call brings."""
 RUN = "run"
@@ -49,6 +51,7 @@ class Draft:
     level_held: int
     why: str
     origin: str | None = None
+    places: tuple[str, ...] = ()
 
 
 def hash_of(proposal: Proposal) -> str:
@@ -124,7 +127,8 @@ class Proposing:
         Raises:
             TooManyPending: as many as may wait do.
         """
-        draft = Draft("call", [asked], shown, int(decision.needed), int(decision.held), decision.why)
+        needed, held = int(decision.needed), int(decision.held)
+        draft = Draft("call", [asked], shown, needed, held, decision.why, places=decision.places)
         waiting = await self._waiting(call.principal)
         for one in waiting:
             if one.tool == spec.name and one.arguments == canonical_text(draft.calls) and one.effect == shown.effect:
@@ -163,6 +167,8 @@ class Proposing:
         preview: dict[str, Any] = {"answer": shown.answer, "files": list(shown.files), "sentence": shown.sentence}
         if shown.doubts:
             preview[DOUBTS] = list(shown.doubts)
+        if draft.places:
+            preview[PLACES] = list(draft.places)
         why = draft.why
         if call.run:
             preview[RUN] = run = await self._run(call)
@@ -230,7 +236,13 @@ class Proposing:
         if needed == draft.level_needed:
             return joined
         why = waiting(spec.name, call.principal.id, Trust(needed), Trust(draft.level_held))
-        return replace(joined, level_needed=needed, why=why)
+        person = spec.only_by_person(plan) if spec.only_by_person else ""
+        return replace(joined, level_needed=needed, why=f"{why}. {person}" if person else why)
+
+
+def places_of(proposal: Proposal) -> tuple[str, ...]:
+    """Return the places for which a person could vouch, so that what was read there would hold nothing up."""
+    return tuple(json.loads(proposal.preview).get(PLACES, ()))
 
 
 def run_of(proposal: Proposal) -> dict[str, str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from knowledge.errors import StorageError
+from knowledge.provenance import vouched
 from knowledge.storage.ports import StateStore
 
 logger = logging.getLogger("knowledge_forge.gate")
@@ -23,10 +24,14 @@ KEPT = timedelta(days=30)
 
 
 class Taints:
-    """What callers have read. While the database is away reading goes on: what was read then is written down before it counts."""
+    """What callers have read. While the database is away reading goes on: what was read then is written down before it counts.
 
-    def __init__(self, state: StateStore, now: Callable[[], datetime]) -> None:
-        self._state, self._now = state, now
+    What comes from a place that a person vouches for, in the settings (`trusted`) or on record, is remembered like all else and
+    does not count: it counts again once they take that back.
+    """
+
+    def __init__(self, state: StateStore, now: Callable[[], datetime], trusted: Sequence[str] = ()) -> None:
+        self._state, self._now, self._trusted = state, now, tuple(trusted)
         self._untold: dict[tuple[str, str, str], datetime] = {}
 
     async def note(self, principal: str, journey: str, origins: Collection[str]) -> None:
@@ -53,9 +58,7 @@ class Taints:
         Raises:
             StorageError: it cannot be known now.
         """
-        await self._tell()
-        own = await self._state.trust.taints(principal, journey, since=self._now() - TAINTED)
-        return {**await self.of_journey(journey), **own} if journey else own
+        return await self.counted(await self._of(principal, journey))
 
     async def of_journey(self, journey: str) -> Mapping[str, datetime]:
         """Return where the text came from that anybody has read in this journey, at any time: its works may repeat it.
@@ -63,6 +66,33 @@ class Taints:
         Raises:
             StorageError: it cannot be known now.
         """
+        return await self.counted(await self._of_journey(journey))
+
+    async def counted(self, origins: Mapping[str, datetime]) -> Mapping[str, datetime]:
+        """Return those of the origins that nobody vouches for.
+
+        Raises:
+            StorageError: it cannot be known now.
+        """
+        if not origins:
+            return origins
+        places = await self.trusted()
+        return {origin: at for origin, at in origins.items() if not vouched(places, origin)}
+
+    async def trusted(self) -> Sequence[str]:
+        """Return the places that a person vouches for.
+
+        Raises:
+            StorageError: it cannot be known now.
+        """
+        return (*self._trusted, *(one.place for one in await self._state.trust.trusted_places()))
+
+    async def _of(self, principal: str, journey: str) -> Mapping[str, datetime]:
+        await self._tell()
+        own = await self._state.trust.taints(principal, journey, since=self._now() - TAINTED)
+        return {**await self._of_journey(journey), **own} if journey else own
+
+    async def _of_journey(self, journey: str) -> Mapping[str, datetime]:
         await self._tell()
         return await self._state.trust.taints(ANYBODY, journey, since=self._now())
 
@@ -75,7 +105,7 @@ class Taints:
             StorageError: it cannot be known now.
         """
         own = await self._own(principal)
-        await self._put(ANYBODY, journey, {**await self.of_journey(run), **own} if run else own)
+        await self._put(ANYBODY, journey, {**await self._of_journey(run), **own} if run else own)
 
     async def keep(self, principal: str, proposed: str) -> None:
         """Remember of what the caller proposes what they have read within the last hour: a person may agree much later.
@@ -92,7 +122,8 @@ class Taints:
             StorageError: it cannot be known now.
         """
         await self._tell()
-        return tuple(await self._state.trust.taints(PROPOSED + proposed, "", since=self._now() - KEPT))
+        found = await self._state.trust.taints(PROPOSED + proposed, "", since=self._now() - KEPT)
+        return tuple(await self.counted(found))
 
     async def _own(self, principal: str) -> Mapping[str, datetime]:
         await self._tell()

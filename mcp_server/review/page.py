@@ -59,6 +59,8 @@ def page_app(house: House) -> ASGIApp:
         Route("/trust/grant", acts(standings.grant, "/trust"), methods=["POST"]),
         Route("/trust/thaw", acts(standings.thaw, "/trust"), methods=["POST"]),
         Route("/trust/freeze", acts(standings.freeze, "/trust"), methods=["POST"]),
+        Route("/trust/places", acts(standings.trust_place, "/trust"), methods=["POST"]),
+        Route("/trust/places/remove", acts(standings.distrust_place, "/trust"), methods=["POST"]),
         Route("/audit", reads(records.audit)),
         Route("/contradictions", reads(records.contradictions)),
         Route("/passkeys", reads(keys.listed)),

@@ -50,6 +50,8 @@ class World:
     enrolled: list[str] = field(default_factory=list)
     granted: list[tuple[str, int]] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
+    services: tuple[str, ...] = ()
+    vouched: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         (self.root / "work").mkdir()
@@ -73,7 +75,8 @@ class World:
             return self.answer
 
         launch = Launch("/venv/bin/knowledge-forge")
-        return Means(self.place(), launch, enrol, lambda host, level: self.granted.append((host, level)), ask)
+        grant = lambda host, level: self.granted.append((host, level))  # noqa: E731 - one line of a table
+        return Means(self.place(), launch, enrol, grant, ask, lambda: self.services, self.vouched.append)
 
     def run(self, host: str = "cursor", **asked: Any) -> int:
         return install(Request(**{"host": host, "kb": self.root / "kb", **asked}), self.means())
@@ -101,6 +104,28 @@ def servers(file: Path, key: str = "mcpServers") -> dict[str, Any]:
     found = lookup(file.read_bytes().decode(), (key,))
     assert isinstance(found, dict)
     return found
+
+
+def test_who_installs_a_host_is_asked_about_each_service_that_nobody_vouches_for_and_no_is_the_default(
+    world: World,
+) -> None:
+    world.services = ("plane", "zulip")
+    assert world.run() == 0
+    assert [question.partition(" ")[0] for question in world.asked[1:]] == ["Plane", "Zulip"]
+    assert "vouch for everyone who can write there" in world.asked[1]
+    assert world.vouched == []
+    world.answer = True
+    assert world.run() == 0
+    assert world.vouched == ["plane", "zulip"]
+
+
+@pytest.mark.parametrize("edit", [True, False])
+def test_who_says_beforehand_what_a_host_may_do_is_asked_nothing(world: World, *, edit: bool) -> None:
+    world.services, world.answer = ("plane",), True
+    assert world.run(edit=edit) == 0
+    assert (world.asked, world.vouched) == ([], [])
+    assert world.run(edit=edit, places=("plane:KB",)) == 0
+    assert world.vouched == ["plane:KB"]
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
