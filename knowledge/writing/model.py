@@ -33,6 +33,8 @@ class Work(Generic[T]):
     moved: Mapping[str, str] = field(default_factory=dict)
     record: bool = False
     """Put `origins` on record although no file changes: a unit has found support."""
+    repeats: tuple[str, ...] = ()
+    """Where sentences come from that are new in the page and that its writer does not name as somebody else's."""
     places: Mapping[str, str] = field(default_factory=dict)
     """Where files were found to lie when it was decided whether they may change: nothing is written anywhere else."""
 

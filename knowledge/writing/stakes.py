@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import anyio.to_thread
@@ -19,7 +20,7 @@ from knowledge.ledger.ports import Ledger
 from knowledge.merge.confidence import lineage_of
 from knowledge.passages import repeats
 from knowledge.paths import clean_path, parent
-from knowledge.provenance import FETCHED_KINDS, source_kind
+from knowledge.provenance import FETCHED_KINDS, place_of, source_kind
 from knowledge.vault import Vault
 from knowledge.writing.files import Files
 from knowledge.writing.model import Contents, Stakes, Work
@@ -74,24 +75,35 @@ class Appraiser:
             for name in names[change.path]
         )
         places = {path: next(iter(found - {path}), path) for path, found in names.items()}
-        unmarks = [phrase for change in changes for phrase in await self._unmarked(change, places, work.source)]
+        unmarks = [phrase for change in changes for phrase in await self._unmarked(change, places, work)]
         return Stakes(by_name or by_change, tuple(unmarks), places)
 
-    async def _unmarked(self, change: _Change, places: Mapping[str, str], source: str) -> Sequence[str]:
+    async def _unmarked(self, change: _Change, places: Mapping[str, str], work: Work[Any]) -> Sequence[str]:
         before = change.before
         if change.after is None:
             # A page that goes takes its mark along; one that speaks for a folder leaves the pages in it without.
-            lost = is_index(change.path) and before is not None and head(before).untrusted
-            return [_no_longer(change.path, UNTRUSTED)] if lost else []
-        marks = await anyio.to_thread.run_sync(self._marks, places[change.path], change.after)
-        if before is None and not marks and source_kind(source) in FETCHED_KINDS:
-            return [f"{change.path} would not say that its text comes from {lineage_of(source)}"]
-        if before is None:
-            before = await self._last(change.path)
-            if before is None or not await anyio.to_thread.run_sync(_repeats, change.after, before):
-                return []
-        had = await anyio.to_thread.run_sync(self._marks, places.get(change.was, change.was), before)
-        return [_no_longer(change.path, mark) for mark in sorted(had - marks)]
+            bares = is_index(change.path) and before is not None and head(before).untrusted
+            return [_no_longer(change.path, UNTRUSTED)] if bares else []
+        kept = before if before is not None else await self._last(change.path)
+        look = partial(
+            self._marks_then_and_now, places.get(change.was, change.was), kept, places[change.path], change.after
+        )
+        had, marks = await anyio.to_thread.run_sync(look)
+        told = {place_of(mark) for mark in marks}
+        if UNTRUSTED not in marks and (silent := [one for one in work.repeats if place_of(one) not in told]):
+            return [f"{change.path} would repeat text from {one} without naming it as the source" for one in silent]
+        if before is None and not marks and source_kind(work.source) in FETCHED_KINDS:
+            return [f"{change.path} would not say that its text comes from {lineage_of(work.source)}"]
+        lost = sorted(had - marks)
+        # A page that is made where one was is another one, unless it says again what that said.
+        if before is None and lost and not await anyio.to_thread.run_sync(_repeats, change.after, kept or b""):
+            return []
+        return [_no_longer(change.path, mark) for mark in lost]
+
+    def _marks_then_and_now(
+        self, was: str, before: bytes | None, path: str, after: bytes
+    ) -> tuple[frozenset[str], frozenset[str]]:
+        return self._marks(was, before) if before is not None else frozenset(), self._marks(path, after)
 
     async def _last(self, path: str) -> bytes | None:
         """Return what a page that is not there held last, as far as that is kept."""

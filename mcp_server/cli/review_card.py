@@ -19,7 +19,7 @@ MOST_LINES, LONGEST_LINE = 40, 1_000
 """More of a block, or of one line, is folded until the person asks for everything."""
 _DIFF_STYLES = (("+++", "bold"), ("---", "bold"), ("@@", "cyan"), ("+", "green"), ("-", "red"))
 _KNOWN = {"status", "proposal", "path", "revision", "blocks", "diff", "conflicts", "verified", "note", "changed"}
-_KNOWN |= {"answer", "files", "sentence", "run", "places"}
+_KNOWN |= {"answer", "files", "sentence", "run", "places", "repeats"}
 _COUNTED: Mapping[State, str] = {
     "executed": "carried out",
     "rejected": "rejected",

@@ -20,7 +20,9 @@ from mcp_server.gate.policy import Allow, Decision, Grant, Propose, Refuse, Trus
 from mcp_server.gate.proposals import AGAINST, Draft, Proposing, with_plain_answer
 from mcp_server.gate.scores import held, standing_of
 from mcp_server.gate.summary import proposed, summary
+from mcp_server.gate.taint import tainted_texts
 from mcp_server.services import Call, Services
+from mcp_server.tools.knowledge import origin_of
 from mcp_server.tools.registry import AnySpec
 from mcp_server.tools.spec import BadArguments
 from mcp_server.wire_errors import LONGEST_MESSAGE, short
@@ -163,8 +165,10 @@ class Gate:
         if spec.answer is None:  # `check` saw to it when the server started
             raise TypeError(f"{spec.name} cannot answer")
         result = await spec.answer(self._services, call, asked)
-        origins = await self._note_taint(spec, call, result)
-        return Answered(spec.as_json(result), origins=origins)
+        origins, content = await self._note_taint(spec, call, result), spec.as_json(result)
+        if origins:
+            await self._services.taints.saw(call.principal.id, tainted_texts(content, spec.toolset, origins))
+        return Answered(content, origins=origins)
 
     async def _act(self, spec: AnySpec, call: Call, asked: Any) -> Outcome:
         """Plan, decide on that plan, and only then act or propose."""
@@ -179,7 +183,9 @@ class Gate:
         origins = await self._note_taint(spec, call, plan)
         shown = spec.rehearsed(plan) if spec.rehearsed else None
         if shown is not None:
-            return Answered(spec.as_json(shown), origins=origins)
+            content = spec.as_json(shown)
+            await self._saw_difference(call, content, origins)
+            return Answered(content, origins=origins)
         decision = await self._decide_on(spec, call, plan)
         if isinstance(decision, Refuse):
             return Failed(decision.why)
@@ -281,6 +287,16 @@ class Gate:
         for scope in call.scopes if origins else ():
             await self._services.taints.note(call.principal.id, scope, origins)
         return origins
+
+    async def _saw_difference(self, call: Call, content: Mapping[str, Any], origins: Sequence[str]) -> None:
+        """Remember what a difference quotes of a page that is somebody else's; what it adds is the caller's."""
+        path, diff = content.get("path"), content.get("diff")
+        if not origins or not isinstance(path, str) or not isinstance(diff, str):
+            return
+        source = await self._services.circles.tainted(path)
+        if source is not None:
+            quoted = "\n".join(line[1:] for line in diff.split("\n") if not line.startswith("+"))
+            await self._services.taints.saw(call.principal.id, [(origin_of(path, source), quoted)])
 
     async def _taint(self, spec: AnySpec, call: Call, plan: Any) -> tuple[str, tuple[str, ...]]:
         """Return why an act that leaves the machine, or that agents are taught by, needs a level more; "" if it does not.

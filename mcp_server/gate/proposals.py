@@ -31,6 +31,8 @@ LONGEST = 6_000_000
 """Characters of arguments and preview of one proposal. Nobody reads as much, and all of it is kept."""
 PLACES = "places"
 """In a preview: the places for which a person could vouch instead, so that what was read there would hold nothing up."""
+REPEATS = "repeats"
+"""In a preview: what the sentences are known by that the call repeats of somebody else's text, and where that comes from."""
 DOUBTS = "doubts"
 """In a preview: what a language model held of what the call brings."""
 RUN = "run"
@@ -90,6 +92,11 @@ def calls_of(proposal: Proposal) -> list[dict[str, Any]]:
 def doubts_in(proposal: Proposal) -> tuple[Doubt, ...]:
     """Return what a language model held of what the proposal brings when it was shown: a yes is about that."""
     return tuple(Doubt(**one) for one in json.loads(proposal.preview).get(DOUBTS, ()))
+
+
+def repeats_in(proposal: Proposal) -> tuple[tuple[bytes, str], ...]:
+    """Return the sentences of somebody else's that the proposal was found to repeat when it was shown."""
+    return tuple((bytes.fromhex(digest), origin) for digest, origin in json.loads(proposal.preview).get(REPEATS, ()))
 
 
 class TooLong(KnowledgeError):
@@ -167,6 +174,8 @@ class Proposing:
         preview: dict[str, Any] = {"answer": shown.answer, "files": list(shown.files), "sentence": shown.sentence}
         if shown.doubts:
             preview[DOUBTS] = list(shown.doubts)
+        if shown.repeats:
+            preview[REPEATS] = [[digest.hex(), origin] for digest, origin in shown.repeats]
         if draft.places:
             preview[PLACES] = list(draft.places)
         why = draft.why

@@ -53,7 +53,8 @@ class Shown:
     the same would happen. `files` are the files that change (`path`, `moved_from`, `before`, `after`, `diff`), `revisions`
     those of all files that the plan rests on. A newer proposal of the same caller for one of `documents` takes the place of
     this one. `destination` is where something goes that leaves the machine, like `zulip:design`. `doubts` are what a language
-    model holds of it, which is kept with what a person is asked about.
+    model holds of it, which is kept with what a person is asked about, and so are the sentences of somebody else's text that
+    it `repeats`.
     """
 
     answer: Any
@@ -64,6 +65,7 @@ class Shown:
     revisions: Mapping[str, str | None] = field(default_factory=dict)
     destination: str = ""
     doubts: Sequence[Mapping[str, Any]] = ()
+    repeats: Sequence[tuple[bytes, str]] = ()
 
     @property
     def changes_nothing(self) -> bool:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 from pydantic import Field, field_validator
 
 from knowledge.ledger.ports import Actor
-from knowledge.provenance import FETCHED_KINDS, source_kind
+from knowledge.merge.confidence import lineage_of
+from knowledge.provenance import FETCHED_KINDS, place_of, source_kind
 from knowledge.writing.answers import Changed, Disagreements, History, Merged
 from knowledge.writing.model import Stakes
 from mcp_server.gate.policy import Trust
@@ -88,6 +89,7 @@ def shows(plan: WritePlan[Any]) -> Shown:
         files=[asdict(file) for file in effect.files],
         revisions={path: effect.revisions.get(path) for path in effect.revisions},
         doubts=[asdict(doubt) for doubt in _doubts(request)],
+        repeats=_repeats(request),
     )
 
 
@@ -95,6 +97,12 @@ def _doubts(request: Any) -> list[Doubt]:
     """Return what a language model holds of the request, and of those that come before it in the same act."""
     asked = [getattr(one, "judgement", None) for one in (*getattr(request, "earlier", ()), request)]
     return list(dict.fromkeys(doubt for one in asked if one is not None for doubt in one.doubts))
+
+
+def _repeats(request: Any) -> list[tuple[bytes, str]]:
+    """Return the sentences of somebody else's that the request repeats, and those before it in the same act."""
+    asked = [getattr(one, "repeats", ()) for one in (*getattr(request, "earlier", ()), request)]
+    return list(dict.fromkeys(pair for one in asked for pair in one))
 
 
 def _sentence(request: Any, files: Sequence[FileEffect]) -> str:
@@ -211,10 +219,32 @@ def _request(call: Call, asked: MergeArguments) -> MergeRequest:
     )
 
 
+async def _noticed(services: Services, call: Call, asked: MergeArguments) -> MergeRequest:
+    """Return the request with the sentences of somebody else's text that its writer was shown and does not name as such."""
+    request = _request(call, asked)
+    if call.origin == "approved":
+        found = dict(call.repeats)
+    else:
+        found = dict(await services.taints.repeated(call.principal.id, request.content))
+    if found and source_kind(request.source) == JOURNEY:
+        of_journey = await services.taints.of_journey(request.source.partition(":")[2])
+        found = {digest: origin for digest, origin in found.items() if origin not in of_journey}
+    named = _named(request.source)
+    return replace(
+        request, repeats=tuple(sorted((d, origin) for d, origin in found.items() if _named(origin) != named))
+    )
+
+
+def _named(source: str) -> str:
+    """Return the place that a source names; of pages without what follows their name."""
+    place = place_of(lineage_of(source))
+    return place.removesuffix(".md") if source_kind(place) == "kb" else place
+
+
 async def plan_merge(services: Services, call: Call, asked: MergeArguments) -> WritePlan[Merged]:
     """Work out what merging would do. Changes nothing."""
-    request = _request(call, asked)
-    if call.trusted and not asked.dry_run:
+    request = await _noticed(services, call, asked)
+    if call.trusted and not asked.dry_run and not request.repeats:
         aimed = await services.writer.aimed(request)
         if aimed is not None:  # what it does is worked out once, with what is in the file then
             return WritePlan(None, aimed, act=True)
@@ -237,7 +267,7 @@ async def merge(services: Services, call: Call, plan: WritePlan[Merged]) -> Merg
 
 async def join_merges(services: Services, call: Call, asked: Sequence[MergeArguments]) -> WritePlan[Merged] | None:
     """Work out what several merges into one page would do together; None if they do not go together."""
-    *earlier, last = [_request(call, one) for one in asked]
+    *earlier, last = [await _noticed(services, call, one) for one in asked]
     if any(one.base_revision is None for one in (*earlier, last)):
         return None
     preview = await services.writer.preview_merge(replace(last, earlier=tuple(earlier)))
@@ -255,7 +285,7 @@ async def unsettled_claims(
     against = tuple(dict.fromkeys(one.ours for one in answer.conflicts if one.line == 0 and one.ours))
     if not against or not any(block.verdict == "flag" for block in answer.blocks):
         return None
-    request = replace(_request(replace(call, against=against), asked), path=answer.path)
+    request = replace(await _noticed(services, replace(call, against=against), asked), path=answer.path)
     if request.base_revision is None:
         return None
     plan = _merge_plan(await services.writer.preview_merge(request))

@@ -194,7 +194,7 @@ async def test_a_link_swapped_in_while_an_act_is_under_way_is_judged_again(setti
         base = await host.revision("page.md")
         agent = settings.kb / "_agents/decide.yaml"
         agent.write_text(PAGES["page.md"], encoding="utf-8")
-        files = host.app.services.load_writing().acts._files
+        files: Any = host.app.services.load_writing().acts._files
         begin = files.begin
 
         def swapped(changes: Any) -> Any:

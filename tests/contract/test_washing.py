@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from knowledge.trust.ports import Channel
+from mcp_server.gate.deciding import CannotDecide, Person
 from mcp_server.settings import Settings
 from tests.knowledge_bases import write
 from tests.reviewers import Reviewer, reviewing
@@ -70,6 +74,10 @@ async def test_an_edit_that_takes_the_mark_away_waits_for_a_person_whatever_the_
         answer = await host.merge(path, text, base_revision=base)
         waits(answer, 4, path, "only a person decides that")
         assert host.text(path) == PAGES[path]
+        weak: tuple[Channel, ...] = ("host", "zulip")
+        for where in weak:
+            with pytest.raises(CannotDecide):
+                await person.approve(answer["proposal"]["id"], Person("ann", where))
         ended = await person.approve(answer["proposal"]["id"])
         assert ended.state == "executed", ended.error
         assert host.text(path) == text
@@ -162,3 +170,92 @@ async def test_what_is_cited_as_fetched_says_so_in_the_new_page_or_waits(setting
         for number, text in enumerate((f"---\nsource: user\n---\n{WISH}\n", f"---\nx: [\ntitle: y\n---\n{WISH}\n")):
             answer = await host.merge(f"new-{number}.md", text, source="url:https://eve.example/x")
             waits(answer, 4, "https://eve.example/x")
+
+
+async def test_text_of_a_marked_page_that_is_passed_off_as_ones_own_waits_in_a_page_of_ours(settings: Settings) -> None:
+    """Issue: `source: user` in an edit. Named as its source the same text is weighed and written."""
+    async with both(settings, 3) as (host, person):
+        await host.call("kb_read", path="clip.md")
+        base = await host.revision("ours.md")
+        passed = await host.merge("ours.md", f"{PAGES['ours.md']}\n> {WISH}\n", base_revision=base)
+        waits(passed, 4, "ours.md would repeat text from plane:KB-12 without naming it as the source")
+        other = await host.merge("ours.md", f"- {WISH}\n", base_revision=base, source="official:handbook")
+        waits(other, 4, "without naming it")
+        assert host.text("ours.md") == PAGES["ours.md"]
+        (newest,) = await person.waiting()
+        ended = await person.approve(newest.id)
+        assert ended.state == "executed", ended.error
+        base = await host.revision("ours.md")
+        assert (await host.merge("ours.md", f"{host.text('ours.md')}\nWe do not.\n", base_revision=base))[
+            "status"
+        ] == "done"
+
+
+async def test_named_as_its_source_the_same_text_is_weighed_and_written(settings: Settings) -> None:
+    async with both(settings, 3) as (host, _):
+        await host.call("kb_read", path="clip.md")
+        base = await host.revision("ours.md")
+        honest = await host.merge("ours.md", f"## Wishes\n\n{WISH}\n", base_revision=base, source="plane:KB-12")
+        assert honest["status"] == "done", honest
+
+
+@pytest.mark.parametrize(
+    ("read", "mark"),
+    [("clip.md", 'source: "plane:KB-12"'), ("mail.md", "untrusted: true"), ("inbox/letter.md", "untrusted: true")],
+)
+@pytest.mark.parametrize("how", ["kb_read", "kb_search", "dry_run", "resource"])
+async def test_a_new_page_made_of_what_was_read_says_so_by_itself(
+    settings: Settings, read: str, mark: str, how: str
+) -> None:
+    """Deleting a marked page and making it again under any name does not wash it."""
+    async with both(settings, 4) as (host, _):
+        if how == "kb_search":
+            found = await host.call("kb_search", query="passwords eve", path=read)
+            assert [hit["path"] for hit in found["hits"]] == [read]
+        elif how == "dry_run":
+            await host.merge(read, "# Other\n", section=None, dry_run=True, base_revision="")
+            base = host.app.base.vault.read(read).revision
+            await host.call("kb_delete", path=read, base_revision=base, dry_run=True)
+        elif how == "resource":
+            await host.client.read_resource(f"kb://doc/{read}")
+        else:
+            base = await host.revision(read)
+            assert (await host.call("kb_delete", path=read, base_revision=base))["status"] == "done"
+        made = await host.merge("fresh.md", f"# Ours\n\nAs we always say: {WISH.lower()}\n")
+        assert made["status"] == "done", made
+        assert mark in host.text("fresh.md")
+        assert "repeats" in made["note"]
+        assert (await host.call("kb_read", path="fresh.md"))["tainted"] is True
+        hidden = f"---\nsource: user\nuntrusted: false\n---\n# Ours\n\n{WISH}\n"
+        waits(await host.merge("other.md", hidden), 4, "other.md would repeat text")
+
+
+async def test_a_page_of_words_of_ones_own_is_nobody_elses_whatever_was_read(settings: Settings) -> None:
+    async with both(settings, 3) as (host, _):
+        await host.call("kb_read", path="clip.md")
+        content = "# Summary\n\nSomebody asks us for passwords by mail. We shall not answer that.\n"
+        assert (await host.merge("summary.md", content))["status"] == "done"
+        assert host.text("summary.md") == content
+
+
+async def test_text_from_a_place_that_a_person_vouches_for_is_anybodys(settings: Settings) -> None:
+    async with both(replace(settings, trusted_places=("plane:KB",)), 3) as (host, _):
+        await host.call("kb_read", path="clip.md")
+        base = await host.revision("ours.md")
+        done = await host.merge("ours.md", f"{PAGES['ours.md']}\n{WISH}\n", base_revision=base)
+        assert done["status"] == "done"
+        base = await host.revision("clip.md")
+        waits(await host.merge("clip.md", CLIP.replace("plane:KB-12", "user"), base_revision=base), 4)
+
+
+async def test_what_was_approved_as_a_repetition_is_carried_out_long_after_it_was_read(settings: Settings) -> None:
+    async with both(settings, 2) as (host, person):
+        await host.call("kb_read", path="clip.md")
+        made = await host.merge("fresh.md", f"# Ours\n\n{WISH}\n")
+        assert made["status"] == "proposed"
+        await host.app.base.state.trust.note_passages(
+            "x@y", {b"x": "plane"}, at=host.app.services.now() + timedelta(days=2)
+        )
+        ended = await person.approve(made["proposal"]["id"])
+        assert ended.state == "executed", ended.error
+        assert 'source: "plane:KB-12"' in host.text("fresh.md")
