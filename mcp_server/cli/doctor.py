@@ -120,6 +120,7 @@ async def _opened(settings: Settings, pages: Pages) -> list[Finding]:
             "agents": partial(_agents, base),
             "review": partial(_review, base),
             "passkeys": partial(_passkeys, base),
+            "places": partial(_places, base, settings.trusted_places),
             "index": partial(_index, base, pages),
             "coverage": partial(_coverage, base),
             "maps": partial(map_lines, base, settings),
@@ -296,6 +297,17 @@ async def _passkeys(base: KnowledgeBase) -> Finding:
         return Finding("passkeys", "note", found, "knowledge-forge review --web, then Passkeys")
     named = ", ".join(visible(key.name) for key in keys)
     return Finding("passkeys", "ok", f"enrolled: {named}; from level 4 on one of them has to sign")
+
+
+async def _places(base: KnowledgeBase, by_setting: Sequence[str]) -> Finding | None:
+    """Say which places are trusted; nothing where none is, as it is at first."""
+    recorded = [one.place for one in await base.state.trust.trusted_places()]
+    named = [f"{visible(place)} (FORGE_TRUSTED_PLACES)" for place in by_setting] + [
+        visible(place) for place in recorded
+    ]
+    if not named:
+        return None
+    return Finding("trusted places", "ok", f"{', '.join(named)}: text from there holds no host up")
 
 
 async def _index(base: KnowledgeBase, pages: Pages) -> Finding:

@@ -12,6 +12,7 @@ from knowledge.trust.ports import Note
 from mcp_server.app import listed
 from mcp_server.base import open_state, utc_now
 from mcp_server.cli.acts import trust_place
+from mcp_server.cli.doctor import examine
 from mcp_server.cli.trust import NotTrusted
 from mcp_server.gate.accounts import unaccounted
 from mcp_server.gate.deciding import CannotDecide, Person
@@ -134,3 +135,6 @@ async def test_the_command_line_vouches_lists_and_takes_back(
     with pytest.raises(CannotDecide, match="no place to vouch for"):
         await asked("add", "https://example.org")
     assert "advisory" in capsys.readouterr().err
+    found = await examine(replace(settings, trusted_places=("plane",)))
+    (told,) = [one.found for one in found if one.what == "trusted places"]
+    assert told == "plane (FORGE_TRUSTED_PLACES), zulip:design: text from there holds no host up"
