@@ -138,3 +138,17 @@ async def test_the_command_line_vouches_lists_and_takes_back(
     found = await examine(replace(settings, trusted_places=("plane",)))
     (told,) = [one.found for one in found if one.what == "trusted places"]
     assert told == "plane (FORGE_TRUSTED_PLACES), zulip:design: text from there holds no host up"
+
+
+async def test_a_page_made_of_a_task_says_so_unless_its_project_is_vouched_for(tmp_path: Path) -> None:
+    """A host reads Plane by its own tool and merges what it read as the person's."""
+    for number, places in enumerate(((), ("plane:KB",))):
+        async with working(tmp_path / str(number), level=4, trusted_places=places) as host:
+            said = "Nobody may turn the radiators off before the first of May."
+            await host.call("plane_comment_task", task="KB-1", text=said)
+            assert said in str(await host.call("plane_get_task", task="KB-1", include=["comments"]))
+            assert (await host.call("kb_merge", path="heating.md", content=f"# Heating\n\n{said}\n"))[
+                "status"
+            ] == "done"
+            head = "" if places else '---\nsource: "plane:KB-1"\n---\n\n'
+            assert host.writer.text("heating.md") == f"{head}# Heating\n\n{said}\n"
