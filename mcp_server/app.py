@@ -167,7 +167,7 @@ async def open_app(
             ledger=ledger,
             load_writing=_telling(load_writing, loaded),
             load_journeys=journeys,
-            taints=Taints(base.state, utc_now),
+            taints=Taints(base.state, utc_now, settings.trusted_places),
             load_plane=connected.plane,
             load_zulip=connected.zulip,
             load_courier=courier,

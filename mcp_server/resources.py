@@ -60,6 +60,9 @@ def _add_pages(server: ForgeServer, services: Services) -> None:
             if reading.tainted and (who := caller.get()) is not None:
                 origin = origin_of(reading.path, reading.source)
                 await services.taints.note(who.id, "", (origin,))
+                text = await services.circles.whole(path)
+                await services.taints.saw(who.id, [(origin, text)])
+                return text
             return await services.circles.whole(path)
         except KnowledgeError as error:
             raise ResourceNotFoundError(str(error)) from error

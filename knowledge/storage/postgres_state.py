@@ -27,7 +27,7 @@ TABLES = (
     *("meta", "enrolment", "standing", "standing_change", "lease", "counter", "event", "look", "nudge"),
     *("content", "page_state", "revision", "intent", "origin", "contradiction", "audit", "chain_end"),
     *("proposal", "passkey", "secret", "taint", "journey", "journey_event", "errand", "mention"),
-    *("run", "run_frame", "map_line", "host_forms"),
+    *("run", "run_frame", "map_line", "host_forms", "trusted_place", "read_passage"),
 )
 
 _ENROL = """

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from knowledge.ledger.chain import canonical
+from knowledge.ledger.moments import aware
 from knowledge.ledger.ports import Actor, Entry, StandingMove
 from knowledge.trust.ports import Channel, Note, Standing, StandingChange, Verdict
 
@@ -98,6 +99,17 @@ def forms_noted(host: str, secret_digest: bytes, note: Note, *, allowed: bool) -
         at=note.at,
         actor=_actor(note.by, note.act, about),
         decision=note.about or None,
+        intent=note.reason,
+        outcome="trust",
+    )
+
+
+def place_noted(place: str, note: Note) -> Entry:
+    """Return the record of a place that a person vouches for, or does not any more."""
+    return Entry(
+        at=aware(note.at),
+        actor=_actor(note.by, note.act, {"place": place}),
+        decision=place,
         intent=note.reason,
         outcome="trust",
     )

@@ -129,6 +129,15 @@ class Passkey:
 
 
 @dataclass(frozen=True, slots=True)
+class TrustedPlace:
+    """A place whose text a person vouches for, in the form of `knowledge.provenance.place`."""
+
+    place: str
+    by: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Note:
     """What the audit chain says of a decision: who, what kind of act (`proposal.decide`, `trust.grant`), and why."""
 
@@ -281,4 +290,27 @@ class TrustRecords(Protocol):
 
     async def taints(self, principal: str, journey: str, *, since: datetime) -> Mapping[str, datetime]:
         """Return what untrusted origins the caller read since then, in this journey (any time) or outside of one, and when last."""
+        ...
+
+    async def trust_place(self, place: str, *, note: Note) -> bool:
+        """Record that a person vouches for the place and put that on the chain; False, and nothing done, if one does already."""
+        ...
+
+    async def distrust_place(self, place: str, *, note: Note) -> bool:
+        """Take that back and put it on the chain; False, and nothing done, if nobody vouches for it."""
+        ...
+
+    async def trusted_places(self) -> Sequence[TrustedPlace]:
+        """Return them all, by place."""
+        ...
+
+    async def note_passages(self, principal: str, passages: Mapping[bytes, str], *, at: datetime) -> None:
+        """Remember what sentences of the text are known by that the caller was shown, each with where it came from.
+
+        Forgotten after `PASSAGES_KEPT`; of one caller the newest `MOST_PASSAGES` are kept.
+        """
+        ...
+
+    async def passages(self, principal: str, digests: Collection[bytes], *, since: datetime) -> Mapping[bytes, str]:
+        """Return which of these the caller was shown since then, each with where it came from."""
         ...

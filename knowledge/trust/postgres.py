@@ -18,8 +18,10 @@ from knowledge.ledger.postgres_chain import HOLD_THE_END, appending
 from knowledge.storage.postgres_events import publishing
 from knowledge.storage.postgres_tables import Ask, Tables
 from knowledge.trust import postgres_sql as sql
-from knowledge.trust.entries import decided, forms_noted, passkey_noted, restood, withdrawn
+from knowledge.trust.entries import decided, forms_noted, passkey_noted, place_noted, restood, withdrawn
 from knowledge.trust.forms import (
+    MOST_PASSAGES,
+    PASSAGES_KEPT,
     RECENT,
     TAINT_KEPT,
     changed_standing,
@@ -41,6 +43,7 @@ from knowledge.trust.ports import (
     Standing,
     StandingChange,
     State,
+    TrustedPlace,
     Verdict,
 )
 
@@ -271,6 +274,39 @@ class PostgresTrust:
         """Return what untrusted origins the caller read since then, in this journey (any time) or outside of one."""
         asked = {"principal": principal, "journey": journey, "since": aware(since)}
         return dict(await self._tables.read(sql.TAINTS, asked))
+
+    async def trust_place(self, place: str, *, note: Note) -> bool:
+        """Record that a person vouches for the place."""
+        row = (place, storable(note.by), aware(note.at))
+        return await self._noted(sql.TRUST_PLACE, row, place_noted(place, note))
+
+    async def distrust_place(self, place: str, *, note: Note) -> bool:
+        """Take that back."""
+        return await self._noted(sql.DISTRUST_PLACE, (place,), place_noted(place, note))
+
+    async def trusted_places(self) -> Sequence[TrustedPlace]:
+        """Return them all, by place."""
+        return [TrustedPlace(*row) for row in await self._tables.read(sql.TRUSTED_PLACES)]
+
+    async def note_passages(self, principal: str, passages: Mapping[bytes, str], *, at: datetime) -> None:
+        """Remember what sentences of the text are known by that the caller was shown."""
+        if not passages:
+            return
+        once = sorted(passages.items())  # in one order, so that two of one caller cannot wait for each other
+        values = {
+            "principal": principal,
+            "at": aware(at),
+            "digests": [digest for digest, _ in once],
+            "origins": [storable(origin) for _, origin in once],
+        }
+        await self._tables.write((sql.PASSAGE, values), light=True)
+        old = {"principal": principal, "oldest": at - PASSAGES_KEPT, "most": MOST_PASSAGES}
+        await self._tables.write((sql.FORGET_PASSAGES, old), light=True)
+
+    async def passages(self, principal: str, digests: Collection[bytes], *, since: datetime) -> Mapping[bytes, str]:
+        """Return which of these the caller was shown since then."""
+        asked = {"principal": principal, "since": aware(since), "digests": list(digests)}
+        return {bytes(digest): origin for digest, origin in await self._tables.read(sql.PASSAGES, asked)}
 
 
 def _proposals(rows: Sequence[Any]) -> list[Proposal]:

@@ -98,6 +98,18 @@ async def enrol(settings: Settings, host: str, *, forms: bool = False) -> str:
     return secret
 
 
+async def trust_place(settings: Settings, place: str) -> None:
+    """Vouch for the place.
+
+    Raises:
+        CannotDecide, NotCarriedOut: nothing was changed.
+    """
+    from mcp_server.cli.review import open_office
+
+    async with open_office(settings) as office:
+        await act(office, "place.trust", {"place": place})
+
+
 async def grant(settings: Settings, principal: str, level: float) -> None:
     """Set the principal's floor.
 

@@ -31,6 +31,8 @@ def run(_args: argparse.Namespace, settings: Settings) -> int:
     """Serve until the host goes away."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="knowledge-forge: %(message)s")
     logging.getLogger("knowledge_forge").setLevel(logging.INFO)
+    if settings.file is not None:
+        logging.getLogger("knowledge_forge").info("settings from %s", settings.file)
     gc.set_threshold(YOUNG)
     anyio.run(_serve, settings)
     return 0

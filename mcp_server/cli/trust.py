@@ -1,4 +1,4 @@
-"""`trust list|grant|forms|freeze|thaw|history`: sees and sets how far each host is trusted."""
+"""`trust list|grant|forms|freeze|thaw|history|places`: sees and sets how far each host is trusted, and which places are."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import anyio
 
 from knowledge.errors import KnowledgeError
 from knowledge.storage.ports import StateStore
-from mcp_server.cli.options import add_common, said
+from mcp_server.cli.options import WronglyAsked, add_common, said
 from mcp_server.cli.terminal import output, print_json, say
 from mcp_server.gate.deciding import AdminAct
 from mcp_server.gate.enrolment import UNENROLLED, UNREGISTERED, Principal, enrolled_hosts, forms_count, os_user
@@ -36,15 +36,34 @@ class NotFrozen(KnowledgeError):
         super().__init__(f"{principal} is not frozen; nothing was changed")
 
 
+class NotTrusted(KnowledgeError):
+    """Nobody vouches for that place."""
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+        super().__init__(f"{place} is not trusted; knowledge-forge trust places lists what is")
+
+
+class InSettings(KnowledgeError):
+    """The place is trusted by a setting."""
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+        super().__init__(f"{place} is trusted by FORGE_TRUSTED_PLACES: take it out there")
+
+
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add what only this verb takes."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="list|grant|forms|freeze|thaw|history")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="list|grant|forms|freeze|thaw|history|places")
     listing = actions.add_parser("list", help="every host and what it holds")
     granting = actions.add_parser("grant", help="set the level below which a host does not fall")
     forms = actions.add_parser("forms", help="say whether a form that a host shows counts as your approval")
     freezing = actions.add_parser("freeze", help="take all trust from a host until a person lifts it")
     thawing = actions.add_parser("thaw", help="lift a freeze")
     past = actions.add_parser("history", help="who changed a host's score, when and why")
+    places = actions.add_parser("places", help="places whose text you vouch for: list, add or remove them")
+    places.add_argument("what", metavar="list|add|remove", nargs="?", choices=("list", "add", "remove"), default="list")
+    places.add_argument("place", metavar="PLACE", nargs="?", type=said, help="plane:PROJECT, zulip:CHANNEL, kb:FOLDER")
     for action in (granting, freezing, thawing, past):
         action.add_argument(
             "name",
@@ -58,7 +77,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "counts", metavar="on|off", choices=("on", "off"), help="on: up to level 3; off needs no passkey"
     )
     freezing.add_argument("--reason", metavar="TEXT", default="", help="why, for the record")
-    for action in (listing, granting, forms, freezing, thawing, past):
+    for action in (listing, granting, forms, freezing, thawing, past, places):
         add_common(action)
 
 
@@ -71,6 +90,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         "freeze": _freeze,
         "thaw": _thaw,
         "history": _history,
+        "places": _places,
     }
     rows = anyio.run(actions[args.action], settings, args)
     if settings.json:
@@ -165,6 +185,28 @@ async def _history(settings: Settings, args: argparse.Namespace) -> Rows:
         }
         for c in changes
     ]
+
+
+async def _places(settings: Settings, args: argparse.Namespace) -> Rows:
+    """List the places that a person vouches for; first add or remove one if that is asked."""
+    from mcp_server.cli.acts import act
+    from mcp_server.cli.review import open_office
+    from mcp_server.gate.admin import checked_place
+
+    if (args.what == "list") == bool(args.place):
+        raise WronglyAsked("trust places takes nothing, or add PLACE, or remove PLACE")
+    async with open_office(settings) as office:
+        if args.what == "add":
+            await act(office, "place.trust", {"place": checked_place(args.place)})
+        elif args.what == "remove" and not await office.desk.distrust(args.place, office.person):
+            place = checked_place(args.place)
+            if place in settings.trusted_places:
+                raise InSettings(place)
+            raise NotTrusted(place)
+        found = await office.state.trust.trusted_places()
+    rows: Rows = [{"place": place, "by": "", "at": "FORGE_TRUSTED_PLACES"} for place in settings.trusted_places]
+    rows += [{"place": p.place, "by": p.by, "at": p.at.isoformat(timespec="seconds")} for p in found]
+    return rows
 
 
 async def _known(state: StateStore, name: str) -> str:

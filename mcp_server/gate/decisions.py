@@ -117,6 +117,16 @@ class Decisions:
         draft = Draft("admin", [arguments], shown, int(Trust.HIGH_STAKES), 0, why)
         return await self._proposing.put(act, admin.definition(act), Call(principal), draft)
 
+    async def distrust(self, place: str, person: Person) -> bool:
+        """Take back that a person vouches for the place; False if nobody does.
+
+        Raises:
+            CannotDecide: it is no place.
+        """
+        known = admin.checked_place(place)
+        note = Note(person.name, "place.distrust", known, self._services.now())
+        return await self._trust.distrust_place(known, note=note)
+
     async def freeze(self, principal: str, person: Person, reason: str) -> None:
         """Take all trust from the principal until a person lifts it."""
         await freeze(self._services.state, principal, by=person.name, now=self._services.now(), reason=reason)

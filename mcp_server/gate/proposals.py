@@ -29,6 +29,10 @@ AGAINST = "$against"
 PENDING: tuple[State, ...] = ("pending",)
 LONGEST = 6_000_000
 """Characters of arguments and preview of one proposal. Nobody reads as much, and all of it is kept."""
+PLACES = "places"
+"""In a preview: the places for which a person could vouch instead, so that what was read there would hold nothing up."""
+REPEATS = "repeats"
+"""In a preview: what the sentences are known by that the call repeats of somebody else's text, and where that comes from."""
 DOUBTS = "doubts"
 """In a preview: what a language model held of what the call brings."""
 RUN = "run"
@@ -49,6 +53,7 @@ class Draft:
     level_held: int
     why: str
     origin: str | None = None
+    places: tuple[str, ...] = ()
 
 
 def hash_of(proposal: Proposal) -> str:
@@ -89,6 +94,11 @@ def doubts_in(proposal: Proposal) -> tuple[Doubt, ...]:
     return tuple(Doubt(**one) for one in json.loads(proposal.preview).get(DOUBTS, ()))
 
 
+def repeats_in(proposal: Proposal) -> tuple[tuple[bytes, str], ...]:
+    """Return the sentences of somebody else's that the proposal was found to repeat when it was shown."""
+    return tuple((bytes.fromhex(digest), origin) for digest, origin in json.loads(proposal.preview).get(REPEATS, ()))
+
+
 class TooLong(KnowledgeError):
     """More text than can be put to a person at once."""
 
@@ -125,7 +135,8 @@ class Proposing:
         Raises:
             TooManyPending: as many as may wait do.
         """
-        draft = Draft("call", [asked], shown, int(decision.needed), int(decision.held), decision.why)
+        needed, held = int(decision.needed), int(decision.held)
+        draft = Draft("call", [asked], shown, needed, held, decision.why, places=decision.places)
         waiting = await self._waiting(call.principal)
         for one in waiting:
             if one.tool == spec.name and one.arguments == canonical_text(draft.calls) and one.effect == shown.effect:
@@ -162,6 +173,10 @@ class Proposing:
         preview: dict[str, Any] = {"answer": shown.answer, "files": list(shown.files), "sentence": shown.sentence}
         if shown.doubts:
             preview[DOUBTS] = list(shown.doubts)
+        if shown.repeats:
+            preview[REPEATS] = [[digest.hex(), origin] for digest, origin in shown.repeats]
+        if draft.places:
+            preview[PLACES] = list(draft.places)
         why = draft.why
         if call.run:
             preview[RUN] = run = await self._run(call)
@@ -234,7 +249,13 @@ class Proposing:
         if needed == draft.level_needed:
             return joined
         why = waiting(spec.name, call.principal.id, Trust(needed), Trust(draft.level_held))
-        return replace(joined, level_needed=needed, why=why)
+        person = spec.only_by_person(plan) if spec.only_by_person else ""
+        return replace(joined, level_needed=needed, why=f"{why}. {person}" if person else why)
+
+
+def places_of(proposal: Proposal) -> tuple[str, ...]:
+    """Return the places for which a person could vouch, so that what was read there would hold nothing up."""
+    return tuple(json.loads(proposal.preview).get(PLACES, ()))
 
 
 def run_of(proposal: Proposal) -> dict[str, str]:

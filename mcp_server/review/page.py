@@ -60,6 +60,8 @@ def page_app(house: House) -> ASGIApp:
         Route("/trust/thaw", acts(standings.thaw, "/trust"), methods=["POST"]),
         Route("/trust/forms", acts(standings.allow_forms, "/trust"), methods=["POST"]),
         Route("/trust/freeze", acts(standings.freeze, "/trust"), methods=["POST"]),
+        Route("/trust/places", acts(standings.trust_place, "/trust"), methods=["POST"]),
+        Route("/trust/places/remove", acts(standings.distrust_place, "/trust"), methods=["POST"]),
         Route("/audit", reads(records.audit)),
         Route("/contradictions", reads(records.contradictions)),
         Route("/passkeys", reads(keys.listed)),

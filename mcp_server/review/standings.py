@@ -1,4 +1,4 @@
-"""The trust ledger: what each host holds and why, granting, thawing, freezing."""
+"""The trust ledger: what each host holds and why, granting, thawing, freezing; and the places that are trusted."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from knowledge.storage.ports import Enrolment
 from knowledge.trust.ports import Standing, StandingChange
+from mcp_server.gate.admin import checked_place
 from mcp_server.gate.deciding import CannotDecide
 from mcp_server.gate.enrolment import UNENROLLED, Principal
 from mcp_server.gate.policy import Trust
@@ -57,12 +58,48 @@ class ChangeView:
     by: Markup
 
 
+@dataclass(frozen=True, slots=True)
+class PlaceView:
+    """A place that is trusted. `raw` is its name as forms send it back; `by` is empty where a setting says so."""
+
+    raw: str
+    name: Markup
+    by: Markup
+    at: Moment | None
+
+
 async def standings(house: House, _request: Request, session: Session) -> Response:
     """Show what every host holds, also those that were let in and never came."""
-    known, hosts = await _known(house, session.user), await _hosts(house)
+    known, hosts, places = await _known(house, session.user), await _hosts(house), await _places(house)
     return await house.show(
-        "trust.html", session, lambda: {"here": "/trust", "standings": [_view(one, hosts) for one in known]}
+        "trust.html",
+        session,
+        lambda: {"here": "/trust", "standings": [_view(one, hosts) for one in known], "places": places},
     )
+
+
+async def _places(house: House) -> Sequence[PlaceView]:
+    now, recorded = house.services.now(), await house.services.state.trust.trusted_places()
+    views = [PlaceView(p.place, inert_line(p.place), inert_line(p.by), moment(p.at, now)) for p in recorded]
+    by_setting = sorted(set(await house.services.taints.trusted()) - {p.place for p in recorded})
+    return [*(PlaceView(place, inert_line(place), Markup(), None) for place in by_setting), *views]
+
+
+async def trust_place(house: House, _request: Request, session: Session, form: Form) -> Response:
+    """Vouch for a place, at once; once there is a passkey it signs that on the page that is shown next."""
+    trust, person = house.services.state.trust, house.person(session)
+    asked = await house.desk.ask("place.trust", {"place": checked_place(form.get("place", ""))}, person)
+    if await trust.passkeys():
+        return see(f"/proposals/{asked.id}")
+    await house.desk.approve(asked.id, asked.hash, person)
+    held_up = await trust.proposal(form.get("proposal", ""))
+    return see(f"/proposals/{held_up.id}#why" if held_up else "/trust#places")
+
+
+async def distrust_place(house: House, _request: Request, session: Session, form: Form) -> Response:
+    """Take that back, at once."""
+    await house.desk.distrust(form.get("place", ""), house.person(session))
+    return see("/trust#places")
 
 
 async def standing(house: House, request: Request, session: Session) -> Response:

@@ -27,6 +27,8 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult, InputRequiredResult, InputResponses, PromptReference, ResourceTemplateReference
 
+from knowledge.storage.sqlite import load_schema
+from knowledge.storage.sqlite_state import APPLICATION_ID
 from mcp_server.app import App, open_app
 from mcp_server.base import open_state, utc_now
 from mcp_server.gate.deciding import Person
@@ -187,10 +189,22 @@ async def test_a_form_that_was_shown_and_is_not_allowed_any_more_decides_nothing
         assert not (settings.kb / "new.md").exists()
 
 
+BEFORE_FORMS = 10
+"""The last version of the state database without a record of whose forms count."""
+
+
 async def test_a_host_that_was_registered_before_forms_were_asked_for_has_none_that_count(settings: Settings) -> None:
     connected = await let_in(settings, "cursor", 2)
-    with closing(sqlite3.connect(next((settings.state_dir or settings.kb).rglob("state.db")))) as database, database:
-        database.executescript("DROP TABLE host_forms; PRAGMA user_version = 10;")
+    file = next((settings.state_dir or settings.kb).rglob("state.db"))
+    with closing(sqlite3.connect(file)) as database:
+        hosts = database.execute("SELECT * FROM enrolment").fetchall()
+    for left in file.parent.glob("state.db*"):
+        left.unlink()
+    older = load_schema("state", APPLICATION_ID, durable=True).migrations[:BEFORE_FORMS]
+    with closing(sqlite3.connect(file)) as database, database:
+        database.executescript(";".join(older))
+        database.executescript(f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {BEFORE_FORMS};")
+        database.executemany("INSERT INTO enrolment VALUES (?, ?, ?)", hosts)
     forms = Forms()
     async with (
         open_app(connected, indexing=False, announcing=False) as app,
