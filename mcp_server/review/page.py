@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 
 from mcp_server.review import journeys, keys, proposals, records, runs, standings
 from mcp_server.review.guard import Guard
-from mcp_server.review.house import FOLDER, Form, House, acts, form_of, reads, see
+from mcp_server.review.house import FOLDER, LARGEST_LOGIN, Form, House, acts, form_of, reads, see
 from mcp_server.review.sessions import HOME, SESSION_LIFETIME, Session
 
 STATIC = {
@@ -95,7 +95,7 @@ async def invitation(request: Request) -> Response:
 async def login(request: Request) -> Response:
     """Use the link up and begin a session, in a cookie that no script reads and no other site's page sends."""
     house: House = request.app.state.house
-    entered = await house.sessions.enter((await form_of(request)).get("secret", ""))
+    entered = await house.sessions.enter((await form_of(request, LARGEST_LOGIN)).get("secret", ""))
     if entered is None:
         return await house.stranger()
     session, to = entered

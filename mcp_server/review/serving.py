@@ -148,19 +148,13 @@ def _wired(showing: Showing, port: int) -> _Running:
     from mcp_server.review.inviting import Inviting, open_browser
     from mcp_server.review.live import Live
     from mcp_server.review.page import page_app
+    from mcp_server.transport.bounds import PAGE, bounded
 
     settings = showing.settings
     house = House(showing.services, showing.desk, Live(showing.state), settings.kb.name, port)
     opener = open_browser if settings.open_browser and has_display() else None
-    config = uvicorn.Config(
-        page_app(house),
-        log_config=None,
-        access_log=False,  # an address may hold a login secret
-        server_header=False,
-        ws="none",
-        lifespan="off",
-        timeout_graceful_shutdown=1,
-        limit_concurrency=200,
+    config = bounded(
+        page_app(house), PAGE, log_config=None, server_header=False, lifespan="off", timeout_graceful_shutdown=1
     )
     return _Running(house, Inviting(house, f"http://localhost:{port}", opener), uvicorn.Server(config))
 
