@@ -16,6 +16,8 @@ from agents.loop.frames import Frame, Header
 from agents.loop.run import Run, State
 
 TITLE_CHARS = 120
+LONGEST_HOLD_S = 30.0
+"""How long a process may lead a run without being heard of. A hold that ends later was given before the clock was set back."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -314,11 +314,13 @@ async def _coverage(base: KnowledgeBase) -> Finding:
 
 
 async def _indexing(base: KnowledgeBase) -> Finding:
+    from knowledge.index.watch import TTL_S
+    from knowledge.leases import holds
     from mcp_server.app import version
     from mcp_server.base import utc_now
 
     lease = await base.state.lease(base.lease)
-    if lease is None or lease.expires_at < utc_now():
+    if lease is None or not holds(lease.expires_at, utc_now(), TTL_S):
         found = "no process is watching the files now"
         return Finding("indexing", "note", found, "any running server takes this over by itself")
     number, theirs, *_ = [*lease.holder.split("-"), "", ""]

@@ -152,10 +152,13 @@ async def _is_fresh(base: KnowledgeBase) -> bool:
 
 async def other_process(base: KnowledgeBase) -> str:
     """Return the name of the process that has the lease now, for a person: its number; empty if nobody has it."""
+    from knowledge.index.watch import TTL_S
+    from knowledge.leases import holds
     from mcp_server.base import utc_now
 
     lease = await base.state.lease(base.lease)
-    return "" if lease is None or lease.expires_at < utc_now() else f"process {lease.holder.partition('-')[0]}"
+    held = lease is not None and holds(lease.expires_at, utc_now(), TTL_S)
+    return f"process {lease.holder.partition('-')[0]}" if lease is not None and held else ""
 
 
 @contextmanager
