@@ -61,13 +61,14 @@ Form = Mapping[str, str]
 
 @dataclass(frozen=True)
 class House:
-    """The page of one knowledge base. `base_name` is how a person calls it, `port` where it is served."""
+    """The page of one knowledge base. `base_name` is how a person calls it, `port` where it is served, `holder` who serves it."""
 
     services: Services
     desk: Desk
     live: Live
     base_name: str
     port: int
+    holder: str
 
     @cached_property
     def sessions(self) -> Sessions:

@@ -6,11 +6,12 @@ from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from mcp_server.review import journeys, keys, proposals, records, runs, standings
+from mcp_server.review.address import PROOF, proof
 from mcp_server.review.guard import Guard
 from mcp_server.review.house import FOLDER, LARGEST_LOGIN, Form, House, acts, form_of, reads, see
 from mcp_server.review.sessions import HOME, SESSION_LIFETIME, Session
@@ -36,6 +37,7 @@ def page_app(house: House) -> ASGIApp:
         Route("/logout", acts(logout), methods=["POST"]),
         Route("/events", reads(events)),
         Route("/static/{name}", static),
+        Route(PROOF + "{challenge}", proven),
         Route("/decided", reads(proposals.decided)),
         Route(ONE, reads(proposals.one)),
         Route(f"{ONE}/approve", acts(proposals.approve, ONE), methods=["POST"]),
@@ -123,6 +125,12 @@ async def logout(house: House, _request: Request, session: Session, _form: Form)
 async def events(house: House, _request: Request, _session: Session) -> Response:
     """Stream that something changed."""
     return StreamingResponse(house.live.stream(), media_type="text/event-stream")
+
+
+async def proven(request: Request) -> Response:
+    """Show that this is the page of who holds the lease, to a process that is about to give its address out."""
+    house: House = request.app.state.house
+    return PlainTextResponse(proof(house.holder, str(request.path_params["challenge"])))
 
 
 async def static(request: Request) -> Response:
