@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from knowledge.addresses import without_secrets
+
 
 class KnowledgeError(Exception):
     """Root of every error this package raises on purpose. `str(error)` is safe to show to a model or a person."""
+
+    def __str__(self) -> str:
+        """Return the sentence. It may quote what a library said, and libraries quote addresses whole."""
+        return without_secrets(super().__str__())
 
 
 class InvalidPath(KnowledgeError):

@@ -16,6 +16,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Literal
 
+from knowledge.addresses import without_secrets
 from mcp_server.setting_notes import about_model, about_services, lacking_model, no_limits, strangers
 from mcp_server.setting_values import HttpAddress, ModelName, ModelPrice, key, path
 from mcp_server.setting_variables import BY_FIELD, VARIABLES, Variable
@@ -26,7 +27,7 @@ class BadSetting(Exception):
 
     def __init__(self, name: str, where: str, problem: str) -> None:
         self.name, self.where, self.problem = name, where, problem
-        super().__init__(f"{name} ({where}): {problem}")
+        super().__init__(without_secrets(f"{name} ({where}): {problem}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Settings:
     database_url: str | None = field(default=None, repr=False)
     database_schema: str | None = None
     embedder: str = "static"
-    embedder_url: str | None = None
+    embedder_url: str | None = field(default=None, repr=False)
     embedder_key: str | None = field(default=None, repr=False)
     embedder_key_file: Path | None = None
     embedder_dimensions: int | None = None
@@ -81,7 +82,7 @@ class Settings:
     anthropic_api_key: str | None = field(default=None, repr=False)
     anthropic_base_url: str | None = None
     openai_api_key: str | None = field(default=None, repr=False)
-    openai_base_url: str | None = None
+    openai_base_url: str | None = field(default=None, repr=False)
     model_key_file: Path | None = None
     model_key: str | None = field(default=None, repr=False)
     """What `model_key_file` holds."""

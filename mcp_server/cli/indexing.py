@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
+from mcp_server.cli.terminal import drawing
+
 if TYPE_CHECKING:
     from knowledge.storage.ports import Lease, Progress
     from mcp_server.base import KnowledgeBase
@@ -174,12 +176,11 @@ def bars(*says: str, shown: bool) -> Iterator[Sequence[Callable[[Progress], None
     if not shown or not sys.stderr.isatty():
         yield [lambda _: None for _ in says]
         return
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as drawn:
+    with Bar(*columns, console=drawing(stderr=True), transient=True) as drawn:
 
         def draws(task: TaskID) -> Callable[[Progress], None]:
             return lambda p: drawn.update(task, completed=p.done, total=p.total or None, visible=True)
