@@ -34,8 +34,8 @@ logger = logging.getLogger("knowledge_forge.review")
 RENEW_S = 3.0
 STAND_BY_S = 2.0
 LAST_WORDS_S = 1.0
-PATIENCE_S = 10.0
-"""How long starting the page may take before `review --web` gives up."""
+PATIENCE_S = LEASE_S + 10.0
+"""How long starting the page may take before `review --web` gives up: the lease of one that was killed runs out first."""
 
 
 class PageUnavailable(KnowledgeError):
@@ -67,8 +67,8 @@ async def show(services: Services, desk: Desk, settings: Settings, known: anyio.
         try:
             if await holder(showing.state) is None:
                 await _in_turn(showing, known)
-            else:
-                known.set()
+            elif not known.is_set() and await address(showing.state) is not None:
+                known.set()  # else its process died, and its lease has a few seconds to go
         except Exception:
             # Whatever fails here, the server that this process is for goes on.
             logger.exception("the review page cannot be shown now; decide with: knowledge-forge review")
