@@ -249,6 +249,13 @@ class UnsafeStateDirectory(StorageError):
         super().__init__(f"cannot keep the state in {path}: {reason}; name another directory with --state-dir")
 
 
+class NoUserFolder(StorageError):
+    """This account has no folder for its own files: no home is known, or a variable names a relative one."""
+
+    def __init__(self, mend: str) -> None:
+        super().__init__(f"this account has no home folder (HOME, or an XDG variable, is not an absolute path): {mend}")
+
+
 class LeaseLost(StorageError):
     """Another process holds the lease now; what this one was about to write is not written."""
 
@@ -334,6 +341,17 @@ class ConfiguresNow(KnowledgeError):
         super().__init__(
             f"{_ends(path)} was changed since it was planned, so that this would change what configures the server; nothing was "
             "changed. Read it and send it again"
+        )
+
+
+class UnmarksNow(KnowledgeError):
+    """What was planned would take a mark of origin away, because of what was written meanwhile."""
+
+    def __init__(self, path: str, unmarks: Sequence[str]) -> None:
+        self.path, self.unmarks = path, tuple(unmarks)
+        super().__init__(
+            f"{_ends(path)} was changed since this was planned, so that {_cut(unmarks[0])} without a person's decision; nothing "
+            "was changed. Read it and send it again"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from knowledge.errors import InvalidPath
 
@@ -70,6 +71,16 @@ def is_hidden(name: str) -> bool:
 def is_markdown(name: str) -> bool:
     """Return whether a file of that name is a document."""
     return name.lower().endswith(MARKDOWN_SUFFIXES)
+
+
+def folded(name: str) -> str:
+    """Return the name as the most forgiving file system takes it, so that one name in another spelling is not another name.
+
+    Case does not count, nor does the Unicode form, nor characters that nobody sees, nor a dot or a blank at the end, nor what
+    stands after a colon, which names a stream of the same file.
+    """
+    seen = "".join(c for c in name.partition(":")[0] if unicodedata.category(c) != "Cf")
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", seen).casefold()).rstrip(". ")
 
 
 def parent(path: str) -> str:

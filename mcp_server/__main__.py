@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from io import TextIOWrapper
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, TextIO, cast
 
@@ -45,6 +46,7 @@ _COMMON_WITH_VALUE = ("--kb", "--state-dir")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code: 0 done, 1 could not, 2 wrongly asked, 130 interrupted, 141 nobody reads."""
+    _forget_the_working_directory()  # before anything is imported
     arguments = list(sys.argv[1:] if argv is None else argv)
     streams = _speak_any_text(arguments)
     try:
@@ -135,6 +137,18 @@ def _leave_stdout() -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
+
+
+def _forget_the_working_directory() -> None:
+    """Import nothing from the folder that this was started in, which may be a stranger's.
+
+    `python -m` puts that folder first, and an empty entry of PYTHONPATH means it, too.
+    """
+    packages = Path(__file__).resolve().parent.parent
+    sys.path[:] = [part for part in sys.path if Path(part).is_absolute()]
+    with suppress(OSError):
+        if Path(sys.path[0]) == Path.cwd() != packages:
+            del sys.path[0]
 
 
 def _speak_any_text(arguments: list[str]) -> tuple[TextIO, TextIO]:

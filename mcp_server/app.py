@@ -23,7 +23,7 @@ from knowledge.errors import KnowledgeError, StorageError
 from knowledge.find.ledger import ReadingLedger
 from knowledge.ledger.keeping import collect
 from knowledge.outbox.keeping import put_away
-from knowledge.storage.ports import Progress, StateStore
+from knowledge.storage.ports import Progress
 from knowledge.storage.sqlite_index import SqliteIndexStore
 from knowledge.trust.ports import Proposal
 from mcp_server import VERSION
@@ -36,7 +36,7 @@ from mcp_server.evidence import Evidence
 from mcp_server.gate.carrying import Carrier
 from mcp_server.gate.decisions import Decisions
 from mcp_server.gate.dispatch import Gate
-from mcp_server.gate.enrolment import Callers, Principal, digest, os_user
+from mcp_server.gate.enrolment import TOKENLESS, Callers, Principal, digest, os_user
 from mcp_server.gate.proposals import Proposing
 from mcp_server.gate.reviewing import Review
 from mcp_server.gate.taint import Taints
@@ -48,6 +48,7 @@ from mcp_server.services import Services, nothing
 from mcp_server.settings import Settings, ZulipAccess
 from mcp_server.tasks.seams import Seams
 from mcp_server.tools.registry import AnySpec, chosen, declared
+from mcp_server.transport.tokens import bearer
 
 if TYPE_CHECKING:
     from agents.catalogue import Catalogue
@@ -80,6 +81,7 @@ class App:
     base: KnowledgeBase
     desk: Decisions
     review: Review
+    callers: Callers
 
     @property
     def server(self) -> ForgeServer:
@@ -165,7 +167,7 @@ async def open_app(
             ledger=ledger,
             load_writing=_telling(load_writing, loaded),
             load_journeys=journeys,
-            taints=Taints(base.state, utc_now),
+            taints=Taints(base.state, utc_now, settings.trusted_places),
             load_plane=connected.plane,
             load_zulip=connected.zulip,
             load_courier=courier,
@@ -179,13 +181,15 @@ async def open_app(
         carrier = Carrier(gate, proposing, services, runner=holder_name(), recover=partial(_finish_acts, base))
         desk = Decisions(carrier, proposing)
         bus = InMemorySubscriptionBus()
-        who = _identifier(settings, base.state)
+        callers = Callers(base.state, os_user())
+        who = _identifier(settings, callers)
         security = await anyio.to_thread.run_sync(_request_state, settings, base.state_dir)
         sessions = SessionSubscribers()
 
         @cache
         def server() -> ForgeServer:
             built = _server(specs, Seams(gate, who, desk, services), bus, security)
+            built.named = callers.named
             if extend is not None:
                 extend(built)
             sessions.serve(built)
@@ -208,7 +212,7 @@ async def open_app(
             if settings.qdrant_url or settings.meili_url:
                 tasks.start_soon(_keep_servers_up, base)
         try:
-            yield App(server, services, gate, base, desk, review)
+            yield App(server, services, gate, base, desk, review, callers)
         finally:
             tasks.cancel_scope.cancel()
 
@@ -313,8 +317,10 @@ def _request_state(settings: Settings, state_dir: Path) -> RequestStateSecurity:
     """Return how a question that a client carries is sealed: any process of this place can open it, for its caller only."""
 
     def caller_of(ctx: ServerRequestContext[Any, Any]) -> str:
-        secret = settings.enrolment if ctx.request is None else _bearer(ctx.request)
-        return digest(secret or "").hex()
+        if ctx.request is None:
+            return digest(settings.enrolment or "").hex()
+        token = bearer(ctx.request.headers)
+        return TOKENLESS if token is None else digest(token).hex()
 
     return RequestStateSecurity(keys=[_key(state_dir / KEY_FILE)], ttl=QUESTION_S, bind_principal=caller_of)
 
@@ -444,23 +450,19 @@ def _without_rich() -> Iterator[None]:
 
 
 def _identifier(
-    settings: Settings, state: StateStore
+    settings: Settings, callers: Callers
 ) -> Callable[[ServerRequestContext[Any, Any]], Awaitable[Principal]]:
     """Return how a caller is known: on stdio by this process's secret, over HTTP by the request's bearer token.
 
-    Both are asked of the database each time, so a host whose secret was replaced is a stranger at once.
+    Both are asked of the database each time, so a host whose secret was replaced is refused at once.
     """
-    callers = Callers(state, os_user())
 
     async def who(ctx: ServerRequestContext[Any, Any]) -> Principal:
-        return await callers.named(settings.enrolment if ctx.request is None else _bearer(ctx.request))
+        if ctx.request is None:
+            return await callers.named(settings.enrolment)
+        return await callers.named(bearer(ctx.request.headers), without=TOKENLESS)
 
     return who
-
-
-def _bearer(request: Any) -> str | None:
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    return token.strip() or None if scheme.lower() == "bearer" else None
 
 
 def version() -> str:

@@ -13,12 +13,13 @@ from knowledge.storage.memory import MemoryStateStore
 from knowledge.storage.ports import StateStore
 from knowledge.storage.sqlite_state import SqliteStateStore
 from mcp_server.base import KnowledgeBase
+from mcp_server.gate.handles import HANDLE_BYTES
 from mcp_server.looking import KnowledgeLook
 from mcp_server.services import Services
 from mcp_server.team_files import VaultFiles, team_catalogue
 
 CHANCE_BYTES = 4
-"""What tells journeys and conversations of one agent apart."""
+"""What tells conversations of one agent apart."""
 
 
 def runner_on(base: KnowledgeBase, services: Services, agents: Catalogue | None = None) -> Runner:
@@ -30,6 +31,7 @@ def runner_on(base: KnowledgeBase, services: Services, agents: Catalogue | None 
         lambda journey, state: KnowledgeLook(services, files, store, journey, state),
         now=services.now,
         chance=lambda: secrets.token_hex(CHANCE_BYTES),
+        handle=lambda: secrets.token_hex(HANDLE_BYTES),
     )
 
 

@@ -5,11 +5,14 @@ Where a person might have put a key, by mistake or not, nothing of the text is r
 
 from __future__ import annotations
 
+import csv
 import re
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
+
+from knowledge.provenance import trusted_place
 
 TOOLSETS = ("knowledge", "trust", "journeys", "runs", "plane", "zulip")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -31,7 +34,12 @@ def path(text: str) -> Path:
     """Return the folder or file that is named, absolute."""
     if not text.strip():
         raise ValueError("it is empty; name a folder")
-    return Path(text).expanduser().absolute()
+    try:
+        return Path(text).expanduser().absolute()
+    except RuntimeError:
+        raise ValueError(
+            "~ means nothing here, because this account has no home folder; use an absolute path"
+        ) from None
 
 
 def flag(text: str) -> bool:
@@ -53,12 +61,14 @@ def flag(text: str) -> bool:
         raise ValueError(f"{text!r} is neither true nor false") from None
 
 
-def http_address(text: str) -> HttpAddress:
-    """Return the address to listen at, which is on this machine."""
+def http_address(text: str) -> HttpAddress | None:
+    """Return the address to listen at, which is on this machine; None for `stdio`."""
+    if text.strip() == "stdio":
+        return None
     host, colon, port = text.strip().rpartition(":")
     host = host.strip("[]")
     if not colon or not port.isdigit() or not 0 <= int(port) <= 65535:
-        raise ValueError(f"{text!r} is not HOST:PORT, for example 127.0.0.1:8321")
+        raise ValueError(f"{text!r} is not HOST:PORT, for example 127.0.0.1:8321, nor stdio")
     if host not in LOOPBACK:
         raise ValueError(
             f"{host!r} is not this machine; without sign-in only loopback is served (127.0.0.1, localhost, ::1)"
@@ -75,6 +85,12 @@ def toolsets(text: str) -> tuple[str, ...]:
     if not names:
         raise ValueError(f"it is empty; known are {', '.join(TOOLSETS)}")
     return names
+
+
+def trusted_places(text: str) -> tuple[str, ...]:
+    """Return the places that a person vouches for, each once, in one spelling. A name with a comma in it is put between quotes."""
+    parts = (part.strip() for part in next(csv.reader([text], skipinitialspace=True), []))
+    return tuple(dict.fromkeys(trusted_place(part) for part in parts if part))
 
 
 def embedder(text: str) -> str:
@@ -111,7 +127,7 @@ def database_url(text: str) -> str:
 
     libpq quotes what it cannot read, so everything that it could misread is refused here, in words without any of it.
     """
-    from urllib.parse import urlsplit
+    from urllib.parse import parse_qsl, urlsplit
 
     shape = (
         "it is not like postgresql://USER:PASSWORD@HOST:5432/DATABASE; "
@@ -127,7 +143,15 @@ def database_url(text: str) -> str:
     ports = all(re.fullmatch(r"(\[[\da-fA-F:.]+\]|[^:\[\]]*)(:\d*)?", host) for host in hosts.split(","))
     if url.scheme not in ("postgresql", "postgres") or misread or not ports or re.search(r"%(?![\da-fA-F]{2})", text):
         raise ValueError(shape)
+    for name, value in parse_qsl(url.query):
+        if name in PATHS_IN_URL and value != "system" and not Path(value).is_absolute():
+            raise ValueError(
+                f"its {name} is a relative path, and a host may start the server in any folder; use an absolute path"
+            )
     return text
+
+
+PATHS_IN_URL = ("sslrootcert", "sslcert", "sslkey", "sslcrl", "sslcrldir", "sslkeylogfile", "passfile", "servicefile")
 
 
 def schema(text: str) -> str:

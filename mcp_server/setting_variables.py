@@ -39,7 +39,7 @@ VARIABLES = (
         "FORGE_HTTP",
         "http",
         values.http_address,
-        "Serve Streamable HTTP on HOST:PORT (loopback) instead of stdio.",
+        "Serve Streamable HTTP on HOST:PORT (loopback) instead of stdio; `stdio` overrules an address in the file.",
         "stdio",
     ),
     Variable(
@@ -55,7 +55,7 @@ VARIABLES = (
         "enrolment",
         values.secret,
         "The secret that tells the server which host this is; `knowledge-forge enroll NAME` prints it.",
-        "none: the shared, unenrolled host",
+        "none: the host is not registered (`unenrolled`). A wrong one stops the start",
     ),
     Variable(
         "FORGE_DATABASE_URL",
@@ -350,6 +350,13 @@ VARIABLES = (
         values.flag,
         "Open the review page in a browser when something waits for a person and there is a display.",
         "true",
+    ),
+    Variable(
+        "FORGE_TRUSTED_PLACES",
+        "trusted_places",
+        values.trusted_places,
+        "Comma-separated places whose text you vouch for, such as `plane:KB,zulip:design`: a host that has read it acts as before.",
+        "none; `knowledge-forge trust places` adds and lists others",
     ),
 )
 

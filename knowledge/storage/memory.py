@@ -90,7 +90,8 @@ class MemoryStateStore:
 
     async def enrolments(self) -> Sequence[Enrolment]:
         """Return all of them by host name."""
-        return [self._enrolments[host] for host in sorted(self._enrolments)]
+        hosts = [self._enrolments[host] for host in sorted(self._enrolments)]
+        return [replace(one, forms=self._trust.forms_of(one.host) == one.secret_digest) for one in hosts]
 
     async def host_of(self, secret_digest: bytes) -> str | None:
         """Return the host whose secret has that digest, or None."""

@@ -21,11 +21,15 @@ from knowledge.trust.ports import Standing, StandingChange, TrustRecords
 
 @dataclass(frozen=True, slots=True)
 class Enrolment:
-    """A host that a person let in. Only the digest of its secret is kept."""
+    """A host that a person let in. Only the digest of its secret is kept.
+
+    `forms`: a person allowed that forms which the host shows count as their word, for the secret that it has now.
+    """
 
     host: str
     secret_digest: bytes
     created_at: datetime
+    forms: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,10 @@ class StateStore(Protocol):
         ...
 
     async def enrol(self, host: str, secret_digest: bytes, *, at: datetime) -> None:
-        """Remember the host's secret; a second enrolment of the same host replaces its secret and keeps its standing."""
+        """Remember the host's secret; a second enrolment of the same host replaces its secret and keeps its standing.
+
+        Forms that were allowed for an earlier secret are not allowed for another one.
+        """
         ...
 
     async def enrolments(self) -> Sequence[Enrolment]:

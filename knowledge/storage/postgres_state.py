@@ -28,12 +28,16 @@ TABLES = (
     *("meta", "enrolment", "standing", "standing_change", "lease", "counter", "event", "look", "nudge"),
     *("content", "page_state", "revision", "intent", "origin", "contradiction", "audit", "chain_end"),
     *("proposal", "passkey", "secret", "taint", "journey", "journey_event", "errand", "mention"),
-    *("run", "run_frame", "map_line"),
+    *("run", "run_frame", "map_line", "host_forms", "trusted_place", "read_passage"),
 )
 
 _ENROL = """
 INSERT INTO forge.enrolment VALUES (%s, %s, %s)
 ON CONFLICT (host) DO UPDATE SET secret_digest = excluded.secret_digest, created_at = excluded.created_at
+"""
+_ENROLMENTS = """
+SELECT host, secret_digest, created_at, coalesce(allowed, false) FROM forge.enrolment
+LEFT JOIN forge.host_forms USING (host, secret_digest) ORDER BY host
 """
 _TAKE = """
 INSERT INTO forge.lease AS held (name, holder, fence, expires_at) VALUES (%(name)s, %(holder)s, %(first)s, %(expires)s)
@@ -132,7 +136,7 @@ class PostgresStateStore:
 
     async def enrolments(self) -> Sequence[Enrolment]:
         """Return all of them by host name."""
-        rows = await self._read("SELECT host, secret_digest, created_at FROM forge.enrolment ORDER BY host")
+        rows = await self._read(_ENROLMENTS)
         return [Enrolment(*row) for row in rows]
 
     async def host_of(self, secret_digest: bytes) -> str | None:

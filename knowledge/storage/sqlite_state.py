@@ -40,6 +40,10 @@ WHERE holder IS NULL OR holder = excluded.holder OR expires_us <= :now OR expire
 RETURNING name, holder, fence, expires_us
 """
 
+_ENROLMENTS = """
+SELECT host, secret_digest, created_us, allowed FROM enrolment
+LEFT JOIN host_forms USING (host, secret_digest) ORDER BY host
+"""
 _LOOK = """
 INSERT INTO look VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (principal, journey, path, circle) DO UPDATE SET at_us = max(at_us, excluded.at_us)
@@ -115,8 +119,8 @@ class SqliteStateStore:
 
     async def enrolments(self) -> Sequence[Enrolment]:
         """Return all of them by host name."""
-        rows: Any = self._database.query("SELECT host, secret_digest, created_us FROM enrolment ORDER BY host")
-        return [Enrolment(host, digest, moment(at)) for host, digest, at in rows]
+        rows: Any = self._database.query(_ENROLMENTS)
+        return [Enrolment(host, digest, moment(at), forms=bool(forms)) for host, digest, at, forms in rows]
 
     async def host_of(self, secret_digest: bytes) -> str | None:
         """Return the host whose secret has that digest, or None."""

@@ -14,6 +14,9 @@ from knowledge.ledger.moments import aware, utc_text
 from knowledge.trust.ports import Note, Passkey, Proposal, Standing, StandingChange, Verdict
 
 TAINT_KEPT = timedelta(days=30)
+PASSAGES_KEPT = timedelta(days=1)
+MOST_PASSAGES = 20_000
+"""Of one caller: at less than a hundred bytes each that bounds what reading may cost."""
 RECENT = timedelta(days=1)
 """The changes of a standing that a new one may look back at."""
 

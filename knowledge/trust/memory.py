@@ -11,8 +11,10 @@ from knowledge.leases import holds
 from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import aware
 from knowledge.ledger.ports import Entry
-from knowledge.trust.entries import decided, passkey_noted, restood, withdrawn
+from knowledge.trust.entries import decided, forms_noted, passkey_noted, place_noted, restood, withdrawn
 from knowledge.trust.forms import (
+    MOST_PASSAGES,
+    PASSAGES_KEPT,
     RECENT,
     TAINT_KEPT,
     changed_standing,
@@ -33,6 +35,7 @@ from knowledge.trust.ports import (
     Standing,
     StandingChange,
     State,
+    TrustedPlace,
     Verdict,
 )
 
@@ -59,8 +62,11 @@ class MemoryTrust:
         self.standings: dict[str, Standing] = {}
         self.changes: list[StandingChange] = []
         self._passkeys: dict[bytes, Passkey] = {}
+        self._forms: dict[str, tuple[bytes, bool, datetime]] = {}
         self._secrets: dict[tuple[bytes, Purpose], _Secret] = {}
         self._taint: dict[tuple[str, str, str], datetime] = {}
+        self._places: dict[str, TrustedPlace] = {}
+        self._read: dict[str, dict[bytes, tuple[datetime, str]]] = {}
 
     async def propose(self, proposal: Proposal, *, most_pending: int, replacing: Collection[str] = ()) -> Proposal:
         """Record the proposal, and that it supersedes those of `replacing` that are its principal's and still pending."""
@@ -216,6 +222,22 @@ class MemoryTrust:
         self._append(passkey_noted(passkey_id, note))
         return True
 
+    async def allow_forms(self, host: str, secret_digest: bytes, *, allowed: bool, note: Note) -> bool:
+        """Note whether a form of the host counts, and put that on the chain; False if it holds, or a later no does."""
+        aware(note.at)
+        known = self._forms.get(host)
+        if allowed and known is not None and (known[:2] == (secret_digest, True) or note.at <= known[2]):
+            return False
+        decided_at = note.at if known is None else max(note.at, known[2])
+        self._forms[host] = (secret_digest, allowed, decided_at)
+        self._append(forms_noted(host, secret_digest, note, allowed=allowed))
+        return True
+
+    def forms_of(self, host: str) -> bytes | None:
+        """Return the digest of the secret for which forms of the host are allowed, None if they are not."""
+        known = self._forms.get(host)
+        return known[0] if known is not None and known[1] else None
+
     async def put_secret(self, digest: bytes, purpose: Purpose, value: str, *, expires_at: datetime) -> None:
         """Keep what a secret stands for, under its digest, until then."""
         self._secrets[digest, purpose] = _Secret(value, aware(expires_at))
@@ -250,6 +272,43 @@ class MemoryTrust:
             if who == principal and counts:
                 found[origin] = max(at, found.get(origin, at))
         return found
+
+    async def trust_place(self, place: str, *, note: Note) -> bool:
+        """Record that a person vouches for the place."""
+        aware(note.at)
+        if place in self._places:
+            return False
+        self._places[place] = TrustedPlace(place, storable(note.by), note.at)
+        self._append(place_noted(place, note))
+        return True
+
+    async def distrust_place(self, place: str, *, note: Note) -> bool:
+        """Take that back."""
+        aware(note.at)
+        if self._places.pop(place, None) is None:
+            return False
+        self._append(place_noted(place, note))
+        return True
+
+    async def trusted_places(self) -> Sequence[TrustedPlace]:
+        """Return them all, by place."""
+        return [self._places[place] for place in sorted(self._places)]
+
+    async def note_passages(self, principal: str, passages: Mapping[bytes, str], *, at: datetime) -> None:
+        """Remember what sentences of the text are known by that the caller was shown."""
+        aware(at)
+        own = self._read.setdefault(principal, {})
+        own |= {digest: (at, storable(origin)) for digest, origin in passages.items()}
+        newest = sorted(own.items(), key=lambda one: (one[1][0], one[0]), reverse=True)[:MOST_PASSAGES]
+        self._read[principal] = dict(newest)
+        for who, read in self._read.items():
+            self._read[who] = {digest: one for digest, one in read.items() if one[0] >= at - PASSAGES_KEPT}
+
+    async def passages(self, principal: str, digests: Collection[bytes], *, since: datetime) -> Mapping[bytes, str]:
+        """Return which of these the caller was shown since then."""
+        aware(since)
+        own = self._read.get(principal, {})
+        return {one: own[one][1] for one in digests if one in own and own[one][0] >= since}
 
 
 def _neglected(proposal: Proposal, now: datetime) -> bool:

@@ -132,6 +132,15 @@ class Passkey:
 
 
 @dataclass(frozen=True, slots=True)
+class TrustedPlace:
+    """A place whose text a person vouches for, in the form of `knowledge.provenance.place`."""
+
+    place: str
+    by: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Note:
     """What the audit chain says of a decision: who, what kind of act (`proposal.decide`, `trust.grant`), and why."""
 
@@ -255,6 +264,14 @@ class TrustRecords(Protocol):
         """Remove it and put that on the chain; False if there is no such one."""
         ...
 
+    async def allow_forms(self, host: str, secret_digest: bytes, *, allowed: bool, note: Note) -> bool:
+        """Note whether a form that the host with that secret shows counts as its person's word, and put that on the chain.
+
+        A no always counts. A yes does nothing, and False is returned, if it holds already or something was decided later than
+        `note.at`: a yes that is carried out late does not undo a no.
+        """
+        ...
+
     async def put_secret(self, digest: bytes, purpose: Purpose, value: str, *, expires_at: datetime) -> None:
         """Keep what a secret stands for, under its digest, until then. It is forgotten some time after that."""
         ...
@@ -276,4 +293,27 @@ class TrustRecords(Protocol):
 
     async def taints(self, principal: str, journey: str, *, since: datetime) -> Mapping[str, datetime]:
         """Return what untrusted origins the caller read since then, in this journey (any time) or outside of one, and when last."""
+        ...
+
+    async def trust_place(self, place: str, *, note: Note) -> bool:
+        """Record that a person vouches for the place and put that on the chain; False, and nothing done, if one does already."""
+        ...
+
+    async def distrust_place(self, place: str, *, note: Note) -> bool:
+        """Take that back and put it on the chain; False, and nothing done, if nobody vouches for it."""
+        ...
+
+    async def trusted_places(self) -> Sequence[TrustedPlace]:
+        """Return them all, by place."""
+        ...
+
+    async def note_passages(self, principal: str, passages: Mapping[bytes, str], *, at: datetime) -> None:
+        """Remember what sentences of the text are known by that the caller was shown, each with where it came from.
+
+        Forgotten after `PASSAGES_KEPT`; of one caller the newest `MOST_PASSAGES` are kept.
+        """
+        ...
+
+    async def passages(self, principal: str, digests: Collection[bytes], *, since: datetime) -> Mapping[bytes, str]:
+        """Return which of these the caller was shown since then, each with where it came from."""
         ...

@@ -19,8 +19,10 @@ from knowledge.ledger.postgres_chain import HOLD_THE_END, appending
 from knowledge.storage.postgres_events import publishing
 from knowledge.storage.postgres_tables import Ask, Tables
 from knowledge.trust import postgres_sql as sql
-from knowledge.trust.entries import decided, passkey_noted, restood, withdrawn
+from knowledge.trust.entries import decided, forms_noted, passkey_noted, place_noted, restood, withdrawn
 from knowledge.trust.forms import (
+    MOST_PASSAGES,
+    PASSAGES_KEPT,
     RECENT,
     TAINT_KEPT,
     changed_standing,
@@ -43,6 +45,7 @@ from knowledge.trust.ports import (
     Standing,
     StandingChange,
     State,
+    TrustedPlace,
     Verdict,
 )
 
@@ -237,6 +240,11 @@ class PostgresTrust:
         """Remove it and put that on the chain; False if there is no such one."""
         return await self._noted(sql.REMOVE_PASSKEY, (passkey_id,), passkey_noted(passkey_id, note))
 
+    async def allow_forms(self, host: str, secret_digest: bytes, *, allowed: bool, note: Note) -> bool:
+        """Note whether a form of the host counts, and put that on the chain; False if it holds, or a later no does."""
+        row = (host, secret_digest, allowed, aware(note.at))
+        return await self._noted(sql.ALLOW_FORMS, row, forms_noted(host, secret_digest, note, allowed=allowed))
+
     async def put_secret(self, digest: bytes, purpose: Purpose, value: str, *, expires_at: datetime) -> None:
         """Keep what a secret stands for, under its digest, until then."""
         await self._tables.write((sql.KEEP, (digest, purpose, value, aware(expires_at))))
@@ -272,6 +280,39 @@ class PostgresTrust:
         """Return what untrusted origins the caller read since then, in this journey (any time) or outside of one."""
         asked = {"principal": principal, "journey": journey, "since": aware(since)}
         return dict(await self._tables.read(sql.TAINTS, asked))
+
+    async def trust_place(self, place: str, *, note: Note) -> bool:
+        """Record that a person vouches for the place."""
+        row = (place, storable(note.by), aware(note.at))
+        return await self._noted(sql.TRUST_PLACE, row, place_noted(place, note))
+
+    async def distrust_place(self, place: str, *, note: Note) -> bool:
+        """Take that back."""
+        return await self._noted(sql.DISTRUST_PLACE, (place,), place_noted(place, note))
+
+    async def trusted_places(self) -> Sequence[TrustedPlace]:
+        """Return them all, by place."""
+        return [TrustedPlace(*row) for row in await self._tables.read(sql.TRUSTED_PLACES)]
+
+    async def note_passages(self, principal: str, passages: Mapping[bytes, str], *, at: datetime) -> None:
+        """Remember what sentences of the text are known by that the caller was shown."""
+        if not passages:
+            return
+        once = sorted(passages.items())  # in one order, so that two of one caller cannot wait for each other
+        values = {
+            "principal": principal,
+            "at": aware(at),
+            "digests": [digest for digest, _ in once],
+            "origins": [storable(origin) for _, origin in once],
+        }
+        await self._tables.write((sql.PASSAGE, values), light=True)
+        old = {"principal": principal, "oldest": at - PASSAGES_KEPT, "most": MOST_PASSAGES}
+        await self._tables.write((sql.FORGET_PASSAGES, old), light=True)
+
+    async def passages(self, principal: str, digests: Collection[bytes], *, since: datetime) -> Mapping[bytes, str]:
+        """Return which of these the caller was shown since then."""
+        asked = {"principal": principal, "since": aware(since), "digests": list(digests)}
+        return {bytes(digest): origin for digest, origin in await self._tables.read(sql.PASSAGES, asked)}
 
 
 def _proposals(rows: Sequence[Any]) -> list[Proposal]:

@@ -84,6 +84,16 @@ USE = """
 UPDATE forge.passkey SET sign_count = %(count)s, used_at = %(at)s
 WHERE id = %(id)s AND (sign_count < %(count)s OR (sign_count = 0 AND %(count)s = 0)) RETURNING 1
 """
+ALLOW_FORMS = """
+INSERT INTO forge.host_forms AS known (host, secret_digest, allowed, decided_at) VALUES (%s, %s, %s, %s)
+ON CONFLICT (host) DO UPDATE SET
+    secret_digest = excluded.secret_digest,
+    allowed = excluded.allowed,
+    decided_at = greatest(known.decided_at, excluded.decided_at)
+WHERE NOT excluded.allowed
+OR (excluded.decided_at > known.decided_at AND (known.secret_digest <> excluded.secret_digest OR NOT known.allowed))
+RETURNING 1
+"""
 KEEP = """
 INSERT INTO forge.secret (digest, purpose, value, expires_at) VALUES (%s, %s, %s, %s)
 ON CONFLICT (digest, purpose) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at
@@ -91,6 +101,25 @@ ON CONFLICT (digest, purpose) DO UPDATE SET value = excluded.value, expires_at =
 STANDS_FOR = "SELECT value FROM forge.secret WHERE digest = %s AND purpose = %s AND expires_at > %s"
 TAKE = "DELETE FROM forge.secret WHERE digest = %s AND purpose = %s RETURNING value, expires_at"
 FORGET_SECRETS = "DELETE FROM forge.secret WHERE expires_at <= %s AND NOT (digest = %s AND purpose = %s)"
+TRUST_PLACE = """
+INSERT INTO forge.trusted_place (place, trusted_by, trusted_at) VALUES (%s, %s, %s) ON CONFLICT (place) DO NOTHING RETURNING 1
+"""
+DISTRUST_PLACE = "DELETE FROM forge.trusted_place WHERE place = %s RETURNING 1"
+TRUSTED_PLACES = "SELECT place, trusted_by, trusted_at FROM forge.trusted_place ORDER BY place"
+PASSAGE = """
+INSERT INTO forge.read_passage (principal, digest, origin, read_at)
+SELECT %(principal)s, digest, origin, %(at)s FROM unnest(%(digests)s::bytea[], %(origins)s::text[]) AS read (digest, origin)
+ON CONFLICT (principal, digest) DO UPDATE SET origin = excluded.origin, read_at = excluded.read_at
+"""
+# Only the caller's own: those of others may be under way, and two that forget at once would wait for each other.
+FORGET_PASSAGES = """
+DELETE FROM forge.read_passage WHERE principal = %(principal)s AND (read_at < %(oldest)s OR digest IN (
+    SELECT digest FROM forge.read_passage WHERE principal = %(principal)s ORDER BY read_at DESC, digest DESC OFFSET %(most)s))
+"""
+PASSAGES = """
+SELECT digest, origin FROM forge.read_passage
+WHERE principal = %(principal)s AND read_at >= %(since)s AND digest = ANY(%(digests)s::bytea[])
+"""
 FORGET_TAINT = "DELETE FROM forge.taint WHERE principal = %s AND journey = '' AND read_at < %s"
 TAINT = """
 INSERT INTO forge.taint AS known (principal, journey, origin_key, origin, read_at)

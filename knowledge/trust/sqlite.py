@@ -16,8 +16,10 @@ from knowledge.ledger.ports import Entry
 from knowledge.ledger.sqlite_chain import append
 from knowledge.storage.sqlite import Database
 from knowledge.storage.sqlite_events import publish
-from knowledge.trust.entries import decided, passkey_noted, restood, withdrawn
+from knowledge.trust.entries import decided, forms_noted, passkey_noted, place_noted, restood, withdrawn
 from knowledge.trust.forms import (
+    MOST_PASSAGES,
+    PASSAGES_KEPT,
     TAINT_KEPT,
     changed_standing,
     kept_passkey,
@@ -28,7 +30,18 @@ from knowledge.trust.forms import (
     told,
     verdict_text,
 )
-from knowledge.trust.ports import LONGEST_CLAIM_S, Note, Passkey, Proposal, Purpose, Restand, Standing, State, Verdict
+from knowledge.trust.ports import (
+    LONGEST_CLAIM_S,
+    Note,
+    Passkey,
+    Proposal,
+    Purpose,
+    Restand,
+    Standing,
+    State,
+    TrustedPlace,
+    Verdict,
+)
 from knowledge.trust.sqlite_rows import PROPOSAL, known_standing, passkey, proposals, stand
 
 _PUT = """
@@ -72,6 +85,15 @@ _USE = """
 UPDATE passkey SET sign_count = ?2, used_us = ?3 WHERE id = ?1 AND (sign_count < ?2 OR (sign_count = 0 AND ?2 = 0))
 RETURNING 1
 """
+_ALLOW_FORMS = """
+INSERT INTO host_forms AS known VALUES (?, ?, ?, ?)
+ON CONFLICT (host) DO UPDATE SET
+    secret_digest = excluded.secret_digest,
+    allowed = excluded.allowed,
+    decided_us = max(known.decided_us, excluded.decided_us)
+WHERE NOT excluded.allowed
+OR (excluded.decided_us > known.decided_us AND (known.secret_digest != excluded.secret_digest OR NOT known.allowed))
+"""
 _STANDS_FOR = "SELECT value FROM secret WHERE digest = ? AND purpose = ? AND expires_us > ?"
 _TAKE = "DELETE FROM secret WHERE digest = ? AND purpose = ? RETURNING value, expires_us"
 _TAINT = """
@@ -83,6 +105,18 @@ SELECT origin, max(at_us) FROM taint
 WHERE principal = :principal AND ((journey = '' AND at_us >= :since) OR (journey != '' AND journey = :journey))
 GROUP BY origin
 """
+
+_TRUST_PLACE = "INSERT INTO trusted_place VALUES (?, ?, ?) ON CONFLICT (place) DO NOTHING"
+_PASSAGE = """
+INSERT INTO read_passage VALUES (?, ?, ?, ?)
+ON CONFLICT (principal, digest) DO UPDATE SET origin = excluded.origin, at_us = excluded.at_us
+"""
+_OLD_PASSAGES = "DELETE FROM read_passage WHERE at_us < ?"
+_PASSAGES_TOO_MANY = """
+DELETE FROM read_passage WHERE principal = ?1 AND digest IN (
+    SELECT digest FROM read_passage WHERE principal = ?1 ORDER BY at_us DESC, digest DESC LIMIT -1 OFFSET ?2)
+"""
+_FEW = 500
 
 
 class SqliteTrust:
@@ -268,6 +302,11 @@ class SqliteTrust:
         """Remove it and put that on the chain; False if there is no such one."""
         return await self._noted("DELETE FROM passkey WHERE id = ?", (passkey_id,), passkey_noted(passkey_id, note))
 
+    async def allow_forms(self, host: str, secret_digest: bytes, *, allowed: bool, note: Note) -> bool:
+        """Note whether a form of the host counts, and put that on the chain; False if it holds, or a later no does."""
+        row = (host, secret_digest, int(allowed), micros(note.at))
+        return await self._noted(_ALLOW_FORMS, row, forms_noted(host, secret_digest, note, allowed=allowed))
+
     async def put_secret(self, digest: bytes, purpose: Purpose, value: str, *, expires_at: datetime) -> None:
         """Keep what a secret stands for, under its digest, until then."""
         await self._rows(
@@ -301,6 +340,41 @@ class SqliteTrust:
         asked = {"principal": principal, "journey": journey, "since": micros(since)}
         rows: Any = self._database.read(lambda c: c.execute(_TAINTS, asked).fetchall())
         return {origin: moment(at_us) for origin, at_us in rows}
+
+    async def trust_place(self, place: str, *, note: Note) -> bool:
+        """Record that a person vouches for the place."""
+        row = (place, storable(note.by), micros(note.at))
+        return await self._noted(_TRUST_PLACE, row, place_noted(place, note))
+
+    async def distrust_place(self, place: str, *, note: Note) -> bool:
+        """Take that back."""
+        return await self._noted("DELETE FROM trusted_place WHERE place = ?", (place,), place_noted(place, note))
+
+    async def trusted_places(self) -> Sequence[TrustedPlace]:
+        """Return them all, by place."""
+        rows: Any = self._database.query("SELECT place, trusted_by, at_us FROM trusted_place ORDER BY place")
+        return [TrustedPlace(place, by, moment(at_us)) for place, by, at_us in rows]
+
+    async def note_passages(self, principal: str, passages: Mapping[bytes, str], *, at: datetime) -> None:
+        """Remember what sentences of the text are known by that the caller was shown."""
+        rows = [(principal, digest, storable(origin), micros(at)) for digest, origin in passages.items()]
+
+        def work(c: apsw.Connection) -> None:
+            c.executemany(_PASSAGE, rows)
+            c.execute(_OLD_PASSAGES, (micros(at - PASSAGES_KEPT),))
+            c.execute(_PASSAGES_TOO_MANY, (principal, MOST_PASSAGES))
+
+        if rows:
+            await self._database.write(work, durable=False)
+
+    async def passages(self, principal: str, digests: Collection[bytes], *, since: datetime) -> Mapping[bytes, str]:
+        """Return which of these the caller was shown since then."""
+        asked = set(digests)
+        # A long text has more sentences than the caller has passages.
+        few = f" AND digest IN ({', '.join('?' * len(asked))})" if len(asked) <= _FEW else ""
+        sql = f"SELECT digest, origin FROM read_passage WHERE principal = ? AND at_us >= ?{few}"  # noqa: S608 - question marks
+        rows: Any = self._database.query(sql, (principal, micros(since), *(asked if few else ())))
+        return {digest: origin for digest, origin in rows if digest in asked}
 
     async def _rows(self, sql: str, values: Any) -> list[Any]:
         done: Callable[[apsw.Connection], list[Any]] = lambda c: c.execute(sql, values).fetchall()  # noqa: E731 - it needs its type

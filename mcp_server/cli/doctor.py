@@ -24,7 +24,7 @@ from mcp_server.cli.indexing import stale
 from mcp_server.cli.pages import Pages, look_through
 from mcp_server.cli.terminal import drawing, output, print_json
 from mcp_server.cli.visible import visible
-from mcp_server.settings import Settings
+from mcp_server.settings import Settings, user_file
 
 if TYPE_CHECKING:
     from mcp_server.base import KnowledgeBase
@@ -61,7 +61,7 @@ async def examine(settings: Settings, on_progress: OnProgress = lambda _done, _t
     """Return what there is to say, in the order in which a person would ask."""
     from knowledge.vault import Vault
 
-    findings = [_program(), *(Finding("setting", "note", note) for note in settings.notes)]
+    findings = [_program(), _file(settings), *(Finding("setting", "note", note) for note in settings.notes)]
     try:
         vault = Vault.open(settings.kb)
         pages = await anyio.to_thread.run_sync(partial(look_through, vault, on_progress))
@@ -81,6 +81,15 @@ def _program() -> Finding:
 
     python = ".".join(str(part) for part in sys.version_info[:3])
     return Finding("program", "ok", f"knowledge-forge {version()} on Python {python}")
+
+
+def _file(settings: Settings) -> Finding:
+    """Say which file the settings are from, or where one would be read."""
+    if settings.file is not None:
+        return Finding("settings", "ok", f"from {settings.file}, the environment and flags")
+    place = user_file()
+    found = "from the environment and flags; there is no configuration file"
+    return Finding("settings", "ok", found if place is None else f"{found} ({place})")
 
 
 def _pages(root: Path, pages: Pages) -> Finding:
@@ -113,6 +122,7 @@ async def _opened(settings: Settings, pages: Pages) -> list[Finding]:
             "agents": partial(_agents, base),
             "review": partial(_review, base),
             "passkeys": partial(_passkeys, base),
+            "places": partial(_places, base, settings.trusted_places),
             "index": partial(_index, base, pages),
             "coverage": partial(_coverage, base),
             "maps": partial(map_lines, base, settings),
@@ -184,11 +194,15 @@ def _few(wrong: Sequence[str]) -> str:
 async def _hosts(base: KnowledgeBase) -> Finding:
     from mcp_server.gate.enrolment import enrolled_hosts
 
-    hosts = [enrolment.host for enrolment in await enrolled_hosts(base.state)]
+    hosts = await enrolled_hosts(base.state)
     if not hosts:
         found = "none is enrolled: every host shares one name, and may read and propose"
         return Finding("hosts", "note", found, "knowledge-forge install HOST")
-    return Finding("hosts", "ok", f"enrolled: {', '.join(hosts)}")
+    found = f"enrolled: {', '.join(one.host for one in hosts)}"
+    if allowed := [one.host for one in hosts if one.forms]:
+        return Finding("hosts", "ok", f"{found}; forms approve up to level 3 in {', '.join(allowed)}")
+    mend = "forms decide nothing; to approve in a host that shows them to you: knowledge-forge trust forms NAME on"
+    return Finding("hosts", "ok", found, mend)
 
 
 async def _enrolment(base: KnowledgeBase, secret: str | None) -> Finding | None:
@@ -199,7 +213,7 @@ async def _enrolment(base: KnowledgeBase, secret: str | None) -> Finding | None:
         return None
     host = await base.state.host_of(digest(secret))
     if host is None:
-        found = "FORGE_ENROLMENT is set, but this knowledge base does not know that secret: it counts as unenrolled"
+        found = "FORGE_ENROLMENT is set, but this knowledge base does not know that secret: servers of this host do not start"
         mend = "knowledge-forge install HOST --kb DIR with this folder; the secret was replaced, or is another folder's"
         return Finding("enrolment", "bad", found, mend)
     return Finding("enrolment", "ok", f"FORGE_ENROLMENT is the secret of {host}")
@@ -302,6 +316,17 @@ async def _passkeys(base: KnowledgeBase) -> Finding:
         return Finding("passkeys", "note", found, "knowledge-forge review --web, then Passkeys")
     named = ", ".join(visible(key.name) for key in keys)
     return Finding("passkeys", "ok", f"enrolled: {named}; from level 4 on one of them has to sign")
+
+
+async def _places(base: KnowledgeBase, by_setting: Sequence[str]) -> Finding | None:
+    """Say which places are trusted; nothing where none is, as it is at first."""
+    recorded = [one.place for one in await base.state.trust.trusted_places()]
+    named = [f"{visible(place)} (FORGE_TRUSTED_PLACES)" for place in by_setting] + [
+        visible(place) for place in recorded
+    ]
+    if not named:
+        return None
+    return Finding("trusted places", "ok", f"{', '.join(named)}: text from there holds no host up")
 
 
 async def _index(base: KnowledgeBase, pages: Pages) -> Finding:

@@ -19,7 +19,7 @@ MOST_LINES, LONGEST_LINE = 40, 1_000
 """More of a block, or of one line, is folded until the person asks for everything."""
 _DIFF_STYLES = (("+++", "bold"), ("---", "bold"), ("@@", "cyan"), ("+", "green"), ("-", "red"))
 _KNOWN = {"status", "proposal", "path", "revision", "blocks", "diff", "conflicts", "verified", "note", "changed"}
-_KNOWN |= {"answer", "files", "sentence", "run"}
+_KNOWN |= {"answer", "files", "sentence", "run", "places", "repeats"}
 _COUNTED: Mapping[State, str] = {
     "executed": "carried out",
     "rejected": "rejected",
@@ -85,7 +85,7 @@ def card(proposal: Proposal, about: About) -> tuple[Block, ...]:
     answer = answer if isinstance(answer, dict) else {}
     blocks = [
         Block("What it would do", (Line(_sentence(proposal), "bold"), *_note(answer))),
-        Block("Why it asks", tuple(_lines(proposal.why))),
+        Block("Why it asks", (*_lines(proposal.why), *_places(preview.get("places")))),
         Block("Who asks", _who(proposal, about.asker)),
         Block("In which run", tuple(_run(preview.get("run")))),
         Block("Both sides", tuple(line for one in about.contradictions for line in _sides(one))),
@@ -196,6 +196,12 @@ def _run(run: object) -> Iterable[Line]:
     if isinstance(run, dict):
         yield Line(visible(f"goal: {run.get('goal') or 'not known here'}"), "bold")
         yield Line(visible(f"each of its steps: knowledge-forge runs show {run.get('id')}"))
+
+
+def _places(found: object) -> Iterable[Line]:
+    """Yield the places for which a person could vouch instead."""
+    for place in found if isinstance(found, list) else ():
+        yield Line(f"t trusts {visible(str(place))}: text from there no longer holds hosts up", "dim")
 
 
 def _sides(contradiction: Contradiction) -> Iterable[Line]:

@@ -86,6 +86,21 @@ class Office:
             return await self.desk.approve(proposal.id, proposal.hash, self.person, note)
         return await self.desk.reject(proposal.id, proposal.hash, self.person, note, harmful=word == "harmful")
 
+    async def trust(self, place: str) -> str:
+        """Vouch for the place, or say where a passkey signs it; return what came of it as one sentence.
+
+        Raises:
+            CannotDecide: it cannot be done.
+        """
+        asked = await self.desk.ask("place.trust", {"place": place}, self.person)
+        if await self._needs(asked) == "elsewhere":
+            await self.review.wanted(asked)
+            return f"this takes a passkey: sign it {await self.where(asked)}"
+        done = await self.desk.approve(asked.id, asked.hash, self.person)
+        return (
+            f"{place} is trusted from now on" if done.state == "executed" else f"{place} is not trusted: {done.error}"
+        )
+
     async def _needs(self, proposal: Proposal) -> Requirement:
         return requirement(proposal, "terminal", passkeys=bool(await self.state.trust.passkeys()))
 

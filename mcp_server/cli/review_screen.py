@@ -7,12 +7,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from knowledge.errors import KnowledgeError
 from knowledge.trust.ports import Proposal
 from mcp_server.cli import keyboard
 from mcp_server.cli.review_card import Block, card, ending, folded, listed
 from mcp_server.cli.review_view import Page, View, Word, lacking, press, shown
 from mcp_server.cli.visible import visible
 from mcp_server.gate.deciding import CannotDecide
+from mcp_server.gate.proposals import places_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,9 +27,7 @@ if TYPE_CHECKING:
 CONFIRMED = 6
 """So many characters of the hash are typed to decide: enough that no key pressed by mistake decides."""
 _LIST_KEYS = "up/down choose   enter open   q quit"
-_CARD_KEYS = (
-    "space/b turn   n/p next/previous   o open everything   a approve   r reject   h harmful   esc list   q quit"
-)
+_CARD_KEYS = "space/b turn   n/p next/previous   o open everything   a approve   r reject   h harmful   t trust   esc list   q quit"
 _EDGE = 3
 """Lines that are not the proposal's: the head, a remark, the keys."""
 
@@ -65,7 +65,9 @@ class Screen:
                     self._view, word = press(self._view, key, drawn.page)
                     if word == "quit":
                         return
-                    if word is not None:
+                    if word == "trust":
+                        await self._trust()
+                    elif word is not None:
                         await self._decide(word, drawn.page)
                     drawn = await self._draw()
                 event = await self._office.state.last_event()
@@ -137,6 +139,23 @@ class Screen:
             line.truncate(self._console.width, overflow="ellipsis")
         self._console.clear()
         self._console.print(Text("\n").join(screen), end="", soft_wrap=True)
+
+    async def _trust(self) -> None:
+        """Vouch for a place that the proposal names, once the person has typed its name."""
+        places = places_of(self._waiting[self._view.at])
+        if not places:
+            self._remark = "no place holds this up"
+            return
+        named = ", ".join(map(visible, places))
+        with keyboard.lines(), _below(self._console):
+            typed = await keyboard.line(f"to trust a place type its name ({named}): ")
+        if typed not in places:
+            self._remark = "nothing was trusted: what you typed is not the name of one of these places"
+            return
+        try:
+            self._remark = await self._office.trust(typed)
+        except KnowledgeError as error:
+            self._remark = visible(str(error))
 
     async def _decide(self, word: Word, page: Page) -> None:
         proposal = self._waiting[self._view.at]

@@ -166,7 +166,8 @@ async def _ended(record: Record, there: Run, settings: Settings) -> int:
     from mcp_server.review.address import address
 
     if settings.json:
-        print(await answer_line(there, record.state, Taints(record.state, utc_now), partial(address, record.state)))
+        taints = Taints(record.state, utc_now, settings.trusted_places)
+        print(await answer_line(there, record.state, taints, partial(address, record.state)))
         return code_of(there)
     for line in answer_lines(there):
         print(line)

@@ -99,13 +99,15 @@ def json_text(answer: object, *, ascii_only: bool = True, indent: int | None = N
     return escaped(json.dumps(answer, ensure_ascii=ascii_only, indent=indent))
 
 
-def ask_yes_no(question: str, *, stdin_is_tty: bool) -> bool | None:
-    """Return the person's answer; an empty line is a no; None where nobody can be asked."""
+def ask_yes_no(question: str, *, stdin_is_tty: bool, proposed: bool = False) -> bool | None:
+    """Return the person's answer; an empty line is what is proposed; None where nobody can be asked."""
     if not stdin_is_tty:
         return None
-    answers = {"y": True, "yes": True, "n": False, "no": False, "": False}
+    answers = {"y": True, "yes": True, "n": False, "no": False, "": proposed}
     while True:
-        print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)  # stdout carries only the answer
+        print(
+            f"{question} [{'Y/n' if proposed else 'y/N'}] ", end="", file=sys.stderr, flush=True
+        )  # stdout carries only the answer
         line = sys.stdin.readline()
         if not line:
             return None

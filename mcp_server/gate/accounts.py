@@ -10,8 +10,8 @@ from typing import Any
 from knowledge.ledger.chain import fields_of
 from knowledge.ledger.inspection import records_of
 from knowledge.storage.ports import Enrolment, StateStore
-from knowledge.trust.entries import decided, passkey_noted, restood
-from knowledge.trust.ports import Note, Passkey, Proposal, Standing, StandingChange, State
+from knowledge.trust.entries import decided, forms_noted, passkey_noted, place_noted, restood
+from knowledge.trust.ports import Note, Passkey, Proposal, Standing, StandingChange, State, TrustedPlace
 from mcp_server.gate.proposals import hash_of
 
 STRETCH = 500
@@ -28,11 +28,13 @@ class Unaccounted:
 
 @dataclass(slots=True)
 class _Said:
-    """What the chain says, by what it is about: the newest record of a standing or a passkey, the decision of a proposal."""
+    """The newest record of each standing, passkey, place and host's forms on the chain, and the decision of each proposal."""
 
     standings: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     passkeys: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     decisions: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    forms: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    places: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def take(self, record: Mapping[str, Any]) -> None:
         """Take in the next record."""
@@ -41,6 +43,10 @@ class _Said:
             self.standings[str(move.get("principal"))] = record
         elif act in ("passkey.add", "passkey.remove"):
             self.passkeys[str(record.get("arguments_hash"))] = record
+        elif act == "host.forms":
+            self.forms[str(record.get("decision"))] = record
+        elif act in ("place.trust", "place.distrust"):
+            self.places[str(record.get("arguments_hash"))] = record
         elif act == "proposal.decide":
             self.decisions[str(record.get("proposal"))] = record
 
@@ -55,8 +61,10 @@ async def unaccounted(state: StateStore) -> Sequence[Unaccounted]:
     found += [problem for one in carried_out for problem in _proposal(one, said)]
     found += [problem for one in await state.standings() for problem in _standing(one, said)]
     found += [problem for one in await state.trust.passkeys() for problem in _passkey(one, said)]
+    found += [problem for one in await state.trust.trusted_places() for problem in _place(one, said)]
     enrolled = {_enrolment_key(one) for one in carried_out if one.tool == "host.enrol" and not [*_proposal(one, said)]}
-    found += [problem for one in await state.enrolments() for problem in _enrolment(one, enrolled)]
+    hosts = await state.enrolments()
+    found += [problem for one in hosts for problem in (*_enrolment(one, enrolled), *_forms(one, said))]
     return found
 
 
@@ -104,9 +112,25 @@ def _passkey(passkey: Passkey, said: _Said) -> Iterator[Unaccounted]:
         yield Unaccounted(what, "may sign, and no record says that it was added")
 
 
+def _place(place: TrustedPlace, said: _Said) -> Iterator[Unaccounted]:
+    entry = place_noted(place.place, Note(place.by, "place.trust", place.place, place.at))
+    record = said.places.get(entry.actor.arguments_hash)
+    if record is None or record.get("tool") != "place.trust":
+        yield Unaccounted(f"the place {place.place}", "is trusted, and no record says that a person vouches for it")
+
+
 def _enrolment(enrolment: Enrolment, enrolled: set[tuple[str, str]]) -> Iterator[Unaccounted]:
     if (enrolment.host, enrolment.secret_digest.hex()) not in enrolled:
         yield Unaccounted(f"the host {enrolment.host}", "has a secret that no record accounts for: enrol it again")
+
+
+def _forms(enrolment: Enrolment, said: _Said) -> Iterator[Unaccounted]:
+    host, digest = enrolment.host, enrolment.secret_digest
+    entry = forms_noted(host, digest, Note("", "host.forms", host, enrolment.created_at), allowed=True)
+    if enrolment.forms and said.forms.get(host, {}).get("arguments_hash") != entry.actor.arguments_hash:
+        yield Unaccounted(
+            f"the host {host}", f"may decide by forms, and no record says so: knowledge-forge trust forms {host} off"
+        )
 
 
 def _enrolment_key(proposal: Proposal) -> tuple[str, str]:

@@ -27,6 +27,7 @@ from mcp_server.gate.proposals import (
     hash_of,
     of_its_run,
     principal_of,
+    repeats_in,
     run_of,
     with_plain_answer,
 )
@@ -256,6 +257,7 @@ class Carrier:
             "approved",
             against=against,
             doubts=doubts,
+            repeats=repeats_in(proposal),
             journey=proposal.journey,
             run=run_of(proposal).get("id", ""),
         )

@@ -29,6 +29,10 @@ AGAINST = "$against"
 PENDING: tuple[State, ...] = ("pending",)
 LONGEST = 6_000_000
 """Characters of arguments and preview of one proposal. Nobody reads as much, and all of it is kept."""
+PLACES = "places"
+"""In a preview: the places for which a person could vouch instead, so that what was read there would hold nothing up."""
+REPEATS = "repeats"
+"""In a preview: what the sentences are known by that the call repeats of somebody else's text, and where that comes from."""
 DOUBTS = "doubts"
 """In a preview: what a language model held of what the call brings."""
 RUN = "run"
@@ -49,6 +53,7 @@ class Draft:
     level_held: int
     why: str
     origin: str | None = None
+    places: tuple[str, ...] = ()
 
 
 def hash_of(proposal: Proposal) -> str:
@@ -89,6 +94,11 @@ def doubts_in(proposal: Proposal) -> tuple[Doubt, ...]:
     return tuple(Doubt(**one) for one in json.loads(proposal.preview).get(DOUBTS, ()))
 
 
+def repeats_in(proposal: Proposal) -> tuple[tuple[bytes, str], ...]:
+    """Return the sentences of somebody else's that the proposal was found to repeat when it was shown."""
+    return tuple((bytes.fromhex(digest), origin) for digest, origin in json.loads(proposal.preview).get(REPEATS, ()))
+
+
 class TooLong(KnowledgeError):
     """More text than can be put to a person at once."""
 
@@ -119,12 +129,14 @@ class Proposing:
     ) -> Proposal:
         """Put a call to a person and return what waits: together with what already waits for the same page, if that goes.
 
-        The very same call waits once only.
+        The very same call waits once only. Callers over HTTP without a token may be several: each call of theirs waits for itself,
+        or one of them would be handed, or replace, what another began.
 
         Raises:
             TooManyPending: as many as may wait do.
         """
-        draft = Draft("call", [asked], shown, int(decision.needed), int(decision.held), decision.why)
+        needed, held = int(decision.needed), int(decision.held)
+        draft = Draft("call", [asked], shown, needed, held, decision.why, places=decision.places)
         waiting = await self._waiting(call.principal)
         for one in waiting:
             if one.tool == spec.name and one.arguments == canonical_text(draft.calls) and one.effect == shown.effect:
@@ -141,9 +153,7 @@ class Proposing:
 
     async def claims(self, spec: AnySpec, call: Call, draft: Draft) -> Proposal:
         """Put claims that contradict what is there to a person; the same ones wait once only, whoever brought them how often."""
-        waiting = await self._services.state.trust.proposals(
-            principal=call.principal.id, states=PENDING, limit=DOCUMENTED
-        )
+        waiting = await self._own_pending(call.principal)
         for one in waiting:
             if one.kind == "flag" and one.tool == spec.name and one.effect == draft.shown.effect:
                 return one
@@ -163,6 +173,10 @@ class Proposing:
         preview: dict[str, Any] = {"answer": shown.answer, "files": list(shown.files), "sentence": shown.sentence}
         if shown.doubts:
             preview[DOUBTS] = list(shown.doubts)
+        if shown.repeats:
+            preview[REPEATS] = [[digest.hex(), origin] for digest, origin in shown.repeats]
+        if draft.places:
+            preview[PLACES] = list(draft.places)
         why = draft.why
         if call.run:
             preview[RUN] = run = await self._run(call)
@@ -210,8 +224,13 @@ class Proposing:
 
     async def _waiting(self, principal: Principal) -> list[Proposal]:
         """Return the caller's own pending proposals of calls, oldest first."""
-        found = await self._services.state.trust.proposals(principal=principal.id, states=PENDING, limit=DOCUMENTED)
-        return [one for one in reversed(found) if one.kind == "call"]
+        return [one for one in reversed(await self._own_pending(principal)) if one.kind == "call"]
+
+    async def _own_pending(self, principal: Principal) -> Sequence[Proposal]:
+        """Return what waits of this caller, newest first; of callers that nothing tells apart, nothing."""
+        if principal.by_handle:
+            return ()
+        return await self._services.state.trust.proposals(principal=principal.id, states=PENDING, limit=DOCUMENTED)
 
     async def _joined(self, spec: AnySpec, call: Call, older: Sequence[Proposal], draft: Draft) -> Draft | None:
         """Return one draft for what waits and what came; None if they do not go together."""
@@ -230,7 +249,13 @@ class Proposing:
         if needed == draft.level_needed:
             return joined
         why = waiting(spec.name, call.principal.id, Trust(needed), Trust(draft.level_held))
-        return replace(joined, level_needed=needed, why=why)
+        person = spec.only_by_person(plan) if spec.only_by_person else ""
+        return replace(joined, level_needed=needed, why=f"{why}. {person}" if person else why)
+
+
+def places_of(proposal: Proposal) -> tuple[str, ...]:
+    """Return the places for which a person could vouch, so that what was read there would hold nothing up."""
+    return tuple(json.loads(proposal.preview).get(PLACES, ()))
 
 
 def run_of(proposal: Proposal) -> dict[str, str]:

@@ -188,6 +188,7 @@ async def _about(house: House, proposal: Proposal) -> About:
         flags=await _flags(house, proposal),
         passkeys=bool(await state.trust.passkeys()),
         now=now,
+        trusted=await house.services.taints.trusted(),
     )
 
 

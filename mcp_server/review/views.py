@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -16,7 +16,7 @@ from knowledge.trust.entries import PLACES
 from knowledge.trust.ports import Proposal, Standing
 from knowledge.writing.answers import Disagreement, OriginLine
 from mcp_server.gate.deciding import Requirement, requirement
-from mcp_server.gate.proposals import run_of
+from mcp_server.gate.proposals import places_of, run_of
 from mcp_server.gate.scores import held
 from mcp_server.review.changes import FileView, Showing, files_of
 from mcp_server.review.inert import inert, inert_line
@@ -32,7 +32,10 @@ MARKED = '-char"'
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What is known around a proposal: who asks, what they asked before, where the present text comes from, what contradicts."""
+    """What is known around a proposal: who asks, what they asked before, where the present text comes from, what contradicts.
+
+    `trusted` are the places that a person vouches for by now.
+    """
 
     standing: Standing
     earlier: Sequence[Proposal]
@@ -40,6 +43,7 @@ class About:
     flags: Sequence[Flag]
     passkeys: bool
     now: datetime
+    trusted: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +122,15 @@ class LineView:
 
 
 @dataclass(frozen=True, slots=True)
+class PlaceView:
+    """A place whose text held the call up. `raw` is its name as forms send it back."""
+
+    raw: str
+    name: Markup
+    trusted: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ProposalView:
     """Everything that the page of one proposal shows."""
 
@@ -125,6 +138,7 @@ class ProposalView:
     hash: str
     tool_hash: str
     why: Text
+    places: Sequence[PlaceView]
     level_needed: int
     level_held: int
     expires: Moment
@@ -199,6 +213,7 @@ def view_of(proposal: Proposal, about: About, showing: Showing) -> ProposalView:
         hash=proposal.hash,
         tool_hash=proposal.tool_hash,
         why=folded(proposal.why, longest),
+        places=[PlaceView(one, inert_line(one), one in about.trusted) for one in places_of(proposal)],
         level_needed=proposal.level_needed,
         level_held=proposal.level_held,
         expires=moment(proposal.expires_at, about.now),

@@ -291,7 +291,10 @@ async def _told(services: Services, call: Call, run: str) -> RunAnswer:
     there = await services.runs.store.run(run)
     if origins := await services.taints.of_journey(run):
         await services.taints.note(call.principal.id, "", tuple(origins))
-    return await answered(services, there)
+    told = await answered(services, there)
+    if origins:
+        await services.taints.saw(call.principal.id, [(min(origins), told.text)])
+    return told
 
 
 async def _begin(runs: Runs, header: Header) -> None:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from knowledge.storage.ports import Looked, StateStore
-from knowledge.trust.ports import Standing
+from knowledge.trust.ports import Note, Standing
 from tests.ledgers import open_shared
 from tests.postgres import PASSWORD
 from tests.standings import stand
@@ -22,6 +22,10 @@ MINUTE = timedelta(minutes=1)
 
 def standing(principal: str = "ada@desktop", score: float = 2.5, at: datetime = NOW) -> Standing:
     return Standing(principal, score, 2.0, 3.9, frozen=False, updated_at=at)
+
+
+def forms_note(at: datetime) -> Note:
+    return Note("ann", "host.forms", "desktop", at)
 
 
 async def test_an_enrolled_host_is_known_by_the_digest_of_its_secret(store: StateStore) -> None:
@@ -38,6 +42,31 @@ async def test_enrolling_again_replaces_the_secret_and_keeps_the_standing(store:
     assert await store.host_of(b"new") == "desktop"
     assert [(e.host, e.created_at) for e in await store.enrolments()] == [("desktop", NOW + MINUTE)]
     assert await store.standing("ada@desktop") == standing()
+
+
+async def test_forms_count_for_the_secret_for_which_a_person_allowed_them_and_for_no_other(store: StateStore) -> None:
+    await store.enrol("desktop", b"old", at=NOW)
+    await store.enrol("cursor", b"other", at=NOW)
+    assert await store.trust.allow_forms("desktop", b"old", allowed=True, note=forms_note(NOW))
+    assert not await store.trust.allow_forms("desktop", b"old", allowed=True, note=forms_note(NOW + MINUTE))
+    assert [(e.host, e.forms) for e in await store.enrolments()] == [("cursor", False), ("desktop", True)]
+    await store.enrol("desktop", b"new", at=NOW + MINUTE)
+    assert not any(e.forms for e in await store.enrolments())
+    assert await store.trust.allow_forms("desktop", b"new", allowed=True, note=forms_note(NOW + MINUTE))
+    assert [e.host for e in await store.enrolments() if e.forms] == ["desktop"]
+
+
+async def test_a_no_to_forms_counts_even_if_the_clock_was_set_back_and_an_older_yes_does_not_undo_it(
+    store: StateStore,
+) -> None:
+    await store.enrol("desktop", b"secret", at=NOW)
+    assert await store.trust.allow_forms("desktop", b"secret", allowed=True, note=forms_note(NOW + MINUTE))
+    assert await store.trust.allow_forms("desktop", b"secret", allowed=False, note=forms_note(NOW))
+    assert not await store.trust.allow_forms("desktop", b"secret", allowed=True, note=forms_note(NOW + MINUTE))
+    assert not any(e.forms for e in await store.enrolments())
+    assert await store.trust.allow_forms("desktop", b"secret", allowed=True, note=forms_note(NOW + 2 * MINUTE))
+    last, _ = await store.ledger.chain_end()
+    assert last == 3
 
 
 async def test_enrolments_are_listed_by_host_name(store: StateStore) -> None:
