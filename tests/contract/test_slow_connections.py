@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 import httpx
 import pytest
+import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_server.app import open_app
@@ -52,10 +53,19 @@ async def mcp_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     settings = Settings(kb=write(tmp_path / "kb"), state_dir=tmp_path / "state")
     listening = http.bound(HttpAddress("127.0.0.1", 0))
     monkeypatch.setattr(http, "bound", lambda _address: listening)
+    servers: list[uvicorn.Server] = []
+
+    class Kept(uvicorn.Server):
+        def __init__(self, config: uvicorn.Config) -> None:
+            super().__init__(config)
+            servers.append(self)
+
+    monkeypatch.setattr(uvicorn, "Server", Kept)
     async with open_app(settings, indexing=False) as app, anyio.create_task_group() as tasks:
         tasks.start_soon(http.serve_http, app.server, HttpAddress("127.0.0.1", 0))
         yield int(listening.getsockname()[1])
-        tasks.cancel_scope.cancel()
+        # Cancelled, it would leave the requests under way to the event loop, which waits for them when it closes.
+        servers[0].should_exit = True
 
 
 @asynccontextmanager
@@ -88,6 +98,7 @@ async def trickle(port: int, opening: bytes) -> None:
         with suppress(ConnectionError):
             await reading
     finally:
+        reading.cancel()
         writer.close()
 
 
