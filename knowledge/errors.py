@@ -6,9 +6,15 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import ClassVar
 
+from knowledge.addresses import without_secrets
+
 
 class KnowledgeError(Exception):
     """Root of every error this package raises on purpose. `str(error)` is safe to show to a model or a person."""
+
+    def __str__(self) -> str:
+        """Return the sentence. It may quote what a library said, and libraries quote addresses whole."""
+        return without_secrets(super().__str__())
 
 
 class InvalidPath(KnowledgeError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 from knowledge.errors import InvalidPath
@@ -17,6 +18,11 @@ LEARNINGS_FOLDER = "_learnings"
 """The folder at the top of whose pages agents are told before they begin."""
 
 LONGEST_PATH = 1024
+
+ACTING = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+"""What makes a terminal or a page show something else than is written, as inside the brackets of a pattern: controls but tab and line
+feed, separators of lines and paragraphs, and characters that set the direction of text. Source: Unicode Standard Annex 9."""
+_ACTING = re.compile(f"[{ACTING}\t\n]")
 
 
 def clean_path(asked: str) -> str:
@@ -43,6 +49,18 @@ def clean_path(asked: str) -> str:
         if is_hidden(part):
             raise InvalidPath(asked, f"{part!r} is hidden")
     return "/".join(parts)
+
+
+def new_name(path: str) -> str:
+    """Return `path` if a page may be given that name. Pages that have such a name already can be read, moved and deleted.
+
+    Raises:
+        InvalidPath: with a control or bidirectional character, which would show people another name.
+    """
+    if found := _ACTING.search(path):
+        code = f"U+{ord(found[0]):04X}"
+        raise InvalidPath(path, f"a new name may not hold {code}, a control or bidirectional character; leave it out")
+    return path
 
 
 def is_hidden(name: str) -> bool:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO, cast
 
 if TYPE_CHECKING:
     import argparse
@@ -48,12 +48,14 @@ _COMMON_WITH_VALUE = ("--kb", "--state-dir")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code: 0 done, 1 could not, 2 wrongly asked, 130 interrupted, 141 nobody reads."""
     _forget_the_working_directory()  # before anything is imported
-    _speak_any_text()
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    streams = _speak_any_text(arguments)
     try:
-        code = _dispatch(list(sys.argv[1:] if argv is None else argv))
+        code = _dispatch(arguments)
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - what is not expected is raised again
-        return _explained(error)
+        code = _explained(error)  # which the interpreter then tells of, through the same streams
+    sys.stdout, sys.stderr = streams
     return code
 
 
@@ -150,11 +152,19 @@ def _forget_the_working_directory() -> None:
             del sys.path[0]
 
 
-def _speak_any_text() -> None:
-    """Make a character that the terminal cannot show a question mark instead of an error."""
-    for stream in (sys.stdout, sys.stderr):
+def _speak_any_text(arguments: list[str]) -> tuple[TextIO, TextIO]:
+    """Mark what would act on a terminal, and make what it cannot show a question mark; return the streams as they were."""
+    from mcp_server.cli.visible import Seen
+
+    before = sys.stdout, sys.stderr
+    for stream in before:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
+    _, rest = _common_first(arguments)
+    if rest[:1] != ["serve"]:  # there it is the protocol's
+        sys.stdout = cast("TextIO", Seen(sys.stdout))
+    sys.stderr = cast("TextIO", Seen(sys.stderr, remarks=True))
+    return before
 
 
 def _say(sentence: str) -> None:

@@ -21,6 +21,7 @@ from typing import Literal
 
 import platformdirs
 
+from knowledge.addresses import without_secrets
 from knowledge.errors import NoUserFolder
 from knowledge.quota.bounds import Quotas
 from knowledge.storage.ownership import others_could_replace
@@ -35,7 +36,7 @@ class BadSetting(Exception):
 
     def __init__(self, name: str, where: str, problem: str) -> None:
         self.name, self.where, self.problem = name, where, problem
-        super().__init__(f"{name} ({where}): {problem}")
+        super().__init__(without_secrets(f"{name} ({where}): {problem}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Settings:
     database_url: str | None = field(default=None, repr=False)
     database_schema: str | None = None
     embedder: str = "static"
-    embedder_url: str | None = None
+    embedder_url: str | None = field(default=None, repr=False)
     embedder_key: str | None = field(default=None, repr=False)
     embedder_key_file: Path | None = None
     embedder_dimensions: int | None = None
@@ -97,7 +98,7 @@ class Settings:
     anthropic_api_key: str | None = field(default=None, repr=False)
     anthropic_base_url: str | None = None
     openai_api_key: str | None = field(default=None, repr=False)
-    openai_base_url: str | None = None
+    openai_base_url: str | None = field(default=None, repr=False)
     model_key_file: Path | None = None
     model_key: str | None = field(default=None, repr=False)
     """What `model_key_file` holds."""

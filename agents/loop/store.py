@@ -17,6 +17,8 @@ from agents.loop.run import Run, State
 from knowledge.retention.shortening import Shortened
 
 TITLE_CHARS = 120
+LONGEST_HOLD_S = 30.0
+"""How long a process may lead a run without being heard of. A hold that ends later was given before the clock was set back."""
 
 
 @dataclass(frozen=True, slots=True)

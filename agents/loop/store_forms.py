@@ -10,6 +10,7 @@ from agents.loop.errors import BadFrames, NoSuchRun, RunTaken, StaleRun, Unknown
 from agents.loop.frames import Frame, Header, frame_of, frame_text, header_of, header_text
 from agents.loop.run import Run, Spent, with_asking
 from agents.loop.store import TITLE_CHARS, Hold, Total
+from knowledge.leases import holds
 from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import aware
 from knowledge.retention.shortening import RETENTION, shortened_object
@@ -55,7 +56,8 @@ def sound(hold: Hold) -> Hold:
 
 def free_for(hold: Hold, by: str | None, until: datetime | None) -> bool:
     """Return whether the run can be held, of which this is recorded."""
-    return by is None or by == hold.by or until is None or until <= hold.at
+    lease_s = (hold.until - hold.at).total_seconds()
+    return by is None or by == hold.by or until is None or not holds(until, hold.at, lease_s)
 
 
 def after(before: Run, frames: Sequence[Frame]) -> tuple[Run, list[Frame]]:

@@ -10,7 +10,7 @@ from agents.loop import entries
 from agents.loop.errors import NoSuchRun, RunExists
 from agents.loop.frames import Frame, Header, frame_of, frame_text, header_of, header_text
 from agents.loop.run import Run, State, begun, fold
-from agents.loop.store import Hold, RunLine, Total
+from agents.loop.store import LONGEST_HOLD_S, Hold, RunLine, Total
 from agents.loop.store_forms import (
     after,
     asked_id,
@@ -24,6 +24,7 @@ from agents.loop.store_forms import (
     summed,
     title,
 )
+from knowledge.leases import holds
 from knowledge.ledger.acts import storable
 from knowledge.ledger.ports import Entry
 from knowledge.quota.bounds import Quotas
@@ -161,7 +162,9 @@ class MemoryRuns:
 
 
 def _adrift(kept: _Kept, at: datetime) -> bool:
-    return kept.run.state == "running" and (kept.by is None or (kept.until is not None and kept.until <= at))
+    return kept.run.state == "running" and (
+        kept.by is None or (kept.until is not None and not holds(kept.until, at, LONGEST_HOLD_S))
+    )
 
 
 def _line(run: Run) -> RunLine:

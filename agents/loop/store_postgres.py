@@ -15,7 +15,7 @@ from agents.loop import entries
 from agents.loop.errors import NoSuchRun, RunExists
 from agents.loop.frames import Frame, Header, frame_of, frame_text, header_of, header_text
 from agents.loop.run import Run, State, begun, fold
-from agents.loop.store import Hold, RunLine, Total
+from agents.loop.store import LONGEST_HOLD_S, Hold, RunLine, Total
 from agents.loop.store_forms import (
     ASKED,
     after,
@@ -29,6 +29,7 @@ from agents.loop.store_forms import (
     title,
     with_earlier,
 )
+from knowledge.leases import latest_end
 from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import aware
 from knowledge.ledger.postgres_chain import HOLD_THE_END, appending
@@ -63,7 +64,8 @@ SELECT header, ARRAY(SELECT body FROM forge.run_frame f WHERE f.run = r.number O
 _LINES = """
 SELECT id, title, principal, state, model, frames, begun_at, moved_at FROM forge.run
 WHERE (%(state)s::text IS NULL OR state = %(state)s) AND (%(principal)s::text IS NULL OR principal = %(principal)s)
-AND (%(adrift)s::timestamptz IS NULL OR (state = 'running' AND (holder IS NULL OR held_until <= %(adrift)s)))
+AND (%(adrift)s::timestamptz IS NULL
+    OR (state = 'running' AND (holder IS NULL OR held_until <= %(adrift)s OR held_until > %(latest)s)))
 AND (%(before)s::text IS NULL OR number < (SELECT number FROM forge.run WHERE id = %(before)s))
 ORDER BY number DESC LIMIT %(limit)s
 """
@@ -183,7 +185,8 @@ class PostgresRuns:
     ) -> Sequence[RunLine]:
         """Return runs, those that were put on record last first, from the one after `before`."""
         told = {name: text and storable(text) for name, text in (("principal", principal), ("before", before))}
-        asked = {**told, "state": state, "adrift": adrift_at and aware(adrift_at), "limit": limit}
+        latest = adrift_at and latest_end(adrift_at, LONGEST_HOLD_S)
+        asked = {**told, "state": state, "adrift": adrift_at and aware(adrift_at), "latest": latest, "limit": limit}
         return [RunLine(*row) for row in await self._ask((_LINES, asked))]
 
     async def shorten(self, *, moved_before: datetime, limit: int) -> Shortened:

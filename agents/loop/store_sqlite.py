@@ -13,7 +13,7 @@ from agents.loop import entries
 from agents.loop.errors import NoSuchRun, RunExists
 from agents.loop.frames import Frame, Header, frame_of, frame_text, header_of, header_text
 from agents.loop.run import Run, State, begun, fold
-from agents.loop.store import Hold, RunLine, Total
+from agents.loop.store import LONGEST_HOLD_S, Hold, RunLine, Total
 from agents.loop.store_forms import (
     ASKED,
     after,
@@ -27,6 +27,7 @@ from agents.loop.store_forms import (
     title,
     with_earlier,
 )
+from knowledge.leases import latest_end
 from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import micros, moment
 from knowledge.ledger.sqlite_chain import append as record
@@ -54,7 +55,7 @@ _BODY = "SELECT body FROM run_frame WHERE run = ? AND id = ?"
 _LINES = """
 SELECT id, title, principal, state, model, frames, begun_us, moved_us FROM run
 WHERE (:state IS NULL OR state = :state) AND (:principal IS NULL OR principal = :principal)
-AND (:adrift IS NULL OR (state = 'running' AND (holder IS NULL OR held_us <= :adrift)))
+AND (:adrift IS NULL OR (state = 'running' AND (holder IS NULL OR held_us <= :adrift OR held_us > :latest)))
 AND (:before IS NULL OR number < (SELECT number FROM run WHERE id = :before))
 ORDER BY number DESC LIMIT :limit
 """
@@ -156,7 +157,15 @@ class SqliteRuns:
     ) -> Sequence[RunLine]:
         """Return runs, those that were put on record last first, from the one after `before`."""
         whose, adrift = principal and storable(principal), adrift_at and micros(adrift_at)
-        asked = {"state": state, "principal": whose, "adrift": adrift, "limit": limit, "before": before}
+        latest = adrift_at and micros(latest_end(adrift_at, LONGEST_HOLD_S))
+        asked = {
+            "state": state,
+            "principal": whose,
+            "adrift": adrift,
+            "latest": latest,
+            "limit": limit,
+            "before": before,
+        }
         rows: Any = self._database.read(lambda c: c.execute(_LINES, asked).fetchall())
         return [_line(*row) for row in rows]
 

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 import anyio
 
 from knowledge.errors import LeaseLost
+from knowledge.leases import holds
 from knowledge.ledger.memory import MemoryLedger
 from knowledge.outbox.memory import MemoryOutbox
 from knowledge.paths import ancestors, parent, within
@@ -140,7 +141,7 @@ class MemoryStateStore:
         """Take or extend the lease, or return None if another holder has it."""
         old = self._leases.get(name)
         mine = old is not None and old.holder == holder and name not in self._released
-        if old is not None and not mine and name not in self._released and old.expires_at > now:
+        if old is not None and not mine and name not in self._released and holds(old.expires_at, now, ttl_s):
             return None
         # The clock keeps fences growing when the state is lost or restored while the index, which remembers the
         # highest fence it met, is not.

@@ -14,6 +14,7 @@ from pathlib import Path
 import platformdirs
 
 from knowledge.errors import NoUserFolder, UnsafeStateDirectory
+from knowledge.private import private_folder, write_private
 from knowledge.storage.locked import exclusively
 from knowledge.storage.ownership import others_could_write
 
@@ -42,10 +43,7 @@ def state_dir_for(root: Path, override: Path | None) -> Path:
             str(folder), f"it lies inside the knowledge base {root}, where a model may edit files"
         )
     try:
-        new = not folder.exists()
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if new:
-            folder.chmod(0o700)  # whatever the umask says
+        private_folder(folder)
     except OSError as error:
         raise UnsafeStateDirectory(str(folder), f"it cannot be made: {error.strerror}") from error
     for believed in (folder, *folder.glob(DATABASES)):
@@ -100,7 +98,7 @@ def _known(folder: Path) -> str:
     try:
         with exclusively(folder / "place.lock"):
             if not token.exists():
-                token.write_text(secrets.token_hex(8), encoding="ascii")
+                write_private(token, secrets.token_hex(8))
             words = token.read_bytes()
     except OSError as error:
         raise UnsafeStateDirectory(str(folder), f"it cannot be written to: {error.strerror}") from error

@@ -160,7 +160,8 @@ class StateStore(Protocol):
     async def acquire_lease(self, name: str, holder: str, *, now: datetime, ttl_s: float) -> Lease | None:
         """Take the lease if it is free, expired or already this holder's (which only extends it); None if another has it.
 
-        Of any number of callers at once exactly one gets it.
+        Of any number of callers at once exactly one gets it. A lease that ends later than one of `ttl_s` can end is void:
+        the clock was set back since it was given.
         """
         ...
 

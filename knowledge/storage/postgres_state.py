@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 
+from knowledge.leases import holds, latest_end
 from knowledge.ledger.moments import aware
 from knowledge.ledger.postgres import PostgresLedger
 from knowledge.outbox.postgres import PostgresOutbox
@@ -77,6 +78,7 @@ ON CONFLICT (name) DO UPDATE SET
     fence = CASE WHEN held.holder = excluded.holder THEN held.fence ELSE greatest(held.fence + 1, excluded.fence) END,
     expires_at = excluded.expires_at
 WHERE held.holder IS NULL OR held.holder = excluded.holder OR held.expires_at <= %(now)s
+    OR held.expires_at > %(latest)s
 RETURNING name, holder, fence, expires_at
 """
 _EXTEND = """
@@ -199,7 +201,7 @@ class PostgresStateStore:
         if rows:
             return Lease(*rows[0])
         held = await self.lease(name)
-        if held is not None and held.expires_at > now:
+        if held is not None and holds(held.expires_at, now, ttl_s):
             return None
         values = {
             "name": name,
@@ -208,6 +210,7 @@ class PostgresStateStore:
             # highest fence it met, is not.
             "first": max(1, int(now.timestamp())),
             "now": now,
+            "latest": latest_end(now, ttl_s),
             "expires": expires,
         }
         rows = await self._write(_TAKE, values)

@@ -23,6 +23,7 @@ from knowledge.errors import (
     StorageError,
     UnsafeDatabaseEngine,
 )
+from knowledge.private import private_folder
 from knowledge.storage.locked import exclusively
 
 T = TypeVar("T")
@@ -102,7 +103,7 @@ class Database:
         if self.path.exists() and not self.path.is_file():
             raise ForeignDatabase(str(self.path), "it is not a file")
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private_folder(self.path.parent)
             with exclusively(lock_path(self.path)):
                 self._open_locked()
         except OSError as error:

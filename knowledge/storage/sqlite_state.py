@@ -14,6 +14,7 @@ import anyio.to_thread
 import apsw
 
 from knowledge.errors import CorruptDatabase, StorageError
+from knowledge.leases import latest_end
 from knowledge.ledger.moments import micros, moment
 from knowledge.ledger.sqlite import SqliteLedger
 from knowledge.outbox.sqlite import SqliteOutbox
@@ -36,7 +37,7 @@ ON CONFLICT (name) DO UPDATE SET
     holder = excluded.holder,
     fence = CASE WHEN holder IS excluded.holder THEN fence ELSE max(fence + 1, excluded.fence) END,
     expires_us = excluded.expires_us
-WHERE holder IS NULL OR holder = excluded.holder OR expires_us <= :now
+WHERE holder IS NULL OR holder = excluded.holder OR expires_us <= :now OR expires_us > :latest
 RETURNING name, holder, fence, expires_us
 """
 
@@ -151,6 +152,7 @@ class SqliteStateStore:
             # highest fence it met, is not.
             "first_fence": max(1, int(now.timestamp())),
             "now": micros(now),
+            "latest": micros(latest_end(now, ttl_s)),
             "expires": micros(now + timedelta(seconds=ttl_s)),
         }
         rows: Any = await self._database.write(lambda c: c.execute(_TAKE, values).fetchall())

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
+from knowledge.leases import holds
 from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import aware
 from knowledge.ledger.ports import Entry
@@ -31,6 +32,7 @@ from knowledge.trust.forms import (
     told,
 )
 from knowledge.trust.ports import (
+    LONGEST_CLAIM_S,
     Note,
     Passkey,
     Proposal,
@@ -185,7 +187,8 @@ class MemoryTrust:
         proposal = self._proposals.get(proposal_id)
         if proposal is None or proposal.state != "approved":
             return None
-        if proposal.runs_until is not None and proposal.runs_until > now and proposal.runner != runner:
+        until_then = proposal.runs_until
+        if until_then is not None and holds(until_then, now, lease_s) and proposal.runner != runner:
             return None
         return self._become(replace(proposal, runner=runner, runs_until=until))
 
@@ -366,4 +369,4 @@ def _neglected(proposal: Proposal, now: datetime) -> bool:
     if proposal.state == "pending":
         return proposal.expires_at <= now
     waits = proposal.state == "approved" or (proposal.state == "executed" and proposal.result is None)
-    return waits and (proposal.runs_until is None or proposal.runs_until <= now)
+    return waits and (proposal.runs_until is None or not holds(proposal.runs_until, now, LONGEST_CLAIM_S))

@@ -23,6 +23,9 @@ Channel = Literal["host", "page", "terminal", "zulip"]
 """Where a person decided: in the host that asked, on the review page, in a terminal, by a reaction to a message in Zulip."""
 Purpose = Literal["login", "session", "challenge", "form"]
 
+LONGEST_CLAIM_S = 60.0
+"""How long a process may take to carry a proposal out. A claim that ends later was made before the clock was set back."""
+
 
 @dataclass(frozen=True, slots=True)
 class Standing:

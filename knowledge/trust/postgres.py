@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Literal
 
+from knowledge.leases import latest_end
 from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import aware
 from knowledge.ledger.ports import Entry
@@ -43,6 +44,7 @@ from knowledge.trust.forms import (
     verdict_text,
 )
 from knowledge.trust.ports import (
+    LONGEST_CLAIM_S,
     Note,
     Passkey,
     Proposal,
@@ -142,7 +144,11 @@ class PostgresTrust:
 
     async def unfinished(self, *, now: datetime) -> bool:
         """Return whether something waits that nobody sees to."""
-        return bool((await self._tables.read(sql.UNFINISHED, {"now": aware(now)}))[0][0])
+        return bool(
+            (await self._tables.read(sql.UNFINISHED, {"now": aware(now), "latest": latest_end(now, LONGEST_CLAIM_S)}))[
+                0
+            ][0]
+        )
 
     async def decide(self, proposal_id: str, verdict: Verdict) -> Proposal | None:
         """Make a pending proposal approved or rejected, unless it has expired or is another one than was shown."""
@@ -179,7 +185,7 @@ class PostgresTrust:
     async def claim(self, proposal_id: str, runner: str, *, now: datetime, lease_s: float) -> Proposal | None:
         """Let `runner` execute an approved proposal until the lease ends, unless another one does."""
         until = aware(now) + timedelta(seconds=lease_s)
-        values = {"id": proposal_id, "runner": runner, "until": until, "now": now}
+        values = {"id": proposal_id, "runner": runner, "until": until, "now": now, "latest": latest_end(now, lease_s)}
         return await self._change(sql.CLAIM, values, proposal_id)
 
     async def finish(

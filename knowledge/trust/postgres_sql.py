@@ -55,7 +55,7 @@ ON CONFLICT (number) DO UPDATE SET kept = excluded.kept, line = excluded.line
 UNFINISHED = """
 SELECT EXISTS (SELECT FROM forge.proposal WHERE state = 'pending' AND expires_at <= %(now)s)
 OR EXISTS (SELECT FROM forge.proposal WHERE (state = 'approved' OR (state = 'executed' AND result IS NULL))
-    AND (runs_until IS NULL OR runs_until <= %(now)s))
+    AND (runs_until IS NULL OR runs_until <= %(now)s OR runs_until > %(latest)s))
 """
 DECIDE = f"""
 UPDATE forge.proposal SET state = %(state)s, verdict = %(verdict)s, ended_at = %(ended)s
@@ -64,7 +64,7 @@ WHERE id = %(id)s AND state = 'pending' AND hash = %(hash)s AND expires_at > %(a
 CLAIM = f"""
 UPDATE forge.proposal SET runner = %(runner)s, runs_until = %(until)s
 WHERE id = %(id)s AND state = 'approved'
-AND (runs_until IS NULL OR runs_until <= %(now)s OR runner = %(runner)s) RETURNING {PROPOSAL}
+AND (runs_until IS NULL OR runs_until <= %(now)s OR runs_until > %(latest)s OR runner = %(runner)s) RETURNING {PROPOSAL}
 """  # noqa: S608 - as above
 FINISH = f"""
 UPDATE forge.proposal SET result = %(result)s,

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import apsw
 
+from knowledge.leases import latest_end
 from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import micros, moment
 from knowledge.ledger.ports import Entry
@@ -36,6 +37,7 @@ from knowledge.trust.forms import (
     verdict_text,
 )
 from knowledge.trust.ports import (
+    LONGEST_CLAIM_S,
     Note,
     Passkey,
     Proposal,
@@ -62,7 +64,7 @@ _OVERDUE = "SELECT 1 FROM proposal WHERE state = 'pending' AND expires_us <= ? L
 # By that index, which holds nothing of the many that are executed and answered.
 _ABANDONED = """
 SELECT 1 FROM proposal INDEXED BY proposal_unfinished WHERE (state = 'approved' OR (state = 'executed' AND result IS NULL))
-AND (runs_until_us IS NULL OR runs_until_us <= ?) LIMIT 1
+AND (runs_until_us IS NULL OR runs_until_us <= ?1 OR runs_until_us > ?2) LIMIT 1
 """
 _DECIDE = f"""
 UPDATE proposal SET state = :state, verdict = :verdict, ended_us = :ended
@@ -70,7 +72,8 @@ WHERE id = :id AND state = 'pending' AND hash = :hash AND expires_us > :at RETUR
 """  # noqa: S608 - as above
 _CLAIM = f"""
 UPDATE proposal SET runner = :runner, runs_until_us = :until
-WHERE id = :id AND state = 'approved' AND (runs_until_us IS NULL OR runs_until_us <= :now OR runner = :runner)
+WHERE id = :id AND state = 'approved'
+AND (runs_until_us IS NULL OR runs_until_us <= :now OR runs_until_us > :latest OR runner = :runner)
 RETURNING {PROPOSAL}
 """  # noqa: S608 - as above
 _FINISH = f"""
@@ -225,8 +228,8 @@ class SqliteTrust:
 
     async def unfinished(self, *, now: datetime) -> bool:
         """Return whether something waits that nobody sees to."""
-        at = (micros(now),)
-        return bool(self._database.query(_OVERDUE, at) or self._database.query(_ABANDONED, at))
+        at, latest = micros(now), micros(latest_end(now, LONGEST_CLAIM_S))
+        return bool(self._database.query(_OVERDUE, (at,)) or self._database.query(_ABANDONED, (at, latest)))
 
     async def decide(self, proposal_id: str, verdict: Verdict) -> Proposal | None:
         """Make a pending proposal approved or rejected, unless it has expired or is another one than was shown."""
@@ -259,8 +262,8 @@ class SqliteTrust:
 
     async def claim(self, proposal_id: str, runner: str, *, now: datetime, lease_s: float) -> Proposal | None:
         """Let `runner` execute an approved proposal until the lease ends, unless another one does."""
-        until = micros(now + timedelta(seconds=lease_s))
-        values = {"id": proposal_id, "runner": runner, "until": until, "now": micros(now)}
+        until, latest = micros(now + timedelta(seconds=lease_s)), micros(latest_end(now, lease_s))
+        values = {"id": proposal_id, "runner": runner, "until": until, "now": micros(now), "latest": latest}
         return await self._change(_CLAIM, values, proposal_id)
 
     async def finish(

@@ -22,6 +22,7 @@ from knowledge.merge.plan import Setting, made, merge
 from knowledge.merge.provenance import PageFacts, trace
 from knowledge.merge.undecided import Pair, undecided
 from knowledge.passages import passages
+from knowledge.paths import new_name
 from knowledge.provenance import FETCHED_KINDS, source_kind
 from knowledge.vault import LARGEST_BYTES, revision_of
 from knowledge.writing.answers import Merged, Status
@@ -158,6 +159,7 @@ class Merging:
         path = request.path
         if request.base_revision is not None:
             raise PageGone(path, request.base_revision)
+        new_name(path)
         if request.section is not None:
             raise InvalidPath(
                 path, f"there is no page yet that has a section {request.section[:80]!r}; send it without"

@@ -23,6 +23,7 @@ from knowledge.paths import (
     clean_path,
     folded,
     is_markdown,
+    new_name,
 )
 from knowledge.storage.ports import Stamp
 from knowledge.vault import Vault
@@ -218,6 +219,7 @@ def new_page_path(asked: str) -> str:
     path = clean_path(asked)
     if not path:
         raise InvalidPath(asked, "it names the root; name a page")
+    new_name(path)
     return path if is_markdown(path) else path + MARKDOWN_SUFFIXES[0]
 
 

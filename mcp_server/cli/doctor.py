@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -22,7 +23,7 @@ from knowledge.trust.ports import State
 from mcp_server.cli.finding import Finding
 from mcp_server.cli.indexing import stale
 from mcp_server.cli.pages import Pages, look_through
-from mcp_server.cli.terminal import output, print_json
+from mcp_server.cli.terminal import drawing, output, print_json
 from mcp_server.cli.visible import visible
 from mcp_server.settings import Settings, user_file
 
@@ -113,6 +114,7 @@ async def _opened(settings: Settings, pages: Pages) -> list[Finding]:
         looks: dict[str, Callable[[], Awaitable[Finding | None]]] = {
             "state": partial(_state, base),
             "size": partial(_size, base),
+            "folder": partial(_folder, base.state_dir),
             "record": partial(_record, base),
             "hosts": partial(_hosts, base),
             "enrolment": partial(_enrolment, base, settings.enrolment),
@@ -169,6 +171,19 @@ async def _size(base: KnowledgeBase) -> Finding:
             "size", "note", found, "knowledge-forge state says what takes it, state compact makes it smaller"
         )
     return Finding("size", "ok", found)
+
+
+async def _folder(folder: Path) -> Finding | None:
+    """Say whether others of this machine can get at the state, and how that is mended."""
+    from knowledge.private import open_to_others, replaceable_by
+
+    if open_to_others(folder):
+        found = f"others of this machine can get into {folder}, where trust and the record of all acts lie"
+        return Finding("folder", "bad", found, f"chmod -R go= {shlex.quote(str(folder))}")
+    if above := replaceable_by(folder):
+        found = f"others of this machine may write to {above[0]}, and could put another folder in the place of {folder}"
+        return Finding("folder", "note", found, f"chmod go-w {shlex.quote(str(above[0]))}")
+    return None
 
 
 async def _record(base: KnowledgeBase) -> Finding:
@@ -360,11 +375,13 @@ async def _coverage(base: KnowledgeBase) -> Finding:
 
 
 async def _indexing(base: KnowledgeBase) -> Finding:
+    from knowledge.index.watch import TTL_S
+    from knowledge.leases import holds
     from mcp_server.app import version
     from mcp_server.base import utc_now
 
     lease = await base.state.lease(base.lease)
-    if lease is None or lease.expires_at < utc_now():
+    if lease is None or not holds(lease.expires_at, utc_now(), TTL_S):
         found = "no process is watching the files now"
         return Finding("indexing", "note", found, "any running server takes this over by itself")
     number, theirs, *_ = [*lease.holder.split("-"), "", ""]
@@ -451,9 +468,8 @@ def _bar(*, shown: bool) -> Iterator[OnProgress]:
     if not shown:
         yield lambda _done, _total: None
         return
-    from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True) as drawn:
+    with Progress(console=drawing(stderr=True), transient=True) as drawn:
         task = drawn.add_task("reading the pages", total=None)
         yield lambda done, total: drawn.update(task, completed=done, total=total)

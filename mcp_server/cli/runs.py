@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -17,7 +16,7 @@ from mcp_server.cli import keyboard
 from mcp_server.cli.options import WronglyAsked, add_common, said, whole
 from mcp_server.cli.run import add_provider
 from mcp_server.cli.run_leading import NoModel, answer_line, code_of, leading, until_signalled
-from mcp_server.cli.terminal import output, say
+from mcp_server.cli.terminal import json_text, output, say
 from mcp_server.cli.visible import visible
 from mcp_server.settings import Settings
 
@@ -312,4 +311,4 @@ async def _cancel(args: argparse.Namespace, settings: Settings) -> int:
 def _tell(run: Run, settings: Settings, sentence: str) -> None:
     from mcp_server.cli.run_view import run_fields
 
-    print(json.dumps(run_fields(run), indent=2) if settings.json else visible(sentence))
+    print(json_text(run_fields(run), indent=2) if settings.json else visible(sentence))

@@ -13,7 +13,7 @@ import anyio
 
 from knowledge.errors import EffectChanged, KnowledgeError, ProposalSettled, StorageError
 from knowledge.merge.model import CUT_MARK
-from knowledge.trust.ports import Channel, Proposal, ProposalLine, State, TrustRecords, Verdict
+from knowledge.trust.ports import LONGEST_CLAIM_S, Channel, Proposal, ProposalLine, State, TrustRecords, Verdict
 from mcp_server.gate import admin
 from mcp_server.gate.accompanying import Companion
 from mcp_server.gate.deciding import CannotDecide, require_trust
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("knowledge_forge.gate")
 
-LEASE_S = 60.0
+LEASE_S = LONGEST_CLAIM_S
 """How long one process may take to carry out a proposal before another one looks what became of it."""
 PATIENCE_S = 30.0
 """How long whoever said yes waits for another process that was quicker to begin."""

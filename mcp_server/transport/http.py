@@ -56,10 +56,10 @@ async def serve_http(server: ForgeServer, address: HttpAddress) -> None:
     """Serve until a signal that ends programs; say on stderr where."""
     import uvicorn
 
+    from mcp_server.transport.bounds import MCP, bounded
+
     with bound(address) as listening:
-        config = uvicorn.Config(
-            http_app(server), log_level="warning", access_log=False, ws="none", timeout_graceful_shutdown=ENDING_S
-        )
+        config = bounded(http_app(server), MCP, log_level="warning", timeout_graceful_shutdown=ENDING_S)
         running = uvicorn.Server(config)
         said = f"serving http://{HttpAddress(address.host, listening.getsockname()[1])}{PATH}"
         if sys.platform == "win32":

@@ -746,7 +746,7 @@ async def test_nobody_is_called_for_nothing_nor_while_they_look_nor_twice_in_a_m
 
     def calling() -> tuple[Live, Inviting]:
         live = Live(place.app.base.state)
-        house = House(place.app.services, place.app.desk, live, "kb", place.port)
+        house = House(place.app.services, place.app.desk, live, "kb", place.port, "")
         return live, Inviting(house, place.address, opened.append)
 
     _, at_first = calling()

@@ -163,6 +163,21 @@ async def test_a_store_that_lost_everything_gives_higher_fences_than_before(wher
     assert after.fence > before.fence
 
 
+async def test_a_lease_that_ends_later_than_it_could_is_void(store: StateStore) -> None:
+    """A process was killed while the clock was an hour ahead; nobody else indexed, or showed the page, for that hour."""
+    ahead = await store.acquire_lease("index", "a", now=NOW + timedelta(hours=1), ttl_s=30)
+    taken = await store.acquire_lease("index", "b", now=NOW, ttl_s=30)
+    assert ahead is not None
+    assert taken is not None
+    assert (taken.holder, taken.expires_at) == ("b", NOW + timedelta(seconds=30))
+    assert taken.fence > ahead.fence
+
+
+async def test_machines_whose_clocks_differ_a_little_keep_each_others_leases(store: StateStore) -> None:
+    assert await store.acquire_lease("index", "a", now=NOW + timedelta(seconds=45), ttl_s=30)
+    assert await store.acquire_lease("index", "b", now=NOW, ttl_s=30) is None
+
+
 async def test_leases_of_different_names_do_not_meet(store: StateStore) -> None:
     assert await store.acquire_lease("index", "a", now=NOW, ttl_s=30)
     assert await store.acquire_lease("page", "b", now=NOW, ttl_s=30)

@@ -220,6 +220,18 @@ async def test_an_approved_proposal_is_run_by_one_until_its_time_is_over(store: 
     assert await trust.claim("p-1", "one", now=NOW + 91 * SECOND, lease_s=60) is None
 
 
+async def test_a_claim_that_ends_later_than_it_could_is_void(store: StateStore) -> None:
+    """The process died, and the clock, which had been an hour ahead, was set right: nobody carried the proposal out for that hour."""
+    trust = store.trust
+    await approved(store)
+    assert await trust.claim("p-1", "one", now=NOW + 60 * MINUTE, lease_s=60)
+    assert await trust.unfinished(now=NOW)
+    taken = await trust.claim("p-1", "two", now=NOW, lease_s=60)
+    assert taken is not None
+    assert (taken.runner, taken.runs_until) == ("two", NOW + MINUTE)
+    assert not await trust.unfinished(now=NOW)
+
+
 async def test_only_what_is_approved_is_run(store: StateStore) -> None:
     await put(store, "p-1")
     await put(store, "p-2")
