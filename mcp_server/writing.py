@@ -26,6 +26,7 @@ from knowledge.writing.moving import Moving, rejoin
 from knowledge.writing.pages import Pages
 from knowledge.writing.related import Related
 from knowledge.writing.sources import Sources
+from knowledge.writing.stakes import Appraiser
 from knowledge.writing.witnesses import Witnesses
 from knowledge.writing.writer import Writer
 
@@ -79,6 +80,7 @@ def writing_on(ground: Ground) -> Writing:
         related=related,
         similarity=meaning(ground.words),
         witnesses=Witnesses(ground.vault, pages, ground.sources),
+        appraiser=Appraiser(ground.vault, ground.ledger),
         judge=ground.judge,
     )
     chronicle = Chronicle(ground.vault, ground.ledger, ground.circles, ground.now)

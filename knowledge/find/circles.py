@@ -254,15 +254,15 @@ class Circles:
         found, file = await self._open(asked)
         return await _parsed(found, file.raw)
 
-    async def vouched(self, path: str) -> Document | None:
+    async def vouched(self, path: str, *, plain: bool = False) -> Document | None:
         """Return the page at exactly `path` as it is on disk now; None if there is none, or nobody vouches for its text.
 
-        What the page and its directories say today counts, not what the index knows of them.
+        What the page and its directories say today counts, not what the index knows of them. `plain`: a link counts as none.
         """
         from knowledge.index.prepare import DirectoryTrust
 
         try:
-            file = await anyio.to_thread.run_sync(self._vault.read, path)
+            file = await anyio.to_thread.run_sync(partial(self._vault.read, path, plain=plain))
         except (InvalidPath, NoSuchPath, UnreadableDocument):
             return None
         found = await _parsed(path, file.raw)

@@ -23,6 +23,7 @@ from knowledge.errors import (
     NewerDatabase,
     OutcomeUnknown,
     ProposalSettled,
+    QuotaReached,
     UnknownIntent,
     Unstorable,
 )
@@ -69,6 +70,9 @@ NOT_UNDER_WAY = "KF002"
 
 SETTLED = "KF003"
 """What our function `carry_out` raises, with the id, when the proposal is not approved (any more)."""
+
+NO_ROOM = "KF004"
+"""What our function `charge` raises, with the kind, when a principal would use more than its quota."""
 
 _REFUSALS = (
     (r"password authentication failed|no password supplied|authentication failed", "check user and password"),
@@ -151,6 +155,8 @@ class Server:
             return UnknownIntent(reason)
         if state == SETTLED:
             return ProposalSettled(reason)
+        if state == NO_ROOM:
+            return QuotaReached(reason)
         if state == "25006":
             return DatabaseUnavailable(self.place, "the server only reads now (a replica, or in recovery)")
         # Class 22: wrong data; 54: larger than an index or a row may be. psycopg itself finds a NUL, without a state.
