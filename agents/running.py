@@ -96,9 +96,11 @@ class Runner:
         *,
         now: Callable[[], datetime],
         chance: Callable[[], str],
+        handle: Callable[[], str] | None = None,
     ) -> None:
+        """Lead journeys. `chance` tells conversations apart, `handle` (if given, else `chance`) ends the id of a new journey."""
         self.store, self.catalogue = store, catalogue
-        self._now, self._chance = now, chance
+        self._now, self._handle = now, handle or chance
         self._judge = Judge(looking, now)
         self._onward = Onward(self._judge, chance)
 
@@ -119,11 +121,14 @@ class Runner:
                 raise
             return _remembered(state)
 
-    async def start(self, agent: str, brief: str, inputs: Mapping[str, Json], *, by: str) -> Position:
+    async def start(
+        self, agent: str, brief: str, inputs: Mapping[str, Json], *, by: str, repeatable: bool = True
+    ) -> Position:
         """Begin a journey; with `fork_of` in the inputs, where that one stood at version `at_version` (or stands).
 
         Whoever asks for the same within `ASKED_AGAIN` gets the journey that they began, while nobody has moved it, and not a
-        second one: their answer may have been lost. A fork is begun as often as it is asked for.
+        second one: their answer may have been lost. A fork is begun as often as it is asked for, and so is any journey that is not
+        `repeatable`, because `by` stands for several callers.
 
         Raises:
             NoSuchAgent, NoSuchJourney, BadStart: it cannot begin; nothing is recorded.
@@ -134,7 +139,7 @@ class Runner:
         problems = _start_problems(chosen, brief, inputs)
         if problems:
             raise BadStart(f"no {chosen.name} journey was started: {'; '.join(problems)}")
-        journey = f"{chosen.name}-{self._chance()}"
+        journey = f"{chosen.name}-{self._handle()}"
         speaker = chosen.graph.phase(chosen.graph.initial).speaker or chosen.name
         conversation = self._onward.conversation(speaker, 1, ())
         begun = started(chosen.graph, Started(chosen.name, brief, "", by, dict(inputs), conversation))
@@ -145,7 +150,8 @@ class Runner:
             here = Position(journey, chosen, fold(log))
             more = await self._onward.after(here, (), first.version, at=at, by=by)
             log += [replace(logged, key="") for logged in placed(here.state, more, first.version, by, at)]
-        there = await self.store.begin(journey, log, since=at - ASKED_AGAIN)
+        since = at - ASKED_AGAIN if repeatable else at + timedelta(microseconds=1)
+        there = await self.store.begin(journey, log, since=since)
         return replace(await self.position(there.journey), repeated=there.repeated)
 
     async def _forked(self, agent: str, brief: str, inputs: Mapping[str, Json], *, by: str) -> Position:
@@ -161,7 +167,7 @@ class Runner:
                 f"journey {of} is a journey of {origin.agent.name}, not of {agent[:60]!r}: a fork keeps its agent"
             )
         at = origin.state.version if at_version is None else at_version
-        journey = f"{origin.agent.name}-{self._chance()}"
+        journey = f"{origin.agent.name}-{self._handle()}"
         stood = origin.state if at == origin.state.version else await self.store.journey(of, version=at)
         # Whoever goes on in the other journey's conversations would know what happens there.
         speaker = speaker_of(origin.agent.graph, stood.phase) or origin.agent.name

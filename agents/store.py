@@ -15,6 +15,7 @@ from typing import Protocol
 
 from agents.events import Event, Logged, Note, Started
 from agents.state import JourneyState, Status
+from knowledge.retention.shortening import Shortened
 
 TITLE_CHARS = 120
 MOST_KEY_CHARS = 200
@@ -79,12 +80,15 @@ class JourneyStore(Protocol):
     async def begin(self, journey: str, log: Sequence[Logged], *, since: datetime) -> Begun:
         """Put a new journey on record; or return the newest that was begun alike since then and is at version 1 still.
 
+        A store that was given quotas counts what is new for its principal; `start` and `adopt` count alike.
+
         Alike is what has the same principal, agent, phase, brief and inputs, among the `NEWEST_COMPARED` newest journeys of
         that principal. Of any number that begin alike at once one begins it, so a lost reply can be asked for again.
 
         Raises:
             BadLog: its events do not follow each other. Nothing is recorded.
             JourneyExists: another one has that id. Nothing is recorded.
+            OverQuota: the principal began too many, or stored too much. Nothing is recorded.
         """
         ...
 
@@ -120,6 +124,7 @@ class JourneyStore(Protocol):
             NoSuchJourney: there is none.
             BadLog: an event does not fit where the journey stands.
             ValueError: no events, or no key.
+            OverQuota: `by` stored too much in journeys; a person's own word is taken all the same.
         """
         ...
 
@@ -136,6 +141,7 @@ class JourneyStore(Protocol):
 
         Raises:
             NoSuchJourney: there is none.
+            OverQuota: a tool is to be called, and `by` stored too much in journeys.
         """
         ...
 
@@ -154,6 +160,13 @@ class JourneyStore(Protocol):
 
         Raises:
             NoSuchJourney: there is none.
+        """
+        ...
+
+    async def shorten(self, *, moved_before: datetime, limit: int) -> Shortened:
+        """Shorten the texts of at most `limit` journeys that ended and moved last before then; no records when none is left.
+
+        Every event stays, with its place, time, actor and key; where a text was cut it says so.
         """
         ...
 

@@ -9,13 +9,30 @@ from dataclasses import replace
 from datetime import datetime
 
 from agents.errors import BadLog, NoSuchJourney, UnknownEvent
-from agents.events import Decided, Event, Logged, Note, Started, WorkRecorded, canonical, event_of, event_text
+from agents.events import (
+    NOTES,
+    Decided,
+    Event,
+    Logged,
+    Note,
+    Started,
+    ToolStart,
+    WorkRecorded,
+    canonical,
+    event_of,
+    event_text,
+)
 from agents.fold import fold, in_order, recorded
 from agents.state import JourneyState, Work, bare, get_state, restore_state
 from agents.store import MOST_KEY_CHARS, TITLE_CHARS
 from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import aware
+from knowledge.retention.shortening import RETENTION, shortened_object
 
+ROW_BYTES = 100
+"""About what a row takes beside its text."""
+MOST_OF_A_TEXT, MOST_OF_A_VALUE = 200, 1_000
+"""Characters that are kept of a text, and of anything else, after its retention."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 
 
@@ -137,6 +154,33 @@ def _recorded(work: Work, event: Event) -> Work:
     if not isinstance(event, WorkRecorded):
         raise UnknownEvent(event.TYPE, "the state says that it records work")
     return recorded(event, work.seq, work.version)
+
+
+def bytes_of(texts: Sequence[str]) -> int:
+    """Return how many bytes events with these texts count as."""
+    return sum(map(len, texts)) + ROW_BYTES * len(texts)
+
+
+def is_bounded(events: Sequence[Event]) -> bool:
+    """Return whether the events may be refused for a quota: a host asks for them, and no person has said them with their own hand."""
+    first = events[0]
+    if isinstance(first, NOTES):
+        return isinstance(first, ToolStart)  # the end of a call, or what comes along, is not lost for it
+    return not (isinstance(first, Decided) and first.channel != "relayed")
+
+
+def shorter(log: Sequence[Logged]) -> list[Logged]:
+    """Return the log as it is kept after its retention."""
+    return [replace(logged, event=event_of(_shorter(event_text(logged.event)))) for logged in log]
+
+
+def _shorter(body: str) -> str:
+    return shortened_object(body, MOST_OF_A_TEXT, MOST_OF_A_VALUE, RETENTION)
+
+
+def texts(log: Sequence[Logged]) -> dict[int, str]:
+    """Return the text of each event by its number."""
+    return {logged.seq: event_text(logged.event) for logged in log}
 
 
 def upto(journey: str, log: Sequence[Logged], version: int) -> list[Logged]:

@@ -6,12 +6,30 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
 from agents.errors import JourneyExists, NoSuchJourney, StaleJourney
-from agents.events import Event, Logged, Note, Started, in_words
+from agents.events import Event, Logged, Note, Started, event_text, in_words
 from agents.fold import fold
 from agents.state import JourneyState, Status
 from agents.store import NEWEST_COMPARED, Appended, Begun, JourneyLine, Standing
-from agents.store_forms import alike, as_kept, asked_id, beginning, new_id, noted, numbered, title, upto, whole
+from agents.store_forms import (
+    alike,
+    as_kept,
+    asked_id,
+    beginning,
+    bytes_of,
+    is_bounded,
+    new_id,
+    noted,
+    numbered,
+    shorter,
+    texts,
+    title,
+    upto,
+    whole,
+)
 from knowledge.ledger.acts import storable
+from knowledge.quota.bounds import Quotas
+from knowledge.quota.memory import Used
+from knowledge.retention.shortening import Shortened
 
 Publish = Callable[[str, Sequence[str]], Awaitable[object]]
 
@@ -19,9 +37,10 @@ Publish = Callable[[str, Sequence[str]], Awaitable[object]]
 class MemoryJourneys:
     """Journeys in this process; `publish` tells that one of them changed."""
 
-    def __init__(self, publish: Publish) -> None:
-        self._publish = publish
+    def __init__(self, publish: Publish, quotas: Quotas | None = None) -> None:
+        self._publish, self._quotas, self._used = publish, quotas, Used()
         self._logs: dict[str, list[Logged]] = {}
+        self._shortened: set[str] = set()
 
     async def start(self, journey: str, begun: Started, *, by: str, at: datetime) -> Appended:
         """Begin a journey with that id, at version 1."""
@@ -48,6 +67,10 @@ class MemoryJourneys:
             raise JourneyExists(journey)
         if there is not None:
             return Appended(state.version, repeated=True)
+        if self._quotas is not None:
+            size = bytes_of([event_text(logged.event) for logged in kept])
+            uses = [(self._quotas.started, 1), (self._quotas.journeyed, size)]
+            self._used.charge_all(uses, state.principal, state.moved_at)
         self._logs[journey] = kept
         await self._publish("journey", [journey])
         return Appended(state.version)
@@ -74,6 +97,7 @@ class MemoryJourneys:
             raise StaleJourney(journey, expected, state.version, in_words(missed))
         step = [as_kept(logged) for logged in numbered(state, events, key, by, at)]
         after = fold(step, state)
+        self._charge(events, by, at)
         log.extend(step)
         await self._publish("journey", [journey])
         return Appended(expected + 1, state=after if before else None)
@@ -85,6 +109,7 @@ class MemoryJourneys:
     async def note(self, journey: str, notes: Sequence[Note], *, by: str, at: datetime) -> None:
         """Add notes at whatever version the journey has."""
         log = self._log(journey)
+        self._charge(notes, by, at)
         log.extend(as_kept(logged) for logged in noted(log[-1].version, len(log), notes, by, at))
         await self._publish("journey", [journey])
 
@@ -97,6 +122,21 @@ class MemoryJourneys:
     async def events(self, journey: str, *, after: int = 0, limit: int | None = None) -> Sequence[Logged]:
         """Return what happened after the event number `after`, oldest first."""
         return self._log(journey)[max(0, after) :][:limit]
+
+    async def shorten(self, *, moved_before: datetime, limit: int) -> Shortened:
+        """Shorten the texts of journeys that ended."""
+        due = [
+            id_
+            for id_ in self._logs
+            if id_ not in self._shortened and self._state(id_).over and self._state(id_).moved_at < moved_before
+        ][:limit]
+        freed = 0
+        for id_ in due:
+            self._shortened.add(id_)
+            short = shorter(self._logs[id_])
+            freed += sum(map(len, texts(self._logs[id_]).values())) - sum(map(len, texts(short).values()))
+            self._logs[id_] = short
+        return Shortened(len(due), freed)
 
     async def journeys(
         self,
@@ -117,6 +157,11 @@ class MemoryJourneys:
             for line in lines
             if all(getattr(line, name) == said for name, said in asked.items() if said is not None)
         ][:limit]
+
+    def _charge(self, events: Sequence[Event], by: str, at: datetime) -> None:
+        if self._quotas is not None and events:
+            amount, refuse = bytes_of([event_text(event) for event in events]), is_bounded(events)
+            self._used.charge(self._quotas.journeyed, storable(by), amount, at, refuse=refuse)
 
     def _state(self, journey: str) -> JourneyState:
         return fold(self._log(journey))

@@ -6,12 +6,13 @@ somebody who waits for him.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
-from agents.errors import BadLog, JourneyExists, NoSuchJourney, StaleJourney
+from agents.errors import AgentError, BadLog, JourneyExists, NoSuchJourney, StaleJourney
 from agents.events import Event, Logged, Note, Started, event_of, event_text, in_words
 from agents.fold import FOLDING, fold
 from agents.state import JourneyState, Status, held
@@ -20,12 +21,16 @@ from agents.store_forms import (
     alike,
     asked_id,
     beginning,
+    bytes_of,
     filled,
+    is_bounded,
     logged_row,
     new_id,
     numbered,
+    shorter,
     state_of,
     state_text,
+    texts,
     title,
     upto,
     whole,
@@ -34,8 +39,13 @@ from agents.store_recent import Recent
 from knowledge.errors import CorruptDatabase
 from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import aware
+from knowledge.quota.bounds import Bound, Quotas
+from knowledge.quota.postgres import charging, counted, explained, holding
+from knowledge.retention.shortening import Shortened
 from knowledge.storage.postgres_events import publishing, telling
 from knowledge.storage.postgres_tables import Ask, Part, Tables
+
+T = TypeVar("T")
 
 _HEAD = "SELECT number, seq, folding, folded FROM forge.journey WHERE id = %s"
 _HOLD = f"{_HEAD} FOR UPDATE"
@@ -65,6 +75,14 @@ _STEP = """
 SELECT place, stood_at, last_seq, led_to
 FROM forge.journey_step(%s, %s, %s, %s, %s, %s, %s, %s, %b, %s, %s, %s, %s, %s, %b, %s, %s, %s)
 """
+_STEP_COUNTED = """
+SELECT place, stood_at, last_seq, led_to FROM forge.journey_step_counted(
+    %s, %s, %s, %s, %s, %s, %s, %s, %b, %s, %s, %s, %s, %s, %b, %s, %s, %s, %s, %s, %s, %s, %s, %s
+)
+"""
+_NOTE_COUNTED = """
+SELECT noted_at FROM forge.journey_note_counted(%s, %s, %s, %s, %s, %b, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+"""
 _NOTE = "SELECT noted_at FROM forge.journey_note(%s, %s, %s, %s, %s, %b, %s, %s, %s)"
 _ADD = """
 INSERT INTO forge.journey_event (journey, seq, version, happened_at, actor, key, body)
@@ -73,6 +91,16 @@ SELECT %s, * FROM unnest(%s::bigint[], %s::bigint[], %s::timestamptz[], %s::text
 # Of two that begin alike at once the second sees what the first has begun. Something else may, seldom, have the same lock: that
 # costs a moment.
 _ALONE = "SELECT pg_advisory_xact_lock(hashtext(%s), hashtext(%s))"
+_TO_SHORTEN = """
+SELECT number FROM forge.journey WHERE status IN ('complete', 'cancelled') AND moved_at < %s
+AND NOT EXISTS (SELECT FROM forge.journey_cut c WHERE c.number = journey.number) ORDER BY number LIMIT %s
+"""
+_REFOLD = "UPDATE forge.journey SET folding = %s, folded = %s, held = %s WHERE number = %s"
+_CUT = """
+UPDATE forge.journey_event e SET body = short.body FROM unnest(%s::bigint[], %s::text[]) AS short (seq, body)
+WHERE e.journey = %s AND e.seq = short.seq
+"""
+_IS_CUT = "INSERT INTO forge.journey_cut VALUES (%s, %s) ON CONFLICT (number) DO NOTHING"
 _BEGUN = """
 SELECT j.id, e.body
 FROM (SELECT * FROM forge.journey WHERE principal = %s ORDER BY number DESC LIMIT %s) j
@@ -110,8 +138,8 @@ class _Act:
 class PostgresJourneys:
     """Journeys shared by processes on any number of machines."""
 
-    def __init__(self, tables: Tables) -> None:
-        self._tables, self._recent = tables, Recent()
+    def __init__(self, tables: Tables, quotas: Quotas | None = None) -> None:
+        self._tables, self._quotas, self._recent = tables, quotas, Recent()
 
     async def start(self, journey: str, begun: Started, *, by: str, at: datetime) -> Appended:
         """Begin a journey with that id, at version 1."""
@@ -119,15 +147,17 @@ class PostgresJourneys:
 
         new_id(journey)
 
+        state = whole([first])
+
         async def work(ask: Ask) -> Appended:
-            number = await self._begun(ask, journey, [first], whole([first]))
+            number = await self._begun(ask, journey, [first], state)
             if number is None:
                 return Appended(1)
             if event_text((await _events(ask, number, limit=1))[0].event) != event_text(first.event):
                 raise JourneyExists(journey)
             return Appended(1, repeated=True)
 
-        return await self._tables.decide(work)
+        return await self._beginning(work, [first], state)
 
     async def begin(self, journey: str, log: Sequence[Logged], *, since: datetime) -> Begun:
         """Put a new journey on record, or return the newest that was begun alike since then."""
@@ -136,19 +166,35 @@ class PostgresJourneys:
         asked = (state.principal, NEWEST_COMPARED, state.agent, aware(since))
 
         async def work(ask: Ask) -> Begun:
+            if self._quotas is not None:
+                await ask(holding(self._tables, state.principal))
             await ask((_ALONE, (self._tables.schema, f"begin {state.principal}")))
             same = [id_ for id_, body in await ask((_BEGUN, asked)) if alike(event_of(body), log[0].event)]
             if same:
                 return Begun(same[0], repeated=True)
             return Begun(journey, (await self._adopted(ask, journey, log, state)).repeated)
 
-        return await self._tables.decide(work)
+        return await self._beginning(work, log, state)
 
     async def adopt(self, journey: str, log: Sequence[Logged]) -> Appended:
         """Take over a whole log under that id."""
         new_id(journey)
         state = whole(log)
-        return await self._tables.decide(lambda ask: self._adopted(ask, journey, log, state))
+        return await self._beginning(lambda ask: self._adopted(ask, journey, log, state), log, state)
+
+    async def _beginning(self, work: Callable[[Ask], Awaitable[T]], log: Sequence[Logged], state: JourneyState) -> T:
+        """Do what may put a journey on record; a quota that is in the way is told in words."""
+        uses = self._uses(log)
+        return await explained(lambda: self._tables.decide(work), self._tables, uses, state.principal, state.moved_at)
+
+    def _uses(self, log: Sequence[Logged]) -> list[tuple[Bound, int]]:
+        """Return what a new journey with that log takes of which quota."""
+        if self._quotas is None:
+            return []
+        return [
+            (self._quotas.started, 1),
+            (self._quotas.journeyed, bytes_of([event_text(logged.event) for logged in log])),
+        ]
 
     async def _adopted(self, ask: Ask, journey: str, log: Sequence[Logged], state: JourneyState) -> Appended:
         number = await self._begun(ask, journey, log, state)
@@ -161,10 +207,14 @@ class PostgresJourneys:
     async def _begun(self, ask: Ask, journey: str, log: Sequence[Logged], state: JourneyState) -> int | None:
         """Put the journey on record; or return the number of the one that has that id, which may have come this moment."""
         s = state
+        if self._quotas is not None:
+            await ask(holding(self._tables, s.principal))
         told = (journey, s.agent, s.principal, s.status, s.phase, s.version, s.seq, s.started_at, s.moved_at)
         made: Any = await ask((_BEGIN, (*told, title(s), FOLDING, state_text(s), list(held(s)))))
         if not made:
             return int((await ask((_HEAD, (journey,))))[0][0])
+        for bound, amount in self._uses(log):
+            await ask(charging(bound, s.principal, amount, s.moved_at))
         await ask(_adding(made[0][0], log))
         await self._tell(ask, journey)
         return None
@@ -186,9 +236,14 @@ class PostgresJourneys:
         """Add the events as the step after version `expected`."""
         act = _Act(events, key, by, at)
         asked_id(journey)
-        done = await self._at_once(journey, act, before) if before and before.version == expected else None
-        if done is None:
-            done = await self._tables.decide(lambda ask: self._held(ask, journey, act, expected, before))
+
+        async def add() -> Appended:
+            done = await self._at_once(journey, act, before) if before and before.version == expected else None
+            if done is None:
+                done = await self._tables.decide(lambda ask: self._held(ask, journey, act, expected, before))
+            return done
+
+        done = await self._counting(add, events, by, at)
         if done.state is not None:
             self._recent.keep(journey, done.state)
         return done
@@ -211,6 +266,8 @@ class PostgresJourneys:
 
     async def _held(self, ask: Ask, journey: str, act: _Act, expected: int, before: JourneyState | None) -> Appended:
         """Append while nobody else can move the journey or add notes."""
+        if self._quotas is not None:
+            await ask(holding(self._tables, storable(act.by)))
         number, state = await _held_at(ask, journey, before)
         first: Any = await ask((_KEPT, (number, storable(act.key))))
         if first:
@@ -230,7 +287,21 @@ class PostgresJourneys:
         where = (*self._tables.entry, journey, before.version, before.seq)
         what = (first.key, first.by, first.at, bodies)
         there = (after.principal, after.status, after.phase, FOLDING, state_text(after), list(held(after)))
-        return _STEP, (*where, *what, *there, *telling(self._tables.schema))
+        given = (*where, *what, *there, *telling(self._tables.schema))
+        counted = self._counted([logged.event for logged in step], bodies, first.by, first.at)
+        return (_STEP_COUNTED, (*given, *counted)) if counted else (_STEP, given)
+
+    def _counted(self, events: Sequence[Event], bodies: Sequence[str], by: str, at: datetime) -> tuple[Any, ...]:
+        if self._quotas is None or not events:
+            return ()
+        return counted(self._quotas.journeyed, by, bytes_of(bodies), at, refuse=is_bounded(events))
+
+    async def _counting(self, work: Callable[[], Awaitable[T]], events: Sequence[Event], by: str, at: datetime) -> T:
+        """Do what adds these events; a quota that is in the way is told in words."""
+        if self._quotas is None:
+            return await work()
+        uses = [(self._quotas.journeyed, bytes_of([event_text(event) for event in events]))]
+        return await explained(work, self._tables, uses, storable(by), at)
 
     async def standing(self, journey: str, key: str) -> Standing:
         """Return where the journey stands, and the version that the step with that key led to."""
@@ -264,7 +335,10 @@ class PostgresJourneys:
         bodies = [event_text(note) for note in notes]
         where = (*self._tables.entry, asked_id(journey))
         what = (storable(by), aware(at), bodies, *telling(self._tables.schema))
-        if not await self._tables.act((_NOTE, (*where, *what))):
+        given = (*where, *what)
+        counted = self._counted(notes, bodies, storable(by), at)
+        part: Part = (_NOTE_COUNTED, (*given, *counted)) if counted else (_NOTE, given)
+        if not await self._counting(lambda: self._tables.act(part), notes, by, at):
             raise NoSuchJourney(journey)
 
     async def journey(self, journey: str, *, version: int | None = None) -> JourneyState:
@@ -285,6 +359,14 @@ class PostgresJourneys:
             raise NoSuchJourney(journey)
         return await _events(self._ask, rows[0][0], after=after, limit=limit)
 
+    async def shorten(self, *, moved_before: datetime, limit: int) -> Shortened:
+        """Shorten the texts of journeys that ended, each in a transaction of its own."""
+        due: Any = await self._ask((_TO_SHORTEN, (aware(moved_before), limit)))
+        freed = 0
+        for (number,) in due:
+            freed += await self._tables.decide(partial(_shorten, number, moved_before))
+        return Shortened(len(due), freed)
+
     async def journeys(
         self,
         *,
@@ -299,6 +381,22 @@ class PostgresJourneys:
         told = {name: text and storable(text) for name, text in asked.items()}
         rows: Any = await self._ask((_LINES, {**told, "limit": limit}))
         return [JourneyLine(*row) for row in rows]
+
+
+async def _shorten(number: int, at: datetime, ask: Ask) -> int:
+    await ask((_IS_CUT, (number, at)))
+    await ask(("SELECT 1 FROM forge.journey WHERE number = %s FOR UPDATE", (number,)))
+    try:
+        log = await _events(ask, number)
+        short = shorter(log)
+        state = fold(short)
+    except AgentError:  # of a program that this one does not know: it is left to that
+        return 0
+    before, after = texts(log), texts(short)
+    cut = [seq for seq in before if after[seq] != before[seq]]
+    await ask((_CUT, (cut, [after[seq] for seq in cut], number)))
+    await ask((_REFOLD, (FOLDING, state_text(state), list(held(state)), number)))
+    return sum(map(len, before.values())) - sum(map(len, after.values()))
 
 
 async def _stands(ask: Ask, journey: str, statement: str) -> tuple[int, JourneyState]:

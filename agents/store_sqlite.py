@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import apsw
 
-from agents.errors import JourneyExists, NoSuchJourney, StaleJourney
+from agents.errors import AgentError, JourneyExists, NoSuchJourney, StaleJourney
 from agents.events import Event, Logged, Note, Started, event_of, event_text, in_words
 from agents.fold import FOLDING, fold
 from agents.state import JourneyState, Status, held
@@ -18,13 +19,17 @@ from agents.store_forms import (
     alike,
     asked_id,
     beginning,
+    bytes_of,
     filled,
+    is_bounded,
     logged_row,
     new_id,
     noted,
     numbered,
+    shorter,
     state_of,
     state_text,
+    texts,
     title,
     upto,
     whole,
@@ -32,6 +37,9 @@ from agents.store_forms import (
 from agents.store_recent import Recent
 from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import micros, moment
+from knowledge.quota.bounds import Quotas
+from knowledge.quota.sqlite import charge
+from knowledge.retention.shortening import Shortened
 from knowledge.storage.sqlite import Database
 from knowledge.storage.sqlite_events import publish
 
@@ -54,6 +62,10 @@ _REFILE = "UPDATE journey SET principal = ?, status = ? WHERE number = ?"
 """Apart, because SQLite writes an index anew whose columns are named, whether they change or not."""
 _KEPT = "SELECT version FROM journey_event WHERE journey = ? AND key = ?"
 _ADD = "INSERT INTO journey_event (journey, seq, version, at_us, actor, key, body) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_TO_SHORTEN = """
+SELECT number FROM journey WHERE status IN ('complete', 'cancelled') AND moved_us < ?
+AND NOT EXISTS (SELECT 1 FROM journey_cut c WHERE c.number = journey.number) ORDER BY number LIMIT ?
+"""
 _BEGUN = """
 SELECT j.id, e.body
 FROM (SELECT * FROM journey WHERE principal = ? ORDER BY number DESC LIMIT ?) j
@@ -72,8 +84,8 @@ ORDER BY number DESC LIMIT :limit
 class SqliteJourneys:
     """Journeys in one file that several processes share."""
 
-    def __init__(self, database: Database) -> None:
-        self._database, self._recent = database, Recent()
+    def __init__(self, database: Database, quotas: Quotas | None = None) -> None:
+        self._database, self._quotas, self._recent = database, quotas, Recent()
 
     async def start(self, journey: str, begun: Started, *, by: str, at: datetime) -> Appended:
         """Begin a journey with that id, at version 1."""
@@ -83,7 +95,7 @@ class SqliteJourneys:
             there: Any = c.execute(_HEAD, (new_id(journey),)).fetchall()
             if there and event_text(_events(c, there[0][0], limit=1)[0].event) == event_text(first.event):
                 return Appended(1, repeated=True)
-            return _adopted(c, journey, [first], whole([first]))
+            return _adopted(c, journey, [first], whole([first]), self._quotas)
 
         return await self._database.write(work)
 
@@ -98,7 +110,7 @@ class SqliteJourneys:
             same = [id_ for id_, body in rows if alike(event_of(body), log[0].event)]
             if same:
                 return Begun(same[0], repeated=True)
-            return Begun(journey, _adopted(c, journey, log, state).repeated)
+            return Begun(journey, _adopted(c, journey, log, state, self._quotas).repeated)
 
         return await self._database.write(work)
 
@@ -106,7 +118,7 @@ class SqliteJourneys:
         """Take over a whole log under that id."""
         new_id(journey)
         state = whole(log)
-        return await self._database.write(lambda c: _adopted(c, journey, log, state))
+        return await self._database.write(lambda c: _adopted(c, journey, log, state, self._quotas))
 
     async def append(
         self,
@@ -131,6 +143,7 @@ class SqliteJourneys:
                 raise StaleJourney(journey, expected, state.version, in_words(missed))
             step = numbered(state, events, key, by, at)
             after = fold(step, state)
+            self._charge(c, step)
             _move(c, number, state, after)
             _add(c, number, step)
             publish([("journey", journey)], c)
@@ -164,11 +177,19 @@ class SqliteJourneys:
             if not rows:
                 raise NoSuchJourney(journey)
             number, version, seq = rows[0]
-            _add(c, number, noted(version, seq - len(notes), notes, by, at))
+            log = noted(version, seq - len(notes), notes, by, at)
+            self._charge(c, log)
+            _add(c, number, log)
             publish([("journey", journey)], c)
 
         asked_id(journey)
         await self._database.write(work)
+
+    def _charge(self, c: apsw.Connection, log: Sequence[Logged]) -> None:
+        if self._quotas is not None and log:
+            events = [logged.event for logged in log]
+            amount = bytes_of([event_text(event) for event in events])
+            charge(c, self._quotas.journeyed, log[0].by, amount, log[0].at, refuse=is_bounded(events))
 
     async def journey(self, journey: str, *, version: int | None = None) -> JourneyState:
         """Return where the journey stands, or where it stood at that version."""
@@ -192,6 +213,15 @@ class SqliteJourneys:
 
         return await self._database.bulk(work)
 
+    async def shorten(self, *, moved_before: datetime, limit: int) -> Shortened:
+        """Shorten the texts of journeys that ended, each in a transaction of its own."""
+        asked = (micros(moved_before), limit)
+        due: Any = await self._database.bulk(lambda c: c.execute(_TO_SHORTEN, asked).fetchall())
+        freed = 0
+        for (number,) in due:
+            freed += await self._database.write(partial(_shorten, number, asked[0]))
+        return Shortened(len(due), freed)
+
     async def journeys(
         self,
         *,
@@ -206,6 +236,21 @@ class SqliteJourneys:
         asked = {"status": status, "agent": agent, "principal": whose, "limit": limit, "before": before}
         rows: Any = self._database.read(lambda c: c.execute(_LINES, asked).fetchall())
         return [_line(*row) for row in rows]
+
+
+def _shorten(number: int, at_us: int, c: apsw.Connection) -> int:
+    c.execute("INSERT INTO journey_cut VALUES (?, ?) ON CONFLICT (number) DO NOTHING", (number, at_us))
+    try:
+        log = _events(c, number)
+        short = shorter(log)
+        folded = state_text(fold(short))
+    except AgentError:  # of a program that this one does not know: it is left to that
+        return 0
+    before, after = texts(log), texts(short)
+    cut = [(after[seq], number, seq) for seq in before if after[seq] != before[seq]]
+    c.executemany("UPDATE journey_event SET body = ? WHERE journey = ? AND seq = ?", cut)
+    c.execute("UPDATE journey SET folding = ?, folded = ? WHERE number = ?", (FOLDING, folded, number))
+    return sum(map(len, before.values())) - sum(map(len, after.values()))
 
 
 def _line(*row: Any) -> JourneyLine:
@@ -248,13 +293,18 @@ def _events(c: apsw.Connection, number: int, *, after: int = 0, limit: int | Non
     return [logged_row((seq, version, moment(at_us), *rest)) for seq, version, at_us, *rest in rows]
 
 
-def _adopted(c: apsw.Connection, journey: str, log: Sequence[Logged], state: JourneyState) -> Appended:
+def _adopted(
+    c: apsw.Connection, journey: str, log: Sequence[Logged], state: JourneyState, quotas: Quotas | None
+) -> Appended:
     there: Any = c.execute(_HEAD, (journey,)).fetchall()
     if there:
         if _rows(there[0][0], _events(c, there[0][0])) != _rows(there[0][0], log):
             raise JourneyExists(journey)
         return Appended(state.version, repeated=True)
     s = state
+    if quotas is not None:
+        charge(c, quotas.started, s.principal, 1, s.moved_at)
+        charge(c, quotas.journeyed, s.principal, bytes_of([event_text(e.event) for e in log]), s.moved_at)
     c.execute(
         _BEGIN,
         (

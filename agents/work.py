@@ -69,8 +69,9 @@ class ModelForm:
             self.model.model_validate(work)
         except ValidationError as error:
             found = error.errors(include_url=False, include_input=True, include_context=True)
-            told = [_misfit(cast("Mapping[str, Any]", one), self.schema, work) for one in found]
-            return cut(told)
+            # Only what is told is put into words: a work may be wrong in a hundred thousand places.
+            told = [_misfit(cast("Mapping[str, Any]", one), self.schema, work) for one in found[:MOST_PROBLEMS]]
+            return _with_rest(told, len(found))
         return ()
 
 
@@ -80,9 +81,11 @@ def _misfit(problem: Mapping[str, Any], schema: Mapping[str, Json], work: Json) 
 
 def cut(problems: Sequence[str]) -> Sequence[str]:
     """Return the problems, the last one saying how many more there are, if there are many."""
-    if len(problems) <= MOST_PROBLEMS:
-        return problems
-    return [*problems[:MOST_PROBLEMS], f"and {len(problems) - MOST_PROBLEMS} more"]
+    return _with_rest(problems[:MOST_PROBLEMS], len(problems))
+
+
+def _with_rest(told: Sequence[str], count: int) -> Sequence[str]:
+    return [*told, f"and {count - len(told)} more"] if count > len(told) else told
 
 
 def place(work: Json, loc: Sequence[int | str]) -> str:

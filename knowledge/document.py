@@ -77,31 +77,50 @@ def parse(path: str, raw: bytes) -> Document:
     """Return what the file says. Never raises: what is odd is read as well as it can be and told in `problems`."""
     text, problems = _decoded(raw)
     lines = text.split("\n")
-    head = read_front_matter(lines)
-    if head.problem:
-        problems.append(head.problem)
-    metadata = head.metadata
-    found = scan(lines, head.body)
+    front = read_front_matter(lines)
+    if front.problem:
+        problems.append(front.problem)
+    metadata, origin = front.metadata, _said_origin(front.metadata)
+    found = scan(lines, front.body)
     headings = _headings(found.blocks)
     prose = _prose(lines, found)
     return Document(
         path=path,
         text=text,
-        body_line=head.body + 1,
+        body_line=front.body + 1,
         title=_title(path, metadata, headings),
         summary=_summary(metadata, lines, found.blocks),
         kind=(_word(metadata, "kind", "type") or "document").lower(),
-        source=_word(metadata, "source") or "user",
+        source=origin.source,
         language=normal_language(_word(metadata, "lang", "language")) or detect(prose),
         tags=tuple(dict.fromkeys([*_front_tags(metadata), *inline_tags(prose)])),
         aliases=tuple(dict.fromkeys(_listed(metadata, "aliases", "alias", split=False))),
         links=tuple(link_targets(prose)) if "[" in prose else (),
         headings=headings,
         metadata=metadata,
-        untrusted=_word(metadata, "untrusted").lower() in ("true", "yes", "on", "1"),
+        untrusted=origin.untrusted,
         problems=tuple(problems),
         blocks=tuple(found.blocks),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What the front matter of a page says: all of it, and where the page's text comes from."""
+
+    metadata: Mapping[str, object]
+    source: str
+    untrusted: bool
+
+
+def head(raw: bytes) -> Head:
+    """Return what the front matter of a file says, exactly as `parse` takes it."""
+    return _said_origin(read_front_matter(_decoded(raw)[0].split("\n")).metadata)
+
+
+def _said_origin(metadata: Mapping[str, object]) -> Head:
+    untrusted = _word(metadata, "untrusted").lower() in ("true", "yes", "on", "1")
+    return Head(metadata, _word(metadata, "source") or "user", untrusted)
 
 
 def find_section(document: Document, asked: str) -> Heading:

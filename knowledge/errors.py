@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import ClassVar
+
+from knowledge.addresses import without_secrets
 
 
 class KnowledgeError(Exception):
     """Root of every error this package raises on purpose. `str(error)` is safe to show to a model or a person."""
+
+    def __str__(self) -> str:
+        """Return the sentence. It may quote what a library said, and libraries quote addresses whole."""
+        return without_secrets(super().__str__())
 
 
 class InvalidPath(KnowledgeError):
@@ -227,6 +235,17 @@ class OutcomeUnknown(DatabaseUnavailable):
         self.args = (f"lost {path} while it was writing ({reason}); it may or may not be done, look before you repeat",)
 
 
+class Unstorable(StorageError):
+    """A text that this database cannot keep, however often it is asked. Nothing was changed."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__(
+            f"{path} cannot keep one of these texts: it is too long for a name, or holds a NUL or half a character; "
+            "nothing was changed, leave that out"
+        )
+
+
 class DatabaseRefused(StorageError):
     """The database will not serve us, however often it is asked; `way_out` is what a person can do."""
 
@@ -241,6 +260,13 @@ class UnsafeStateDirectory(StorageError):
     def __init__(self, path: str, reason: str) -> None:
         self.path, self.reason = path, reason
         super().__init__(f"cannot keep the state in {path}: {reason}; name another directory with --state-dir")
+
+
+class NoUserFolder(StorageError):
+    """This account has no folder for its own files: no home is known, or a variable names a relative one."""
+
+    def __init__(self, mend: str) -> None:
+        super().__init__(f"this account has no home folder (HOME, or an XDG variable, is not an absolute path): {mend}")
 
 
 class LeaseLost(StorageError):
@@ -302,6 +328,72 @@ class TooManyPending(KnowledgeError):
         )
 
 
+class OverQuota(KnowledgeError):
+    """A principal would store more than it may. Nothing was stored. `free_at` is when there is room; None: time alone makes none."""
+
+    MOST_CHARS = 600
+    USES: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "pending": ("has {} of proposals waiting for a person", "{}"),
+        "proposed": ("has proposed {} in the last 24 hours", "{} a day"),
+        "started": ("has started {} in the last minute", "{} a minute"),
+        "journeyed": ("has stored {} in journeys in the last 24 hours", "{} a day"),
+    }
+
+    def __init__(
+        self,
+        principal: str,
+        kind: str,
+        most: int,
+        used: int,
+        amount: int,
+        *,
+        setting: str,
+        at: datetime,
+        free_at: datetime | None,
+    ) -> None:
+        self.principal, self.kind, self.most, self.used, self.amount = principal, kind, most, used, amount
+        self.setting, self.free_at = setting, free_at
+        has, may = self.USES[kind]
+        told = (lambda number: f"{number:,}") if kind == "started" else size_in_words
+        adds = "" if kind == "started" else f"; this adds {told(amount)}"
+        super().__init__(
+            f"{principal} {has.format(told(used))}, of {may.format(told(most))} allowed{adds}. Nothing was stored. "
+            f"{self._way_out(at)}, or a person can raise {setting}"
+        )
+
+    def _way_out(self, at: datetime) -> str:
+        if self.free_at is not None:
+            wait = max(1, round((self.free_at - at).total_seconds()))
+            return f"Try again at {self.free_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC (in {_duration(wait)})"
+        if self.kind == "pending" and self.amount <= self.most:
+            return "Wait until some are decided, take one back with proposal_withdraw"
+        return "Send it in smaller parts"
+
+
+def size_in_words(size_bytes: int) -> str:
+    """Return a number of bytes as people read it: `1.5 MB`."""
+    size, units = float(size_bytes), ("bytes", "kB", "MB", "GB", "TB")
+    for unit in units:
+        if size < 1000 or unit == units[-1]:
+            return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
+        size /= 1000
+    raise AssertionError("unreachable")
+
+
+def _duration(seconds: int) -> str:
+    if seconds < 120:
+        return f"{seconds} s"
+    return f"{seconds // 60} min" if seconds < 7200 else f"{seconds // 3600} h"
+
+
+class QuotaReached(KnowledgeError):
+    """A database refused what would go beyond the quota of that kind; who asked it says so in words. Nothing was stored."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        super().__init__("this would go beyond a quota; nothing was stored. Try again in a moment")
+
+
 class ProposalSettled(KnowledgeError):
     """The proposal that an act was to carry out is not to be carried out (any more): it has been, or was never approved."""
 
@@ -354,6 +446,17 @@ class TooMuchWaiting(KnowledgeError):
         )
         super().__init__(
             f"{what} was not started: {found}. Nothing was changed. Send large texts one at a time, and try again"
+        )
+
+
+class UnmarksNow(KnowledgeError):
+    """What was planned would take a mark of origin away, because of what was written meanwhile."""
+
+    def __init__(self, path: str, unmarks: Sequence[str]) -> None:
+        self.path, self.unmarks = path, tuple(unmarks)
+        super().__init__(
+            f"{_ends(path)} was changed since this was planned, so that {_cut(unmarks[0])} without a person's decision; nothing "
+            "was changed. Read it and send it again"
         )
 
 

@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+LONGEST_MEANT = 100
+
 _WRONG_TYPE = {
     "string_type": "must be text",
     "int_type": "must be a whole number",
@@ -59,7 +61,8 @@ def _meant(where: Sequence[str], schema: Mapping[str, Any]) -> str:
     for part in where[:-1]:
         inside = inside.get("properties", {}).get(part, {})
     known = list(inside.get("properties", {}))
-    near = difflib.get_close_matches(where[-1], known, n=1)
+    # A longer name is no slip of the pen, and comparing two of them takes as long as both lengths multiplied.
+    near = difflib.get_close_matches(where[-1], known, n=1) if len(where[-1]) <= LONGEST_MEANT else ()
     if near:
         return f"; did you mean {near[0]!r}?"
     return f"; it takes {', '.join(known)}" if known else "; it takes none"

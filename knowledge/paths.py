@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
+
 from knowledge.errors import InvalidPath
 
 MARKDOWN_SUFFIXES = (".md", ".markdown", ".mdx")
@@ -15,6 +18,11 @@ LEARNINGS_FOLDER = "_learnings"
 """The folder at the top of whose pages agents are told before they begin."""
 
 LONGEST_PATH = 1024
+
+ACTING = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+"""What makes a terminal or a page show something else than is written, as inside the brackets of a pattern: controls but tab and line
+feed, separators of lines and paragraphs, and characters that set the direction of text. Source: Unicode Standard Annex 9."""
+_ACTING = re.compile(f"[{ACTING}\t\n]")
 
 
 def clean_path(asked: str) -> str:
@@ -43,6 +51,18 @@ def clean_path(asked: str) -> str:
     return "/".join(parts)
 
 
+def new_name(path: str) -> str:
+    """Return `path` if a page may be given that name. Pages that have such a name already can be read, moved and deleted.
+
+    Raises:
+        InvalidPath: with a control or bidirectional character, which would show people another name.
+    """
+    if found := _ACTING.search(path):
+        code = f"U+{ord(found[0]):04X}"
+        raise InvalidPath(path, f"a new name may not hold {code}, a control or bidirectional character; leave it out")
+    return path
+
+
 def is_hidden(name: str) -> bool:
     """Return whether a file or folder of that name is not part of the knowledge base."""
     return name.startswith(".") or name in SKIPPED_FOLDERS
@@ -51,6 +71,16 @@ def is_hidden(name: str) -> bool:
 def is_markdown(name: str) -> bool:
     """Return whether a file of that name is a document."""
     return name.lower().endswith(MARKDOWN_SUFFIXES)
+
+
+def folded(name: str) -> str:
+    """Return the name as the most forgiving file system takes it, so that one name in another spelling is not another name.
+
+    Case does not count, nor does the Unicode form, nor characters that nobody sees, nor a dot or a blank at the end, nor what
+    stands after a colon, which names a stream of the same file.
+    """
+    seen = "".join(c for c in name.partition(":")[0] if unicodedata.category(c) != "Cf")
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", seen).casefold()).rstrip(". ")
 
 
 def parent(path: str) -> str:

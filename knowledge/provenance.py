@@ -5,6 +5,11 @@ Source: the project's design, section 5 (authority by source kind).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from knowledge.errors import InvalidPath
+from knowledge.paths import clean_path, within
+
 AUTHORITY: dict[str, float] = {
     "official": 1.0,
     "decision": 0.95,
@@ -46,3 +51,65 @@ def place_of(origin: str) -> str:
         name = locator.lstrip("#").casefold()
         return f"zulip:{name if name.startswith(DIRECT) else name.partition('/')[0]}"
     return origin
+
+
+SERVICES = frozenset({"plane", "zulip"})
+"""Services that a person can vouch for as a whole. Of everybody's web there is no such thing."""
+
+
+def trusted_place(text: str) -> str:
+    """Return the place that a person vouches for, in one spelling.
+
+    `plane`, `plane:KB`, `zulip`, `zulip:design`, `zulip:design/topic`, `zulip:direct/Ann, Bob`, and `kb:inbox` for pages that are
+    marked untrusted.
+
+    Raises:
+        ValueError: it is none; the message says what one looks like.
+    """
+    said = " ".join(text.split())
+    kind, locator = source_kind(said), said.partition(":")[2].strip()
+    if kind in SERVICES and not locator.strip("#/ "):
+        if ":" in said:
+            raise ValueError(f"{said!r} names nothing in {kind}; {kind} alone means all of it")
+        return kind
+    if kind == "plane" and "/" not in locator:
+        return f"plane:{locator.upper()}"
+    if kind == "zulip":
+        return f"zulip:{locator.lstrip('#').strip('/').casefold()}"
+    if kind == "kb":
+        try:
+            path = clean_path(locator)
+        except InvalidPath as error:
+            raise ValueError(str(error)) from None
+        if path:
+            return f"kb:{path}"
+    raise ValueError(
+        f"{said[:80]!r} is no place to vouch for; places are plane, plane:PROJECT, zulip, zulip:CHANNEL, zulip:CHANNEL/TOPIC and "
+        "kb:FOLDER"
+    )
+
+
+def vouched(places: Iterable[str], origin: str) -> bool:
+    """Return whether one of the places, in the spelling of `trusted_place`, holds text that comes from there."""
+    kind, locator = source_kind(origin), " ".join(origin.partition(":")[2].split())
+    for place in places:
+        if kind != source_kind(place):
+            continue
+        wanted = place.partition(":")[2]
+        topic = locator.lstrip("#").casefold()
+        if (
+            (not wanted and kind in SERVICES)
+            or (kind == "plane" and place_of(origin) == place)
+            or (kind == "zulip" and (topic == wanted or topic.startswith(f"{wanted}/")))
+            or (kind == "kb" and bool(wanted) and within(locator, wanted))
+        ):
+            return True
+    return False
+
+
+def place_to_trust(origin: str) -> str | None:
+    """Return the place that a person can vouch for so that text from there holds nobody up; None where there is none."""
+    try:
+        return trusted_place(place_of(origin))
+    except ValueError:
+        return None

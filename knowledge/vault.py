@@ -150,23 +150,30 @@ class Vault:
             raise VaultUnavailable(self._root, f"{_why(error)}; see that the disk is there") from error
         return status.st_dev, status.st_ino
 
-    def read(self, path: str) -> FileRead:
+    def read(self, path: str, *, plain: bool = False) -> FileRead:
         """Return the document's bytes as they were at one moment, with the stamp of that moment.
 
-        A file that keeps changing under the reader comes with the stamp from before, so that it counts as changed.
+        A file that keeps changing under the reader comes with the stamp from before, so that it counts as changed. `plain`: no
+        link is followed, not even one that stays inside. What configures the server is read so, or whoever may edit the file
+        that the link leads to could change it.
 
         Raises:
-            InvalidPath: `path` can never name a document, or its real place is outside or hidden.
+            InvalidPath: `path` can never name a document, its real place is outside or hidden, or a link is not to be followed.
             NoSuchPath: no such file, it vanished meanwhile, or it is no regular file.
             UnreadableDocument: it is there and may not be read, or it is too large.
         """
         asked = clean_path(path)
         try:
-            with self._opened(asked) as descriptor:
+            with self._opened(asked, plain=plain) as descriptor:
                 raw, status = read_steadily(descriptor, asked)
         except OSError as error:
             raise self._refusal(asked, error) from error
         return FileRead(raw, stamp_of(status), revision_of(raw))
+
+    def is_plain(self, path: str) -> bool:
+        """Return whether no link lies on the way to what is at `path` now, nor is it one."""
+        whole = self._absolute(path)
+        return os.path.realpath(whole) == whole
 
     def resolve(self, path: str) -> str:
         """Return the real path, relative to the root, of the file or directory that `path` names right now.
@@ -314,14 +321,28 @@ class Vault:
         return UnreadableDocument(asked, _why(error))
 
     @contextmanager
-    def _opened(self, asked: str) -> Iterator[int]:
-        descriptor = self._open_confined(asked)
+    def _opened(self, asked: str, *, plain: bool) -> Iterator[int]:
+        descriptor = self._open_plain(asked) if plain else self._open_confined(asked)
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise NoSuchPath(asked)
             yield descriptor
         finally:
             os.close(descriptor)
+
+    def _open_plain(self, asked: str) -> int:
+        """Open the file unless a link is in the way."""
+        if not _HAS_OPENAT and self.is_plain(asked):
+            return self._open_and_compare(asked)
+        try:
+            if _HAS_OPENAT:
+                return self._walk(asked)
+        except OSError as error:
+            if error.errno not in _LINK_IN_THE_WAY:
+                raise
+        if self.resolve(asked) == asked:
+            raise NoSuchPath(asked)  # a file lies where a folder should be
+        raise InvalidPath(asked, "it is a link, or lies below one; put the file itself there")
 
     def _open_confined(self, asked: str) -> int:
         """Open the file; no link that is swapped in at any moment leads outside."""

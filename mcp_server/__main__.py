@@ -9,8 +9,9 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from io import TextIOWrapper
+from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO, cast
 
 if TYPE_CHECKING:
     import argparse
@@ -32,6 +33,7 @@ VERBS = {
     "runs": "see what such runs did and why, follow, answer, go on with, and cancel them",
     "journeys": "see the work that goes through phases, decide about it, fork it, move it, and learn what it took",
     "audit": "say whether the record of all acts is intact, and show it",
+    "state": "say what takes the space of the state database, and make it smaller",
     "doctor": "say what is configured, reachable and stale, and how to mend it",
     "reference": "print the reference of tools or settings, made from the declarations",
 }
@@ -45,12 +47,15 @@ _COMMON_WITH_VALUE = ("--kb", "--state-dir")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code: 0 done, 1 could not, 2 wrongly asked, 130 interrupted, 141 nobody reads."""
-    _speak_any_text()
+    _forget_the_working_directory()  # before anything is imported
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    streams = _speak_any_text(arguments)
     try:
-        code = _dispatch(list(sys.argv[1:] if argv is None else argv))
+        code = _dispatch(arguments)
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - what is not expected is raised again
-        return _explained(error)
+        code = _explained(error)  # which the interpreter then tells of, through the same streams
+    sys.stdout, sys.stderr = streams
     return code
 
 
@@ -135,11 +140,31 @@ def _leave_stdout() -> None:
         os.close(nowhere)
 
 
-def _speak_any_text() -> None:
-    """Make a character that the terminal cannot show a question mark instead of an error."""
-    for stream in (sys.stdout, sys.stderr):
+def _forget_the_working_directory() -> None:
+    """Import nothing from the folder that this was started in, which may be a stranger's.
+
+    `python -m` puts that folder first, and an empty entry of PYTHONPATH means it, too.
+    """
+    packages = Path(__file__).resolve().parent.parent
+    sys.path[:] = [part for part in sys.path if Path(part).is_absolute()]
+    with suppress(OSError):
+        if Path(sys.path[0]) == Path.cwd() != packages:
+            del sys.path[0]
+
+
+def _speak_any_text(arguments: list[str]) -> tuple[TextIO, TextIO]:
+    """Mark what would act on a terminal, and make what it cannot show a question mark; return the streams as they were."""
+    from mcp_server.cli.visible import Seen
+
+    before = sys.stdout, sys.stderr
+    for stream in before:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
+    _, rest = _common_first(arguments)
+    if rest[:1] != ["serve"]:  # there it is the protocol's
+        sys.stdout = cast("TextIO", Seen(sys.stdout))
+    sys.stderr = cast("TextIO", Seen(sys.stderr, remarks=True))
+    return before
 
 
 def _say(sentence: str) -> None:

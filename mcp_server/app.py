@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import stat
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -23,7 +24,7 @@ from knowledge.errors import KnowledgeError, StorageError
 from knowledge.find.ledger import ReadingLedger
 from knowledge.ledger.keeping import collect
 from knowledge.outbox.keeping import put_away
-from knowledge.storage.ports import Progress, StateStore
+from knowledge.storage.ports import Progress
 from knowledge.storage.sqlite_index import SqliteIndexStore
 from knowledge.trust.ports import Proposal
 from mcp_server import VERSION
@@ -36,7 +37,7 @@ from mcp_server.evidence import Evidence
 from mcp_server.gate.carrying import Carrier
 from mcp_server.gate.decisions import Decisions
 from mcp_server.gate.dispatch import Gate
-from mcp_server.gate.enrolment import Callers, Principal, digest, os_user
+from mcp_server.gate.enrolment import TOKENLESS, Callers, Principal, digest, os_user
 from mcp_server.gate.proposals import Proposing
 from mcp_server.gate.reviewing import Review
 from mcp_server.gate.taint import Taints
@@ -48,6 +49,7 @@ from mcp_server.services import Services, nothing
 from mcp_server.settings import Settings, ZulipAccess
 from mcp_server.tasks.seams import Seams
 from mcp_server.tools.registry import AnySpec, chosen, declared
+from mcp_server.transport.tokens import bearer
 
 if TYPE_CHECKING:
     from agents.catalogue import Catalogue
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from knowledge.index.watch import IndexingService
     from knowledge.writing.recovery import Recovery
     from mcp_server.connectors.courier import Courier
+    from mcp_server.retention import Retention
     from mcp_server.writing import Writing
 
 logger = logging.getLogger("knowledge_forge")
@@ -65,9 +68,19 @@ NEW_VECTORS = "%d of %d passages have their new vectors"
 TIDY_S = 3600.0
 SWEEP_DELAY_S = 60.0
 RESUME_S = 20.0
+RETENTION_DELAY_S = 90.0
 KEY_FILE = "questions.key"
+KEY_BYTES = 32
 QUESTION_S = 3600.0
 """How long a person may take to answer a form."""
+
+
+class BadKeyFile(KnowledgeError):
+    """The key that seals questions may be known to others."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"{path} is not used: {reason}; remove it and start again, then a new one is made")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +93,7 @@ class App:
     base: KnowledgeBase
     desk: Decisions
     review: Review
+    callers: Callers
 
     @property
     def server(self) -> ForgeServer:
@@ -145,7 +159,7 @@ async def open_app(
         def journeys() -> Runner:
             from mcp_server.journeys import runner_on
 
-            return runner_on(base, services, agents)
+            return runner_on(base, services, agents, settings.quotas)
 
         @cache
         def courier() -> Courier:
@@ -154,7 +168,7 @@ async def open_app(
             return Courier(base.state.outbox, base.errand_locks, now=utc_now, sleep=sleep)
 
         model = model_of(settings.provider, sleep, stack)
-        runs = runs_of(base, model, lambda: (gate, services), tasks)
+        runs = runs_of(base, model, lambda: (gate, services), tasks, settings.quotas)
         services = Services(
             load_circles=base.load_circles,
             load_finder=base.load_finder,
@@ -165,7 +179,7 @@ async def open_app(
             ledger=ledger,
             load_writing=_telling(load_writing, loaded),
             load_journeys=journeys,
-            taints=Taints(base.state, utc_now),
+            taints=Taints(base.state, utc_now, settings.trusted_places),
             load_plane=connected.plane,
             load_zulip=connected.zulip,
             load_courier=courier,
@@ -174,27 +188,29 @@ async def open_app(
             review_address=review.address,
             want_review=review.wanted if announcing else nothing,
         )
-        proposing = Proposing(services, arrived=review.wanted if announcing else _quietly)
+        proposing = Proposing(services, arrived=review.wanted if announcing else _quietly, quotas=settings.quotas)
         gate = Gate(specs, services, proposing)
         carrier = Carrier(gate, proposing, services, runner=holder_name(), recover=partial(_finish_acts, base))
         desk = Decisions(carrier, proposing)
         bus = InMemorySubscriptionBus()
-        who = _identifier(settings, base.state)
+        callers = Callers(base.state, os_user())
+        who = _identifier(settings, callers)
         security = await anyio.to_thread.run_sync(_request_state, settings, base.state_dir)
         sessions = SessionSubscribers()
 
         @cache
         def server() -> ForgeServer:
             built = _server(specs, Seams(gate, who, desk, services), bus, security)
+            built.named = callers.named
             if extend is not None:
                 extend(built)
             sessions.serve(built)
             return built
 
-        tasks.start_soon(ledger.run)
+        for work in (ledger.run, partial(_recover, base), partial(_keep_small, base, settings)):
+            tasks.start_soon(work)
         tasks.start_soon(follow_changes, base.state, bus, sessions)
         tasks.start_soon(_look_after_writes, load_writing, loaded)
-        tasks.start_soon(_recover, base)
         services_here = settings.plane is not None or settings.zulip is not None
         tasks.start_soon(partial(_resume, base, carrier, for_others=services_here))
         tasks.start_soon(review.run, services, desk)
@@ -208,9 +224,23 @@ async def open_app(
             if settings.qdrant_url or settings.meili_url:
                 tasks.start_soon(_keep_servers_up, base)
         try:
-            yield App(server, services, gate, base, desk, review)
+            yield App(server, services, gate, base, desk, review, callers)
         finally:
             tasks.cancel_scope.cancel()
+
+
+async def _keep_small(base: KnowledgeBase, settings: Settings) -> None:
+    """Shorten what is past its retention, in turn with other processes. What that needs is loaded when the start is long over."""
+    await anyio.sleep(RETENTION_DELAY_S)
+    await (await anyio.to_thread.run_sync(_retention, base, settings)).run()
+
+
+def _retention(base: KnowledgeBase, settings: Settings) -> Retention:
+    from mcp_server.journeys import journeys_in
+    from mcp_server.retention import Retention
+    from mcp_server.runs.places import runs_in
+
+    return Retention(base.state, journeys_in(base.state), runs_in(base.state), settings.retention, holder_name())
 
 
 async def _tell_in_zulip(services: Services, desk: Decisions, access: ZulipAccess) -> None:
@@ -313,15 +343,17 @@ def _request_state(settings: Settings, state_dir: Path) -> RequestStateSecurity:
     """Return how a question that a client carries is sealed: any process of this place can open it, for its caller only."""
 
     def caller_of(ctx: ServerRequestContext[Any, Any]) -> str:
-        secret = settings.enrolment if ctx.request is None else _bearer(ctx.request)
-        return digest(secret or "").hex()
+        if ctx.request is None:
+            return digest(settings.enrolment or "").hex()
+        token = bearer(ctx.request.headers)
+        return TOKENLESS if token is None else digest(token).hex()
 
     return RequestStateSecurity(keys=[_key(state_dir / KEY_FILE)], ttl=QUESTION_S, bind_principal=caller_of)
 
 
 def _key(path: Path) -> bytes:
     """Return the key at `path`; the first process makes it."""
-    fresh = secrets.token_bytes(32)
+    fresh = secrets.token_bytes(KEY_BYTES)
     staged = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     if not path.exists():
         descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -335,7 +367,31 @@ def _key(path: Path) -> bytes:
             pass
         finally:
             staged.unlink()
-    return path.read_bytes()
+    return _own_key(path)
+
+
+def _own_key(path: Path) -> bytes:
+    """Return the key, if only who runs this could have written or read it.
+
+    Raises:
+        BadKeyFile: it is a link, somebody else's, open to others, or too short to seal anything.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    except OSError as error:
+        raise BadKeyFile(path, error.strerror or type(error).__name__) from error
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise BadKeyFile(path, "it is no file")
+        if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o077):
+            raise BadKeyFile(path, "others may read or change it")
+        key = os.read(descriptor, KEY_BYTES + 1)
+    finally:
+        os.close(descriptor)
+    if len(key) != KEY_BYTES:
+        raise BadKeyFile(path, f"it does not hold {KEY_BYTES} bytes")
+    return key
 
 
 async def _replace_when_damaged(index: SqliteIndexStore) -> None:
@@ -444,23 +500,19 @@ def _without_rich() -> Iterator[None]:
 
 
 def _identifier(
-    settings: Settings, state: StateStore
+    settings: Settings, callers: Callers
 ) -> Callable[[ServerRequestContext[Any, Any]], Awaitable[Principal]]:
     """Return how a caller is known: on stdio by this process's secret, over HTTP by the request's bearer token.
 
-    Both are asked of the database each time, so a host whose secret was replaced is a stranger at once.
+    Both are asked of the database each time, so a host whose secret was replaced is refused at once.
     """
-    callers = Callers(state, os_user())
 
     async def who(ctx: ServerRequestContext[Any, Any]) -> Principal:
-        return await callers.named(settings.enrolment if ctx.request is None else _bearer(ctx.request))
+        if ctx.request is None:
+            return await callers.named(settings.enrolment)
+        return await callers.named(bearer(ctx.request.headers), without=TOKENLESS)
 
     return who
-
-
-def _bearer(request: Any) -> str | None:
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    return token.strip() or None if scheme.lower() == "bearer" else None
 
 
 def version() -> str:

@@ -17,7 +17,7 @@ import anyio
 from knowledge.errors import DatabaseRefused, KnowledgeError
 from knowledge.ledger.past import Past
 from knowledge.paths import INDEX_NAME
-from knowledge.storage.places import INDEXING_LEASE, default_schema, indexing_lease, state_dir_for
+from knowledge.storage.places import INDEXING_LEASE, default_schema, indexing_lease, is_default, state_dir_for
 from knowledge.storage.ports import Progress, StateStore, TextRow
 from knowledge.storage.sqlite_index import SqliteIndexStore
 from knowledge.storage.sqlite_state import SqliteStateStore
@@ -197,7 +197,7 @@ async def open_base(
         for engine in (keyword, vectors, qdrant, meilisearch):
             stack.push_async_callback(_close, engine)
         # Models are large, and the same for all knowledge bases.
-        shared = folder.parent if settings.state_dir is None else folder
+        shared = folder.parent if is_default(folder, vault.root) else folder
         embed = embedding(settings, index, shared / MODELS_FOLDER)
         stack.push_async_callback(embed.close)
 
@@ -234,7 +234,7 @@ async def open_base(
                 index,
                 engines,
                 Vocabularies().near,
-                router=Router(index, partial(_front_matter, circles), load_opinion()),
+                router=Router(index, partial(_front_matter, vault), load_opinion()),
                 answer_tokens=settings.answer_tokens,
                 patience_s=FIRST_PAGES_S if indexing else 0.0,
             )
@@ -349,10 +349,12 @@ def indexed_terms(row: TextRow) -> Sequence[str]:
     return analyzer(row.language).terms(Chunk(0, row.section, 0, 0, row.text).indexed_text)
 
 
-async def _front_matter(circles: Callable[[], Circles]) -> Mapping[str, object]:
-    """Return what the front matter of the root page says; nothing if it went while the index still names it."""
+async def _front_matter(vault: Vault) -> Mapping[str, object]:
+    """Return what the front matter of the root page says; nothing if there is none, or a link lies in its place."""
+    from knowledge.document import head
+
     try:
-        return (await circles().read(INDEX_NAME)).metadata
+        return head((await anyio.to_thread.run_sync(partial(vault.read, INDEX_NAME, plain=True))).raw).metadata
     except KnowledgeError:
         return {}
 

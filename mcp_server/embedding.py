@@ -121,15 +121,13 @@ class _Loading:
         )
 
     def _endpoint(self, identity: IndexIdentity, name: ModelName, prefix: str, patience: Patience) -> Embedder:
-        import httpx
-
-        from knowledge.embed.endpoint import Endpoint, EndpointEmbedder
+        from knowledge.embed.endpoint import Endpoint, EndpointEmbedder, endpoint_client
 
         settings = self._settings
         if settings.embedder_url is None:
             reason = "no endpoint is set"
             raise EmbedderUnavailable(f"the embedder {identity.embedder}", reason, "set FORGE_EMBEDDER_URL")
-        self.made_client = self.made_client or httpx.AsyncClient()
+        self.made_client = self.made_client or endpoint_client()
         endpoint = Endpoint(
             settings.embedder_url,
             name.model,

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from knowledge.errors import KnowledgeError
+from mcp_server.gate.caller import caller
+from mcp_server.gate.handles import require_handle
 from mcp_server.journey_prompts import CONTINUE, JOURNEY_ID, leads_journeys, own_entries, team_agents
 from mcp_server.journey_resources import (
     AGENT_TEMPLATE,
@@ -59,7 +61,12 @@ async def agent_names(services: Services) -> list[str]:
 
 
 async def journeys(services: Services, typed: str, *, agent: str | None = None, over: bool = True) -> list[str]:
-    """Return the ids of journeys that fit, newest first; without `over`, only those that can be gone on with."""
+    """Return the ids of journeys that fit, newest first; without `over`, only those that can be gone on with.
+
+    A caller over HTTP without a token gets none: their ids are all that it needs.
+    """
+    if (who := caller.get()) is None or who.by_handle:
+        return []
     lines = await services.journeys.store.journeys(agent=agent, limit=MOST_LOOKED_AT)
     return [line.id for line in lines if (over or line.status in ("active", "waiting")) and _fits(line, typed)]
 
@@ -83,6 +90,7 @@ async def _documents(services: Services, journey: str) -> list[str]:
     from agents.documents import documents
 
     try:
+        require_handle(caller.get(), journey)
         position = await services.journeys.position(journey)
     except KnowledgeError:
         return []

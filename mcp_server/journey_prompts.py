@@ -15,6 +15,7 @@ from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, PromptArgument
 
 from knowledge.errors import KnowledgeError
 from mcp_server.gate.caller import caller
+from mcp_server.gate.handles import require_handle
 from mcp_server.journey_words import beginning, continuing
 from mcp_server.server import OfferedPrompt
 from mcp_server.services import Services
@@ -157,6 +158,7 @@ class JourneyPrompts:
         from agents.prompting import BRIEF_TOKENS, cut
         from mcp_server.tools.journeys import told
 
+        require_handle(caller.get(), journey)
         position = await self._services.journeys.position(journey)
         if agent and position.agent.name != agent:
             raise MCPError(

@@ -10,6 +10,8 @@ from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp_types import Resource
 
 from knowledge.errors import KnowledgeError
+from mcp_server.gate.caller import caller
+from mcp_server.gate.handles import require_handle
 from mcp_server.journey_prompts import note_reading, own_entries, team_agents
 from mcp_server.server import ForgeServer
 from mcp_server.services import Services
@@ -216,6 +218,7 @@ async def _whole(services: Services, journey: str) -> Mapping[str, Any]:
     from agents.graph import mermaid
     from agents.state import get_state
 
+    require_handle(caller.get(), journey)
     state = await services.journeys.store.journey(journey)
     await note_reading(services, journey)
     told: dict[str, Any] = {"journey_id": journey, "agent": None, "diagram": None, "problem": None}
@@ -237,6 +240,7 @@ async def _events(services: Services, journey: str) -> Mapping[str, Any]:
     """Return the events of a journey, the newest of very many."""
     from mcp_server.tools.journeys import event_line
 
+    require_handle(caller.get(), journey)
     state = await services.journeys.store.journey(journey)
     await note_reading(services, journey)
     left_out = max(0, state.seq - MOST_EVENTS)
@@ -254,6 +258,7 @@ async def _events(services: Services, journey: str) -> Mapping[str, Any]:
 async def _report(services: Services, journey: str) -> str:
     from agents.report import report
 
+    require_handle(caller.get(), journey)
     position = await services.journeys.position(journey)
     await note_reading(services, journey)
     text: str = without_surrogates(report(position, await services.journeys.store.events(journey), services.now()))
@@ -263,6 +268,7 @@ async def _report(services: Services, journey: str) -> str:
 async def _memory(services: Services, journey: str, name: str) -> str:
     from agents.documents import document
 
+    require_handle(caller.get(), journey)
     position = await services.journeys.position(journey)
     text: str = without_surrogates(document(position.agent, position.state, journey, name))
     await note_reading(services, journey)

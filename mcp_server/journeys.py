@@ -9,39 +9,47 @@ from agents.running import Runner
 from agents.store import JourneyStore
 from agents.store_memory import MemoryJourneys
 from agents.store_sqlite import SqliteJourneys
+from knowledge.quota.bounds import Quotas
 from knowledge.storage.memory import MemoryStateStore
 from knowledge.storage.ports import StateStore
 from knowledge.storage.sqlite_state import SqliteStateStore
 from mcp_server.base import KnowledgeBase
+from mcp_server.gate.handles import HANDLE_BYTES
 from mcp_server.looking import KnowledgeLook
 from mcp_server.services import Services
 from mcp_server.team_files import VaultFiles, team_catalogue
 
 CHANCE_BYTES = 4
-"""What tells journeys and conversations of one agent apart."""
+"""What tells conversations of one agent apart."""
 
 
-def runner_on(base: KnowledgeBase, services: Services, agents: Catalogue | None = None) -> Runner:
+def runner_on(
+    base: KnowledgeBase, services: Services, agents: Catalogue | None = None, quotas: Quotas | None = None
+) -> Runner:
     """Return what leads the journeys of the knowledge base, with these agents or all that there are. Ask once."""
-    store, files = journeys_in(base.state), VaultFiles(base.vault)
+    store, files = journeys_in(base.state, quotas), VaultFiles(base.vault)
     return Runner(
         store,
         agents or team_catalogue(base.vault),
         lambda journey, state: KnowledgeLook(services, files, store, journey, state),
         now=services.now,
         chance=lambda: secrets.token_hex(CHANCE_BYTES),
+        handle=lambda: secrets.token_hex(HANDLE_BYTES),
     )
 
 
-def journeys_in(state: StateStore) -> JourneyStore:
-    """Return the journeys that lie in the same database as the state. Ask once: in memory each answer begins with none."""
+def journeys_in(state: StateStore, quotas: Quotas | None = None) -> JourneyStore:
+    """Return the journeys that lie in the same database as the state. Ask once: in memory each answer begins with none.
+
+    With `quotas` nobody stores more than they allow; a person at a terminal has none.
+    """
     if isinstance(state, SqliteStateStore):
-        return SqliteJourneys(state.database)
+        return SqliteJourneys(state.database, quotas)
     if isinstance(state, MemoryStateStore):
-        return MemoryJourneys(state.publish)
+        return MemoryJourneys(state.publish, quotas)
     from agents.store_postgres import PostgresJourneys
     from knowledge.storage.postgres_state import PostgresStateStore
 
     if isinstance(state, PostgresStateStore):
-        return PostgresJourneys(state.tables)
+        return PostgresJourneys(state.tables, quotas)
     raise TypeError(f"no journeys are known to lie in a {type(state).__name__}")

@@ -46,11 +46,19 @@ def settings_page() -> str:
         verb="settings",
     )
     rows = [f"| `{v.name}` | `{v.key}` | {v.says} | {v.default} |" for v in VARIABLES]
-    rows.append("| `FORGE_CONFIG` | | Another place for `forge.toml`. | `forge.toml` in the working directory |")
+    rows.append(
+        "| `FORGE_CONFIG` | | The configuration file, by its absolute path. | `forge.toml` in the user's configuration folder |"
+    )
     table = "\n".join(["| variable | in `forge.toml` | meaning | default |", "|---|---|---|---|", *rows])
     rule = (
-        "\n\nFlags win over the environment, the environment over the file. A path in the file is relative to the file. A value "
-        "that cannot be used stops the start and is named; a `FORGE_*` variable that is not in this table is mentioned on stderr.\n"
+        "\n\nFlags win over the environment, the environment over the file. The user's configuration folder is "
+        "`~/.config/knowledge-forge` on Linux (or below `XDG_CONFIG_HOME`), `~/Library/Application Support/knowledge-forge` on "
+        "macOS and `%LOCALAPPDATA%\\knowledge-forge` on Windows; `doctor` names the file. A `forge.toml` in the working "
+        "directory is not read.\n\nA path in the environment is absolute or begins with `~/`, a path in the file is relative to "
+        "the file, and a path in a flag is relative to the working directory. The configuration file, and every file of keys or "
+        "certificates that a setting names, must be one [that only you or root can "
+        "write](../guides/security-model.md#who-controls-which-input). A value that cannot be used stops the start and is named; a "
+        "`FORGE_*` variable that is not in this table is mentioned on stderr.\n"
     )
     return front + table + rule
 

@@ -11,6 +11,7 @@ from mcp.server.mcpserver.resources import ResourceSecurity
 
 from knowledge.errors import KnowledgeError
 from mcp_server.gate.caller import caller
+from mcp_server.gate.handles import without_handles
 from mcp_server.gate.summary import summary
 from mcp_server.journey_resources import add_journey_resources
 from mcp_server.run_resources import add_run_resources
@@ -23,6 +24,8 @@ DOC_URI = "kb://doc/"
 AUDIT_URI = "audit://recent"
 PROPOSAL_URI = "proposal://"
 MOST_RECENT = 50
+HANDLES = frozenset({"proposal", "call", "run"})
+"""Fields of a record by which its actor goes on with what it began."""
 MAP_TEMPLATE = MAP_URI + "{+path}"
 DOC_TEMPLATE = DOC_URI + "{+path}"
 
@@ -57,6 +60,9 @@ def _add_pages(server: ForgeServer, services: Services) -> None:
             if reading.tainted and (who := caller.get()) is not None:
                 origin = origin_of(reading.path, reading.source)
                 await services.taints.note(who.id, "", (origin,))
+                text = await services.circles.whole(path)
+                await services.taints.saw(who.id, [(origin, text)])
+                return text
             return await services.circles.whole(path)
         except KnowledgeError as error:
             raise ResourceNotFoundError(str(error)) from error
@@ -95,7 +101,11 @@ def _add_records(server: ForgeServer, services: Services) -> None:
             records = await services.state.ledger.records(after=max(0, last - MOST_RECENT), limit=MOST_RECENT)
         except KnowledgeError as error:
             raise ResourceNotFoundError(str(error)) from error
-        return json.dumps([_untold(json.loads(record.body)) for record in reversed(records)], ensure_ascii=False)
+        told = [_untold(json.loads(record.body)) for record in reversed(records)]
+        who = caller.get()
+        if who is None or who.by_handle:
+            told = [{n: value for n, value in without_handles(one).items() if n not in HANDLES} for one in told]
+        return json.dumps(told, ensure_ascii=False)
 
     async def proposal(proposal_id: str) -> str:
         found = await services.state.trust.proposal(proposal_id)

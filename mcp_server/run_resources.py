@@ -66,9 +66,12 @@ def add_run_resources(server: ForgeServer, services: Services) -> None:
 
 
 async def run_ids(services: Services, typed: str) -> Sequence[str]:
-    """Return the ids of the caller's runs that begin with what was typed, or whose goal has words that do, newest first."""
+    """Return the ids of the caller's runs that begin with what was typed, or whose goal has words that do, newest first.
+
+    A caller over HTTP without a token gets none: nobody knows which of them is whose.
+    """
     who = caller.get()
-    if who is None or all(spec.toolset != RUNS for spec in services.tools()):
+    if who is None or who.by_handle or all(spec.toolset != RUNS for spec in services.tools()):
         return []
     lines = await services.runs.store.runs(principal=who.id, limit=MOST_LOOKED_AT)
     return [line.id for line in lines if _fits(line, typed)]

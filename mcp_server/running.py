@@ -17,6 +17,7 @@ from mcp_server.services import Services, no_model, no_runs
 if TYPE_CHECKING:
     from agents.loop.provider import Provider
     from knowledge.find.opinion import Opinion
+    from knowledge.quota.bounds import Quotas
     from knowledge.writing.judge import Judge
     from mcp_server.gate.dispatch import Gate
     from mcp_server.models.configured import ConfiguredModel
@@ -79,6 +80,7 @@ def runs_of(
     model: Callable[[], ConfiguredModel],
     through: Callable[[], tuple[Gate, Services]],
     background: TaskGroup,
+    quotas: Quotas | None = None,
 ) -> Callable[[], Runs]:
     """Return what loads the runs, once. `through` tells the gate that their calls pass, and the services behind it."""
     if model is no_model:
@@ -91,7 +93,7 @@ def runs_of(
         from mcp_server.runs.places import runs_in
 
         asks, tools = model(), partial(GatedTools, *through())
-        return Runs(runs_in(base.state), base.state, asks, tools, background, now=utc_now, bounds=asks.run_day)
+        return Runs(runs_in(base.state, quotas), base.state, asks, tools, background, now=utc_now, bounds=asks.run_day)
 
     return runs
 

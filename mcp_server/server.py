@@ -31,6 +31,7 @@ from mcp_types import (
 )
 from pydantic import AnyUrl, BaseModel
 
+from mcp_server.gate.enrolment import Principal
 from mcp_server.tools.registry import AnySpec
 from mcp_server.wire_errors import short, without_surrogates
 
@@ -125,7 +126,8 @@ OfferedResources = Callable[[], Awaitable[Sequence[Resource]]]
 class ForgeServer(MCPServer[Any]):
     """MCPServer with typed errors for prompts, lists that change while it runs, and no way to a tool but the gate's.
 
-    `first_prompts` and `first_resources` are what was listed first; what is another later is news.
+    `first_prompts` and `first_resources` are what was listed first; what is another later is news. `named` tells whose a bearer
+    token is; without it the server is not served over HTTP.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -135,6 +137,7 @@ class ForgeServer(MCPServer[Any]):
         self._offered_resources: list[OfferedResources] = []
         self.first_prompts: list[Prompt] | None = None
         self.first_resources: list[Resource] | None = None
+        self.named: Callable[[str], Awaitable[Principal]] | None = None
         lowlevel = self._lowlevel_server
         changing = NotificationOptions(prompts_changed=True, resources_changed=True)
         # Every transport asks this method what clients of the 2025 protocol are promised, and none of them takes it from us.

@@ -92,7 +92,8 @@ class Call:
     """Who calls a tool, and by which way: `mcp` for a client's request, `inner` for a call made by the server itself.
 
     `trusted`: the caller holds the level that the tool usually needs, so that a plan need not show anybody its effect.
-    `against` are texts that a person decided against, `doubts` what a model held of them then. `approval` is what the person
+    `against` are texts that a person decided against, `doubts` what a model held of them then, `repeats` the sentences of somebody
+    else's that the call was found to repeat when it was put to them. `approval` is what the person
     agreed to, `journey` the journey that the call belongs to, "" for none. `run` is the run of `agent_run` that makes the call,
     `key` what it can be looked up by afterwards.
     `detached`: the caller does not wait for what takes long, and asks for it later. `report` tells the caller how far it is.
@@ -103,6 +104,7 @@ class Call:
     trusted: bool = False
     against: tuple[str, ...] = ()
     doubts: tuple[Doubt, ...] = ()
+    repeats: tuple[tuple[bytes, str], ...] = ()
     approval: Approval | None = None
     journey: str = ""
     run: str = ""

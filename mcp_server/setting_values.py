@@ -5,11 +5,16 @@ Where a person might have put a key, by mistake or not, nothing of the text is r
 
 from __future__ import annotations
 
+import csv
 import re
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
+from typing import Final
+
+from knowledge.provenance import trusted_place
 
 TOOLSETS = ("knowledge", "trust", "journeys", "runs", "plane", "zulip")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -31,7 +36,12 @@ def path(text: str) -> Path:
     """Return the folder or file that is named, absolute."""
     if not text.strip():
         raise ValueError("it is empty; name a folder")
-    return Path(text).expanduser().absolute()
+    try:
+        return Path(text).expanduser().absolute()
+    except RuntimeError:
+        raise ValueError(
+            "~ means nothing here, because this account has no home folder; use an absolute path"
+        ) from None
 
 
 def flag(text: str) -> bool:
@@ -53,12 +63,14 @@ def flag(text: str) -> bool:
         raise ValueError(f"{text!r} is neither true nor false") from None
 
 
-def http_address(text: str) -> HttpAddress:
-    """Return the address to listen at, which is on this machine."""
+def http_address(text: str) -> HttpAddress | None:
+    """Return the address to listen at, which is on this machine; None for `stdio`."""
+    if text.strip() == "stdio":
+        return None
     host, colon, port = text.strip().rpartition(":")
     host = host.strip("[]")
     if not colon or not port.isdigit() or not 0 <= int(port) <= 65535:
-        raise ValueError(f"{text!r} is not HOST:PORT, for example 127.0.0.1:8321")
+        raise ValueError(f"{text!r} is not HOST:PORT, for example 127.0.0.1:8321, nor stdio")
     if host not in LOOPBACK:
         raise ValueError(
             f"{host!r} is not this machine; without sign-in only loopback is served (127.0.0.1, localhost, ::1)"
@@ -75,6 +87,12 @@ def toolsets(text: str) -> tuple[str, ...]:
     if not names:
         raise ValueError(f"it is empty; known are {', '.join(TOOLSETS)}")
     return names
+
+
+def trusted_places(text: str) -> tuple[str, ...]:
+    """Return the places that a person vouches for, each once, in one spelling. A name with a comma in it is put between quotes."""
+    parts = (part.strip() for part in next(csv.reader([text], skipinitialspace=True), []))
+    return tuple(dict.fromkeys(trusted_place(part) for part in parts if part))
 
 
 def embedder(text: str) -> str:
@@ -111,7 +129,7 @@ def database_url(text: str) -> str:
 
     libpq quotes what it cannot read, so everything that it could misread is refused here, in words without any of it.
     """
-    from urllib.parse import urlsplit
+    from urllib.parse import parse_qsl, urlsplit
 
     shape = (
         "it is not like postgresql://USER:PASSWORD@HOST:5432/DATABASE; "
@@ -127,7 +145,15 @@ def database_url(text: str) -> str:
     ports = all(re.fullmatch(r"(\[[\da-fA-F:.]+\]|[^:\[\]]*)(:\d*)?", host) for host in hosts.split(","))
     if url.scheme not in ("postgresql", "postgres") or misread or not ports or re.search(r"%(?![\da-fA-F]{2})", text):
         raise ValueError(shape)
+    for name, value in parse_qsl(url.query):
+        if name in PATHS_IN_URL and value != "system" and not Path(value).is_absolute():
+            raise ValueError(
+                f"its {name} is a relative path, and a host may start the server in any folder; use an absolute path"
+            )
     return text
+
+
+PATHS_IN_URL = ("sslrootcert", "sslcert", "sslkey", "sslcrl", "sslcrldir", "sslkeylogfile", "passfile", "servicefile")
 
 
 def schema(text: str) -> str:
@@ -340,6 +366,37 @@ def window_tokens(text: str) -> int:
     if not text.isdigit() or not 256 <= int(text) <= 1_000_000:
         raise ValueError(f"{text!r} is not a whole number from 256 to 1000000")
     return int(text)
+
+
+SIZE: Final = re.compile(r"(\d{1,6})\s*(kB|MB|GB)", re.IGNORECASE)
+LEAST_SIZE, MOST_SIZE = 1_000_000, 1_000_000_000_000
+LEAST_DAYS = 7
+
+
+def size(text: str) -> int:
+    """Return a number of bytes."""
+    found = SIZE.fullmatch(text.strip())
+    size_bytes = int(found[1]) * {"k": 10**3, "m": 10**6, "g": 10**9}[found[2][0].lower()] if found else 0
+    if not LEAST_SIZE <= size_bytes <= MOST_SIZE:
+        raise ValueError(f"{text!r} is not a size from 1 MB to 1000 GB, for example 200 MB")
+    return size_bytes
+
+
+def starts(text: str) -> int:
+    """Return how many journeys and runs may be started in a minute."""
+    if not text.isdigit() or not 1 <= int(text) <= 100_000:
+        raise ValueError(f"{text!r} is not a whole number from 1 to 100000")
+    return int(text)
+
+
+def retention(text: str) -> timedelta | None:
+    """Return how long texts are kept; None for ever. A proposal may wait for a week, so nothing is kept for less."""
+    told = text.strip().lower()
+    if told == "forever":
+        return None
+    if not re.fullmatch(r"\d{1,5}d", told) or not int(told[:-1]) >= LEAST_DAYS:
+        raise ValueError(f"{text!r} is neither a number of days from 7d, for example 90d, nor forever")
+    return timedelta(days=int(told[:-1]))
 
 
 def secret(text: str) -> str:

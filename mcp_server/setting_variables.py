@@ -39,7 +39,7 @@ VARIABLES = (
         "FORGE_HTTP",
         "http",
         values.http_address,
-        "Serve Streamable HTTP on HOST:PORT (loopback) instead of stdio.",
+        "Serve Streamable HTTP on HOST:PORT (loopback) instead of stdio; `stdio` overrules an address in the file.",
         "stdio",
     ),
     Variable(
@@ -55,7 +55,7 @@ VARIABLES = (
         "enrolment",
         values.secret,
         "The secret that tells the server which host this is; `knowledge-forge enroll NAME` prints it.",
-        "none: the shared, unenrolled host",
+        "none: the host is not registered (`unenrolled`). A wrong one stops the start",
     ),
     Variable(
         "FORGE_DATABASE_URL",
@@ -345,11 +345,54 @@ VARIABLES = (
         "1500",
     ),
     Variable(
+        "FORGE_QUOTA_PENDING",
+        "quota_pending",
+        values.size,
+        "How much of one principal's proposals may wait for a person at a time, for example `50 MB`.",
+        "50 MB",
+    ),
+    Variable(
+        "FORGE_QUOTA_PROPOSED",
+        "quota_proposed",
+        values.size,
+        "How much one principal may propose in any 24 hours, whatever becomes of it.",
+        "200 MB",
+    ),
+    Variable(
+        "FORGE_QUOTA_STARTS",
+        "quota_starts",
+        values.starts,
+        "How many journeys and runs one principal may start in any minute.",
+        "60",
+    ),
+    Variable(
+        "FORGE_QUOTA_JOURNEYS",
+        "quota_journeys",
+        values.size,
+        "How much one principal may store in journeys in any 24 hours.",
+        "100 MB",
+    ),
+    Variable(
+        "FORGE_RETENTION",
+        "retention",
+        values.retention,
+        "How long the texts of proposals, journeys and runs are kept whole after they ended, in days such as `90d`, or `forever`. "
+        "Hashes, decisions, the audit chain and revisions of pages always stay.",
+        "90d",
+    ),
+    Variable(
         "FORGE_OPEN_BROWSER",
         "open_browser",
         values.flag,
         "Open the review page in a browser when something waits for a person and there is a display.",
         "true",
+    ),
+    Variable(
+        "FORGE_TRUSTED_PLACES",
+        "trusted_places",
+        values.trusted_places,
+        "Comma-separated places whose text you vouch for, such as `plane:KB,zulip:design`: a host that has read it acts as before.",
+        "none; `knowledge-forge trust places` adds and lists others",
     ),
 )
 

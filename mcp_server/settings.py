@@ -1,6 +1,7 @@
 """Settings: one frozen object, and the only reader of the environment.
 
-Flags win over the environment, the environment over `forge.toml`; nothing set means everything embedded.
+Flags win over the environment, the environment over `forge.toml`; nothing set means everything embedded. The working directory decides
+nothing: hosts start the server in whatever project is open.
 """
 
 from __future__ import annotations
@@ -11,11 +12,20 @@ import os
 import sys
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Literal
 
+import platformdirs
+
+from knowledge.addresses import without_secrets
+from knowledge.errors import NoUserFolder
+from knowledge.quota.bounds import Quotas
+from knowledge.storage.ownership import others_could_replace
+from knowledge.storage.places import user_folder
 from mcp_server.setting_notes import about_model, about_services, lacking_model, no_limits, strangers
 from mcp_server.setting_values import HttpAddress, ModelName, ModelPrice, key, path
 from mcp_server.setting_variables import BY_FIELD, VARIABLES, Variable
@@ -26,7 +36,7 @@ class BadSetting(Exception):
 
     def __init__(self, name: str, where: str, problem: str) -> None:
         self.name, self.where, self.problem = name, where, problem
-        super().__init__(f"{name} ({where}): {problem}")
+        super().__init__(without_secrets(f"{name} ({where}): {problem}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +52,7 @@ class Settings:
     database_url: str | None = field(default=None, repr=False)
     database_schema: str | None = None
     embedder: str = "static"
-    embedder_url: str | None = None
+    embedder_url: str | None = field(default=None, repr=False)
     embedder_key: str | None = field(default=None, repr=False)
     embedder_key_file: Path | None = None
     embedder_dimensions: int | None = None
@@ -62,6 +72,13 @@ class Settings:
     qdrant_on_disk: bool = False
     qdrant_quantization: Literal["none", "scalar", "binary"] = "none"
     open_browser: bool = True
+    quota_pending: int = Quotas().pending_bytes
+    quota_proposed: int = Quotas().proposed_bytes
+    quota_starts: int = Quotas().starts
+    quota_journeys: int = Quotas().journey_bytes
+    retention: timedelta | None = timedelta(days=90)
+    """None: for ever."""
+    trusted_places: tuple[str, ...] = ()
     plane_base_url: str | None = None
     plane_api_key: str | None = field(default=None, repr=False)
     plane_workspace: str | None = None
@@ -81,7 +98,7 @@ class Settings:
     anthropic_api_key: str | None = field(default=None, repr=False)
     anthropic_base_url: str | None = None
     openai_api_key: str | None = field(default=None, repr=False)
-    openai_base_url: str | None = None
+    openai_base_url: str | None = field(default=None, repr=False)
     model_key_file: Path | None = None
     model_key: str | None = field(default=None, repr=False)
     """What `model_key_file` holds."""
@@ -100,6 +117,11 @@ class Settings:
     """The variables that were set: another program that starts the server does not see them."""
     notes: tuple[str, ...] = ()
     """What a person should hear about their settings: variables that look like ours but are not."""
+
+    @property
+    def quotas(self) -> Quotas:
+        """Return what one principal may have stored, and how fast."""
+        return Quotas(self.quota_pending, self.quota_proposed, self.quota_starts, self.quota_journeys)
 
     @property
     def plane(self) -> PlaneAccess | None:
@@ -224,14 +246,14 @@ def handbook() -> Path:
 def load(flags: Mapping[str, object], environ: Mapping[str, str] | None = None, *, cwd: Path | None = None) -> Settings:
     """Return the settings that flags, environment and `forge.toml` give together.
 
-    `flags` maps field names to texts as typed, or to ready values; None counts as not given. `forge.toml` is read from
-    `cwd`, or from where `FORGE_CONFIG` says.
+    `flags` maps field names to texts as typed, or to ready values; None counts as not given. `forge.toml` is read from where
+    `FORGE_CONFIG` says, or from the user's configuration folder; one in `cwd` is named in the notes as ignored.
 
     Raises:
-        BadSetting: the first one that is unknown (in the file) or has a value that cannot be used.
+        BadSetting: the first one that is unknown (in the file) or has a value that cannot be used, or a file that others may write.
     """
     environ = os.environ if environ is None else environ
-    file = _file(environ, cwd or Path.cwd())
+    file = _file(environ)
     values: dict[str, object] = {} if file is None else _from_file(file)
     values.update(_from_environment(environ))
     given = {name: _parsed(name, value) for name, value in flags.items() if value is not None}
@@ -241,9 +263,11 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str] | None = None, 
     _complete_embedder(values)
     _complete_model(values)
     _complete_zulip(values)
-    values["file"] = None if file is None else file.absolute()
+    _check_certificates(environ, values)
+    values["file"] = file
     values["in_environment"] = tuple(v.name for v in VARIABLES if environ.get(v.name) and _counts(v, values))
     values["notes"] = (
+        *_ignored(file, cwd),
         *strangers(environ),
         *no_limits(environ, values),
         *about_services(values),
@@ -274,6 +298,8 @@ def _key_in(file: object, name: str) -> str | None:
     if not isinstance(file, Path):
         return None
     try:
+        if file.is_file():
+            _only_ours(name, file, "a file that holds a key")
         return key(file.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         # Somebody may have put the key itself here: its text is not repeated.
@@ -293,6 +319,8 @@ def _complete_zulip(values: dict[str, object]) -> None:
     from mcp_server.zuliprc import FIELDS, texts
 
     try:
+        if file.is_file():
+            _only_ours("ZULIP_CONFIG", file, "a zuliprc")
         found = texts(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise BadSetting("ZULIP_CONFIG", str(file), f"cannot be read: {error.strerror}") from None
@@ -338,13 +366,99 @@ def _counts(variable: Variable, values: Mapping[str, object]) -> bool:
     return isinstance(model, ModelName) and variable.name.startswith(f"{model.company.upper()}_")
 
 
-def _file(environ: Mapping[str, str], cwd: Path) -> Path | None:
-    """Return the `forge.toml` to read, if there is one."""
-    named = environ.get("FORGE_CONFIG")
-    file = Path(named).expanduser() if named else cwd / "forge.toml"
-    if named and not file.is_file():
-        raise BadSetting("FORGE_CONFIG", "environment", f"there is no file {file}")
-    return file if file.is_file() else None
+CONFIGURATION = "forge.toml"
+
+
+def user_file() -> Path | None:
+    """Return where the configuration file is looked for when `FORGE_CONFIG` names none; None for an account without a home."""
+    try:
+        return user_folder(platformdirs.user_config_dir, "set FORGE_CONFIG") / CONFIGURATION
+    except NoUserFolder:
+        return None
+
+
+def _file(environ: Mapping[str, str]) -> Path | None:
+    """Return the configuration file to read, which nobody else can have written, if there is one."""
+    if named := environ.get("FORGE_CONFIG"):
+        file = Path(_absolute("FORGE_CONFIG", named))
+        if not file.is_file():
+            raise BadSetting("FORGE_CONFIG", "environment", f"there is no file {file}")
+    else:
+        found = user_file()
+        if found is None or not os.path.lexists(found):
+            return None
+        file = found
+        if not file.is_file():
+            raise BadSetting(CONFIGURATION, str(file), "it is not a file, or a link to none; mend or delete it")
+    _only_ours("FORGE_CONFIG" if named else CONFIGURATION, file, "a configuration file")
+    return file
+
+
+def _only_ours(name: str, file: Path, kind: str) -> None:
+    """Raise if another account could have written what is about to be believed."""
+    if why := others_could_replace(file):
+        raise BadSetting(
+            name, str(file), f"it is not read, because {why}; keep {kind} where only you and root can write"
+        )
+
+
+def _ignored(file: Path | None, cwd: Path | None) -> tuple[str, ...]:
+    """Say that a `forge.toml` in the working directory is not read, and what its author can do about it."""
+    with suppress(OSError):
+        left = (cwd or Path.cwd()) / CONFIGURATION
+        if left.is_file() and not (file is not None and left.samefile(file)):
+            move = f"move it to {there}, or " if (there := user_file()) else ""
+            why = f"{left} is ignored, because settings are not read from the working directory"
+            return (f"{why}; if it is yours, {move}set FORGE_CONFIG={left}",)
+    return ()
+
+
+LIBRARIES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH")
+LIBPQ = (
+    "PGSSLROOTCERT",
+    "PGSSLCERT",
+    "PGSSLKEY",
+    "PGSSLCRL",
+    "PGSSLCRLDIR",
+    "PGPASSFILE",
+    "PGSERVICEFILE",
+    "PGSYSCONFDIR",
+)
+"""Variables, not ours, that name files to the libraries that connect: what is relative they look for in the working directory."""
+
+
+def _check_certificates(environ: Mapping[str, str], values: Mapping[str, object]) -> None:
+    """Raise if the working directory or another account decides which certificates and passwords are used."""
+    for name in (*LIBRARIES, *(LIBPQ if values.get("database_url") else ())):
+        for part in environ.get(name, "").split(os.pathsep if name == "SSL_CERT_DIR" else "\0"):
+            if part and not Path(part).is_absolute() and (name, part) != ("PGSSLROOTCERT", "system"):
+                raise _relative(name, part)
+    for field_name in ("meili_ca", "plane_ca", "zulip_cert_bundle"):
+        file = values.get(field_name)
+        if isinstance(file, Path) and file.is_file():
+            _only_ours(BY_FIELD[field_name].name, file, "a file of certificates")
+
+
+def _absolute(name: str, text: str) -> str:
+    """Return the absolute path that one of our variables names."""
+    try:
+        found = Path(text).expanduser()
+    except RuntimeError:
+        raise BadSetting(
+            name, "environment", "~ means nothing here, because this account has no home folder; use an absolute path"
+        ) from None
+    if not found.is_absolute():
+        raise _relative(name, text)
+    return str(found)
+
+
+def _relative(name: str, text: str) -> BadSetting:
+    why = "it is a relative path, and a host may start the server in any folder; use the absolute path"
+    if name.endswith("_KEY_FILE"):  # somebody may have put the key itself here
+        return BadSetting(
+            name, "environment", f"cannot be read as a key: {why} of the file that holds the key, not the key"
+        )
+    return BadSetting(name, "environment", f"{why}: {name}={os.path.normpath(Path(text).expanduser().absolute())}")
 
 
 def _from_file(file: Path) -> dict[str, object]:
@@ -371,8 +485,11 @@ def _text(value: object) -> str:
 
 
 def _use(variable: Variable, text: str, where: str, base: Path | None = None) -> object:
-    if base is not None and variable.parse is path and not Path(text).expanduser().is_absolute():
-        text = str(base / text)  # a path in a file is relative to that file
+    if variable.parse is path and text.strip():
+        if where == "environment":
+            text = _absolute(variable.name, text)
+        elif base is not None and not Path(text).expanduser().is_absolute():
+            text = str(base / text)  # a path in a file is relative to that file
     try:
         return variable.parse(text)
     except ValueError as error:

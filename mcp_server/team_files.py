@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
 
 from agents.team.files import FOLDERS, MOST_FILES, SUFFIXES, Listed
-from knowledge.errors import InvalidPath, NoSuchPath
 from knowledge.paths import is_hidden
 from knowledge.vault import Vault, stamp_of
 
@@ -23,7 +23,11 @@ DEEPEST = 4
 
 
 class VaultFiles:
-    """The files below `_agents/` and `_skills/`, read as pages are: no link leads out of the knowledge base."""
+    """The real files below the real folders `_agents/` and `_skills/`.
+
+    A link is listed, so that its name is told, and cannot be read: whoever may edit the page that it leads to could else
+    change what configures the server.
+    """
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
@@ -34,7 +38,7 @@ class VaultFiles:
 
     async def read(self, path: str) -> bytes:
         """Return what the file holds."""
-        return (await anyio.to_thread.run_sync(self._vault.read, path)).raw
+        return (await anyio.to_thread.run_sync(partial(self._vault.read, path, plain=True))).raw
 
     def _listed(self) -> Sequence[Listed]:
         found = [entry for folder in FOLDERS for entry in self._in(folder)[:MOST_FILES]]
@@ -43,12 +47,11 @@ class VaultFiles:
         return sorted(found, key=lambda entry: entry.path)
 
     def _in(self, asked: str) -> Sequence[Listed]:
-        try:
-            folder = self._vault.resolve(asked)
-        except NoSuchPath:
+        folder = self._vault.root / asked
+        if not folder.exists():
             return ()
         found = []
-        for path in self._below(os.path.join(self._vault.root, folder), asked, 0):  # noqa: PTH118  as in the vault
+        for path in self._below(str(folder), asked, 0) if self._vault.is_plain(asked) else [asked]:
             status = self._status(path)
             if status is not None:
                 stamp = stamp_of(status)
@@ -68,10 +71,10 @@ class VaultFiles:
                     yield inside
 
     def _status(self, path: str) -> os.stat_result | None:
-        """Return the status of the file that the path leads to; None if it leads out, or nowhere."""
+        """Return the status of what lies there, of a link its own; None if nothing does any more."""
         try:
-            return os.stat(os.path.join(self._vault.root, self._vault.resolve(path)))  # noqa: PTH116, PTH118  likewise
-        except (InvalidPath, NoSuchPath, OSError):
+            return os.lstat(self._vault.root / path)
+        except OSError:
             return None
 
 

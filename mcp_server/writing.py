@@ -27,6 +27,7 @@ from knowledge.writing.moving import Moving, rejoin
 from knowledge.writing.pages import Pages
 from knowledge.writing.related import Related
 from knowledge.writing.sources import Sources
+from knowledge.writing.stakes import Appraiser
 from knowledge.writing.witnesses import Witnesses
 from knowledge.writing.writer import Writer
 
@@ -81,6 +82,7 @@ def writing_on(ground: Ground) -> Writing:
         related=related,
         similarity=Meaning(ground.words),
         witnesses=Witnesses(ground.vault, pages, ground.sources),
+        appraiser=Appraiser(ground.vault, ground.ledger),
         judge=ground.judge,
         aside=ground.aside,
     )

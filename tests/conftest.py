@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import gc
+import os
 from typing import Any
 
+import pytest
 from jsonschema import Draft202012Validator
 
 from tests.postgres import fragile_postgres, postgres, schema
 
 __all__ = ["fragile_postgres", "postgres", "schema"]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_settings_of_this_account(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep the configuration file of whoever runs the tests out of them."""
+    os.environ["XDG_CONFIG_HOME"] = str(tmp_path_factory.mktemp("config"))
 
 
 def pytest_collection_finish() -> None:

@@ -18,6 +18,8 @@ import anyio.to_thread
 import httpx
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import TextContent
 
@@ -163,9 +165,11 @@ class InspectorHost:
     """The MCP Inspector's command line: the TypeScript SDK."""
 
     url: str
+    token: str | None = None
 
     async def call(self, tool: str, **arguments: object) -> dict[str, Any]:
         options = ["--cli", "--server-url", self.url, "--transport", "http", "--format", "json"]
+        options += [word for name, value in authorized(self.token).items() for word in ("--header", f"{name}: {value}")]
         options += ["--method", "tools/call", "--tool-name", tool, "--tool-args-json", json.dumps(arguments)]
         said = await anyio.to_thread.run_sync(run, [*node_program("mcp-inspector"), *options], SOON_S)
         try:
@@ -220,17 +224,24 @@ async def _drain(process: anyio.abc.Process) -> None:
 
 
 @asynccontextmanager
-async def over_http(url: str) -> AsyncIterator[SdkHost]:
+async def over_http(url: str, token: str | None = None) -> AsyncIterator[SdkHost]:
     """Yield a host of the Python SDK that talks to the server there."""
-    async with Client(url) as client:
+    async with (
+        create_mcp_http_client(headers=authorized(token)) as http,
+        Client(streamable_http_client(url, http_client=http)) as client,
+    ):
         yield SdkHost(client)
 
 
+def authorized(token: str | None) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"} if token else {}
+
+
 @asynccontextmanager
-async def by_hand(url: str) -> AsyncIterator[PlainHost]:
+async def by_hand(url: str, token: str | None = None) -> AsyncIterator[PlainHost]:
     """Yield a host that knows nothing but HTTP and JSON."""
     hello = {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": {"name": "by hand", "version": "0"}}
-    async with httpx.AsyncClient(headers=HEADERS, timeout=SOON_S) as http:
+    async with httpx.AsyncClient(headers={**HEADERS, **authorized(token)}, timeout=SOON_S) as http:
         asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
         answer = await http.post(url, json=asked)
         session = {"mcp-session-id": answer.headers["mcp-session-id"], "mcp-protocol-version": PROTOCOL}
@@ -240,6 +251,6 @@ async def by_hand(url: str) -> AsyncIterator[PlainHost]:
 
 
 @asynccontextmanager
-async def by_inspector(url: str) -> AsyncIterator[InspectorHost]:
+async def by_inspector(url: str, token: str | None = None) -> AsyncIterator[InspectorHost]:
     """Yield a host in another language."""
-    yield InspectorHost(url)
+    yield InspectorHost(url, token)

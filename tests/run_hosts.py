@@ -67,7 +67,7 @@ async def run_host(
 ) -> AsyncIterator[RunHost]:
     """Yield a host of that level; `more` are settings."""
     settings = Settings(kb=write(folder / "kb"), state_dir=folder / "state", open_browser=False, **more)
-    settings = await let_in(settings, "desktop", level)
+    settings = await let_in(settings, "desktop", level, forms=True)
     model = Model()
     async with served(model) as place:
         settings = asking(settings, place, vendor)

@@ -195,7 +195,7 @@ class Wire:
         name = (params.get("taskId") or params.get("name")) if named is None else named
         headers = {
             "accept": "application/json, text/event-stream",
-            "authorization": f"Bearer {self.secret}",
+            **({"authorization": f"Bearer {self.secret}"} if self.secret else {}),
             "mcp-protocol-version": version,
             "mcp-method": method,
             **({"mcp-name": str(name)} if name else {}),

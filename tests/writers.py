@@ -12,6 +12,8 @@ from typing import Any
 from mcp import Client
 from mcp_types import TextContent
 
+from knowledge.storage.ports import StateStore
+from knowledge.trust.ports import Note
 from mcp_server.app import App, open_app
 from mcp_server.base import open_state, utc_now
 from mcp_server.cli.acts import enrol
@@ -59,9 +61,9 @@ class Writer:
         return (self.root / path).read_bytes().decode()
 
 
-async def let_in(settings: Settings, host: str = "writer", level: float = 5) -> Settings:
-    """Return the settings of a host that a person enrolled on record and granted `level`."""
-    secret = await enrol(settings, host)
+async def let_in(settings: Settings, host: str = "writer", level: float = 5, *, forms: bool = False) -> Settings:
+    """Return the settings of a host that a person enrolled on record and granted `level`; `forms`: its forms count."""
+    secret = await enrol(settings, host, forms=forms)
     async with open_state(settings) as state:
         await grant(state, Principal(os_user(), host).id, level, by="ann", now=utc_now())
     return replace(settings, enrolment=secret)
@@ -75,3 +77,10 @@ async def writing(
     allowed = await let_in(settings, host, level)
     async with open_app(allowed) as app, Client(app.server, mode=mode) as client:
         yield Writer(client, app, settings.kb)
+
+
+async def allow_forms(state: StateStore, host: str) -> None:
+    """Let forms that the host shows count, as a person does who trusts it to show them."""
+    note = Note("ann", "host.forms", host, utc_now())
+    (digest,) = [one.secret_digest for one in await state.enrolments() if one.host == host]
+    assert await state.trust.allow_forms(host, digest, allowed=True, note=note)

@@ -21,11 +21,11 @@ from agents.loop.leading import CANCELLED, CLOSING_S, Leading, Ports, Progress
 from agents.loop.outside import end
 from agents.loop.processor import Processor
 from agents.loop.run import Run
-from agents.loop.store import RunStore
+from agents.loop.store import LONGEST_HOLD_S, RunStore
 from agents.loop.tools import Tools
 from knowledge.errors import KnowledgeError
 
-LEASE_S = 30.0
+LEASE_S = LONGEST_HOLD_S
 
 
 async def _unbounded(_run: Run) -> Full | None:

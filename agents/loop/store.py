@@ -14,8 +14,11 @@ from typing import Protocol
 
 from agents.loop.frames import Frame, Header
 from agents.loop.run import Run, State
+from knowledge.retention.shortening import Shortened
 
 TITLE_CHARS = 120
+LONGEST_HOLD_S = 30.0
+"""How long a process may lead a run without being heard of. A hold that ends later was given before the clock was set back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,7 @@ class RunStore(Protocol):
 
         Raises:
             RunExists: another one has that id. Nothing is recorded.
+            OverQuota: its principal began too many (only where the store was given quotas). Nothing is recorded.
             ValueError: no run can have such an id: a mistake of the caller.
         """
         ...
@@ -127,6 +131,13 @@ class RunStore(Protocol):
         """Return runs, those that were put on record last first, from the one after the one with the id `before`.
 
         `adrift_at`: only those that are to be led and that nobody holds at that time: their process died.
+        """
+        ...
+
+    async def shorten(self, *, moved_before: datetime, limit: int) -> Shortened:
+        """Shorten the texts of at most `limit` runs that are over and moved last before then; no records when none is left.
+
+        Every frame stays, with its links, times and what it took; where a text was cut it says so.
         """
         ...
 

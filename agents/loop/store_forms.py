@@ -10,9 +10,13 @@ from agents.loop.errors import BadFrames, NoSuchRun, RunTaken, StaleRun, Unknown
 from agents.loop.frames import Frame, Header, frame_of, frame_text, header_of, header_text
 from agents.loop.run import Run, Spent, with_asking
 from agents.loop.store import TITLE_CHARS, Hold, Total
+from knowledge.leases import holds
 from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import aware
+from knowledge.retention.shortening import RETENTION, shortened_object
 
+MOST_OF_A_TEXT, MOST_OF_A_VALUE = 200, 1_000
+"""Characters that are kept of a text, and of anything else, after its retention."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 
 
@@ -52,7 +56,8 @@ def sound(hold: Hold) -> Hold:
 
 def free_for(hold: Hold, by: str | None, until: datetime | None) -> bool:
     """Return whether the run can be held, of which this is recorded."""
-    return by is None or by == hold.by or until is None or until <= hold.at
+    lease_s = (hold.until - hold.at).total_seconds()
+    return by is None or by == hold.by or until is None or not holds(until, hold.at, lease_s)
 
 
 def after(before: Run, frames: Sequence[Frame]) -> tuple[Run, list[Frame]]:
@@ -128,6 +133,11 @@ def summed(spent: Iterable[Spent]) -> Total:
         sum(one.cost_micros for one in each),
         sum(one.unpriced for one in each),
     )
+
+
+def shorter(text: str) -> str:
+    """Return the text of a header or a frame as it is kept after its retention."""
+    return shortened_object(text, MOST_OF_A_TEXT, MOST_OF_A_VALUE, RETENTION)
 
 
 def title(header: Header) -> str:

@@ -8,9 +8,9 @@ from datetime import datetime
 
 from agents.loop import entries
 from agents.loop.errors import NoSuchRun, RunExists
-from agents.loop.frames import Frame, Header, frame_text
-from agents.loop.run import Run, State, begun
-from agents.loop.store import Hold, RunLine, Total
+from agents.loop.frames import Frame, Header, frame_of, frame_text, header_of, header_text
+from agents.loop.run import Run, State, begun, fold
+from agents.loop.store import LONGEST_HOLD_S, Hold, RunLine, Total
 from agents.loop.store_forms import (
     after,
     asked_id,
@@ -19,12 +19,17 @@ from agents.loop.store_forms import (
     new_header,
     repeated,
     require_next,
+    shorter,
     sound,
     summed,
     title,
 )
+from knowledge.leases import holds
 from knowledge.ledger.acts import storable
 from knowledge.ledger.ports import Entry
+from knowledge.quota.bounds import Quotas
+from knowledge.quota.memory import Used
+from knowledge.retention.shortening import Shortened
 
 Publish = Callable[[str, Sequence[str]], Awaitable[object]]
 
@@ -45,9 +50,12 @@ class _Kept:
 class MemoryRuns:
     """Runs in this process; `publish` tells that one of them changed, `record` adds to the audit chain."""
 
-    def __init__(self, publish: Publish, record: Callable[[Entry], object] = unrecorded) -> None:
-        self._publish, self._record = publish, record
+    def __init__(
+        self, publish: Publish, record: Callable[[Entry], object] = unrecorded, quotas: Quotas | None = None
+    ) -> None:
+        self._publish, self._record, self._quotas, self._used = publish, record, quotas, Used()
         self._kept: dict[str, _Kept] = {}
+        self._shortened: set[str] = set()
 
     async def begin(self, header: Header, hold: Hold) -> Run:
         """Put a run on record."""
@@ -57,6 +65,8 @@ class MemoryRuns:
                 raise RunExists(header.id)
             return there.run
         kept = _Kept(begun(new), sound(hold).by, hold.until)
+        if self._quotas is not None:
+            self._used.charge(self._quotas.started, storable(new.principal), 1, new.begun_at)
         self._record(entries.begun(new))
         self._kept[header.id] = kept
         await self._publish("run", [header.id])
@@ -118,6 +128,23 @@ class MemoryRuns:
         ]
         return [_line(run) for run in found[:limit]]
 
+    async def shorten(self, *, moved_before: datetime, limit: int) -> Shortened:
+        """Shorten the texts of runs that are over."""
+        due = [
+            kept
+            for id_, kept in self._kept.items()
+            if id_ not in self._shortened and kept.run.over and kept.run.moved_at < moved_before
+        ][:limit]
+        freed = 0
+        for kept in due:
+            texts = [header_text(kept.run.header), *(frame_text(frame) for frame in kept.run.frames)]
+            header, *frames = [shorter(text) for text in texts]
+            run = fold(header_of(header), map(frame_of, frames))
+            self._shortened.add(run.id)
+            self._kept[run.id] = replace(kept, run=run)
+            freed += sum(map(len, texts)) - len(header) - sum(map(len, frames))
+        return Shortened(len(due), freed)
+
     async def total(self, *, principal: str | None = None, since: datetime | None = None) -> Total:
         """Return what these runs took together."""
         whose = None if principal is None else storable(principal)
@@ -135,7 +162,9 @@ class MemoryRuns:
 
 
 def _adrift(kept: _Kept, at: datetime) -> bool:
-    return kept.run.state == "running" and (kept.by is None or (kept.until is not None and kept.until <= at))
+    return kept.run.state == "running" and (
+        kept.by is None or (kept.until is not None and not holds(kept.until, at, LONGEST_HOLD_S))
+    )
 
 
 def _line(run: Run) -> RunLine:

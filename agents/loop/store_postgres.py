@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from agents.loop import entries
 from agents.loop.errors import NoSuchRun, RunExists
 from agents.loop.frames import Frame, Header, frame_of, frame_text, header_of, header_text
 from agents.loop.run import Run, State, begun, fold
-from agents.loop.store import Hold, RunLine, Total
+from agents.loop.store import LONGEST_HOLD_S, Hold, RunLine, Total
 from agents.loop.store_forms import (
     ASKED,
     after,
@@ -23,13 +24,18 @@ from agents.loop.store_forms import (
     new_header,
     repeated,
     require_next,
+    shorter,
     sound,
     title,
     with_earlier,
 )
+from knowledge.leases import latest_end
 from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import aware
 from knowledge.ledger.postgres_chain import HOLD_THE_END, appending
+from knowledge.quota.bounds import Quotas
+from knowledge.quota.postgres import charging, explained, holding
+from knowledge.retention.shortening import Shortened
 from knowledge.storage.postgres_events import publishing
 from knowledge.storage.postgres_tables import Ask, Part, Tables
 
@@ -58,9 +64,18 @@ SELECT header, ARRAY(SELECT body FROM forge.run_frame f WHERE f.run = r.number O
 _LINES = """
 SELECT id, title, principal, state, model, frames, begun_at, moved_at FROM forge.run
 WHERE (%(state)s::text IS NULL OR state = %(state)s) AND (%(principal)s::text IS NULL OR principal = %(principal)s)
-AND (%(adrift)s::timestamptz IS NULL OR (state = 'running' AND (holder IS NULL OR held_until <= %(adrift)s)))
+AND (%(adrift)s::timestamptz IS NULL
+    OR (state = 'running' AND (holder IS NULL OR held_until <= %(adrift)s OR held_until > %(latest)s)))
 AND (%(before)s::text IS NULL OR number < (SELECT number FROM forge.run WHERE id = %(before)s))
 ORDER BY number DESC LIMIT %(limit)s
+"""
+_TO_SHORTEN = """
+SELECT number FROM forge.run WHERE state IN ('done', 'failed', 'cancelled') AND moved_at < %s
+AND NOT EXISTS (SELECT FROM forge.run_cut c WHERE c.number = run.number) ORDER BY number LIMIT %s
+"""
+_CUT = """
+UPDATE forge.run_frame f SET body = short.body FROM unnest(%s::bigint[], %s::text[]) AS short (number, body)
+WHERE f.run = %s AND f.number = short.number
 """
 _TOTAL = """
 SELECT count(*), coalesce(sum(tokens_in), 0)::bigint, coalesce(sum(tokens_out), 0)::bigint, coalesce(sum(cost_micros), 0)::bigint,
@@ -80,8 +95,8 @@ SELECT body FROM forge.run_frame WHERE run = ANY(ARRAY(
 class PostgresRuns:
     """Runs shared by processes on any number of machines."""
 
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
+    def __init__(self, tables: Tables, quotas: Quotas | None = None) -> None:
+        self._tables, self._quotas = tables, quotas
 
     async def begin(self, header: Header, hold: Hold) -> Run:
         """Put a run on record."""
@@ -89,9 +104,15 @@ class PostgresRuns:
         whose = (storable(new.principal), storable(new.model))
         row = (new.id, header_text(new), title(new), *whose, at, at, sound(hold).by, hold.until)
 
+        whose_quota, uses = whose[0], [(self._quotas.started, 1)] if self._quotas else []
+
         async def work(ask: Ask) -> Run:
+            if uses:
+                await ask(holding(self._tables, whose_quota))
             await ask((HOLD_THE_END, ()))
             if await ask((_BEGIN, row)):
+                for bound, amount in uses:
+                    await ask(charging(bound, whose_quota, amount, at))
                 await ask(appending(entries.begun(new)))
                 await ask(self._telling(new.id))
                 return begun(new)
@@ -100,7 +121,7 @@ class PostgresRuns:
                 raise RunExists(new.id)
             return there
 
-        return await self._tables.decide(work)
+        return await explained(lambda: self._tables.decide(work), self._tables, uses, whose_quota, at)
 
     async def append(self, before: Run, frames: Sequence[Frame], hold: Hold | None) -> Run:
         """Add the frames after those of `before`."""
@@ -164,8 +185,17 @@ class PostgresRuns:
     ) -> Sequence[RunLine]:
         """Return runs, those that were put on record last first, from the one after `before`."""
         told = {name: text and storable(text) for name, text in (("principal", principal), ("before", before))}
-        asked = {**told, "state": state, "adrift": adrift_at and aware(adrift_at), "limit": limit}
+        latest = adrift_at and latest_end(adrift_at, LONGEST_HOLD_S)
+        asked = {**told, "state": state, "adrift": adrift_at and aware(adrift_at), "latest": latest, "limit": limit}
         return [RunLine(*row) for row in await self._ask((_LINES, asked))]
+
+    async def shorten(self, *, moved_before: datetime, limit: int) -> Shortened:
+        """Shorten the texts of runs that are over, each in a transaction of its own."""
+        due: Any = await self._ask((_TO_SHORTEN, (aware(moved_before), limit)))
+        freed = 0
+        for (number,) in due:
+            freed += await self._tables.decide(partial(_shorten, number, moved_before))
+        return Shortened(len(due), freed)
 
     async def total(self, *, principal: str | None = None, since: datetime | None = None) -> Total:
         """Return what these runs took together."""
@@ -181,6 +211,17 @@ class PostgresRuns:
 
     def _telling(self, run: str) -> Part:
         return publishing("run", [run], self._tables.schema)
+
+
+async def _shorten(number: int, at: datetime, ask: Ask) -> int:
+    ((header,),) = await ask(("SELECT header FROM forge.run WHERE number = %s FOR UPDATE", (number,)))
+    short_header = shorter(header)
+    await ask(("UPDATE forge.run SET header = %s WHERE number = %s", (short_header, number)))
+    rows: Any = await ask(("SELECT number, body FROM forge.run_frame WHERE run = %s", (number,)))
+    cut = [(place, short, len(body) - len(short)) for place, body in rows if (short := shorter(body)) != body]
+    await ask((_CUT, ([place for place, _, _ in cut], [short for _, short, _ in cut], number)))
+    await ask(("INSERT INTO forge.run_cut VALUES (%s, %s) ON CONFLICT (number) DO NOTHING", (number, at)))
+    return len(header) - len(short_header) + sum(freed for _, _, freed in cut)
 
 
 async def _head(ask: Ask, run: str, statement: str) -> tuple[int, str, int, str | None, datetime | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import apsw
@@ -12,7 +13,7 @@ from agents.loop import entries
 from agents.loop.errors import NoSuchRun, RunExists
 from agents.loop.frames import Frame, Header, frame_of, frame_text, header_of, header_text
 from agents.loop.run import Run, State, begun, fold
-from agents.loop.store import Hold, RunLine, Total
+from agents.loop.store import LONGEST_HOLD_S, Hold, RunLine, Total
 from agents.loop.store_forms import (
     ASKED,
     after,
@@ -21,13 +22,18 @@ from agents.loop.store_forms import (
     new_header,
     repeated,
     require_next,
+    shorter,
     sound,
     title,
     with_earlier,
 )
+from knowledge.leases import latest_end
 from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import micros, moment
 from knowledge.ledger.sqlite_chain import append as record
+from knowledge.quota.bounds import Quotas
+from knowledge.quota.sqlite import charge
+from knowledge.retention.shortening import Shortened
 from knowledge.storage.sqlite import Database
 from knowledge.storage.sqlite_events import publish
 
@@ -49,9 +55,13 @@ _BODY = "SELECT body FROM run_frame WHERE run = ? AND id = ?"
 _LINES = """
 SELECT id, title, principal, state, model, frames, begun_us, moved_us FROM run
 WHERE (:state IS NULL OR state = :state) AND (:principal IS NULL OR principal = :principal)
-AND (:adrift IS NULL OR (state = 'running' AND (holder IS NULL OR held_us <= :adrift)))
+AND (:adrift IS NULL OR (state = 'running' AND (holder IS NULL OR held_us <= :adrift OR held_us > :latest)))
 AND (:before IS NULL OR number < (SELECT number FROM run WHERE id = :before))
 ORDER BY number DESC LIMIT :limit
+"""
+_TO_SHORTEN = """
+SELECT number FROM run WHERE state IN ('done', 'failed', 'cancelled') AND moved_us < ?
+AND NOT EXISTS (SELECT 1 FROM run_cut c WHERE c.number = run.number) ORDER BY number LIMIT ?
 """
 _TOTAL = """
 SELECT count(*), ifnull(sum(tokens_in), 0), ifnull(sum(tokens_out), 0), ifnull(sum(cost_micros), 0), ifnull(sum(unpriced), 0)
@@ -66,8 +76,8 @@ WHERE moved_us >= :since AND begun_us < :since AND (:principal IS NULL OR princi
 class SqliteRuns:
     """Runs in one file that several processes share."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, quotas: Quotas | None = None) -> None:
+        self._database, self._quotas = database, quotas
 
     async def begin(self, header: Header, hold: Hold) -> Run:
         """Put a run on record."""
@@ -78,6 +88,8 @@ class SqliteRuns:
         def work(c: apsw.Connection) -> Run:
             there: Any = c.execute(_HEAD, (new.id,)).fetchall()
             if not there:
+                if self._quotas is not None:
+                    charge(c, self._quotas.started, storable(new.principal), 1, new.begun_at)
                 record(c, str(self._database.path), entries.begun(new))
                 c.execute(_BEGIN, row)
                 publish([("run", new.id)], c)
@@ -145,9 +157,26 @@ class SqliteRuns:
     ) -> Sequence[RunLine]:
         """Return runs, those that were put on record last first, from the one after `before`."""
         whose, adrift = principal and storable(principal), adrift_at and micros(adrift_at)
-        asked = {"state": state, "principal": whose, "adrift": adrift, "limit": limit, "before": before}
+        latest = adrift_at and micros(latest_end(adrift_at, LONGEST_HOLD_S))
+        asked = {
+            "state": state,
+            "principal": whose,
+            "adrift": adrift,
+            "latest": latest,
+            "limit": limit,
+            "before": before,
+        }
         rows: Any = self._database.read(lambda c: c.execute(_LINES, asked).fetchall())
         return [_line(*row) for row in rows]
+
+    async def shorten(self, *, moved_before: datetime, limit: int) -> Shortened:
+        """Shorten the texts of runs that are over, each in a transaction of its own."""
+        asked = (micros(moved_before), limit)
+        due: Any = await self._database.bulk(lambda c: c.execute(_TO_SHORTEN, asked).fetchall())
+        freed = 0
+        for (number,) in due:
+            freed += await self._database.write(partial(_shorten, number, asked[0]))
+        return Shortened(len(due), freed)
 
     async def total(self, *, principal: str | None = None, since: datetime | None = None) -> Total:
         """Return what these runs took together."""
@@ -158,6 +187,20 @@ class SqliteRuns:
             return begun_since
         bodies: Any = self._database.read(lambda c: c.execute(_EARLIER, {**asked, "asked": ASKED}).fetchall())
         return with_earlier(begun_since, (body for (body,) in bodies), since)
+
+
+def _shorten(number: int, at_us: int, c: apsw.Connection) -> int:
+    ((header,),) = c.execute("SELECT header FROM run WHERE number = ?", (number,)).fetchall()
+    short = shorter(str(header))
+    c.execute("UPDATE run SET header = ? WHERE number = ?", (short, number))
+    freed, cut = len(str(header)) - len(short), []
+    for place, body in c.execute("SELECT number, body FROM run_frame WHERE run = ?", (number,)):
+        if (short := shorter(str(body))) != body:
+            freed += len(str(body)) - len(short)
+            cut.append((short, number, place))
+    c.executemany("UPDATE run_frame SET body = ? WHERE run = ? AND number = ?", cut)
+    c.execute("INSERT INTO run_cut VALUES (?, ?) ON CONFLICT (number) DO NOTHING", (number, at_us))
+    return freed
 
 
 def _line(*row: Any) -> RunLine:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import anyio
+import anyio.to_thread
 
 from agents.agent import Agent
 from agents.catalogue import Catalogue, Listing, entries, no_such_agent
@@ -150,7 +151,8 @@ class TeamCatalogue:
         contents, unread = await self._contents(listed, changed, before)
         # What could not be read is tried again at the next look, whether its stamp changes or not.
         kept = {path: stamp for path, stamp in stamps.items() if path not in {problem.file for problem in unread}}
-        definitions, problems = self._defined(contents, changed, before)
+        # Fifty files as large as they may be take seconds, in which others are served.
+        definitions, problems = await anyio.to_thread.run_sync(self._defined, contents, changed, before)
         for folder in FOLDERS:
             if sum(entry.path.startswith(f"{folder}/") for entry in listed) >= MOST_FILES:
                 problems.append(Problem(folder, 1, f"there are {MOST_FILES} files or more; no others are looked at"))

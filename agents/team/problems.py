@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 MOST_PROBLEMS = 40
 """More of one file are counted, not told: who has mended forty looks again anyway."""
+LONGEST_MEANT = 100
+"""Longer names are no slip of the pen, and comparing two of them takes as long as both lengths multiplied."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -27,16 +29,14 @@ class Problems:
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self._all: list[Problem] = []
+        self._all: dict[Problem, None] = {}
 
     def __bool__(self) -> bool:
         return bool(self._all)
 
     def add(self, line: int, text: str, file: str = "") -> None:
         """Note a problem, of another file that belongs to this one if it is named."""
-        problem = Problem(file or self.file, line, text)
-        if problem not in self._all:
-            self._all.append(problem)
+        self._all[Problem(file or self.file, line, text)] = None
 
     def told(self) -> Sequence[Problem]:
         """Return them in the order of files and lines; the last one counts those that are left out."""
@@ -50,7 +50,7 @@ class Problems:
 def meant(name: str, known: Iterable[str]) -> str:
     """Return how a sentence about an unknown name ends: with the one that was probably meant, or with all of them."""
     names = list(known)
-    near = difflib.get_close_matches(name, names, n=1)
+    near = difflib.get_close_matches(name, names, n=1) if len(name) <= LONGEST_MEANT else ()
     if near:
         return f"; did you mean {near[0]!r}?"
     return f"; there are {', '.join(names)}" if names else "; there are none"

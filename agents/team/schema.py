@@ -41,6 +41,8 @@ SAYING_ONLY = frozenset({"$comment", "title", "description", "default", "example
 HERE = "#/$defs/"
 MOST_NODES = 3_000
 """So many parts a schema may have with its references filled in."""
+MOST_LEVELS = 60
+"""So deep it may be then: as deep as a work may be, and what walks through it has room for it."""
 ASKS = "x-asks"
 USUAL_TEXT_CHARS = 8_000
 USUAL_ITEMS = 500
@@ -62,7 +64,7 @@ QUOTED: Mapping[str, Json] = {
 
 
 class _TooLarge(Exception):
-    """References multiply each other."""
+    """References multiply each other, or lead from one to the next without an end in sight."""
 
 
 def read_schema(marked: Marked, what: str, problems: Problems, *, file: str = "") -> dict[str, Json] | None:
@@ -83,9 +85,10 @@ def read_schema(marked: Marked, what: str, problems: Problems, *, file: str = ""
         problems.add(marked.line_at(["type"]), f"{what} must be of the type object", file)
         return None
     try:
-        whole = _inlined(plain, {"quoted": QUOTED, **plain.get("$defs", {})}, [0])
+        whole = _Inlining({"quoted": QUOTED, **plain.get("$defs", {})}).whole(plain)
     except _TooLarge:
-        problems.add(marked.line, f"{what} is too large: its references stand for more than {MOST_NODES} parts", file)
+        bounds = f"more than {MOST_NODES} parts, or more than {MOST_LEVELS} inside each other"
+        problems.add(marked.line, f"{what} is too large: its references stand for {bounds}", file)
         return None
     return {key: value for key, value in whole.items() if key not in ("$defs", "$schema")}
 
@@ -177,30 +180,35 @@ def _reached(starts: set[str], leads: Mapping[str, set[str]]) -> set[str]:
     return reached
 
 
-def _inlined(node: Json, definitions: Mapping[str, Json], spent: list[int]) -> Any:
-    """Return the schema with what its references lead to in their place; `spent` counts its parts."""
-    spent[0] += 1
-    if spent[0] > MOST_NODES:
-        raise _TooLarge
-    if not isinstance(node, dict):
-        return node
-    found = {
-        key: _inlined_at(key, value, definitions, spent) for key, value in node.items() if key not in ("$defs", "$ref")
-    }
-    if "$ref" not in node:
-        return found
-    target = _inlined(definitions[node["$ref"].removeprefix(HERE)], definitions, spent)
-    if isinstance(target, dict) and set(found) <= SAYING_ONLY:
-        return {**target, **found}
-    return {**found, "allOf": [*found.get("allOf", []), target]}
+class _Inlining:
+    """Puts in the place of references what they lead to, and counts the parts of the whole."""
 
+    def __init__(self, definitions: Mapping[str, Json]) -> None:
+        self._definitions, self._parts, self._level = definitions, 0, 0
 
-def _inlined_at(key: str, value: Json, definitions: Mapping[str, Json], spent: list[int]) -> Json:
-    if key in ONE:
-        return _inlined(value, definitions, spent)
-    if key in NAMED:
-        return {name: _inlined(part, definitions, spent) for name, part in value.items()}
-    return [_inlined(part, definitions, spent) for part in value] if key in LISTED else value
+    def whole(self, node: Json) -> Any:
+        """Return the schema without references."""
+        self._parts += 1
+        if self._parts > MOST_NODES or self._level > MOST_LEVELS:
+            raise _TooLarge
+        if not isinstance(node, dict):
+            return node
+        self._level += 1
+        found = {key: self._at(key, value) for key, value in node.items() if key not in ("$defs", "$ref")}
+        target = self.whole(self._definitions[node["$ref"].removeprefix(HERE)]) if "$ref" in node else None
+        self._level -= 1
+        if "$ref" not in node:
+            return found
+        if isinstance(target, dict) and set(found) <= SAYING_ONLY:
+            return {**target, **found}
+        return {**found, "allOf": [*found.get("allOf", []), target]}
+
+    def _at(self, key: str, value: Json) -> Json:
+        if key in ONE:
+            return self.whole(value)
+        if key in NAMED:
+            return {name: self.whole(part) for name, part in value.items()}
+        return [self.whole(part) for part in value] if key in LISTED else value
 
 
 def hardened(schema: Mapping[str, Json]) -> dict[str, Json]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from knowledge.embed import endpoint_wire as wire
 from knowledge.errors import EmbedderUnavailable
+from knowledge.unpacking import ACCEPTED, bounding
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +64,11 @@ class _Refused(Exception):
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(reason)
+
+
+def endpoint_client() -> httpx.AsyncClient:
+    """Return a client for `EndpointEmbedder`, which holds no reply larger than it may be."""
+    return httpx.AsyncClient(headers={"accept-encoding": ACCEPTED}, event_hooks={"response": [bounding(httpx)]})
 
 
 class EndpointEmbedder:
@@ -210,8 +216,10 @@ class EndpointEmbedder:
         for number in range(tries):
             wait_s: float | None = None
             try:
-                reply = await self._post(texts)
-            except httpx.RequestError as error:
+                # The client's own limit is for the next bytes only: at one byte a second a reply would take days.
+                with anyio.fail_after(2 * self._patience.timeout_s):
+                    reply = await self._post(texts)
+            except (httpx.RequestError, TimeoutError) as error:
                 problem, stumbles = f"no answer ({type(error).__name__})", False
             else:
                 # Some servers say so of a text that is too long for them.

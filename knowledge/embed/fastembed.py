@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowledge.errors import EmbedderUnavailable
+from knowledge.private import private_folder
 
 INSTALL = "pip install 'knowledge-forge[fastembed]'"
 BATCH = 32
@@ -113,7 +114,7 @@ class FastEmbedder:
             raise EmbedderUnavailable(self._shown, "it does not know that model", mend)
         brought = self._folder / self._model.replace("/", "--")
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            private_folder(self._folder)
             there = {"specific_model_path": str(brought)} if brought.is_dir() else {}
             loaded: Model = TextEmbedding(model_name=self._model, cache_dir=str(self._folder), **there)
         except Exception as error:  # the library raises what its downloaders and runtimes raise

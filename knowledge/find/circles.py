@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Literal, NamedTuple
 
 import anyio.to_thread
@@ -256,15 +257,15 @@ class Circles:
         found, file = await self._open(asked)
         return await self._parsed(found, file.raw)
 
-    async def vouched(self, path: str) -> Document | None:
+    async def vouched(self, path: str, *, plain: bool = False) -> Document | None:
         """Return the page at exactly `path` as it is on disk now; None if there is none, or nobody vouches for its text.
 
-        What the page and its directories say today counts, not what the index knows of them.
+        What the page and its directories say today counts, not what the index knows of them. `plain`: a link counts as none.
         """
         from knowledge.index.prepare import DirectoryTrust
 
         try:
-            file = await anyio.to_thread.run_sync(self._vault.read, path)
+            file = await anyio.to_thread.run_sync(partial(self._vault.read, path, plain=plain))
         except (InvalidPath, NoSuchPath, UnreadableDocument):
             return None
         found = await self._parsed(path, file.raw)

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from knowledge.private import private_folder
+
 if sys.platform == "win32":
     import msvcrt
 
@@ -27,7 +29,7 @@ def try_lock(path: Path) -> Iterator[bool]:
 
     The file stays: deleting it would let two processes hold the same name.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(path.parent)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         yield _taken(descriptor) and _is_at(descriptor, path)

@@ -13,6 +13,7 @@ import anyio.to_thread
 import apsw
 
 from knowledge.index.ports import QueryTerm, Scored
+from knowledge.private import private_folder
 from knowledge.storage.ports import Delta, Filters, IndexStore, Position, TextRow
 
 BATCH = 2_000
@@ -176,7 +177,7 @@ def _spell(term: str) -> str:
 
 
 def _connected(path: Path) -> apsw.Connection:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(path.parent)
     connection = apsw.Connection(str(path))
     try:
         connection.set_busy_timeout(5_000)

@@ -18,6 +18,7 @@ import anyio.to_thread
 
 from knowledge.errors import EngineUnavailable
 from knowledge.index.away import Away, shown
+from knowledge.unpacking import BadPacking
 
 if TYPE_CHECKING:
     import requests
@@ -39,6 +40,7 @@ REST_S = 5.0
 """After a failure searches fail at once for so long, instead of each waiting for a server that is away."""
 THREADS = 8
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
+SLACK_S = 1.0
 LOOK_S = (0.005, 0.25)
 """How often a task is looked at: soon at first, then more seldom."""
 TASK_S = 1_800.0
@@ -157,9 +159,11 @@ class MeilisearchLine:
     async def _within(self, request: Callable[[Line], T], limit_s: float, *, tries: int) -> T:
         for attempt in range(tries):
             try:
-                answer = await anyio.to_thread.run_sync(
-                    partial(self._asked, request, limit_s), limiter=self._threads, abandon_on_cancel=True
-                )
+                # The thread ends by itself; this is for a head that drips, which the library waits for without an end.
+                with anyio.fail_after(CONNECT_S + limit_s + SLACK_S):
+                    answer = await anyio.to_thread.run_sync(
+                        partial(self._asked, request, limit_s), limiter=self._threads, abandon_on_cancel=True
+                    )
             except (EngineUnavailable, NoIndex):
                 raise
             except Exception as error:
@@ -285,10 +289,14 @@ def _failure(error: Exception, address: MeilisearchAddress, limit_s: float) -> _
     import requests
     from meilisearch.errors import MeilisearchApiError, MeilisearchCommunicationError, MeilisearchTimeoutError
 
+    from knowledge.index.meilisearch_pool import Elsewhere
+
     shown = address.shown
     if isinstance(error, MeilisearchApiError):
         return _refusal(error.status_code, error.code, shown, key=address.key is not None)
-    if isinstance(error, MeilisearchTimeoutError):
+    if isinstance(error, Elsewhere):
+        return _Failure(f"{shown} points elsewhere; put the address it points to into FORGE_MEILI_URL", again=False)
+    if isinstance(error, MeilisearchTimeoutError | TimeoutError):
         # A search has waited long enough.
         return _Failure(f"{shown} does not answer within {limit_s:.0f} s", again=limit_s == WRITE_S)
     if isinstance(error.__cause__, requests.exceptions.SSLError):
@@ -299,8 +307,12 @@ def _failure(error: Exception, address: MeilisearchAddress, limit_s: float) -> _
         return _Failure(f"{shown} cannot be reached", again=True)
     if isinstance(error, OSError):  # the file of certificates is not there
         return _Failure(f"{shown} cannot be asked ({error.strerror or type(error).__name__})", again=False)
-    if isinstance(error, ValueError):
+    if isinstance(error, BadPacking):
+        return _Failure(f"{shown} answers what can't be read: {error}", again=False)
+    if isinstance(error, ValueError | RecursionError):
         return _Failure(f"{shown} answers something that is not JSON; is that Meilisearch?", again=False)
+    if isinstance(error, LookupError | TypeError | AttributeError):
+        return _Failure(f"{shown} answers other JSON than Meilisearch does; is that Meilisearch?", again=False)
     raise error
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from knowledge.chunk import Chunk, cut
-from knowledge.document import Document, parse
+from knowledge.document import Document, head, parse
 from knowledge.errors import InvalidPath, KnowledgeError, NoSuchPath, VaultUnavailable
 from knowledge.find.analysis import remember_words
 from knowledge.paths import INDEX_NAME, parent
@@ -79,7 +79,7 @@ class DirectoryTrust:
         if self._vault.look(path) is None:
             return False
         try:
-            return parse(path, self._vault.read(path).raw).untrusted
+            return head(self._vault.read(path).raw).untrusted
         except (NoSuchPath, InvalidPath):
             return False
         except Exception:  # noqa: BLE001  whatever is wrong with it, trust fails closed

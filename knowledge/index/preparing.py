@@ -16,15 +16,13 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from knowledge.errors import VaultUnavailable
 from knowledge.find.analysis import keep_words, remember_words
 from knowledge.index.prepare import DirectoryTrust, Known, Outcome, Prepared, prepare
 from knowledge.vault import Vault
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +30,7 @@ WORTH_IT = 1_000
 """Documents to be read from which on starting a process (a third of a second) pays."""
 PATIENCE_S = 5.0
 
+_PACKAGES = Path(__file__).resolve().parents[2]
 # The parent's module path comes first, so that the child finds this package as the parent did.
 _START = "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); from knowledge.index.preparing import serve; serve()"
 
@@ -64,10 +63,13 @@ class PreparingProcess:
     """
 
     def __init__(self, root: Path) -> None:
-        command = [sys.executable, "-c", _START]
-        self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603 - ourselves
+        # Without -P the child would take its first modules from the working directory, which may be a stranger's.
+        command = [sys.executable, "-P", "-c", _START]
+        self._child = subprocess.Popen(  # noqa: S603 - ourselves
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=Path(sys.executable).anchor or None
+        )
         try:
-            self._send([str(part) for part in sys.path])
+            self._send([str(_PACKAGES), *(part for part in sys.path if Path(part).is_absolute())])
             self._send(str(root))
         except PreparingLost:
             self.close()

@@ -13,6 +13,7 @@ import anyio.to_thread
 
 from knowledge.errors import EngineUnavailable
 from knowledge.index.away import Away, shown
+from knowledge.unpacking import ACCEPTED, bounding
 
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient
@@ -63,7 +64,7 @@ def connect(address: QdrantAddress) -> AsyncQdrantClient:
     return AsyncQdrantClient(
         url=address.url,
         # Not as `api_key`: with plain HTTP that raises a Python warning. `QdrantLine` says it once, in the log.
-        headers={"api-key": address.key} if address.key else None,
+        headers={"accept-encoding": ACCEPTED} | ({"api-key": address.key} if address.key else {}),
         prefer_grpc=address.grpc,
         grpc_port=address.grpc_port,
         timeout=int(WRITE_S),
@@ -71,6 +72,7 @@ def connect(address: QdrantAddress) -> AsyncQdrantClient:
         check_compatibility=False,
         # Left alone, the client opens a new connection for every request to this machine.
         limits=httpx.Limits(max_connections=32, max_keepalive_connections=16),
+        event_hooks={"response": [bounding(httpx)]},
     )
 
 
@@ -174,6 +176,9 @@ def _failure(error: Exception, shown: str, limit_s: float) -> _Failure:
         return _refused(error.status_code or 0, _said(error), shown, error)
     if isinstance(error, ValueError) and str(error).startswith("Collection ") and "not found" in str(error):
         raise Gone from error  # how the client's own local mode says it
+    # The client asserts that an answer has a result.
+    if isinstance(error, ValueError | RecursionError | AssertionError | LookupError | TypeError | AttributeError):
+        return _Failure(f"{shown} answers something that can't be read; is that Qdrant?", again=False)
     return _by_grpc(error, shown)
 
 

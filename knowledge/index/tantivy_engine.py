@@ -18,6 +18,7 @@ from tantivy import Occur, Query
 
 from knowledge.index.file_lock import try_lock
 from knowledge.index.ports import QueryTerm, Scored
+from knowledge.private import private_folder
 from knowledge.storage.ports import Delta, Filters, IndexStore, Position, TextRow
 
 SHAPE = 1
@@ -250,7 +251,7 @@ class _Work:
         # A new folder, because another process may be reading the old one (and Windows would not let it go).
         self._writer = None
         self._data = f"data-{secrets.token_hex(4)}"
-        (self._folder / self._data).mkdir(parents=True)
+        private_folder(self._folder / self._data)
         self.at = Position(generation, 0)
 
     def _begin(self, rows: int) -> tantivy.IndexWriter:

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 import anyio
 
 from knowledge.errors import LeaseLost
+from knowledge.leases import holds
 from knowledge.ledger.memory import MemoryLedger
 from knowledge.outbox.memory import MemoryOutbox
 from knowledge.paths import ancestors, parent, within
@@ -24,6 +25,7 @@ from knowledge.storage.ports import (
     Enrolment,
     Event,
     Filters,
+    Held,
     IndexChange,
     IndexedChunk,
     IndexIdentity,
@@ -34,6 +36,7 @@ from knowledge.storage.ports import (
     Position,
     Progress,
     Remove,
+    Size,
     Space,
     Stamp,
     TextRow,
@@ -74,6 +77,32 @@ class MemoryStateStore:
         """Return the outbox, which ends with the process as well."""
         return self._outbox
 
+    async def held(self) -> Sequence[Held]:
+        """Return what takes the space, the most first: of proposals only, the rest has no size here."""
+        found: dict[str, list[int]] = {}
+        for proposal in await self._trust.proposals(limit=10**9):
+            found.setdefault(proposal.principal, []).append(len(proposal.arguments) + len(proposal.preview))
+        each = [Held("proposals", whose, len(sizes), sum(sizes)) for whose, sizes in found.items()]
+        return sorted(each, key=lambda one: -one.size_bytes)
+
+    async def size(self) -> Size:
+        """Return that nothing is on a disk."""
+        return Size(0)
+
+    async def give_back(self, *, spare: bool = True) -> bool:
+        """Give nothing back: there is no file."""
+        del spare
+        return False
+
+    @property
+    def gives_back(self) -> bool:
+        """Return that nothing has to be rewritten for it."""
+        return True
+
+    async def rewrite(self) -> bool:
+        """Leave it as it is."""
+        return False
+
     @property
     def place(self) -> str:
         """Return where the state is: here."""
@@ -89,7 +118,8 @@ class MemoryStateStore:
 
     async def enrolments(self) -> Sequence[Enrolment]:
         """Return all of them by host name."""
-        return [self._enrolments[host] for host in sorted(self._enrolments)]
+        hosts = [self._enrolments[host] for host in sorted(self._enrolments)]
+        return [replace(one, forms=self._trust.forms_of(one.host) == one.secret_digest) for one in hosts]
 
     async def host_of(self, secret_digest: bytes) -> str | None:
         """Return the host whose secret has that digest, or None."""
@@ -111,7 +141,7 @@ class MemoryStateStore:
         """Take or extend the lease, or return None if another holder has it."""
         old = self._leases.get(name)
         mine = old is not None and old.holder == holder and name not in self._released
-        if old is not None and not mine and name not in self._released and old.expires_at > now:
+        if old is not None and not mine and name not in self._released and holds(old.expires_at, now, ttl_s):
             return None
         # The clock keeps fences growing when the state is lost or restored while the index, which remembers the
         # highest fence it met, is not.

@@ -7,16 +7,22 @@ import os
 import re
 import secrets
 import socket
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import platformdirs
 
-from knowledge.errors import UnsafeStateDirectory
+from knowledge.errors import NoUserFolder, UnsafeStateDirectory
+from knowledge.private import private_folder, write_private
 from knowledge.storage.locked import exclusively
+from knowledge.storage.ownership import others_could_write
 
 APPLICATION = "knowledge-forge"
 READABLE_LENGTH = 40
 HASH_DIGITS = 10
+DATABASES = "*.db*"
+"""The files in such a folder that are believed."""
 INDEXING_LEASE = "indexer"
 """The lease on the index of a knowledge base that keeps its state in a file beside it."""
 
@@ -27,7 +33,8 @@ def state_dir_for(root: Path, override: Path | None) -> Path:
     It is `override`, or a folder of the platform's state directory that is named after `root`.
 
     Raises:
-        UnsafeStateDirectory: it would lie inside the knowledge base, links followed, or is not a folder.
+        UnsafeStateDirectory: it would lie inside the knowledge base, links followed, is not a folder, or another account owns or
+            may write it or a database in it, and so could have decided who is trusted.
     """
     root = root.resolve()
     folder = (override.expanduser() if override else default_state_dir(root)).resolve()
@@ -36,12 +43,28 @@ def state_dir_for(root: Path, override: Path | None) -> Path:
             str(folder), f"it lies inside the knowledge base {root}, where a model may edit files"
         )
     try:
-        new = not folder.exists()
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if new:
-            folder.chmod(0o700)  # whatever the umask says
+        private_folder(folder)
     except OSError as error:
         raise UnsafeStateDirectory(str(folder), f"it cannot be made: {error.strerror}") from error
+    for believed in (folder, *folder.glob(DATABASES)):
+        with suppress(FileNotFoundError):  # a journal, which another process has closed since
+            if why := others_could_write(believed):
+                raise UnsafeStateDirectory(str(folder), f"{why}, so someone else could have decided who is trusted")
+    return folder
+
+
+def user_folder(find: Callable[..., str], mend: str) -> Path:
+    """Return the folder of this account that `find`, of platformdirs, names for this program.
+
+    Raises:
+        NoUserFolder: there is none, or a variable names a relative one, which would lie where the process was started.
+    """
+    try:
+        folder = Path(find(APPLICATION, appauthor=False))
+    except RuntimeError:
+        raise NoUserFolder(mend) from None
+    if not folder.is_absolute():
+        raise NoUserFolder(mend)
     return folder
 
 
@@ -75,7 +98,7 @@ def _known(folder: Path) -> str:
     try:
         with exclusively(folder / "place.lock"):
             if not token.exists():
-                token.write_text(secrets.token_hex(8), encoding="ascii")
+                write_private(token, secrets.token_hex(8))
             words = token.read_bytes()
     except OSError as error:
         raise UnsafeStateDirectory(str(folder), f"it cannot be written to: {error.strerror}") from error
@@ -85,7 +108,15 @@ def _known(folder: Path) -> str:
 def default_state_dir(root: Path) -> Path:
     """Return where the state of the resolved `root` lies by default: readable, and different for every path."""
     readable = re.sub(r"[^\w.-]+", "-", root.name).strip("-.")[:READABLE_LENGTH] or "knowledge"
-    return Path(platformdirs.user_state_dir(APPLICATION, appauthor=False)) / f"{readable}-{_digest(root)}"
+    return user_folder(platformdirs.user_state_dir, "name a directory with --state-dir") / f"{readable}-{_digest(root)}"
+
+
+def is_default(folder: Path, root: Path) -> bool:
+    """Return whether the resolved `folder` is where the state of `root` lies by default, named or not."""
+    try:
+        return folder == default_state_dir(root.resolve()).resolve()
+    except NoUserFolder:
+        return False
 
 
 def _digest(root: Path) -> str:

@@ -21,11 +21,15 @@ from knowledge.trust.ports import Standing, StandingChange, TrustRecords
 
 @dataclass(frozen=True, slots=True)
 class Enrolment:
-    """A host that a person let in. Only the digest of its secret is kept."""
+    """A host that a person let in. Only the digest of its secret is kept.
+
+    `forms`: a person allowed that forms which the host shows count as their word, for the secret that it has now.
+    """
 
     host: str
     secret_digest: bytes
     created_at: datetime
+    forms: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,25 @@ class Looked:
     circle: Literal["map", "read", "search"]
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """How much the state keeps of one kind of record; of one principal where records of that kind have one."""
+
+    kind: str
+    principal: str | None
+    records: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How large the state is on disk, its log, which is written back into it, and how much of it is free for what comes next."""
+
+    size_bytes: int
+    log_bytes: int = 0
+    free_bytes: int = 0
+
+
 class StateStore(Protocol):
     """Trust, leases, the change counter, the reading ledger and the ledger of writes of one knowledge base."""
 
@@ -78,12 +101,40 @@ class StateStore(Protocol):
         """Return the outbox that lies in the same database: acts in other services, and what there names pages."""
         ...
 
+    async def held(self) -> Sequence[Held]:
+        """Return what takes the space, the most first. Reads a little of every record."""
+        ...
+
+    async def size(self) -> Size:
+        """Return how large the state is on disk. Cheap."""
+        ...
+
+    async def give_back(self, *, spare: bool = True) -> bool:
+        """Give some of what is free back to the file system, in a moment; return whether there is more. With `spare` some stays."""
+        ...
+
+    @property
+    def gives_back(self) -> bool:
+        """Return whether `give_back` can; what an older program made may have to be rewritten first."""
+        ...
+
+    async def rewrite(self) -> bool:
+        """Write everything anew, without what is free; others cannot write meanwhile. False where the engine sees to that itself.
+
+        Raises:
+            DatabaseUnavailable: the disk has no room for it. Nothing was changed.
+        """
+        ...
+
     async def check(self) -> Sequence[str]:
         """Return what is wrong with the database, one sentence each; nothing when it is sound. May take long."""
         ...
 
     async def enrol(self, host: str, secret_digest: bytes, *, at: datetime) -> None:
-        """Remember the host's secret; a second enrolment of the same host replaces its secret and keeps its standing."""
+        """Remember the host's secret; a second enrolment of the same host replaces its secret and keeps its standing.
+
+        Forms that were allowed for an earlier secret are not allowed for another one.
+        """
         ...
 
     async def enrolments(self) -> Sequence[Enrolment]:
@@ -109,7 +160,8 @@ class StateStore(Protocol):
     async def acquire_lease(self, name: str, holder: str, *, now: datetime, ttl_s: float) -> Lease | None:
         """Take the lease if it is free, expired or already this holder's (which only extends it); None if another has it.
 
-        Of any number of callers at once exactly one gets it.
+        Of any number of callers at once exactly one gets it. A lease that ends later than one of `ttl_s` can end is void:
+        the clock was set back since it was given.
         """
         ...
 

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
 import anyio
-from psycopg import AsyncConnection, Error, InterfaceError, ProgrammingError
+from psycopg import AsyncConnection, DataError, Error, InterfaceError, ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 
@@ -23,7 +23,9 @@ from knowledge.errors import (
     NewerDatabase,
     OutcomeUnknown,
     ProposalSettled,
+    QuotaReached,
     UnknownIntent,
+    Unstorable,
 )
 
 logging.getLogger("psycopg").setLevel(logging.ERROR)  # it warns of what our callers are told anyway
@@ -69,6 +71,9 @@ NOT_UNDER_WAY = "KF002"
 SETTLED = "KF003"
 """What our function `carry_out` raises, with the id, when the proposal is not approved (any more)."""
 
+NO_ROOM = "KF004"
+"""What our function `charge` raises, with the kind, when a principal would use more than its quota."""
+
 _REFUSALS = (
     (r"password authentication failed|no password supplied|authentication failed", "check user and password"),
     (r"pg_hba\.conf", "let this machine and user in on the server (pg_hba.conf), or change sslmode"),
@@ -78,6 +83,7 @@ _REFUSALS = (
     (r"permission denied", "grant that right to the user in FORGE_DATABASE_URL"),
     (r"ProactorEventLoop", "keep the state in a file on Windows: leave FORGE_DATABASE_URL out"),
 )
+_RAISED = {NOT_UNDER_WAY: UnknownIntent, SETTLED: ProposalSettled, NO_ROOM: QuotaReached}
 _FINAL_STATES = {"28", "3D", "42"}
 """Classes of SQLSTATEs that asking again does not mend: sign-in, no such database, rights and names."""
 _LOST_STATES = {"08", "57P01", "57P02", "57P03", "57P05", "25P03"}
@@ -132,6 +138,8 @@ class Server:
             yield
         except Error as error:
             raise self.named(error, writing=writing) from None
+        except UnicodeEncodeError:  # half a character, which psycopg meets before anything is sent
+            raise Unstorable(self.place) from None
 
     def named(self, error: Error | OSError, *, writing: bool = False) -> KnowledgeError:
         """Return `error` in the words of the domain. It is not chained: a log would show libpq's own words."""
@@ -144,12 +152,13 @@ class Server:
         if state == OVERTAKEN:
             found, known = map(int, reason.split())
             return NewerDatabase(self.place, found, known, "another schema with FORGE_DATABASE_SCHEMA")
-        if state == NOT_UNDER_WAY:
-            return UnknownIntent(reason)
-        if state == SETTLED:
-            return ProposalSettled(reason)
+        if state in _RAISED:
+            return _RAISED[state](reason)
         if state == "25006":
             return DatabaseUnavailable(self.place, "the server only reads now (a replica, or in recovery)")
+        # Class 22: wrong data; 54: larger than an index or a row may be. psycopg itself finds a NUL, without a state.
+        if state[:2] in ("22", "54") or isinstance(error, DataError):
+            return Unstorable(self.place)
         way_out = next((mend for pattern, mend in _REFUSALS if re.search(pattern, reason)), "")
         if state[:2] in _FINAL_STATES or (not state and way_out):
             return DatabaseRefused(self.place, reason, way_out or "see what the server's log says")

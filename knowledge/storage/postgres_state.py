@@ -8,10 +8,11 @@ from typing import Any
 
 import anyio
 
+from knowledge.leases import holds, latest_end
 from knowledge.ledger.moments import aware
 from knowledge.ledger.postgres import PostgresLedger
 from knowledge.outbox.postgres import PostgresOutbox
-from knowledge.storage.ports import Enrolment, Event, Lease, Looked
+from knowledge.storage.ports import Enrolment, Event, Held, Lease, Looked, Size
 from knowledge.storage.postgres import Pool, Server
 from knowledge.storage.postgres_ear import Ear
 from knowledge.storage.postgres_events import publishing
@@ -27,12 +28,48 @@ TABLES = (
     *("meta", "enrolment", "standing", "standing_change", "lease", "counter", "event", "look", "nudge"),
     *("content", "page_state", "revision", "intent", "origin", "contradiction", "audit", "chain_end"),
     *("proposal", "passkey", "secret", "taint", "journey", "journey_event", "errand", "mention"),
-    *("run", "run_frame", "map_line"),
+    *("run", "run_frame", "map_line", "host_forms", "trusted_place", "read_passage"),
+    *("quota", "proposal_line", "journey_cut", "run_cut"),
 )
 
+KINDS = {
+    "proposals": """
+        SELECT principal, count(*), sum(octet_length(told) + coalesce(octet_length(result), 0))
+        FROM forge.proposal GROUP BY principal
+    """,
+    "journeys": """
+        SELECT principal, count(*), sum(octet_length(folded) + coalesce((
+            SELECT sum(octet_length(body)) FROM forge.journey_event e WHERE e.journey = j.number
+        ), 0)) FROM forge.journey j GROUP BY principal
+    """,
+    "runs": """
+        SELECT principal, count(*), sum(octet_length(header) + coalesce((
+            SELECT sum(octet_length(body)) FROM forge.run_frame f WHERE f.run = r.number
+        ), 0)) FROM forge.run r GROUP BY principal
+    """,
+    "errands": """
+        SELECT principal, count(*), sum(octet_length(marks) + coalesce(octet_length(result), 0))
+        FROM forge.errand GROUP BY principal
+    """,
+    "revisions of pages": "SELECT NULL, count(*), sum(octet_length(packed)) FROM forge.content",
+    "origins of pages": "SELECT NULL, count(*), sum(octet_length(packed)) FROM forge.origin",
+    "contradictions": "SELECT NULL, count(*), sum(octet_length(told)) FROM forge.contradiction",
+    "audit records": "SELECT NULL, count(*), sum(octet_length(body)) FROM forge.audit",
+    "map lines": "SELECT NULL, count(*), sum(octet_length(key) + octet_length(text)) FROM forge.map_line",
+    "what was read": "SELECT principal, count(*), sum(octet_length(path) + 60) FROM forge.look GROUP BY principal",
+    "change events": "SELECT NULL, count(*), sum(octet_length(key) + 30) FROM forge.event",
+}
+_SIZE = """
+SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) FROM pg_catalog.pg_class c
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relkind = 'r'
+"""
 _ENROL = """
 INSERT INTO forge.enrolment VALUES (%s, %s, %s)
 ON CONFLICT (host) DO UPDATE SET secret_digest = excluded.secret_digest, created_at = excluded.created_at
+"""
+_ENROLMENTS = """
+SELECT host, secret_digest, created_at, coalesce(allowed, false) FROM forge.enrolment
+LEFT JOIN forge.host_forms USING (host, secret_digest) ORDER BY host
 """
 _TAKE = """
 INSERT INTO forge.lease AS held (name, holder, fence, expires_at) VALUES (%(name)s, %(holder)s, %(first)s, %(expires)s)
@@ -41,6 +78,7 @@ ON CONFLICT (name) DO UPDATE SET
     fence = CASE WHEN held.holder = excluded.holder THEN held.fence ELSE greatest(held.fence + 1, excluded.fence) END,
     expires_at = excluded.expires_at
 WHERE held.holder IS NULL OR held.holder = excluded.holder OR held.expires_at <= %(now)s
+    OR held.expires_at > %(latest)s
 RETURNING name, holder, fence, expires_at
 """
 _EXTEND = """
@@ -130,7 +168,7 @@ class PostgresStateStore:
 
     async def enrolments(self) -> Sequence[Enrolment]:
         """Return all of them by host name."""
-        rows = await self._read("SELECT host, secret_digest, created_at FROM forge.enrolment ORDER BY host")
+        rows = await self._read(_ENROLMENTS)
         return [Enrolment(*row) for row in rows]
 
     async def host_of(self, secret_digest: bytes) -> str | None:
@@ -163,7 +201,7 @@ class PostgresStateStore:
         if rows:
             return Lease(*rows[0])
         held = await self.lease(name)
-        if held is not None and held.expires_at > now:
+        if held is not None and holds(held.expires_at, now, ttl_s):
             return None
         values = {
             "name": name,
@@ -172,6 +210,7 @@ class PostgresStateStore:
             # highest fence it met, is not.
             "first": max(1, int(now.timestamp())),
             "now": now,
+            "latest": latest_end(now, ttl_s),
             "expires": expires,
         }
         rows = await self._write(_TAKE, values)
@@ -246,6 +285,34 @@ class PostgresStateStore:
             "quiet_since": now - timedelta(seconds=quiet_s),
         }
         return bool(await self._write(_NUDGE, values, light=True))
+
+    async def held(self) -> Sequence[Held]:
+        """Return what takes the space, the most first."""
+        found = [
+            Held(kind, whose, count, int(size or 0))
+            for kind, sql in KINDS.items()
+            for whose, count, size in await self._read(sql)
+            if count
+        ]
+        return sorted(found, key=lambda one: -one.size_bytes)
+
+    async def size(self) -> Size:
+        """Return how large the tables are, with their indexes."""
+        return Size(int((await self._read(_SIZE, self._schema.name))[0][0]))
+
+    async def give_back(self, *, spare: bool = True) -> bool:
+        """Leave it to the server: its autovacuum makes room for what comes next."""
+        del spare
+        return False
+
+    @property
+    def gives_back(self) -> bool:
+        """Return that nothing has to be rewritten for it."""
+        return True
+
+    async def rewrite(self) -> bool:
+        """Leave it as it is."""
+        return False
 
     async def check(self) -> Sequence[str]:
         """Return which tables are missing or may not be written, and whether notifications are swallowed on the way."""

@@ -23,6 +23,7 @@ from knowledge.errors import (
     StorageError,
     UnsafeDatabaseEngine,
 )
+from knowledge.private import private_folder
 from knowledge.storage.locked import exclusively
 
 T = TypeVar("T")
@@ -33,6 +34,8 @@ OLDEST_SAFE_SQLITE = "3.51.3"
 HEADER = b"SQLite format 3\x00"
 MIGRATIONS = Path(__file__).parent / "migrations"
 BUSY_MS = 10_000
+LONGEST_LOG = 32_000_000
+"""Bytes of the log that stay on the disk after it was written back."""
 RETRY_S = 0.005
 
 
@@ -100,7 +103,7 @@ class Database:
         if self.path.exists() and not self.path.is_file():
             raise ForeignDatabase(str(self.path), "it is not a file")
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private_folder(self.path.parent)
             with exclusively(lock_path(self.path)):
                 self._open_locked()
         except OSError as error:
@@ -144,6 +147,8 @@ class Database:
         connection.execute(f"PRAGMA cache_size={-32_000 if use == 'write' else -4_000}").fetchall()
         # Writing in bulk touches the same pages again and again: they need not reach the main file each time.
         connection.execute("PRAGMA wal_autocheckpoint=4000").fetchall()
+        # After a burst the log would stay as long as it ever was.
+        connection.execute(f"PRAGMA journal_size_limit={LONGEST_LOG}").fetchall()
         return connection
 
     def _connection(self, use: str) -> apsw.Connection:
@@ -221,6 +226,25 @@ class Database:
             except apsw.Error as error:
                 raise self.named(error) from error
             return result
+
+    def alone(self, work: Callable[[apsw.Connection], object]) -> None:
+        """Do what cannot be done in a transaction."""
+        with self._guards["write"]:
+            try:
+                self._require_ours(self._connection("write"))
+                work(self._connection("write"))
+            except apsw.Error as error:
+                raise self.named(error) from error
+
+    def shorten_log(self) -> None:
+        """Write the log back into the file and cut it, if nobody is in the way; it waits for nobody."""
+        with self._guards["write"], suppress(apsw.Error):
+            connection = self._connection("write")
+            connection.set_busy_timeout(0)
+            try:
+                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            finally:
+                connection.set_busy_timeout(BUSY_MS)
 
     def _require_ours(self, connection: apsw.Connection) -> None:
         if self.replaced:
@@ -306,6 +330,9 @@ def prepare(connection: apsw.Connection, path: Path, schema: Schema) -> None:
         raise ForeignDatabase(str(path), f"its application id is {owner}")
     if found > known:
         raise NewerDatabase(str(path), found, known)
+    if empty and schema.durable:
+        # Only an empty file can be made so. An index is deleted instead.
+        connection.execute("PRAGMA auto_vacuum=INCREMENTAL").fetchall()
     _use_wal(connection)
     for number in range(found, known):
         _migrate(connection, schema, number)

@@ -14,10 +14,12 @@ import anyio.to_thread
 import apsw
 
 from knowledge.errors import CorruptDatabase, StorageError
+from knowledge.leases import latest_end
 from knowledge.ledger.moments import micros, moment
 from knowledge.ledger.sqlite import SqliteLedger
 from knowledge.outbox.sqlite import SqliteOutbox
-from knowledge.storage.ports import Enrolment, Event, Lease, Looked
+from knowledge.storage import sqlite_space as space
+from knowledge.storage.ports import Enrolment, Event, Held, Lease, Looked, Size
 from knowledge.storage.sqlite import Database, Schema, Value, load_schema
 from knowledge.storage.sqlite_events import publish
 from knowledge.trust.ports import Standing, StandingChange
@@ -35,10 +37,14 @@ ON CONFLICT (name) DO UPDATE SET
     holder = excluded.holder,
     fence = CASE WHEN holder IS excluded.holder THEN fence ELSE max(fence + 1, excluded.fence) END,
     expires_us = excluded.expires_us
-WHERE holder IS NULL OR holder = excluded.holder OR expires_us <= :now
+WHERE holder IS NULL OR holder = excluded.holder OR expires_us <= :now OR expires_us > :latest
 RETURNING name, holder, fence, expires_us
 """
 
+_ENROLMENTS = """
+SELECT host, secret_digest, created_us, allowed FROM enrolment
+LEFT JOIN host_forms USING (host, secret_digest) ORDER BY host
+"""
 _LOOK = """
 INSERT INTO look VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (principal, journey, path, circle) DO UPDATE SET at_us = max(at_us, excluded.at_us)
@@ -114,8 +120,8 @@ class SqliteStateStore:
 
     async def enrolments(self) -> Sequence[Enrolment]:
         """Return all of them by host name."""
-        rows: Any = self._database.query("SELECT host, secret_digest, created_us FROM enrolment ORDER BY host")
-        return [Enrolment(host, digest, moment(at)) for host, digest, at in rows]
+        rows: Any = self._database.query(_ENROLMENTS)
+        return [Enrolment(host, digest, moment(at), forms=bool(forms)) for host, digest, at, forms in rows]
 
     async def host_of(self, secret_digest: bytes) -> str | None:
         """Return the host whose secret has that digest, or None."""
@@ -146,6 +152,7 @@ class SqliteStateStore:
             # highest fence it met, is not.
             "first_fence": max(1, int(now.timestamp())),
             "now": micros(now),
+            "latest": micros(latest_end(now, ttl_s)),
             "expires": micros(now + timedelta(seconds=ttl_s)),
         }
         rows: Any = await self._database.write(lambda c: c.execute(_TAKE, values).fetchall())
@@ -202,6 +209,31 @@ class SqliteStateStore:
         row = (principal, journey, path, micros(now), micros(now - timedelta(seconds=quiet_s)))
         given = await self._database.write(lambda c: c.execute(_NUDGE, row).fetchall(), durable=False)
         return bool(given)
+
+    async def held(self) -> Sequence[Held]:
+        """Return what takes the space, the most first."""
+        return await anyio.to_thread.run_sync(space.held, self._database)
+
+    async def size(self) -> Size:
+        """Return how large the file is, with its log."""
+        return space.size(self._database)
+
+    async def give_back(self, *, spare: bool = True) -> bool:
+        """Give some free pages back to the file system; at the end the log is shortened, too."""
+        more = await anyio.to_thread.run_sync(partial(space.give_back_some, self._database, spare=spare))
+        if not more:
+            await anyio.to_thread.run_sync(self._database.shorten_log)
+        return more
+
+    async def rewrite(self) -> bool:
+        """Write the whole file anew without free pages."""
+        await anyio.to_thread.run_sync(space.vacuum, self._database)
+        return True
+
+    @property
+    def gives_back(self) -> bool:
+        """Return whether free pages can be given back without writing the whole file anew."""
+        return space.gives_back(self._database)
 
     async def check(self) -> Sequence[str]:
         """Return what is wrong with the file; nothing when it is sound. Reads all of it."""

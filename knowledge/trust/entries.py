@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from knowledge.ledger.chain import canonical
+from knowledge.ledger.moments import aware
 from knowledge.ledger.ports import Actor, Entry, StandingMove
 from knowledge.trust.ports import Channel, Note, Standing, StandingChange, Verdict
 
@@ -86,6 +87,29 @@ def passkey_noted(passkey_id: bytes, note: Note, *, public_key: bytes = b"") -> 
         at=note.at,
         actor=_actor(note.by, note.act, about),
         decision=note.about or None,
+        intent=note.reason,
+        outcome="trust",
+    )
+
+
+def forms_noted(host: str, secret_digest: bytes, note: Note, *, allowed: bool) -> Entry:
+    """Return the record of whether forms of the host that has that secret count as a person's word."""
+    about = {"about": note.about, "host": host, "secret": secret_digest.hex(), "allowed": allowed}
+    return Entry(
+        at=note.at,
+        actor=_actor(note.by, note.act, about),
+        decision=note.about or None,
+        intent=note.reason,
+        outcome="trust",
+    )
+
+
+def place_noted(place: str, note: Note) -> Entry:
+    """Return the record of a place that a person vouches for, or does not any more."""
+    return Entry(
+        at=aware(note.at),
+        actor=_actor(note.by, note.act, {"place": place}),
+        decision=place,
         intent=note.reason,
         outcome="trust",
     )

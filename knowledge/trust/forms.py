@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -11,11 +12,22 @@ from typing import Any
 from knowledge.errors import TooManyPending
 from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import aware, utc_text
-from knowledge.trust.ports import Note, Passkey, Proposal, Standing, StandingChange, Verdict
+from knowledge.quota.bounds import LEAST_PROPOSED, Quotas, require_room_waiting
+from knowledge.retention.shortening import ENDED, NOT_SHOWN, RETENTION, shortened, shortened_text
+from knowledge.trust.ports import Cut, Note, Passkey, Proposal, ProposalLine, Standing, StandingChange, Verdict
 
 TAINT_KEPT = timedelta(days=30)
+PASSAGES_KEPT = timedelta(days=1)
+MOST_PASSAGES = 20_000
+"""Of one caller: at less than a hundred bytes each that bounds what reading may cost."""
 RECENT = timedelta(days=1)
 """The changes of a standing that a new one may look back at."""
+MOST_KEPT = 4_000
+"""Characters of arguments and preview that are kept of a proposal that ended."""
+LEFT_BY_RETENTION = 600
+"""Characters that are kept of them after their retention."""
+LONGEST_SENTENCE = 400
+"""Characters of what a list says of a proposal."""
 
 
 def told(proposal: Proposal) -> str:
@@ -46,6 +58,112 @@ def told(proposal: Proposal) -> str:
     )
 
 
+def line_text(proposal: Proposal, cut: Cut | None = None) -> str:
+    """Return as JSON what a list shows of a proposal and nothing will change of it, and that it is `cut`."""
+    p = proposal
+    try:
+        preview = json.loads(p.preview)
+    except ValueError:
+        preview = {}
+    preview = preview if isinstance(preview, dict) else {}
+    form: dict[str, Any] = {
+        "id": p.id,
+        "kind": p.kind,
+        "tool": p.tool,
+        "principal": p.principal,
+        "effect": p.effect,
+        "hash": p.hash,
+        "level_needed": p.level_needed,
+        "sentence": shortened_text(str(preview.get("sentence") or ""), LONGEST_SENTENCE, NOT_SHOWN),
+        "run": preview.get("run") or {},
+        "documents": p.documents,
+        "created_at": utc_text(p.created_at),
+        "expires_at": utc_text(p.expires_at),
+        "journey": p.journey,
+        "origin": p.origin,
+    }
+    return _json({**form, "cut": [cut.arguments, cut.size_bytes]} if cut else form)
+
+
+def cut_in(line: str | None) -> Cut | None:
+    """Return whether the proposal with that line is cut, and how."""
+    found = json.loads(line).get("cut") if line else None
+    return Cut(*found) if found else None
+
+
+def proposal_line(row: Sequence[Any]) -> ProposalLine:
+    """Return the proposal in a row of line, told, state, verdict, whether it is answered, and so on in that order.
+
+    Without a line, which an older program did not write, it is made of what was told; with one that is not read.
+    """
+    line, told, state, verdict, answered, ended_at, successor, runs_until = row
+    form = json.loads(line if line is not None else line_text(proposed(told)))
+    form.pop("cut", None)
+    times = {name: datetime.fromisoformat(form[name]) for name in ("created_at", "expires_at")}
+    return ProposalLine(
+        **{**form, **times, "documents": tuple(form["documents"])},
+        state=state,
+        verdict=None if verdict is None else verdict_of(verdict),
+        answered=bool(answered),
+        ended_at=ended_at,
+        successor=successor,
+        runs_until=runs_until,
+    )
+
+
+def line_of(proposal: Proposal) -> ProposalLine:
+    """Return what a list shows of the proposal."""
+    p = proposal
+    verdict = None if p.verdict is None else verdict_text(p.verdict)
+    return proposal_line(
+        (line_text(p), None, p.state, verdict, p.result is not None, p.ended_at, p.successor, p.runs_until)
+    )
+
+
+def after_its_end(
+    proposal: Proposal, ended_before: datetime | None, *, is_origin: bool = False
+) -> tuple[int, Proposal]:
+    """Return how much may be kept of the proposal by now (0 all, 1 after its end, 2 after its retention), and that."""
+    if proposal.open:
+        return 0, proposal
+    over = ended_before is not None and proposal.ended_at is not None and proposal.ended_at < ended_before
+    if proposal.kind == "admin":  # what was enrolled is accounted for by their arguments
+        return 2, proposal
+    if over:
+        return 2, cut_down(proposal, RETENTION, LEFT_BY_RETENTION)
+    # What another one was made from is looked up by its arguments: where text was read that came into it.
+    return 1, proposal if is_origin else cut_down(proposal, ENDED)
+
+
+def cut_down(proposal: Proposal, why: str, room: int = MOST_KEPT) -> Proposal:
+    """Return the proposal with the beginnings of its texts, in about `room` characters; itself if it has no more."""
+    size = len(told(proposal)) + len(proposal.result or "")
+    arguments, preview = proposal.arguments, proposal.preview
+    long_result = why == RETENTION and len(proposal.result or "") > room
+    if len(arguments) + len(preview) <= room and not long_result:
+        return proposal
+    digest = hashlib.sha256(arguments.encode("utf-8", "surrogatepass")).hexdigest()
+    return replace(
+        proposal,
+        arguments=_shorter(arguments, room // 4, why),
+        preview=_shorter(preview, room * 3 // 4, why),
+        result=_shorter(proposal.result, room, why) if proposal.result and long_result else proposal.result,
+        cut=proposal.cut or Cut(digest, size),
+    )
+
+
+def _shorter(text: str, room: int, why: str) -> str:
+    """Return JSON of the same form in about so many characters."""
+    if len(text) <= room:
+        return text
+    value = json.loads(text)
+    if isinstance(value, dict):  # a preview: its sentence and its answer are read by name
+        each = room // max(1, len(value))
+        value = {name: one if name == "run" else shortened(one, each, why) for name, one in value.items()}
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(shortened(value, room, why), ensure_ascii=False, separators=(",", ":"))
+
+
 def proposed(told: str) -> Proposal:
     """Return the proposal that `told` made that text of, as nothing has happened to it yet."""
     form = json.loads(told)
@@ -55,7 +173,7 @@ def proposed(told: str) -> Proposal:
 
 def proposal_of(row: Sequence[Any]) -> Proposal:
     """Return the proposal as it is by now: what `told` said of it, then state, verdict, result, error and so on in its order."""
-    told, state, verdict, result, error, ended_at, successor, runner, runs_until = row
+    told, state, verdict, result, error, ended_at, successor, runner, runs_until, line = row
     return replace(
         proposed(told),
         state=state,
@@ -66,6 +184,7 @@ def proposal_of(row: Sequence[Any]) -> Proposal:
         successor=successor,
         runner=runner,
         runs_until=runs_until,
+        cut=cut_in(line),
     )
 
 
@@ -93,18 +212,31 @@ def kept_passkey(passkey: Passkey) -> Passkey:
 
 
 def replaced(
-    proposal: Proposal, pending: Sequence[tuple[str, str]], replacing: Collection[str], most_pending: int
+    proposal: Proposal,
+    pending: Sequence[tuple[str, str, int]],
+    replacing: Collection[str],
+    most_pending: int,
+    quotas: Quotas | None = None,
 ) -> Sequence[str]:
-    """Return which of its principal's pending proposals (id and kind) it takes the place of.
+    """Return which of its principal's pending proposals (id, kind and bytes) it takes the place of.
 
     Raises:
         TooManyPending: those that would be left are as many as there may be.
+        OverQuota: with it they would be more bytes than there may be.
     """
-    gone = [id_ for id_, _ in pending if id_ in replacing]
-    left = sum(kind == proposal.kind and id_ not in gone for id_, kind in pending)
+    gone = [id_ for id_, _, _ in pending if id_ in replacing]
+    left = sum(kind == proposal.kind and id_ not in gone for id_, kind, _ in pending)
     if proposal.kind != "admin" and left >= most_pending:
         raise TooManyPending(proposal.principal, most_pending)
+    if proposal.kind != "admin" and quotas is not None:
+        waiting = sum(size for id_, kind, size in pending if kind != "admin" and id_ not in gone)
+        require_room_waiting(quotas, proposal.principal, waiting, len(told(proposal)), proposal.created_at)
     return gone
+
+
+def charged(proposal: Proposal) -> int:
+    """Return how many bytes a proposal counts as."""
+    return max(LEAST_PROPOSED, len(told(proposal)))
 
 
 def same_standing(before: Standing | None, after: Standing) -> bool:

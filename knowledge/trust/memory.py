@@ -7,15 +7,24 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
+from knowledge.leases import holds
 from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import aware
 from knowledge.ledger.ports import Entry
-from knowledge.trust.entries import decided, passkey_noted, restood, withdrawn
+from knowledge.quota.bounds import Quotas
+from knowledge.quota.memory import Used
+from knowledge.retention.shortening import Shortened
+from knowledge.trust.entries import decided, forms_noted, passkey_noted, place_noted, restood, withdrawn
 from knowledge.trust.forms import (
+    MOST_PASSAGES,
+    PASSAGES_KEPT,
     RECENT,
     TAINT_KEPT,
+    after_its_end,
     changed_standing,
+    charged,
     kept_passkey,
+    line_of,
     proposed,
     replaced,
     said,
@@ -23,14 +32,17 @@ from knowledge.trust.forms import (
     told,
 )
 from knowledge.trust.ports import (
+    LONGEST_CLAIM_S,
     Note,
     Passkey,
     Proposal,
+    ProposalLine,
     Purpose,
     Restand,
     Standing,
     StandingChange,
     State,
+    TrustedPlace,
     Verdict,
 )
 
@@ -57,19 +69,34 @@ class MemoryTrust:
         self.standings: dict[str, Standing] = {}
         self.changes: list[StandingChange] = []
         self._passkeys: dict[bytes, Passkey] = {}
+        self._forms: dict[str, tuple[bytes, bool, datetime]] = {}
         self._secrets: dict[tuple[bytes, Purpose], _Secret] = {}
         self._taint: dict[tuple[str, str, str], datetime] = {}
+        self._used = Used()
+        self._kept: dict[str, int] = {}
+        self._places: dict[str, TrustedPlace] = {}
+        self._read: dict[str, dict[bytes, tuple[datetime, str]]] = {}
 
-    async def propose(self, proposal: Proposal, *, most_pending: int, replacing: Collection[str] = ()) -> Proposal:
+    async def propose(
+        self,
+        proposal: Proposal,
+        *,
+        most_pending: int,
+        replacing: Collection[str] = (),
+        quotas: Quotas | None = None,
+    ) -> Proposal:
         """Record the proposal, and that it supersedes those of `replacing` that are its principal's and still pending."""
         fresh = proposed(told(proposal))
         own = [p for p in self._proposals.values() if p.principal == fresh.principal and p.state == "pending"]
-        gone = replaced(fresh, [(p.id, p.kind) for p in own], replacing, most_pending)
+        gone = replaced(fresh, [(p.id, p.kind, len(told(p))) for p in own], replacing, most_pending, quotas)
         if fresh.id in self._proposals:
             raise ValueError(f"there is a proposal {fresh.id} already")
+        if quotas is not None and fresh.kind != "admin":
+            self._used.charge(quotas.proposed, fresh.principal, charged(fresh), fresh.created_at)
         for id_ in gone:
             old = self._proposals[id_]
             self._proposals[id_] = replace(old, state="superseded", ended_at=fresh.created_at, successor=fresh.id)
+            self._shorten(id_, None, is_origin=id_ == fresh.origin)
         self._proposals[fresh.id] = fresh
         self._tell("proposal", [*gone, fresh.id])
         return fresh
@@ -86,13 +113,42 @@ class MemoryTrust:
         limit: int = 100,
         before: str | None = None,
     ) -> Sequence[Proposal]:
-        """Return them, newest first, from the one after `before`."""
+        """Return them whole, newest first, from the one after `before`."""
         ids = list(self._proposals)
         below = ids[: ids.index(before)] if before in ids else [] if before is not None else ids
         found = [self._proposals[id_] for id_ in reversed(below)]
         return [
             p for p in found if (principal is None or p.principal == principal) and (not states or p.state in states)
         ][:limit]
+
+    async def lines(
+        self,
+        *,
+        principal: str | None = None,
+        states: tuple[State, ...] = (),
+        limit: int = 100,
+        before: str | None = None,
+    ) -> Sequence[ProposalLine]:
+        """Return the same as lines."""
+        found = await self.proposals(principal=principal, states=states, limit=limit, before=before)
+        return [line_of(proposal) for proposal in found]
+
+    async def shorten(self, *, ended_before: datetime | None, limit: int) -> Shortened:
+        """Shorten at most `limit` ended proposals of which more is kept than need be."""
+        due = [
+            p.id
+            for p in self._proposals.values()
+            if p.ended_at is not None
+            and not p.open
+            and (self._kept.get(p.id, 0) < 1 or (self._kept[p.id] < 2 and _over(p.ended_at, ended_before)))
+        ][:limit]
+        return Shortened(len(due), sum(self._shorten(id_, ended_before) for id_ in due))
+
+    def _shorten(self, proposal_id: str, ended_before: datetime | None, *, is_origin: bool = False) -> int:
+        before = self._proposals[proposal_id]
+        self._kept[proposal_id], after = after_its_end(before, ended_before, is_origin=is_origin)
+        self._proposals[proposal_id] = after
+        return len(told(before)) + len(before.result or "") - len(told(after)) - len(after.result or "")
 
     async def pending(self, principal: str | None = None) -> int:
         """Return how many are pending."""
@@ -120,6 +176,8 @@ class MemoryTrust:
 
     def _become(self, proposal: Proposal) -> Proposal:
         self._proposals[proposal.id] = proposal
+        if not proposal.open:
+            self._shorten(proposal.id, None, is_origin=proposal.state == "superseded")
         self._tell("proposal", [proposal.id])
         return proposal
 
@@ -129,7 +187,8 @@ class MemoryTrust:
         proposal = self._proposals.get(proposal_id)
         if proposal is None or proposal.state != "approved":
             return None
-        if proposal.runs_until is not None and proposal.runs_until > now and proposal.runner != runner:
+        until_then = proposal.runs_until
+        if until_then is not None and holds(until_then, now, lease_s) and proposal.runner != runner:
             return None
         return self._become(replace(proposal, runner=runner, runs_until=until))
 
@@ -213,6 +272,22 @@ class MemoryTrust:
         self._append(passkey_noted(passkey_id, note))
         return True
 
+    async def allow_forms(self, host: str, secret_digest: bytes, *, allowed: bool, note: Note) -> bool:
+        """Note whether a form of the host counts, and put that on the chain; False if it holds, or a later no does."""
+        aware(note.at)
+        known = self._forms.get(host)
+        if allowed and known is not None and (known[:2] == (secret_digest, True) or note.at <= known[2]):
+            return False
+        decided_at = note.at if known is None else max(note.at, known[2])
+        self._forms[host] = (secret_digest, allowed, decided_at)
+        self._append(forms_noted(host, secret_digest, note, allowed=allowed))
+        return True
+
+    def forms_of(self, host: str) -> bytes | None:
+        """Return the digest of the secret for which forms of the host are allowed, None if they are not."""
+        known = self._forms.get(host)
+        return known[0] if known is not None and known[1] else None
+
     async def put_secret(self, digest: bytes, purpose: Purpose, value: str, *, expires_at: datetime) -> None:
         """Keep what a secret stands for, under its digest, until then."""
         self._secrets[digest, purpose] = _Secret(value, aware(expires_at))
@@ -248,9 +323,50 @@ class MemoryTrust:
                 found[origin] = max(at, found.get(origin, at))
         return found
 
+    async def trust_place(self, place: str, *, note: Note) -> bool:
+        """Record that a person vouches for the place."""
+        aware(note.at)
+        if place in self._places:
+            return False
+        self._places[place] = TrustedPlace(place, storable(note.by), note.at)
+        self._append(place_noted(place, note))
+        return True
+
+    async def distrust_place(self, place: str, *, note: Note) -> bool:
+        """Take that back."""
+        aware(note.at)
+        if self._places.pop(place, None) is None:
+            return False
+        self._append(place_noted(place, note))
+        return True
+
+    async def trusted_places(self) -> Sequence[TrustedPlace]:
+        """Return them all, by place."""
+        return [self._places[place] for place in sorted(self._places)]
+
+    async def note_passages(self, principal: str, passages: Mapping[bytes, str], *, at: datetime) -> None:
+        """Remember what sentences of the text are known by that the caller was shown."""
+        aware(at)
+        own = self._read.setdefault(principal, {})
+        own |= {digest: (at, storable(origin)) for digest, origin in passages.items()}
+        newest = sorted(own.items(), key=lambda one: (one[1][0], one[0]), reverse=True)[:MOST_PASSAGES]
+        self._read[principal] = dict(newest)
+        for who, read in self._read.items():
+            self._read[who] = {digest: one for digest, one in read.items() if one[0] >= at - PASSAGES_KEPT}
+
+    async def passages(self, principal: str, digests: Collection[bytes], *, since: datetime) -> Mapping[bytes, str]:
+        """Return which of these the caller was shown since then."""
+        aware(since)
+        own = self._read.get(principal, {})
+        return {one: own[one][1] for one in digests if one in own and own[one][0] >= since}
+
+
+def _over(ended_at: datetime, ended_before: datetime | None) -> bool:
+    return ended_before is not None and ended_at < ended_before
+
 
 def _neglected(proposal: Proposal, now: datetime) -> bool:
     if proposal.state == "pending":
         return proposal.expires_at <= now
     waits = proposal.state == "approved" or (proposal.state == "executed" and proposal.result is None)
-    return waits and (proposal.runs_until is None or proposal.runs_until <= now)
+    return waits and (proposal.runs_until is None or not holds(proposal.runs_until, now, LONGEST_CLAIM_S))

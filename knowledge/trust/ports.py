@@ -10,7 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
+
+if TYPE_CHECKING:
+    from knowledge.quota.bounds import Quotas
+    from knowledge.retention.shortening import Shortened
 
 Kind = Literal["call", "flag", "admin"]
 """A caller's call; claims that a call brought and that contradict what is there; an act on trust itself."""
@@ -18,6 +22,9 @@ State = Literal["pending", "approved", "rejected", "executed", "failed", "expire
 Channel = Literal["host", "page", "terminal", "zulip"]
 """Where a person decided: in the host that asked, on the review page, in a terminal, by a reaction to a message in Zulip."""
 Purpose = Literal["login", "session", "challenge", "form"]
+
+LONGEST_CLAIM_S = 60.0
+"""How long a process may take to carry a proposal out. A claim that ends later was made before the clock was set back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +70,40 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Cut:
+    """That the texts of a proposal were shortened: the SHA-256 (hexadecimal) of its arguments, and the bytes of all of it before."""
+
+    arguments: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalLine:
+    """A proposal as a list shows it: without arguments, preview and result. `run` is the run that asks, `{}` for none."""
+
+    id: str
+    kind: Kind
+    tool: str
+    principal: str
+    effect: str
+    hash: str
+    level_needed: int
+    sentence: str
+    run: Mapping[str, str]
+    documents: tuple[str, ...]
+    created_at: datetime
+    expires_at: datetime
+    journey: str
+    origin: str | None
+    state: State
+    verdict: Verdict | None
+    answered: bool
+    ended_at: datetime | None
+    successor: str | None
+    runs_until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class Proposal:
     """A call that waits, or waited, for a person.
 
@@ -70,7 +111,8 @@ class Proposal:
     files it rests on, None for one that is not there; `effect` is a hash of what it would change; `documents` are the pages
     by which a newer proposal replaces it. `hash` is over all that a decision is about. `preview` is JSON: what the call
     would answer; `result` is JSON: what it did answer. `successor` is the proposal that took its place, `origin` the one
-    that it was made from. `runner` is who executes it, until `runs_until`.
+    that it was made from. `runner` is who executes it, until `runs_until`. `cut` says that only the beginning of its long texts is
+    left, so that `hash` can no longer be worked out again; what waits or is being carried out is always whole.
     """
 
     id: str
@@ -100,6 +142,7 @@ class Proposal:
     successor: str | None = None
     runner: str = ""
     runs_until: datetime | None = None
+    cut: Cut | None = None
 
     @property
     def open(self) -> bool:
@@ -129,6 +172,15 @@ class Passkey:
 
 
 @dataclass(frozen=True, slots=True)
+class TrustedPlace:
+    """A place whose text a person vouches for, in the form of `knowledge.provenance.place`."""
+
+    place: str
+    by: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Note:
     """What the audit chain says of a decision: who, what kind of act (`proposal.decide`, `trust.grant`), and why."""
 
@@ -146,14 +198,23 @@ Restand = Callable[[Standing | None, Sequence[StandingChange]], Standing]
 class TrustRecords(Protocol):
     """Proposals, changes of standing, passkeys, single-use secrets and taint of one knowledge base."""
 
-    async def propose(self, proposal: Proposal, *, most_pending: int, replacing: Collection[str] = ()) -> Proposal:
+    async def propose(
+        self,
+        proposal: Proposal,
+        *,
+        most_pending: int,
+        replacing: Collection[str] = (),
+        quotas: Quotas | None = None,
+    ) -> Proposal:
         """Record the proposal, and that it supersedes those of `replacing` that are its principal's and still pending.
 
         Of the kinds `call` and `flag` a principal has at most `most_pending` pending ones each; those that are replaced do
-        not count.
+        not count, neither for that nor for the bytes that may wait. What is superseded is shortened, except what the new one was
+        made from.
 
         Raises:
             TooManyPending: there are as many already. Nothing is recorded.
+            OverQuota: it is more than `quotas` allow its principal. Nothing is recorded.
             ValueError: there is one with that id. Nothing is recorded.
         """
         ...
@@ -170,7 +231,30 @@ class TrustRecords(Protocol):
         limit: int = 100,
         before: str | None = None,
     ) -> Sequence[Proposal]:
-        """Return them, newest first, from the one after the one with the id `before`; no `states` means any."""
+        """Return them whole, newest first, from the one after the one with the id `before`; no `states` means any.
+
+        Each may be megabytes long: a list asks for `lines`.
+        """
+        ...
+
+    async def lines(
+        self,
+        *,
+        principal: str | None = None,
+        states: tuple[State, ...] = (),
+        limit: int = 100,
+        before: str | None = None,
+    ) -> Sequence[ProposalLine]:
+        """Return the same as lines, without reading their long texts."""
+        ...
+
+    async def shorten(self, *, ended_before: datetime | None, limit: int) -> Shortened:
+        """Shorten at most `limit` ended proposals of which more is kept than need be; no records when none is left.
+
+        Of those that ended before `ended_before` a sentence of each long text is kept, of others about `MOST_KEPT` characters, as
+        of every proposal from when it ends (and, if it was carried out, has its result). Acts on trust itself stay whole. What an
+        older program recorded gets its line.
+        """
         ...
 
     async def pending(self, principal: str | None = None) -> int:
@@ -252,6 +336,14 @@ class TrustRecords(Protocol):
         """Remove it and put that on the chain; False if there is no such one."""
         ...
 
+    async def allow_forms(self, host: str, secret_digest: bytes, *, allowed: bool, note: Note) -> bool:
+        """Note whether a form that the host with that secret shows counts as its person's word, and put that on the chain.
+
+        A no always counts. A yes does nothing, and False is returned, if it holds already or something was decided later than
+        `note.at`: a yes that is carried out late does not undo a no.
+        """
+        ...
+
     async def put_secret(self, digest: bytes, purpose: Purpose, value: str, *, expires_at: datetime) -> None:
         """Keep what a secret stands for, under its digest, until then. It is forgotten some time after that."""
         ...
@@ -273,4 +365,27 @@ class TrustRecords(Protocol):
 
     async def taints(self, principal: str, journey: str, *, since: datetime) -> Mapping[str, datetime]:
         """Return what untrusted origins the caller read since then, in this journey (any time) or outside of one, and when last."""
+        ...
+
+    async def trust_place(self, place: str, *, note: Note) -> bool:
+        """Record that a person vouches for the place and put that on the chain; False, and nothing done, if one does already."""
+        ...
+
+    async def distrust_place(self, place: str, *, note: Note) -> bool:
+        """Take that back and put it on the chain; False, and nothing done, if nobody vouches for it."""
+        ...
+
+    async def trusted_places(self) -> Sequence[TrustedPlace]:
+        """Return them all, by place."""
+        ...
+
+    async def note_passages(self, principal: str, passages: Mapping[bytes, str], *, at: datetime) -> None:
+        """Remember what sentences of the text are known by that the caller was shown, each with where it came from.
+
+        Forgotten after `PASSAGES_KEPT`; of one caller the newest `MOST_PASSAGES` are kept.
+        """
+        ...
+
+    async def passages(self, principal: str, digests: Collection[bytes], *, since: datetime) -> Mapping[bytes, str]:
+        """Return which of these the caller was shown since then, each with where it came from."""
         ...

@@ -9,21 +9,33 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Literal
 
+from knowledge.errors import Unstorable
+from knowledge.leases import latest_end
 from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import aware
 from knowledge.ledger.ports import Entry
 from knowledge.ledger.postgres_chain import HOLD_THE_END, appending
+from knowledge.quota.bounds import Quotas
+from knowledge.quota.postgres import charging, explained
+from knowledge.retention.shortening import Shortened
 from knowledge.storage.postgres_events import publishing
 from knowledge.storage.postgres_tables import Ask, Tables
 from knowledge.trust import postgres_sql as sql
-from knowledge.trust.entries import decided, passkey_noted, restood, withdrawn
+from knowledge.trust.entries import decided, forms_noted, passkey_noted, place_noted, restood, withdrawn
 from knowledge.trust.forms import (
+    MOST_PASSAGES,
+    PASSAGES_KEPT,
     RECENT,
     TAINT_KEPT,
+    after_its_end,
     changed_standing,
+    charged,
     kept_passkey,
+    line_text,
+    proposal_line,
     proposal_of,
     proposed,
     replaced,
@@ -33,14 +45,17 @@ from knowledge.trust.forms import (
     verdict_text,
 )
 from knowledge.trust.ports import (
+    LONGEST_CLAIM_S,
     Note,
     Passkey,
     Proposal,
+    ProposalLine,
     Purpose,
     Restand,
     Standing,
     StandingChange,
     State,
+    TrustedPlace,
     Verdict,
 )
 
@@ -51,21 +66,35 @@ class PostgresTrust:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
 
-    async def propose(self, proposal: Proposal, *, most_pending: int, replacing: Collection[str] = ()) -> Proposal:
+    async def propose(
+        self,
+        proposal: Proposal,
+        *,
+        most_pending: int,
+        replacing: Collection[str] = (),
+        quotas: Quotas | None = None,
+    ) -> Proposal:
         """Record the proposal, and that it supersedes those of `replacing` that are its principal's and still pending."""
         p, text = proposal, told(proposal)
 
         async def work(ask: Ask) -> None:
             await ask((sql.HOLD_THE_PRINCIPAL, (self._tables.schema, p.principal)))
             own: Any = await ask((sql.PENDING, (p.principal,)))
-            gone = replaced(p, own, replacing, most_pending)
+            gone = replaced(p, own, replacing, most_pending, quotas)
+            if bounded is not None:
+                await ask(charging(bounded, p.principal, charged(p), p.created_at))
             if not await ask((sql.PUT, (p.id, p.kind, p.principal, p.hash, p.expires_at, text))):
                 raise ValueError(f"there is a proposal {p.id} already")
+            await ask((sql.PUT_LINE, (0, line_text(p), p.id)))
             if gone:
                 await ask((sql.SUPERSEDE, (p.created_at, p.id, list(gone))))
+            for id_ in gone:
+                await _shorten(ask, id_, is_origin=id_ == p.origin)
             await self._tell(ask, *gone, p.id)
 
-        await self._tables.decide(work)
+        bounded = quotas.proposed if quotas is not None and p.kind != "admin" else None
+        uses = [(bounded, charged(p))] if bounded else []
+        await explained(lambda: self._tables.decide(work), self._tables, uses, p.principal, p.created_at)
         return proposed(text)
 
     async def _tell(self, ask: Ask, *proposals: str) -> None:
@@ -73,7 +102,10 @@ class PostgresTrust:
 
     async def proposal(self, proposal_id: str) -> Proposal | None:
         """Return it, or None."""
-        found = _proposals(await self._tables.read(sql.FIND, (proposal_id,)))
+        try:
+            found = _proposals(await self._tables.read(sql.FIND, (proposal_id,)))
+        except Unstorable:  # a caller may name what no id can be
+            return None
         return found[0] if found else None
 
     async def proposals(
@@ -84,9 +116,30 @@ class PostgresTrust:
         limit: int = 100,
         before: str | None = None,
     ) -> Sequence[Proposal]:
-        """Return them, newest first, from the one after `before`."""
+        """Return them whole, newest first, from the one after `before`."""
         asked = {"principal": principal, "states": list(states), "before": before, "limit": limit}
         return _proposals(await self._tables.read(sql.LIST, asked))
+
+    async def lines(
+        self,
+        *,
+        principal: str | None = None,
+        states: tuple[State, ...] = (),
+        limit: int = 100,
+        before: str | None = None,
+    ) -> Sequence[ProposalLine]:
+        """Return the same as lines."""
+        asked = {"principal": principal, "states": list(states), "before": before, "limit": limit}
+        return [proposal_line(row) for row in await self._tables.read(sql.LINES, asked)]
+
+    async def shorten(self, *, ended_before: datetime | None, limit: int) -> Shortened:
+        """Shorten at most `limit` ended proposals of which more is kept than need be."""
+        before = None if ended_before is None else aware(ended_before)
+        found: Any = await self._tables.read(sql.TO_SHORTEN, {"before": before, "limit": limit})
+        freed = 0
+        for id_, size in found:  # each in a transaction of its own: whoever wants to decide waits for one at most
+            freed += size - await self._tables.decide(partial(_shorten, proposal_id=id_, ended_before=before))
+        return Shortened(len(found), freed)
 
     async def pending(self, principal: str | None = None) -> int:
         """Return how many are pending."""
@@ -95,7 +148,11 @@ class PostgresTrust:
 
     async def unfinished(self, *, now: datetime) -> bool:
         """Return whether something waits that nobody sees to."""
-        return bool((await self._tables.read(sql.UNFINISHED, {"now": aware(now)}))[0][0])
+        return bool(
+            (await self._tables.read(sql.UNFINISHED, {"now": aware(now), "latest": latest_end(now, LONGEST_CLAIM_S)}))[
+                0
+            ][0]
+        )
 
     async def decide(self, proposal_id: str, verdict: Verdict) -> Proposal | None:
         """Make a pending proposal approved or rejected, unless it has expired or is another one than was shown."""
@@ -122,6 +179,8 @@ class PostgresTrust:
                 return None
             if entry is not None:
                 await ask(appending(entry))
+            if not found[0].open:
+                await _shorten(ask, proposal_id, is_origin=found[0].state == "superseded")
             await self._tell(ask, proposal_id)
             return found[0]
 
@@ -130,7 +189,7 @@ class PostgresTrust:
     async def claim(self, proposal_id: str, runner: str, *, now: datetime, lease_s: float) -> Proposal | None:
         """Let `runner` execute an approved proposal until the lease ends, unless another one does."""
         until = aware(now) + timedelta(seconds=lease_s)
-        values = {"id": proposal_id, "runner": runner, "until": until, "now": now}
+        values = {"id": proposal_id, "runner": runner, "until": until, "now": now, "latest": latest_end(now, lease_s)}
         return await self._change(sql.CLAIM, values, proposal_id)
 
     async def finish(
@@ -169,6 +228,8 @@ class PostgresTrust:
             over = [id_ for (id_,) in await ask((sql.OVERDUE, (at,)))]
             if over:
                 await ask((sql.EXPIRE, (at, over)))
+                for id_ in over:
+                    await _shorten(ask, id_)
                 await self._tell(ask, *over)
             return over
 
@@ -231,6 +292,11 @@ class PostgresTrust:
         """Remove it and put that on the chain; False if there is no such one."""
         return await self._noted(sql.REMOVE_PASSKEY, (passkey_id,), passkey_noted(passkey_id, note))
 
+    async def allow_forms(self, host: str, secret_digest: bytes, *, allowed: bool, note: Note) -> bool:
+        """Note whether a form of the host counts, and put that on the chain; False if it holds, or a later no does."""
+        row = (host, secret_digest, allowed, aware(note.at))
+        return await self._noted(sql.ALLOW_FORMS, row, forms_noted(host, secret_digest, note, allowed=allowed))
+
     async def put_secret(self, digest: bytes, purpose: Purpose, value: str, *, expires_at: datetime) -> None:
         """Keep what a secret stands for, under its digest, until then."""
         await self._tables.write((sql.KEEP, (digest, purpose, value, aware(expires_at))))
@@ -266,6 +332,52 @@ class PostgresTrust:
         """Return what untrusted origins the caller read since then, in this journey (any time) or outside of one."""
         asked = {"principal": principal, "journey": journey, "since": aware(since)}
         return dict(await self._tables.read(sql.TAINTS, asked))
+
+    async def trust_place(self, place: str, *, note: Note) -> bool:
+        """Record that a person vouches for the place."""
+        row = (place, storable(note.by), aware(note.at))
+        return await self._noted(sql.TRUST_PLACE, row, place_noted(place, note))
+
+    async def distrust_place(self, place: str, *, note: Note) -> bool:
+        """Take that back."""
+        return await self._noted(sql.DISTRUST_PLACE, (place,), place_noted(place, note))
+
+    async def trusted_places(self) -> Sequence[TrustedPlace]:
+        """Return them all, by place."""
+        return [TrustedPlace(*row) for row in await self._tables.read(sql.TRUSTED_PLACES)]
+
+    async def note_passages(self, principal: str, passages: Mapping[bytes, str], *, at: datetime) -> None:
+        """Remember what sentences of the text are known by that the caller was shown."""
+        if not passages:
+            return
+        once = sorted(passages.items())  # in one order, so that two of one caller cannot wait for each other
+        values = {
+            "principal": principal,
+            "at": aware(at),
+            "digests": [digest for digest, _ in once],
+            "origins": [storable(origin) for _, origin in once],
+        }
+        await self._tables.write((sql.PASSAGE, values), light=True)
+        old = {"principal": principal, "oldest": at - PASSAGES_KEPT, "most": MOST_PASSAGES}
+        await self._tables.write((sql.FORGET_PASSAGES, old), light=True)
+
+    async def passages(self, principal: str, digests: Collection[bytes], *, since: datetime) -> Mapping[bytes, str]:
+        """Return which of these the caller was shown since then."""
+        asked = {"principal": principal, "since": aware(since), "digests": list(digests)}
+        return {bytes(digest): origin for digest, origin in await self._tables.read(sql.PASSAGES, asked)}
+
+
+async def _shorten(ask: Ask, proposal_id: str, ended_before: datetime | None = None, *, is_origin: bool = False) -> int:
+    """Keep no more of a proposal than need be by now, and return how many bytes that is."""
+    found = _proposals(await ask((sql.HOLD_PROPOSAL, (proposal_id,))))
+    if not found:
+        return 0
+    kept, short = after_its_end(found[0], ended_before, is_origin=is_origin)
+    text = told(short)
+    if short is not found[0]:
+        await ask((sql.SHORTEN, (text, short.result, proposal_id)))
+    await ask((sql.PUT_LINE, (kept, line_text(short, short.cut), proposal_id)))
+    return len(text) + len((short.result or "").encode())
 
 
 def _proposals(rows: Sequence[Any]) -> list[Proposal]:

@@ -9,17 +9,26 @@ from typing import Any, Literal
 
 import apsw
 
+from knowledge.leases import latest_end
 from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import micros, moment
 from knowledge.ledger.ports import Entry
 from knowledge.ledger.sqlite_chain import append
+from knowledge.quota.bounds import Quotas
+from knowledge.quota.sqlite import charge
+from knowledge.retention.shortening import Shortened
 from knowledge.storage.sqlite import Database
 from knowledge.storage.sqlite_events import publish
-from knowledge.trust.entries import decided, passkey_noted, restood, withdrawn
+from knowledge.trust.entries import decided, forms_noted, passkey_noted, place_noted, restood, withdrawn
 from knowledge.trust.forms import (
+    MOST_PASSAGES,
+    PASSAGES_KEPT,
     TAINT_KEPT,
+    after_its_end,
     changed_standing,
+    charged,
     kept_passkey,
+    line_text,
     proposed,
     replaced,
     said,
@@ -27,21 +36,35 @@ from knowledge.trust.forms import (
     told,
     verdict_text,
 )
-from knowledge.trust.ports import Note, Passkey, Proposal, Purpose, Restand, Standing, State, Verdict
-from knowledge.trust.sqlite_rows import PROPOSAL, known_standing, passkey, proposals, stand
+from knowledge.trust.ports import (
+    LONGEST_CLAIM_S,
+    Note,
+    Passkey,
+    Proposal,
+    ProposalLine,
+    Purpose,
+    Restand,
+    Standing,
+    State,
+    TrustedPlace,
+    Verdict,
+)
+from knowledge.trust.sqlite_rows import LINE, PROPOSAL, known_standing, lines, passkey, proposals, stand
 
 _PUT = """
 INSERT INTO proposal (id, kind, principal, hash, expires_us, told, state, runner) VALUES (?, ?, ?, ?, ?, ?, 'pending', '')
 ON CONFLICT (id) DO NOTHING
 """
 # Not by the index in that order, which holds all that the principal ever proposed.
-_PENDING = "SELECT id, kind FROM proposal WHERE state = 'pending' AND principal = ? ORDER BY +number"
+_PENDING = (
+    "SELECT id, kind, octet_length(told) FROM proposal WHERE state = 'pending' AND principal = ? ORDER BY +number"
+)
 _SUPERSEDE = "UPDATE proposal SET state = 'superseded', ended_us = ?, successor = ? WHERE id = ?"
 _OVERDUE = "SELECT 1 FROM proposal WHERE state = 'pending' AND expires_us <= ? LIMIT 1"
 # By that index, which holds nothing of the many that are executed and answered.
 _ABANDONED = """
 SELECT 1 FROM proposal INDEXED BY proposal_unfinished WHERE (state = 'approved' OR (state = 'executed' AND result IS NULL))
-AND (runs_until_us IS NULL OR runs_until_us <= ?) LIMIT 1
+AND (runs_until_us IS NULL OR runs_until_us <= ?1 OR runs_until_us > ?2) LIMIT 1
 """
 _DECIDE = f"""
 UPDATE proposal SET state = :state, verdict = :verdict, ended_us = :ended
@@ -49,7 +72,8 @@ WHERE id = :id AND state = 'pending' AND hash = :hash AND expires_us > :at RETUR
 """  # noqa: S608 - as above
 _CLAIM = f"""
 UPDATE proposal SET runner = :runner, runs_until_us = :until
-WHERE id = :id AND state = 'approved' AND (runs_until_us IS NULL OR runs_until_us <= :now OR runner = :runner)
+WHERE id = :id AND state = 'approved'
+AND (runs_until_us IS NULL OR runs_until_us <= :now OR runs_until_us > :latest OR runner = :runner)
 RETURNING {PROPOSAL}
 """  # noqa: S608 - as above
 _FINISH = f"""
@@ -65,10 +89,32 @@ UPDATE proposal SET state = 'withdrawn', ended_us = ? WHERE id = ? AND principal
 RETURNING {PROPOSAL}
 """  # noqa: S608 - as above
 _EXPIRE = "UPDATE proposal SET state = 'expired', ended_us = ?1 WHERE state = 'pending' AND expires_us <= ?1 RETURNING number, id"
+_SHORTEN = "UPDATE proposal SET told = ?, result = ? WHERE id = ?"
+_PUT_LINE = """
+INSERT INTO proposal_line SELECT number, ?, ? FROM proposal WHERE id = ?
+ON CONFLICT (number) DO UPDATE SET kept = excluded.kept, line = excluded.line
+"""
+_TO_SHORTEN = """
+SELECT id, octet_length(told) + ifnull(octet_length(result), 0) FROM proposal
+WHERE NOT EXISTS (SELECT 1 FROM proposal_line l WHERE l.number = proposal.number) OR number IN (
+    SELECT p.number FROM proposal_line l JOIN proposal p ON p.number = l.number
+    WHERE l.kept < 2 AND p.ended_us IS NOT NULL AND NOT (p.state = 'executed' AND p.result IS NULL)
+    AND (l.kept < 1 OR p.ended_us < :before)
+) ORDER BY number LIMIT :limit
+"""
 _PASSKEYS = "SELECT id, public_key, sign_count, name, user, created_us, used_us FROM passkey ORDER BY created_us, id"
 _USE = """
 UPDATE passkey SET sign_count = ?2, used_us = ?3 WHERE id = ?1 AND (sign_count < ?2 OR (sign_count = 0 AND ?2 = 0))
 RETURNING 1
+"""
+_ALLOW_FORMS = """
+INSERT INTO host_forms AS known VALUES (?, ?, ?, ?)
+ON CONFLICT (host) DO UPDATE SET
+    secret_digest = excluded.secret_digest,
+    allowed = excluded.allowed,
+    decided_us = max(known.decided_us, excluded.decided_us)
+WHERE NOT excluded.allowed
+OR (excluded.decided_us > known.decided_us AND (known.secret_digest != excluded.secret_digest OR NOT known.allowed))
 """
 _STANDS_FOR = "SELECT value FROM secret WHERE digest = ? AND purpose = ? AND expires_us > ?"
 _TAKE = "DELETE FROM secret WHERE digest = ? AND purpose = ? RETURNING value, expires_us"
@@ -82,6 +128,18 @@ WHERE principal = :principal AND ((journey = '' AND at_us >= :since) OR (journey
 GROUP BY origin
 """
 
+_TRUST_PLACE = "INSERT INTO trusted_place VALUES (?, ?, ?) ON CONFLICT (place) DO NOTHING"
+_PASSAGE = """
+INSERT INTO read_passage VALUES (?, ?, ?, ?)
+ON CONFLICT (principal, digest) DO UPDATE SET origin = excluded.origin, at_us = excluded.at_us
+"""
+_OLD_PASSAGES = "DELETE FROM read_passage WHERE at_us < ?"
+_PASSAGES_TOO_MANY = """
+DELETE FROM read_passage WHERE principal = ?1 AND digest IN (
+    SELECT digest FROM read_passage WHERE principal = ?1 ORDER BY at_us DESC, digest DESC LIMIT -1 OFFSET ?2)
+"""
+_FEW = 500
+
 
 class SqliteTrust:
     """Proposals, standings, passkeys, secrets and taint in a file that several processes share."""
@@ -89,18 +147,30 @@ class SqliteTrust:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def propose(self, proposal: Proposal, *, most_pending: int, replacing: Collection[str] = ()) -> Proposal:
+    async def propose(
+        self,
+        proposal: Proposal,
+        *,
+        most_pending: int,
+        replacing: Collection[str] = (),
+        quotas: Quotas | None = None,
+    ) -> Proposal:
         """Record the proposal, and that it supersedes those of `replacing` that are its principal's and still pending."""
         p, text = proposal, told(proposal)
         row = (p.id, p.kind, p.principal, p.hash, micros(p.expires_at), text)
 
         def work(c: apsw.Connection) -> None:
             own: Any = c.execute(_PENDING, (p.principal,)).fetchall()
-            gone = replaced(p, own, replacing, most_pending)
+            gone = replaced(p, own, replacing, most_pending, quotas)
+            if quotas is not None and p.kind != "admin":
+                charge(c, quotas.proposed, p.principal, charged(p), p.created_at)
             c.execute(_PUT, row)
             if not c.changes():
                 raise ValueError(f"there is a proposal {p.id} already")
+            c.execute(_PUT_LINE, (0, line_text(p), p.id))
             c.executemany(_SUPERSEDE, [(micros(p.created_at), p.id, id_) for id_ in gone])
+            for id_ in gone:
+                _shorten(c, id_, is_origin=id_ == p.origin)
             _tell(c, *gone, p.id)
 
         await self._database.write(work)
@@ -119,17 +189,32 @@ class SqliteTrust:
         limit: int = 100,
         before: str | None = None,
     ) -> Sequence[Proposal]:
-        """Return them, newest first, from the one after `before`."""
-        conditions: dict[str, Sequence[str]] = {
-            "principal = ?": [principal] if principal is not None else [],
-            f"state IN ({', '.join('?' * len(states))})": list(states),
-            "number < (SELECT number FROM proposal WHERE id = ?)": [before] if before is not None else [],
-        }
-        # Only what is asked for: a condition that may hold anyway would keep the indexes from being used.
-        where = " AND ".join(["TRUE", *(condition for condition, given in conditions.items() if given)])
-        values = [value for given in conditions.values() for value in given]
+        """Return them whole, newest first, from the one after `before`."""
+        where, values = _conditions(principal, states, before)
         sql = f"SELECT {PROPOSAL} FROM proposal WHERE {where} ORDER BY number DESC LIMIT ?"  # noqa: S608 - constants above
         return proposals(self._database.query(sql, (*values, limit)))
+
+    async def lines(
+        self,
+        *,
+        principal: str | None = None,
+        states: tuple[State, ...] = (),
+        limit: int = 100,
+        before: str | None = None,
+    ) -> Sequence[ProposalLine]:
+        """Return the same as lines."""
+        where, values = _conditions(principal, states, before)
+        sql = f"SELECT {LINE} WHERE {where} ORDER BY proposal.number DESC LIMIT ?"
+        return lines(self._database.query(sql, (*values, limit)))
+
+    async def shorten(self, *, ended_before: datetime | None, limit: int) -> Shortened:
+        """Shorten at most `limit` ended proposals of which more is kept than need be."""
+        asked = {"before": None if ended_before is None else micros(ended_before), "limit": limit}
+        found: Any = await self._database.bulk(lambda c: c.execute(_TO_SHORTEN, asked).fetchall())
+        freed = 0
+        for id_, size in found:  # each in a transaction of its own: writers wait for one proposal at most
+            freed += size - await self._database.write(partial(_shorten, proposal_id=id_, ended_before=ended_before))
+        return Shortened(len(found), freed)
 
     async def pending(self, principal: str | None = None) -> int:
         """Return how many are pending."""
@@ -143,8 +228,8 @@ class SqliteTrust:
 
     async def unfinished(self, *, now: datetime) -> bool:
         """Return whether something waits that nobody sees to."""
-        at = (micros(now),)
-        return bool(self._database.query(_OVERDUE, at) or self._database.query(_ABANDONED, at))
+        at, latest = micros(now), micros(latest_end(now, LONGEST_CLAIM_S))
+        return bool(self._database.query(_OVERDUE, (at,)) or self._database.query(_ABANDONED, (at, latest)))
 
     async def decide(self, proposal_id: str, verdict: Verdict) -> Proposal | None:
         """Make a pending proposal approved or rejected, unless it has expired or is another one than was shown."""
@@ -168,6 +253,8 @@ class SqliteTrust:
                 return None
             if entry is not None:
                 append(c, str(self._database.path), entry)
+            if not found[0].open:
+                _shorten(c, proposal_id, is_origin=found[0].state == "superseded")
             _tell(c, proposal_id)
             return found[0]
 
@@ -175,8 +262,8 @@ class SqliteTrust:
 
     async def claim(self, proposal_id: str, runner: str, *, now: datetime, lease_s: float) -> Proposal | None:
         """Let `runner` execute an approved proposal until the lease ends, unless another one does."""
-        until = micros(now + timedelta(seconds=lease_s))
-        values = {"id": proposal_id, "runner": runner, "until": until, "now": micros(now)}
+        until, latest = micros(now + timedelta(seconds=lease_s)), micros(latest_end(now, lease_s))
+        values = {"id": proposal_id, "runner": runner, "until": until, "now": micros(now), "latest": latest}
         return await self._change(_CLAIM, values, proposal_id)
 
     async def finish(
@@ -214,6 +301,8 @@ class SqliteTrust:
         def work(c: apsw.Connection) -> list[str]:
             rows: Any = c.execute(_EXPIRE, at).fetchall()
             over = [id_ for _, id_ in sorted(rows)]
+            for id_ in over:
+                _shorten(c, id_)
             _tell(c, *over)
             return over
 
@@ -266,6 +355,11 @@ class SqliteTrust:
         """Remove it and put that on the chain; False if there is no such one."""
         return await self._noted("DELETE FROM passkey WHERE id = ?", (passkey_id,), passkey_noted(passkey_id, note))
 
+    async def allow_forms(self, host: str, secret_digest: bytes, *, allowed: bool, note: Note) -> bool:
+        """Note whether a form of the host counts, and put that on the chain; False if it holds, or a later no does."""
+        row = (host, secret_digest, int(allowed), micros(note.at))
+        return await self._noted(_ALLOW_FORMS, row, forms_noted(host, secret_digest, note, allowed=allowed))
+
     async def put_secret(self, digest: bytes, purpose: Purpose, value: str, *, expires_at: datetime) -> None:
         """Keep what a secret stands for, under its digest, until then."""
         await self._rows(
@@ -300,9 +394,70 @@ class SqliteTrust:
         rows: Any = self._database.read(lambda c: c.execute(_TAINTS, asked).fetchall())
         return {origin: moment(at_us) for origin, at_us in rows}
 
+    async def trust_place(self, place: str, *, note: Note) -> bool:
+        """Record that a person vouches for the place."""
+        row = (place, storable(note.by), micros(note.at))
+        return await self._noted(_TRUST_PLACE, row, place_noted(place, note))
+
+    async def distrust_place(self, place: str, *, note: Note) -> bool:
+        """Take that back."""
+        return await self._noted("DELETE FROM trusted_place WHERE place = ?", (place,), place_noted(place, note))
+
+    async def trusted_places(self) -> Sequence[TrustedPlace]:
+        """Return them all, by place."""
+        rows: Any = self._database.query("SELECT place, trusted_by, at_us FROM trusted_place ORDER BY place")
+        return [TrustedPlace(place, by, moment(at_us)) for place, by, at_us in rows]
+
+    async def note_passages(self, principal: str, passages: Mapping[bytes, str], *, at: datetime) -> None:
+        """Remember what sentences of the text are known by that the caller was shown."""
+        rows = [(principal, digest, storable(origin), micros(at)) for digest, origin in passages.items()]
+
+        def work(c: apsw.Connection) -> None:
+            c.executemany(_PASSAGE, rows)
+            c.execute(_OLD_PASSAGES, (micros(at - PASSAGES_KEPT),))
+            c.execute(_PASSAGES_TOO_MANY, (principal, MOST_PASSAGES))
+
+        if rows:
+            await self._database.write(work, durable=False)
+
+    async def passages(self, principal: str, digests: Collection[bytes], *, since: datetime) -> Mapping[bytes, str]:
+        """Return which of these the caller was shown since then."""
+        asked = set(digests)
+        # A long text has more sentences than the caller has passages.
+        few = f" AND digest IN ({', '.join('?' * len(asked))})" if len(asked) <= _FEW else ""
+        sql = f"SELECT digest, origin FROM read_passage WHERE principal = ? AND at_us >= ?{few}"  # noqa: S608 - question marks
+        rows: Any = self._database.query(sql, (principal, micros(since), *(asked if few else ())))
+        return {digest: origin for digest, origin in rows if digest in asked}
+
     async def _rows(self, sql: str, values: Any) -> list[Any]:
         done: Callable[[apsw.Connection], list[Any]] = lambda c: c.execute(sql, values).fetchall()  # noqa: E731 - it needs its type
         return await self._database.write(done)
+
+
+def _conditions(principal: str | None, states: Sequence[State], before: str | None) -> tuple[str, list[str]]:
+    """Return only what is asked for: a condition that may hold anyway would keep the indexes from being used."""
+    conditions: dict[str, Sequence[str]] = {
+        "principal = ?": [principal] if principal is not None else [],
+        f"state IN ({', '.join('?' * len(states))})": list(states),
+        "proposal.number < (SELECT number FROM proposal WHERE id = ?)": [before] if before is not None else [],
+    }
+    where = " AND ".join(["TRUE", *(condition for condition, given in conditions.items() if given)])
+    return where, [value for given in conditions.values() for value in given]
+
+
+def _shorten(
+    c: apsw.Connection, proposal_id: str, ended_before: datetime | None = None, *, is_origin: bool = False
+) -> int:
+    """Keep no more of a proposal than need be by now, and return how many bytes that is."""
+    found = proposals(c.execute(f"SELECT {PROPOSAL} FROM proposal WHERE id = ?", (proposal_id,)).fetchall())  # noqa: S608 - as above
+    if not found:
+        return 0
+    kept, short = after_its_end(found[0], ended_before, is_origin=is_origin)
+    text = told(short)
+    if short is not found[0]:
+        c.execute(_SHORTEN, (text, short.result, proposal_id))
+    c.execute(_PUT_LINE, (kept, line_text(short, short.cut), proposal_id))
+    return len(text) + len((short.result or "").encode())
 
 
 def _tell(c: apsw.Connection, *proposals: str) -> None:

@@ -9,10 +9,18 @@ from typing import Any
 import apsw
 
 from knowledge.ledger.moments import micros, moment
-from knowledge.trust.forms import RECENT, proposal_of
-from knowledge.trust.ports import Passkey, Proposal, Standing, StandingChange
+from knowledge.trust.forms import RECENT, proposal_line, proposal_of
+from knowledge.trust.ports import Passkey, Proposal, ProposalLine, Standing, StandingChange
 
-PROPOSAL = "told, state, verdict, result, error, ended_us, successor, runner, runs_until_us"
+PROPOSAL = """
+told, state, verdict, result, error, ended_us, successor, runner, runs_until_us,
+(SELECT line FROM proposal_line WHERE proposal_line.number = proposal.number)
+"""
+# What was told is read only where there is no line: `coalesce` would read it all the same.
+LINE = """
+line, CASE WHEN line IS NULL THEN told END, state, verdict, result IS NOT NULL, ended_us, successor, runs_until_us
+FROM proposal LEFT JOIN proposal_line ON proposal_line.number = proposal.number
+"""
 STANDING = "SELECT principal, score, floor, ceiling, frozen, updated_us FROM standing"
 CHANGE = "SELECT id, principal, at_us, score_before, score_after, reason, decided_by FROM standing_change"
 _STAND = "INSERT OR REPLACE INTO standing VALUES (?, ?, ?, ?, ?, ?)"
@@ -24,8 +32,16 @@ INSERT INTO standing_change (principal, at_us, score_before, score_after, reason
 def proposals(rows: Sequence[Any]) -> list[Proposal]:
     """Return the proposals in rows with the columns `PROPOSAL`."""
     return [
-        proposal_of((*fixed, _moment(ended_us), successor, runner, _moment(runs_until_us)))
-        for *fixed, ended_us, successor, runner, runs_until_us in rows
+        proposal_of((*fixed, _moment(ended_us), successor, runner, _moment(runs_until_us), line))
+        for *fixed, ended_us, successor, runner, runs_until_us, line in rows
+    ]
+
+
+def lines(rows: Sequence[Any]) -> list[ProposalLine]:
+    """Return the proposals in rows with the columns `LINE`."""
+    return [
+        proposal_line((*fixed, _moment(ended_us), successor, _moment(runs_until_us)))
+        for *fixed, ended_us, successor, runs_until_us in rows
     ]
 
 

@@ -234,7 +234,7 @@ class Acts:
         if stray:
             raise ValueError(f"the act changes {min(stray)!r}, which it does not name")
         changes = [
-            Change(path, seen[path], raw, self._files.staged_name(path), work.moved.get(path))
+            Change(path, seen[path], raw, self._files.staged_name(path), work.moved.get(path), work.places.get(path))
             for path, raw in work.contents.items()
             if raw != seen[path].raw
         ]

@@ -13,7 +13,7 @@ from knowledge.merge.cut import cut
 from knowledge.merge.diff import unified
 from knowledge.merge.lines import hunks
 from knowledge.vault import revision_of
-from knowledge.writing.model import Contents, Work
+from knowledge.writing.model import Contents, Stakes, Work
 
 CONTEXT = 3
 EVERYTHING = 1 << 40
@@ -35,8 +35,8 @@ class Effect:
     """What an act would do to files.
 
     `digest` (SHA-256, hexadecimal) is the same as long as the same lines come and go in the same sections of the same files,
-    whatever else is in them, and as long as that concerns what configures the server as much or as little; `revisions` are
-    those of the files as they were looked at.
+    whatever else is in them, and as long as the same is at stake and links lead to the same files; `revisions` are those of
+    the files as they were looked at.
     """
 
     digest: str
@@ -44,14 +44,13 @@ class Effect:
     revisions: Mapping[str, str | None]
 
 
-def effect_in(asked: tuple[Contents, Work[Any], bool]) -> Effect:
-    """Return `effect_of` contents, work and whether that configures the server, as one argument."""
-    contents, work, configures = asked
-    return effect_of(contents, work, configures=configures)
+def effect_in(asked: tuple[Contents, Work[Any], Stakes]) -> Effect:
+    """Return `effect_of` contents, work and stakes, as one argument."""
+    return effect_of(*asked)
 
 
-def effect_of(contents: Contents, work: Work[Any], *, configures: bool = False) -> Effect:
-    """Return what `work` does to files that hold `contents`; `configures`: it changes what configures the server."""
+def effect_of(contents: Contents, work: Work[Any], stakes: Stakes) -> Effect:
+    """Return what `work` does to files that hold `contents`, and what is at stake in it."""
     told = []
     files = []
     for path in sorted(work.contents):
@@ -63,7 +62,10 @@ def effect_of(contents: Contents, work: Work[Any], *, configures: bool = False) 
         told.append([path, source, before is None, after is None, changes or _whole(before, after)])
         files.append(_file(path, source, before, after))
     claims = [[c.kind, c.subject, c.existing.text, c.new.text] for c in work.contradictions]
-    canonical = json.dumps([told, sorted(claims), configures], sort_keys=True, separators=(",", ":"))
+    # Only where there are any: what was proposed before this was looked at keeps its digest.
+    links = {path: place for path, place in stakes.places.items() if place != path}
+    more = [links, stakes.unmarks] if links or stakes.unmarks else []
+    canonical = json.dumps([told, sorted(claims), stakes.configures, *more], sort_keys=True, separators=(",", ":"))
     seen = {path: None if raw is None else revision_of(raw) for path, raw in contents.items()}
     return Effect(hashlib.sha256(canonical.encode("ascii")).hexdigest(), tuple(files), seen)
 

@@ -73,7 +73,7 @@ class Orphan(NamedTuple):
 class Change:
     """One file that is to become `raw`, or to go (None), if it is still as `seen`. `staged` names the file beside it.
 
-    `like` is the page whose permissions a new file takes over.
+    `like` is the page whose permissions a new file takes over. `place` is where it has to lie, links followed; None: anywhere.
     """
 
     path: str
@@ -81,6 +81,7 @@ class Change:
     raw: bytes | None
     staged: str
     like: str | None = None
+    place: str | None = None
 
 
 class Displaced:
@@ -408,6 +409,8 @@ class Swap:
         self._open = ExitStack()
         self._folders: dict[str, Folder] = {}
         self._finished = False
+        self._strayed = False
+        """A file lies elsewhere by now than when it was decided that it may change: a link was put in its way."""
 
     def __enter__(self) -> Self:
         return self
@@ -424,7 +427,7 @@ class Swap:
             UnwritableDocument: a file cannot be written; nothing is changed.
         """
         self._stage()
-        if not all(place.unchanged() for place in self._places):
+        if self._strayed or not all(place.unchanged() for place in self._places):
             return []
         for place in self._places:
             try:
@@ -460,7 +463,9 @@ class Swap:
 
     def _opened(self, change: Change) -> tuple[Folder, str]:
         """Return the directory of the file and its name in it; files of one directory share it."""
-        above, _, name = self._files.real(change.path).rpartition("/")
+        real = self._files.real(change.path)
+        self._strayed = self._strayed or change.place not in (None, real)
+        above, _, name = real.rpartition("/")
         if above not in self._folders:
             folder = self._files.folder(above, create=change.raw is not None)
             self._folders[above] = self._open.enter_context(folder)

@@ -25,6 +25,7 @@ import anyio
 import anyio.to_thread
 
 from knowledge.errors import DocumentBusy
+from knowledge.private import private_folder
 
 if sys.platform == "win32":
     import msvcrt
@@ -95,7 +96,7 @@ class Locks:
     """The locks of one knowledge base, in `folder` of its state directory."""
 
     def __init__(self, folder: Path, *, longest_wait_s: float = LONGEST_WAIT_S) -> None:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(folder)
         self._folder, self.longest_wait_s = folder, longest_wait_s
         self._queues: dict[int, tuple[anyio.Semaphore, int]] = {}
 

@@ -18,11 +18,12 @@ from knowledge.merge.plan import Setting, made, merge
 from knowledge.merge.provenance import PageFacts, trace
 from knowledge.merge.undecided import Pair
 from knowledge.merge.undecided import undecided as near_each_other
+from knowledge.passages import passages
 from knowledge.provenance import FETCHED_KINDS, source_kind
 from knowledge.vault import revision_of
 from knowledge.writing.answers import Merged, Status
 from knowledge.writing.model import Work
-from knowledge.writing.pages import Surroundings, configures, front_matter_of
+from knowledge.writing.pages import Surroundings, front_matter_of
 from knowledge.writing.requests import MergeRequest
 
 MOST_DIFF = 6_000
@@ -36,10 +37,9 @@ TAKEN_AS_SNIPPET = (
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a merge answers, and what else there is to know of it: whether it configures the server, and what it brought."""
+    """What a merge answers, and what it brought."""
 
     merged: Merged
-    configures: bool = False
     brought: Sequence[tuple[Unit, Origin]] = ()
     known: bytes | None = None
     """The page as the caller knows it now; None where it is the page as it is."""
@@ -91,11 +91,12 @@ def worked_out_new(ground: Ground) -> Work[Outcome]:
     """Return the work of making the page."""
     request = ground.request
     text = _sourced(_ended(request.content), request.source)
+    told = f"its front matter says that it comes from {request.source}" if text != _ended(request.content) else ""
+    if origins := sorted({origin for _, origin in request.repeats}):
+        text, told = _marked(text, origins[0], alone=len(origins) == 1)
     setting = _setting(ground)
     plan = made(text, _evidence(ground), setting)
-    if text != _ended(request.content):
-        plan = replace(plan, note=joined(plan.note, f"its front matter says that it comes from {request.source}"))
-    return _work(request, plan, "", setting)
+    return _work(request, replace(plan, note=joined(plan.note, told) or None), "", setting)
 
 
 def undecided(ground: Ground) -> tuple[Pair, ...]:
@@ -170,7 +171,6 @@ def _work(request: MergeRequest, plan: MergePlan, before: str, setting: Setting)
         contents={request.path: raw} if written else {},
         result=Outcome(
             merged,
-            configures(request.path, before if revision is not None else None, plan.text),
             _brought(plan, units(cut(before)) if before else ()) if written else (),
             _known_of(plan),
         ),
@@ -180,6 +180,7 @@ def _work(request: MergeRequest, plan: MergePlan, before: str, setting: Setting)
         origins={request.path: origins},
         contradictions=flags,
         record=not written and _support(plan.origins) > _support(setting.origins),
+        repeats=_repeated(request, before, plan.text) if written else (),
     )
 
 
@@ -252,15 +253,45 @@ def _sourced(text: str, source: str) -> str:
     """
     if source_kind(source) not in FETCHED_KINDS:
         return text
-    line, end = f"source: {json.dumps(source, ensure_ascii=False)}", "\r\n" if "\r\n" in text else "\n"
     front = front_matter(text)
     if front.problem or "source" in front.metadata:
         return text
-    if not front.body:
+    return _with_line(text, f"source: {json.dumps(source, ensure_ascii=False)}")
+
+
+def _marked(text: str, origin: str, *, alone: bool) -> tuple[str, str]:
+    """Return the text of a new page that says at its head that somebody else wrote some of it, and what there is to tell.
+
+    A page that was fetched from one place alone names that as its source.
+    """
+    if alone and source_kind(origin) in FETCHED_KINDS and (sourced := _sourced(text, origin)) != text:
+        return sourced, f"its front matter says that it comes from {origin}, whose text it repeats"
+    front = front_matter(text)
+    if (
+        front.problem
+        or "untrusted" in front.metadata
+        or source_kind(str(front.metadata.get("source"))) in FETCHED_KINDS
+    ):
+        return text, ""
+    return _with_line(text, "untrusted: true"), f"it is marked untrusted, because it repeats text from {origin}"
+
+
+def _with_line(text: str, line: str) -> str:
+    """Return the text with one more line in its front matter, which can be read; with its own if it has none."""
+    end = "\r\n" if "\r\n" in text else "\n"
+    if not front_matter(text).body:
         mark = "\ufeff" if text.startswith("\ufeff") else ""
         return f"{mark}---{end}{line}{end}---{end}{end}{text.removeprefix(mark)}"
     opening, mark, rest = text.partition("\n")
     return f"{opening}{mark}{line}{end}{rest}"
+
+
+def _repeated(request: MergeRequest, before: str, after: str) -> tuple[str, ...]:
+    """Return where sentences come from that the request brings to the page without naming it."""
+    if not request.repeats:
+        return ()
+    new = passages(after) - passages(before)
+    return tuple(dict.fromkeys(origin for digest, origin in request.repeats if digest in new))
 
 
 def joined(*notes: str | None) -> str:

@@ -12,6 +12,7 @@ from knowledge.ledger.ports import Ledger, Tracked
 from knowledge.merge.diff import unified
 from knowledge.merge.place import Similarity
 from knowledge.merge.undecided import Pair
+from knowledge.paths import new_name
 from knowledge.vault import LARGEST_BYTES, revision_of
 from knowledge.writing.merge_work import MOST_DIFF, Ground, Outcome, joined, undecided, worked_out, worked_out_new
 from knowledge.writing.model import Act, Contents, Work
@@ -194,6 +195,7 @@ def _check_new(request: MergeRequest) -> None:
     path = request.path
     if request.base_revision is not None:
         raise PageGone(path, request.base_revision)
+    new_name(path)
     if request.section is not None:
         raise InvalidPath(path, f"there is no page yet that has a section {request.section[:80]!r}; send it without")
 
@@ -227,12 +229,13 @@ def _as_one(works: Sequence[Work[Outcome]], path: str, before: bytes | None, aft
     return replace(
         last,
         contents={path: after} if written else {},
-        result=Outcome(merged, any(work.result.configures for work in works), brought, last.result.known),
+        result=Outcome(merged, brought, last.result.known),
         confidence=max((work.confidence for work in works if work.confidence is not None), default=None),
         outcome="partial" if conflicts and written else "done",
         contradictions=[found for work in works for found in work.contradictions],
         origins={path: tracked.origins} if written and (tracked := _tracked_after(works, path)) else last.origins,
         record=any(work.record for work in works) and not written,
+        repeats=tuple(dict.fromkeys(origin for work in works for origin in work.repeats)),
     )
 
 

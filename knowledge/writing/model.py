@@ -33,6 +33,22 @@ class Work(Generic[T]):
     moved: Mapping[str, str] = field(default_factory=dict)
     record: bool = False
     """Put `origins` on record although no file changes: a unit has found support."""
+    repeats: tuple[str, ...] = ()
+    """Where sentences come from that are new in the page and that its writer does not name as somebody else's."""
+    places: Mapping[str, str] = field(default_factory=dict)
+    """Where files were found to lie when it was decided whether they may change: nothing is written anywhere else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stakes:
+    """`configures`: the act changes what configures the server. `places` is where each file that changes really lies.
+
+    `unmarks` says, one phrase each, which texts would no longer be marked as coming from where they come from.
+    """
+
+    configures: bool = False
+    unmarks: tuple[str, ...] = ()
+    places: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

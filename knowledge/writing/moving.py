@@ -20,21 +20,13 @@ from knowledge.vault import revision_of
 from knowledge.writing.answers import Changed, Status
 from knowledge.writing.linking import Linking
 from knowledge.writing.model import Act, Contents, Work
-from knowledge.writing.pages import configures, text_of
+from knowledge.writing.pages import text_of
 from knowledge.writing.requests import DeleteRequest, MoveRequest, RevertRequest
 
 MOST_DIFF = 6_000
 MOVE = "kb_move"
 LOOKED_BACK = 500
 """Lines of history in which a revision is looked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Turned:
-    """What a change answers, and whether it changes what configures the server."""
-
-    changed: Changed
-    configures: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +42,11 @@ class Moving:
     def __init__(self, ledger: Ledger, linking: Linking) -> None:
         self._ledger, self._linking = ledger, linking
 
-    def move(self, request: MoveRequest, linking: Sequence[str]) -> Act[Turned]:
+    def move(self, request: MoveRequest, linking: Sequence[str]) -> Act[Changed]:
         """Return the act that moves a page and rewrites the links to it in `linking`."""
         old, new = request.path, request.to
 
-        async def work(contents: Contents) -> Work[Turned]:
+        async def work(contents: Contents) -> Work[Changed]:
             raw = contents[old]
             if raw is None:
                 raise NoSuchPath(old)
@@ -72,7 +64,6 @@ class Moving:
             after = {page: text for page, text in after.items() if page == new or text != before[page]}
             pairs = [(old, new), *((page, page) for page in sorted(after) if page != new)]
             written: dict[str, bytes | None] = {page: text.encode() for page, text in after.items()}
-            settings = _configures([(now, before[was] if was == now else None, after[now]) for was, now in pairs])
             changed = Changed(
                 status="done",
                 proposal=None,
@@ -86,7 +77,7 @@ class Moving:
             )
             return Work(
                 contents={old: None, **written},
-                result=Turned(changed, settings or configures(old, before[old], None)),
+                result=changed,
                 origins={now: await self._carried(was, before[was], after[now]) for was, now in pairs},
                 moved={new: old},
             )
@@ -110,11 +101,11 @@ class Moving:
             if origin is not None
         ]
 
-    def delete(self, request: DeleteRequest, linking: Sequence[str]) -> Act[Turned]:
+    def delete(self, request: DeleteRequest, linking: Sequence[str]) -> Act[Changed]:
         """Return the act that removes a page which is still what the caller read; `linking` are pages that link to it."""
         path = request.path
 
-        async def work(contents: Contents) -> Work[Turned]:
+        async def work(contents: Contents) -> Work[Changed]:
             raw = contents[path]
             if raw is None:
                 raise NoSuchPath(path)
@@ -134,12 +125,11 @@ class Moving:
                 verified=True if known else None,
                 note=note,
             )
-            settings = known and configures(path, raw.decode("utf-8", "replace"), None)
-            return Work(contents={path: None} if known else {}, result=Turned(changed, settings))
+            return Work(contents={path: None} if known else {}, result=changed)
 
         return Act(request.actor, (path,), work, intent=f"delete {path}")
 
-    async def revert(self, request: RevertRequest) -> Act[Turned]:
+    async def revert(self, request: RevertRequest) -> Act[Changed]:
         """Return the act that brings a page back to a revision; if a move lies just between, it is taken back whole.
 
         Raises:
@@ -153,7 +143,7 @@ class Moving:
         if wanted is None:
             raise UnknownRevision(path, request.revision, await self._newest(path))
 
-        async def work(contents: Contents) -> Work[Turned]:
+        async def work(contents: Contents) -> Work[Changed]:
             raw = contents[path]
             same = raw == wanted
             before = raw.decode("utf-8", "replace") if raw is not None else ""
@@ -170,7 +160,7 @@ class Moving:
             )
             return Work(
                 contents={} if same else {path: wanted},
-                result=Turned(changed, configures(path, before if raw is not None else None, after)),
+                result=changed,
                 origins={path: await self._known_of(path, after)},
             )
 
@@ -212,12 +202,12 @@ class Moving:
             return None  # a page that only had a link rewritten goes back alone
         return Undoing([(change["path"], change["before"], change["after"]) for change in changes])
 
-    def _undo(self, request: RevertRequest, undoing: Undoing) -> Act[Turned]:
+    def _undo(self, request: RevertRequest, undoing: Undoing) -> Act[Changed]:
         """Return the act that takes a move back in every file; what was written there since stays."""
         gone = [path for path, before, _ in undoing.changes if before is None]
         back = [path for path, _, after in undoing.changes if after is None]
 
-        async def work(contents: Contents) -> Work[Turned]:
+        async def work(contents: Contents) -> Work[Changed]:
             written: dict[str, bytes | None] = {}
             diffs: list[tuple[str, str, str, str]] = []
             conflicts: list[Conflict] = []
@@ -256,7 +246,7 @@ class Moving:
             )
             return Work(
                 contents=written,
-                result=Turned(changed, _configures(_turned(contents, written))),
+                result=changed,
                 origins={now: await self._carried(was, before, after) for was, now, before, after in diffs},
                 moved={new: gone[0]},
             )
@@ -269,19 +259,6 @@ class Moving:
         if raw is None:
             raise UnknownRevision(path, revision or "none", await self._newest(path))
         return raw.decode("utf-8", "replace")
-
-
-def _turned(before: Contents, after: Contents) -> list[tuple[str, str | None, str | None]]:
-    """Return each file that changes with its text before and after, None where there is no file."""
-    return [(path, _text(before[path]), _text(raw)) for path, raw in after.items()]
-
-
-def _text(raw: bytes | None) -> str | None:
-    return None if raw is None else raw.decode("utf-8", "replace")
-
-
-def _configures(pages: Sequence[tuple[str, str | None, str | None]]) -> bool:
-    return any(configures(path, before, after) for path, before, after in pages)
 
 
 def _after_of(undoing: Undoing, wanted: str) -> str | None:

@@ -21,7 +21,9 @@ from knowledge.paths import (
     SKILLS_FOLDER,
     ancestors,
     clean_path,
+    folded,
     is_markdown,
+    new_name,
 )
 from knowledge.storage.ports import Stamp
 from knowledge.vault import Vault
@@ -148,7 +150,7 @@ class Pages:
 
     def _head(self, path: str) -> Mapping[str, object]:
         found = self._vault.look(path)
-        if found is None:
+        if found is None or not self._vault.is_plain(path):
             return {}
         known = self._heads.get(path)
         if known is None or known[0] != found.stamp:
@@ -159,7 +161,7 @@ class Pages:
 
     def _read_head(self, path: str) -> Mapping[str, object]:
         try:
-            return front_matter_of(self._vault.read(path).raw.decode("utf-8", "replace"))
+            return front_matter_of(self._vault.read(path, plain=True).raw.decode("utf-8", "replace"))
         except KnowledgeError:
             return {}
 
@@ -183,31 +185,33 @@ def front_matter_of(text: str) -> Mapping[str, object]:
 
 def may_configure(path: str) -> bool:
     """Return whether a page at `path` may configure the server, whatever it says."""
-    return _in_configuring_folder(path) or _is_index(path)
+    return in_configuring_folder(path) or is_index(path)
 
 
 def teaches(path: str) -> bool:
     """Return whether what stands on a page at `path` is told to agents before they begin."""
-    return path.casefold().partition("/")[0] == LEARNINGS_FOLDER
+    return folded(path.partition("/")[0]) == LEARNINGS_FOLDER
 
 
 def configures(path: str, before: str | None, after: str | None) -> bool:
     """Return whether the change concerns what configures the server: an agent, a skill, or such a key of an `_index.md`."""
-    if _in_configuring_folder(path):
+    if in_configuring_folder(path):
         return True
-    if not _is_index(path):
+    if not is_index(path):
         return False
     heads = [front_matter_of(text) if text is not None else {} for text in (before, after)]
     return any(heads[0].get(key) != heads[1].get(key) for key in CONFIGURING_KEYS)
 
 
-def _in_configuring_folder(path: str) -> bool:
-    # Some file systems take `_Agents` for `_agents`; on the others asking a person once too often does no harm.
-    return not CONFIGURING_FOLDERS.isdisjoint(path.casefold().split("/")[:-1])
+def in_configuring_folder(path: str) -> bool:
+    """Return whether a file at `path` lies among agents or skills, on whatever file system."""
+    # Some take `_Agents` for `_agents`; on the others asking a person once too often does no harm.
+    return not CONFIGURING_FOLDERS.isdisjoint(folded(part) for part in path.split("/")[:-1])
 
 
-def _is_index(path: str) -> bool:
-    return path.rpartition("/")[2].casefold() == INDEX_NAME
+def is_index(path: str) -> bool:
+    """Return whether a page at `path` speaks for its folder, on whatever file system."""
+    return folded(path.rpartition("/")[2]) == INDEX_NAME
 
 
 def new_page_path(asked: str) -> str:
@@ -219,6 +223,7 @@ def new_page_path(asked: str) -> str:
     path = clean_path(asked)
     if not path:
         raise InvalidPath(asked, "it names the root; name a page")
+    new_name(path)
     return path if is_markdown(path) else path + MARKDOWN_SUFFIXES[0]
 
 

@@ -24,7 +24,8 @@ class MergeRequest:
 
     `against` are texts of the page that a person decided against: what says otherwise takes their place. `earlier` are
     requests for the same page that are carried out first, in the same act. `judgement` is what a language model holds of it,
-    None before one was asked.
+    None before one was asked. `repeats` are sentences of it (see `knowledge.passages`) that its writer was shown as somebody
+    else's and does not name as such, each with where it comes from.
     """
 
     actor: Actor
@@ -41,6 +42,7 @@ class MergeRequest:
     earlier: tuple[MergeRequest, ...] = ()
     approval: Approval | None = None
     judgement: Judgement | None = None
+    repeats: tuple[tuple[bytes, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 import anyio.to_thread
 
 from knowledge.aside import Aside, Here
-from knowledge.errors import ConfiguresNow, EffectChanged, InvalidPath, KnowledgeError, WriteUndone
+from knowledge.errors import ConfiguresNow, EffectChanged, InvalidPath, KnowledgeError, UnmarksNow, WriteUndone
 from knowledge.ledger.past import Past
 from knowledge.merge.confidence import USER
 from knowledge.merge.cut import first_heading
@@ -25,29 +25,18 @@ from knowledge.writing.elsewhere import Elsewhere, Written
 from knowledge.writing.judge import Judge, Judgement
 from knowledge.writing.linking import Linking
 from knowledge.writing.merging import Merging, Outcome
-from knowledge.writing.model import Act, Contents, Done, Rehearsed, Work
-from knowledge.writing.moving import Moving, Turned
+from knowledge.writing.model import Act, Contents, Done, Rehearsed, Stakes, Work
+from knowledge.writing.moving import Moving
 from knowledge.writing.pages import Pages, Target, may_configure, new_page_path, text_of
 from knowledge.writing.related import Related
 from knowledge.writing.requests import Approval, ChangeRequest, DeleteRequest, MergeRequest, MoveRequest, RevertRequest
+from knowledge.writing.stakes import Appraiser
 from knowledge.writing.witnesses import Cited, Witnesses, slug
 
 FORESEEN_CHARACTERS = 16_000
 """Content and page from this length on are merged in mind before the page is held."""
 
 T = TypeVar("T")
-
-
-class Configuring(Protocol):
-    """The result of an act, which says whether the act changes what configures the server."""
-
-    @property
-    def configures(self) -> bool:
-        """Return whether it does."""
-        ...
-
-
-C = TypeVar("C", bound=Configuring)
 
 
 class Acts(Protocol):
@@ -64,11 +53,11 @@ class Acts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a merge would answer, the request with the page that it means, and whether it changes what configures the server."""
+    """What a merge would answer, the request with the page that it means, and what is at stake in it."""
 
     request: MergeRequest
     merged: Merged
-    configures: bool
+    stakes: Stakes
     rehearsed: Rehearsed[Outcome]
 
 
@@ -78,8 +67,8 @@ class ChangePreview:
 
     request: ChangeRequest
     changed: Changed
-    configures: bool
-    rehearsed: Rehearsed[Turned]
+    stakes: Stakes
+    rehearsed: Rehearsed[Changed]
 
 
 class Writer:
@@ -99,25 +88,27 @@ class Writer:
         related: Related,
         similarity: Similarity,
         witnesses: Witnesses,
+        appraiser: Appraiser,
         judge: Judge | None = None,
         aside: Aside | None = None,
     ) -> None:
         self._vault, self._past, self._acts, self._pages = vault, past, acts, pages
         self._merging, self._moving, self._linking = merging, moving, linking
         self._elsewhere, self._related, self._similarity = elsewhere, related, similarity
-        self._witnesses, self._judge, self._aside = witnesses, judge, aside or Here()
+        self._witnesses, self._appraiser, self._judge, self._aside = witnesses, appraiser, judge, aside or Here()
 
     async def aimed(self, request: MergeRequest) -> MergeRequest | None:
         """Return the request for the page that it names; None where only a preview tells page or effect.
 
-        That is so without a page or a base, and where the page may configure the server.
+        That is so without a page or a base, where the page may configure the server, and where its text is marked as somebody
+        else's.
         """
         if request.base_revision is None:
             return None
         target = await self._pages.target(request.path)
-        if target.kind != "page" or may_configure(target.path):
+        if target.kind != "page" or any(map(may_configure, await self._appraiser.names(target.path, request.path))):
             return None
-        return replace(request, path=target.path)
+        return None if await self._appraiser.marked(target.path) else replace(request, path=target.path)
 
     async def preview_merge(self, request: MergeRequest) -> Preview:
         """Return what merging would do now, and into which page. Changes nothing.
@@ -126,7 +117,7 @@ class Writer:
             NoSuchSource: what it cites does not exist.
             KnowledgeError: the request cannot be met; the message says why.
         """
-        target = await self._pages.target(request.path)
+        target, asked = await self._pages.target(request.path), request.path
         note = None
         if target.kind == "directory":
             target, note = await self._placed(request, target.path)
@@ -137,7 +128,8 @@ class Writer:
         merged = replace(outcome.merged, note=_joined(note, told, outcome.merged.note) or None)
         if merged.status == "analysis":
             await self.shown(request.path)
-        return Preview(request, merged, outcome.configures, rehearsed)
+        stakes = await self._appraiser.stakes(rehearsed.contents, rehearsed.work, asked=[asked, request.path])
+        return Preview(request, merged, stakes, rehearsed)
 
     async def shown(self, path: str) -> str | None:
         """Return the page's revision, None if there is no page; a write may be based on it from now on."""
@@ -148,13 +140,13 @@ class Writer:
         await self._past.shown(path, file.raw, file.revision)
         return file.revision
 
-    async def merge(self, request: MergeRequest, *, configuring: bool) -> Merged:
+    async def merge(self, request: MergeRequest, stakes: Stakes) -> Merged:
         """Merge into the page at exactly `request.path`, which `preview_merge` has found, with what is there by now.
 
-        Without `configuring` nothing is changed of what configures the server.
+        No more may be at stake than was found then.
 
         Raises:
-            ConfiguresNow: it would be, with what is there by now.
+            ConfiguresNow, UnmarksNow: more would be, with what is there by now.
             NoSuchSource: what it cites does not exist; nothing is written.
             WriteUndone: what was written was found wrong and taken back.
         """
@@ -162,7 +154,7 @@ class Writer:
         if self._takes_long(request):
             # While pages are held nothing is cancelled. What is worked out before is not worked out again.
             await self._acts.rehearse(act)
-        done = await self._run(act, request.approval, configuring=configuring)
+        done = await self._run(act, request.approval, stakes)
         outcome = replace(
             done.result, merged=replace(done.result.merged, note=_joined(told, done.result.merged.note) or None)
         )
@@ -216,40 +208,47 @@ class Writer:
         judgement = await self._judge.judged(pairs) if pairs else Judgement()
         return replace(cited, request=replace(request, judgement=judgement))
 
-    async def _run(self, act: Act[C], approval: Approval | None, *, configuring: bool) -> Done[C]:
-        if not configuring:
-            act = replace(act, work=_leaving_configuration(act))
+    async def _run(self, act: Act[T], approval: Approval | None, stakes: Stakes) -> Done[T]:
+        act = replace(act, work=self._as_decided(act, approval, stakes))
         if approval is not None:
-            agreed = self._as_agreed(act, approval)
-            act = replace(act, proposal=approval.proposal, decision=approval.decision, work=agreed)
+            act = replace(act, proposal=approval.proposal, decision=approval.decision)
         done = await self._acts.run(self._checked(act))
         if done.undone:
             raise WriteUndone(act.paths[0], done.undone)
         return done
 
-    def _as_agreed(self, act: Act[C], approval: Approval) -> Callable[[Contents], Awaitable[Work[C]]]:
-        """Return the act's work, which does only what was agreed to.
+    def _as_decided(
+        self, act: Act[T], approval: Approval | None, decided: Stakes
+    ) -> Callable[[Contents], Awaitable[Work[T]]]:
+        """Return the act's work, which does only what was decided on, where it was decided on.
 
         Raises:
-            EffectChanged: with what is in the files now something else would happen.
+            ConfiguresNow, UnmarksNow: with what is in the files now more is at stake than was `decided` on: two edits that are
+                harmless alone can do that together, and so can a link that was put in the way.
+            EffectChanged: something else would happen than a person agreed to.
         """
 
-        async def work(contents: Contents) -> Work[C]:
+        async def work(contents: Contents) -> Work[T]:
             found = await act.work(contents)
-            effect = await self.effect(Rehearsed(contents, found), configures=found.result.configures)
-            if effect.digest != approval.effect:
+            now = await self._appraiser.stakes(contents, found)
+            if now.configures and not decided.configures:
+                raise ConfiguresNow(act.paths[0])
+            if new := set(now.unmarks) - set(decided.unmarks):
+                raise UnmarksNow(act.paths[0], sorted(new))
+            now = replace(now, configures=decided.configures)  # also by the name that it was asked for by
+            if approval is not None and (await self.effect(Rehearsed(contents, found), now)).digest != approval.effect:
                 raise EffectChanged(act.paths[0])
-            return found
+            return replace(found, places=now.places)
 
         return work
 
-    async def effect(self, rehearsed: Rehearsed[Any], *, configures: bool) -> Effect:
+    async def effect(self, rehearsed: Rehearsed[Any], stakes: Stakes) -> Effect:
         """Return what doing it would do to files."""
         work, contents = rehearsed.work, rehearsed.contents
         # Of the work only what becomes of files is looked at: the rest of a large one need not be sent.
         told = replace(work, result=None, origins={})
         size = sum(len(raw) for raw in (*contents.values(), *work.contents.values()) if raw is not None)
-        asked = (dict(contents), told, configures)
+        asked = (dict(contents), told, stakes)
         return await self._aside.run(effect_in, asked, size=size, what="showing what would change")
 
     def _checked(self, act: Act[T]) -> Act[T]:
@@ -303,20 +302,21 @@ class Writer:
         return target, f"no page {under} speaks of this, so it is a page of its own"
 
     async def preview_change(self, request: ChangeRequest) -> ChangePreview:
-        """Return the request with real paths, what doing it would answer now, and whether it changes what configures the server."""
+        """Return the request with paths of pages, what doing it would answer now, and what is at stake in it."""
+        asked = [request.path, getattr(request, "to", "")]
         request = await self._resolved(request)
         rehearsed = await self._acts.rehearse(await self._act(request))
-        turned = rehearsed.result
-        return ChangePreview(request, turned.changed, turned.configures, rehearsed)
+        stakes = await self._appraiser.stakes(rehearsed.contents, rehearsed.work, asked=[*asked, request.path])
+        return ChangePreview(request, rehearsed.result, stakes, rehearsed)
 
-    async def change(self, request: ChangeRequest, *, configuring: bool) -> Changed:
-        """Move, delete or bring back the page, whose path `preview_change` has found; `configuring` as of `merge`.
+    async def change(self, request: ChangeRequest, stakes: Stakes) -> Changed:
+        """Move, delete or bring back the page, whose path `preview_change` has found; `stakes` as of `merge`.
 
         Raises:
-            ConfiguresNow: as `merge`.
+            ConfiguresNow, UnmarksNow: as `merge`.
             WriteUndone: what was written was found wrong and taken back.
         """
-        return (await self._run(await self._act(request), request.approval, configuring=configuring)).result.changed
+        return (await self._run(await self._act(request), request.approval, stakes)).result
 
     async def _resolved(self, request: ChangeRequest) -> ChangeRequest:
         if isinstance(request, RevertRequest):
@@ -333,28 +333,12 @@ class Writer:
             raise InvalidPath(request.to, "the page is there already")
         return replace(request, path=path, to=to)
 
-    async def _act(self, request: ChangeRequest) -> Act[Turned]:
+    async def _act(self, request: ChangeRequest) -> Act[Changed]:
         if isinstance(request, MoveRequest):
             return self._moving.move(request, await self._linking.to(request.path))
         if isinstance(request, DeleteRequest):
             return self._moving.delete(request, await self._linking.to(request.path))
         return await self._moving.revert(request)
-
-
-def _leaving_configuration(act: Act[C]) -> Callable[[Contents], Awaitable[Work[C]]]:
-    """Return the act's work, which changes nothing of what configures the server.
-
-    Raises:
-        ConfiguresNow: with what is in the files now it would: two edits that are harmless alone can do so together.
-    """
-
-    async def work(contents: Contents) -> Work[C]:
-        found = await act.work(contents)
-        if found.contents and found.result.configures:
-            raise ConfiguresNow(act.paths[0])
-        return found
-
-    return work
 
 
 def _joined(*notes: str | None) -> str:

@@ -78,8 +78,10 @@ async def ended(office: Office, proposal: Proposal) -> Proposal:
             await office.state.trust.expire(now=office.now())
 
 
-async def enrol(settings: Settings, host: str) -> str:
+async def enrol(settings: Settings, host: str, *, forms: bool = False) -> str:
     """Let `host` in and return its secret, which only this process knows. An earlier secret stops working.
+
+    `forms`: forms that it shows count as its person's word. Without, they do not, whatever was allowed with an earlier secret.
 
     Raises:
         BadHostName, NotCarriedOut: nothing was changed.
@@ -91,8 +93,21 @@ async def enrol(settings: Settings, host: str) -> str:
 
     secret = secrets.token_urlsafe(32)
     async with open_office(settings) as office:
-        await act(office, "host.enrol", {"host": host, "secret_digest": digest(secret).hex()}, only_here=True)
+        arguments = {"host": host, "secret_digest": digest(secret).hex(), "forms": forms}
+        await act(office, "host.enrol", arguments, only_here=True)
     return secret
+
+
+async def trust_place(settings: Settings, place: str) -> None:
+    """Vouch for the place.
+
+    Raises:
+        CannotDecide, NotCarriedOut: nothing was changed.
+    """
+    from mcp_server.cli.review import open_office
+
+    async with open_office(settings) as office:
+        await act(office, "place.trust", {"place": place})
 
 
 async def grant(settings: Settings, principal: str, level: float) -> None:

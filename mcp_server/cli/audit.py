@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from mcp_server.cli.options import add_common, said, whole
-from mcp_server.cli.terminal import output, print_json
+from mcp_server.cli.terminal import json_text, output, print_json
 from mcp_server.settings import Settings
 
 if TYPE_CHECKING:
@@ -109,7 +108,7 @@ def _print_verdict(found: Inspection, loose: Sequence[Unaccounted]) -> None:
 
 async def _export(state: StateStore, args: argparse.Namespace, _settings: Settings) -> int:
     async for record in _since(state.ledger, args.since):
-        print(json.dumps(_fields(record)))  # ASCII: a line is the same bytes on every terminal
+        print(json_text(_fields(record)))  # ASCII: a line is the same bytes on every terminal
     return 0
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -21,15 +23,17 @@ from knowledge.trust.ports import State
 from mcp_server.cli.finding import Finding
 from mcp_server.cli.indexing import stale
 from mcp_server.cli.pages import Pages, look_through
-from mcp_server.cli.terminal import output, print_json
+from mcp_server.cli.terminal import drawing, output, print_json
 from mcp_server.cli.visible import visible
-from mcp_server.settings import Settings
+from mcp_server.settings import Settings, user_file
 
 if TYPE_CHECKING:
     from mcp_server.base import KnowledgeBase
 
 WATCH_LIMIT = Path("/proc/sys/fs/inotify/max_user_watches")
 FEW_WATCHES = 16_384
+LARGE_STATE, LARGE_FREE = 1_000_000_000, 200_000_000
+"""Bytes of the state, and of free space in it, from which on a person may want to know what takes it."""
 LEFT_BEHIND = timedelta(minutes=1)
 MOST_COUNTED = 100
 MOST_SHOWN = 20
@@ -60,7 +64,7 @@ async def examine(settings: Settings, on_progress: OnProgress = lambda _done, _t
     """Return what there is to say, in the order in which a person would ask."""
     from knowledge.vault import Vault
 
-    findings = [_program(), *(Finding("setting", "note", note) for note in settings.notes)]
+    findings = [_program(), _file(settings), *(Finding("setting", "note", note) for note in settings.notes)]
     try:
         vault = Vault.open(settings.kb)
         pages = await anyio.to_thread.run_sync(partial(look_through, vault, on_progress))
@@ -82,6 +86,15 @@ def _program() -> Finding:
     return Finding("program", "ok", f"knowledge-forge {version()} on Python {python}")
 
 
+def _file(settings: Settings) -> Finding:
+    """Say which file the settings are from, or where one would be read."""
+    if settings.file is not None:
+        return Finding("settings", "ok", f"from {settings.file}, the environment and flags")
+    place = user_file()
+    found = "from the environment and flags; there is no configuration file"
+    return Finding("settings", "ok", found if place is None else f"{found} ({place})")
+
+
 def _pages(root: Path, pages: Pages) -> Finding:
     if not pages.count and not pages.problems:
         return Finding("pages", "bad", f"{root} holds no Markdown", "name another folder with --kb")
@@ -100,6 +113,8 @@ async def _opened(settings: Settings, pages: Pages) -> list[Finding]:
     async with open_base(settings) as base:
         looks: dict[str, Callable[[], Awaitable[Finding | None]]] = {
             "state": partial(_state, base),
+            "size": partial(_size, base),
+            "folder": partial(_folder, base.state_dir),
             "record": partial(_record, base),
             "hosts": partial(_hosts, base),
             "enrolment": partial(_enrolment, base, settings.enrolment),
@@ -111,6 +126,7 @@ async def _opened(settings: Settings, pages: Pages) -> list[Finding]:
             "agents": partial(_agents, base),
             "review": partial(_review, base),
             "passkeys": partial(_passkeys, base),
+            "places": partial(_places, base, settings.trusted_places),
             "index": partial(_index, base, pages),
             "coverage": partial(_coverage, base),
             "maps": partial(map_lines, base, settings),
@@ -138,6 +154,36 @@ async def _state(base: KnowledgeBase) -> Finding:
         found = f"{base.state.place} is damaged: {_few(wrong)}"
         return Finding("state", "bad", found, "restore it from a backup, or move it away and enrol the hosts again")
     return Finding("state", "ok", f"{base.state.place}, sound")
+
+
+async def _size(base: KnowledgeBase) -> Finding:
+    """Say how large the state is and what takes the most of it."""
+    from knowledge.errors import size_in_words
+    from mcp_server.cli.state import said
+
+    size, sums = await base.state.size(), Counter[str]()
+    for one in await base.state.held():
+        sums[one.kind] += one.size_bytes
+    largest = ", ".join(f"{kind} {size_in_words(taken)}" for kind, taken in sums.most_common(3) if taken)
+    found = said(size) + (f"; most of it: {largest}" if largest else "")
+    if size.size_bytes > LARGE_STATE or size.free_bytes > LARGE_FREE:
+        return Finding(
+            "size", "note", found, "knowledge-forge state says what takes it, state compact makes it smaller"
+        )
+    return Finding("size", "ok", found)
+
+
+async def _folder(folder: Path) -> Finding | None:
+    """Say whether others of this machine can get at the state, and how that is mended."""
+    from knowledge.private import open_to_others, replaceable_by
+
+    if open_to_others(folder):
+        found = f"others of this machine can get into {folder}, where trust and the record of all acts lie"
+        return Finding("folder", "bad", found, f"chmod -R go= {shlex.quote(str(folder))}")
+    if above := replaceable_by(folder):
+        found = f"others of this machine may write to {above[0]}, and could put another folder in the place of {folder}"
+        return Finding("folder", "note", found, f"chmod go-w {shlex.quote(str(above[0]))}")
+    return None
 
 
 async def _record(base: KnowledgeBase) -> Finding:
@@ -169,11 +215,15 @@ def _few(wrong: Sequence[str]) -> str:
 async def _hosts(base: KnowledgeBase) -> Finding:
     from mcp_server.gate.enrolment import enrolled_hosts
 
-    hosts = [enrolment.host for enrolment in await enrolled_hosts(base.state)]
+    hosts = await enrolled_hosts(base.state)
     if not hosts:
         found = "none is enrolled: every host shares one name, and may read and propose"
         return Finding("hosts", "note", found, "knowledge-forge install HOST")
-    return Finding("hosts", "ok", f"enrolled: {', '.join(hosts)}")
+    found = f"enrolled: {', '.join(one.host for one in hosts)}"
+    if allowed := [one.host for one in hosts if one.forms]:
+        return Finding("hosts", "ok", f"{found}; forms approve up to level 3 in {', '.join(allowed)}")
+    mend = "forms decide nothing; to approve in a host that shows them to you: knowledge-forge trust forms NAME on"
+    return Finding("hosts", "ok", found, mend)
 
 
 async def _enrolment(base: KnowledgeBase, secret: str | None) -> Finding | None:
@@ -184,7 +234,7 @@ async def _enrolment(base: KnowledgeBase, secret: str | None) -> Finding | None:
         return None
     host = await base.state.host_of(digest(secret))
     if host is None:
-        found = "FORGE_ENROLMENT is set, but this knowledge base does not know that secret: it counts as unenrolled"
+        found = "FORGE_ENROLMENT is set, but this knowledge base does not know that secret: servers of this host do not start"
         mend = "knowledge-forge install HOST --kb DIR with this folder; the secret was replaced, or is another folder's"
         return Finding("enrolment", "bad", found, mend)
     return Finding("enrolment", "ok", f"FORGE_ENROLMENT is the secret of {host}")
@@ -195,7 +245,7 @@ async def _proposals(base: KnowledgeBase) -> Finding:
     from mcp_server.base import utc_now
 
     waiting = await base.state.trust.pending()
-    approved = await base.state.trust.proposals(states=APPROVED)
+    approved = await base.state.trust.lines(states=APPROVED)
     left = [p.id for p in approved if p.runs_until is None or p.runs_until < utc_now()]
     if left:
         found = f"approved and not carried out: {_few(left)}; waiting for a person: {waiting}"
@@ -289,6 +339,17 @@ async def _passkeys(base: KnowledgeBase) -> Finding:
     return Finding("passkeys", "ok", f"enrolled: {named}; from level 4 on one of them has to sign")
 
 
+async def _places(base: KnowledgeBase, by_setting: Sequence[str]) -> Finding | None:
+    """Say which places are trusted; nothing where none is, as it is at first."""
+    recorded = [one.place for one in await base.state.trust.trusted_places()]
+    named = [f"{visible(place)} (FORGE_TRUSTED_PLACES)" for place in by_setting] + [
+        visible(place) for place in recorded
+    ]
+    if not named:
+        return None
+    return Finding("trusted places", "ok", f"{', '.join(named)}: text from there holds no host up")
+
+
 async def _index(base: KnowledgeBase, pages: Pages) -> Finding:
     if wrong := await base.index.check():
         found = f"{base.index.path} is damaged: {_few(wrong)}"
@@ -314,11 +375,13 @@ async def _coverage(base: KnowledgeBase) -> Finding:
 
 
 async def _indexing(base: KnowledgeBase) -> Finding:
+    from knowledge.index.watch import TTL_S
+    from knowledge.leases import holds
     from mcp_server.app import version
     from mcp_server.base import utc_now
 
     lease = await base.state.lease(base.lease)
-    if lease is None or lease.expires_at < utc_now():
+    if lease is None or not holds(lease.expires_at, utc_now(), TTL_S):
         found = "no process is watching the files now"
         return Finding("indexing", "note", found, "any running server takes this over by itself")
     number, theirs, *_ = [*lease.holder.split("-"), "", ""]
@@ -405,9 +468,8 @@ def _bar(*, shown: bool) -> Iterator[OnProgress]:
     if not shown:
         yield lambda _done, _total: None
         return
-    from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True) as drawn:
+    with Progress(console=drawing(stderr=True), transient=True) as drawn:
         task = drawn.add_task("reading the pages", total=None)
         yield lambda done, total: drawn.update(task, completed=done, total=total)

@@ -16,7 +16,7 @@ import anyio
 
 from mcp_server.cli.indexing import bar, bring_up_to_date, held_lease, other_process
 from mcp_server.cli.options import WronglyAsked, share, whole
-from mcp_server.cli.terminal import output, print_json, say
+from mcp_server.cli.terminal import drawing, output, print_json, say
 from mcp_server.settings import Settings
 
 if TYPE_CHECKING:
@@ -269,9 +269,8 @@ def _asking(total: int, *, shown: bool) -> Iterator[Callable[[int], None]]:
     if not shown or not sys.stderr.isatty():
         yield lambda _: None
         return
-    from rich.console import Console
     from rich.progress import Progress as Bar
 
-    with Bar(console=Console(stderr=True), transient=True) as drawn:
+    with Bar(console=drawing(stderr=True), transient=True) as drawn:
         task = drawn.add_task("asking", total=total)
         yield lambda done: drawn.update(task, completed=done)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from knowledge.addresses import without_secrets
 from mcp_server.cli.pages import PageProblem
 
 
@@ -18,3 +19,7 @@ class Finding:
     found: str
     mend: str = ""
     pages: Sequence[PageProblem] = ()
+
+    def __post_init__(self) -> None:
+        # A person may have written an address with a password where a folder or a name belongs.
+        object.__setattr__(self, "found", without_secrets(self.found))

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
+from mcp_server.cli.terminal import drawing
+
 if TYPE_CHECKING:
     from knowledge.storage.ports import Lease, Progress
     from mcp_server.base import KnowledgeBase
@@ -152,10 +154,13 @@ async def _is_fresh(base: KnowledgeBase) -> bool:
 
 async def other_process(base: KnowledgeBase) -> str:
     """Return the name of the process that has the lease now, for a person: its number; empty if nobody has it."""
+    from knowledge.index.watch import TTL_S
+    from knowledge.leases import holds
     from mcp_server.base import utc_now
 
     lease = await base.state.lease(base.lease)
-    return "" if lease is None or lease.expires_at < utc_now() else f"process {lease.holder.partition('-')[0]}"
+    held = lease is not None and holds(lease.expires_at, utc_now(), TTL_S)
+    return f"process {lease.holder.partition('-')[0]}" if lease is not None and held else ""
 
 
 @contextmanager
@@ -171,12 +176,11 @@ def bars(*says: str, shown: bool) -> Iterator[Sequence[Callable[[Progress], None
     if not shown or not sys.stderr.isatty():
         yield [lambda _: None for _ in says]
         return
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as drawn:
+    with Bar(*columns, console=drawing(stderr=True), transient=True) as drawn:
 
         def draws(task: TaskID) -> Callable[[Progress], None]:
             return lambda p: drawn.update(task, completed=p.done, total=p.total or None, visible=True)

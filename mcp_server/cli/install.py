@@ -8,23 +8,41 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import anyio
 
-from knowledge.errors import KnowledgeError
+from knowledge.errors import KnowledgeError, NoUserFolder
+from knowledge.storage.places import default_state_dir
 from mcp_server.cli.terminal import ask_yes_no, print_json, say
 from mcp_server.hosts.catalogue import HOSTS, Host, Place, host_named
 from mcp_server.hosts.edit import NotAnObject, TwiceTheSameKey, drop, lookup, members, put
-from mcp_server.hosts.entry import MASKED, NAME, Launch, Served, kb_of, key_for, masked, server_entry
+from mcp_server.hosts.entry import (
+    MASKED,
+    NAME,
+    SECRET,
+    Launch,
+    Served,
+    added_flags,
+    kb_of,
+    key_for,
+    masked,
+    server_entry,
+)
 from mcp_server.hosts.files import ConfigurationRefused, backups, check_writable, read, rewrite
 from mcp_server.hosts.jsonc import BadJson
 from mcp_server.setting_notes import listed
-from mcp_server.settings import Settings, host_environment
+from mcp_server.settings import Settings, host_environment, user_file
 
 QUESTION = "May this host edit this knowledge base? Everything it does can be undone."
+FORMS_QUESTION = "May forms that {host} shows approve this host's changes, up to level 3? {about}"
+VOUCHING = (
+    "{service} is configured. Do you vouch for everyone who can write there? If yes, hosts act on what they read there without "
+    "asking you. If no, they ask you first."
+)
 FIRST_LEVEL, EDIT_LEVEL = 2, 3
 SERVICES = ("PLANE_", "ZULIP_", "FORGE_MODEL", "FORGE_RUN_", "ANTHROPIC_", "OPENAI_")
 """Variables that begin so hold keys to other services, or say how far these go: nobody but the person copies them."""
@@ -42,35 +60,63 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     answer = parser.add_mutually_exclusive_group()
     answer.add_argument("--yes-edit", dest="edit", action="store_true", default=None, help="let it edit; do not ask")
     answer.add_argument("--no-edit", dest="edit", action="store_false", default=None, help="grant nothing; do not ask")
+    forms = parser.add_mutually_exclusive_group()
+    forms.add_argument(
+        "--allow-forms",
+        dest="forms",
+        action="store_true",
+        default=None,
+        help="count forms that this host shows as your approval, up to level 3",
+    )
+    forms.add_argument("--no-forms", dest="forms", action="store_false", default=None, help="do not; do not ask")
+    parser.add_argument(
+        "--trust-place",
+        dest="places",
+        metavar="PLACE",
+        action="append",
+        help="vouch for plane:PROJECT or zulip:CHANNEL; do not ask",
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the person asked for; `edit` None means that the question is still open.
+    """What the person asked for; `edit` None means that the question is still open, and so does `forms` where `edit` is None.
 
+    `default_state_dir` is where the state is if the person named no `state_dir`: a host may have other variables than this terminal.
+    `places` are those that the person vouches for, None while nobody said.
     `not_carried` are variables of this terminal that the host will not see, because what they hold is for the person to give.
     """
 
     host: str
     kb: Path
     state_dir: Path | None = None
+    default_state_dir: Path | None = None
     show: bool = False
     undo: bool = False
     project: bool = False
     edit: bool | None = None
+    forms: bool | None = None
     json: bool = False
     not_carried: tuple[str, ...] = ()
+    places: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What installing needs of the world: `enrol` gives a host its secret, `grant` sets its level, `ask` a person."""
+    """What installing needs of the world.
+
+    `enrol` gives a host its secret and says whether its forms count, `grant` sets its level. `ask` puts a question to a person, of
+    which an empty answer is what is proposed, and returns None where nobody can be asked. `unvouched` are the services that are
+    configured and that nobody vouches for, `vouch` has text of a place hold no host up.
+    """
 
     place: Place
     launch: Launch
-    enrol: Callable[[str], str]
+    enrol: Callable[[str, bool], str]
     grant: Callable[[str, int], None]
-    ask: Callable[[str], bool | None]
+    ask: Callable[[str, bool], bool | None]
+    unvouched: Callable[[], Sequence[str]] = tuple
+    vouch: Callable[[str], None] = lambda _place: None
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
@@ -79,29 +125,55 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         host=args.host,
         kb=settings.kb,
         state_dir=settings.state_dir,
+        default_state_dir=None if settings.state_dir else _default_state_dir(settings.kb),
         show=args.show,
         undo=args.undo,
         project=args.project,
         edit=args.edit,
+        forms=args.forms,
         json=settings.json,
         not_carried=tuple(name for name in settings.in_environment if name.startswith(SERVICES)),
+        places=tuple(args.places) if args.places else None,
     )
-    from mcp_server.cli.acts import enrol, grant
+    from mcp_server.cli.acts import enrol, grant, trust_place
     from mcp_server.gate.enrolment import Principal, os_user
 
     means = Means(
         place=Place(sys.platform, Path.home(), Path.cwd(), host_environment()),
         launch=with_file(with_database(launch_of_this_program(), settings), settings),
-        enrol=lambda host: anyio.run(enrol, settings, host),
+        enrol=lambda host, forms: anyio.run(partial(enrol, settings, host, forms=forms)),
         grant=lambda host, level: anyio.run(grant, settings, Principal(os_user(), host).id, level),
-        ask=lambda question: ask_yes_no(question, stdin_is_tty=sys.stdin.isatty()),
+        ask=lambda question, proposed: ask_yes_no(question, stdin_is_tty=sys.stdin.isatty(), proposed=proposed),
+        unvouched=lambda: anyio.run(_unvouched, settings),
+        vouch=lambda place: anyio.run(trust_place, settings, place),
     )
     return install(request, means)
 
 
+def _default_state_dir(kb: Path) -> Path | None:
+    try:
+        return default_state_dir(kb.resolve())
+    except NoUserFolder:
+        return None  # enrolling says so
+
+
+async def _unvouched(settings: Settings) -> tuple[str, ...]:
+    """Return the services that are configured and of which a person has not vouched for anything yet."""
+    from knowledge.provenance import source_kind
+    from mcp_server.base import open_state
+
+    configured = [name for name, access in (("plane", settings.plane), ("zulip", settings.zulip)) if access is not None]
+    if not configured:
+        return ()
+    async with open_state(settings) as state:
+        places = [*settings.trusted_places, *(one.place for one in await state.trust.trusted_places())]
+    known = {source_kind(place) for place in places}
+    return tuple(name for name in configured if name not in known)
+
+
 def launch_of_this_program(executable: str | None = None) -> Launch:
     """Return how a host starts the program that is running now, wherever the host itself was started."""
-    interpreter = Path(executable or sys.executable)
+    interpreter = Path(executable or sys.executable).absolute()
     for script in (interpreter.with_name(NAME), interpreter.with_name(f"{NAME}.exe")):
         if script.is_file():
             return Launch(str(script))
@@ -109,8 +181,12 @@ def launch_of_this_program(executable: str | None = None) -> Launch:
         importlib.metadata.distribution(NAME)
     except importlib.metadata.PackageNotFoundError:
         # A checkout that was never installed is importable only from its own folder, where no host starts.
-        return Launch(str(interpreter), ("-m", "mcp_server"), {"PYTHONPATH": str(Path(__file__).resolve().parents[2])})
-    return Launch(str(interpreter), ("-m", "mcp_server"))
+        return Launch(str(interpreter), _AS_MODULE, {"PYTHONPATH": str(Path(__file__).resolve().parents[2])})
+    return Launch(str(interpreter), _AS_MODULE)
+
+
+_AS_MODULE = ("-P", "-m", "mcp_server")
+"""Without -P Python imports first from the folder that the host starts it in, and that is whatever project is open."""
 
 
 def with_database(launch: Launch, settings: Settings) -> Launch:
@@ -124,18 +200,18 @@ def with_database(launch: Launch, settings: Settings) -> Launch:
 
 
 def with_file(launch: Launch, settings: Settings) -> Launch:
-    """Return `launch` with the file that holds the settings here: a host starts in a folder of its own and would not find it.
+    """Return `launch` with the file that holds the settings here, wherever the host looks for the user's own folders.
 
-    A file that makes a server of HTTP of it is of no use to a host, which speaks through the standard streams; nor is one whose
-    name JSON cannot hold.
+    A host speaks through the standard streams, also where the file makes a server of HTTP. A name that JSON cannot hold is left out.
     """
     try:
         str(settings.file).encode()
     except UnicodeEncodeError:
         return launch
-    if settings.file is None or settings.http is not None:
+    if settings.file is None:
         return launch
-    return replace(launch, environ={**(launch.environ or {}), "FORGE_CONFIG": str(settings.file)})
+    stdio = {} if settings.http is None else {"FORGE_HTTP": "stdio"}
+    return replace(launch, environ={**(launch.environ or {}), "FORGE_CONFIG": str(settings.file), **stdio})
 
 
 def install(request: Request, means: Means) -> int:
@@ -173,8 +249,8 @@ class _Installation:
         self._with_entry(read(self.file) or "", MASKED)
         check_writable(self.file)
         at_home = self.file.parent.is_dir()
-        may_edit = self._answer()
-        secret = self._enrol()
+        may_edit, forms, places = self._answer(), self._forms(), self._places()
+        secret = self.means.enrol(self.principal_host, forms)
         try:
             done = rewrite(self.file, lambda text: self._with_entry(text, secret), same=self._without_entry)
         except KnowledgeError:
@@ -183,8 +259,9 @@ class _Installation:
             )
             raise
         may_edit = may_edit and self._granted()
+        self._vouch(places)
         key, _ = self._key(read(self.file) or "")
-        self._report(key, done.backup, may_edit=may_edit)
+        self._report(key, done.backup, may_edit=may_edit, forms=forms)
         self._say_what_was_left(key, self._servers(read(self.file) or "").get(key))
         if not at_home:
             say(f"{self.file.parent} was not there before: is {self.host.name} installed for this account?")
@@ -197,7 +274,7 @@ class _Installation:
         text = read(self.file) or ""
         key, _ = self._key(text)
         enrolled = self.request.edit is not None
-        entry = self._entry(text, key, self._enrol() if enrolled else MASKED)
+        entry = self._entry(text, key, self.means.enrol(self.principal_host, self._forms()) if enrolled else MASKED)
         if self.request.edit:
             self._granted()
         print_json({self.host.servers: {key: entry if enrolled else masked(entry)}})
@@ -224,7 +301,7 @@ class _Installation:
             print(f"{self.host.name} no longer starts {key} ({self.file}).")
         say(
             f"Nothing else was revoked: {self.principal_host} stays enrolled with the level it has "
-            f"(`{self._trust_command(FIRST_LEVEL)}` takes back a grant). {self.host.restart}"
+            f"(`{self._trust_command('grant', str(FIRST_LEVEL))}` takes back a grant). {self.host.restart}"
         )
         return 0
 
@@ -242,10 +319,14 @@ class _Installation:
     def _answer(self) -> bool:
         if self.request.edit is not None:
             return self.request.edit
-        return bool(self.means.ask(QUESTION))
+        return bool(self.means.ask(QUESTION, False))  # noqa: FBT003 - a callable has no names for what it takes
 
-    def _enrol(self) -> str:
-        return self.means.enrol(self.principal_host)
+    def _forms(self) -> bool:
+        """Return whether forms of this host count. Where nobody is asked they do not: a host may answer its own forms."""
+        if self.request.forms is not None or self.request.edit is not None:
+            return bool(self.request.forms)
+        question = FORMS_QUESTION.format(host=self.host.name, about=self.host.about_forms)
+        return bool(self.means.ask(question, self.host.shows_forms))
 
     def _granted(self) -> bool:
         """Return whether the host may edit from now on; that a person declined leaves it connected."""
@@ -255,6 +336,25 @@ class _Installation:
             say(str(error))
             return False
         return True
+
+    def _places(self) -> Sequence[str]:
+        """Return the places that the person vouches for: those they named, or the services about which they are asked."""
+        if self.request.places is not None or self.request.edit is not None:
+            return self.request.places or ()
+        chosen = []
+        for service in self.means.unvouched():
+            question = VOUCHING.format(service=service.capitalize())
+            if self.means.ask(question, False):  # noqa: FBT003 - as above
+                chosen.append(service)
+        return chosen
+
+    def _vouch(self, places: Sequence[str]) -> None:
+        for place in places:
+            try:
+                self.means.vouch(place)
+                say(f"{place} is trusted from now on (knowledge-forge trust places remove {place} takes it back)")
+            except KnowledgeError as error:  # the host is connected all the same
+                say(str(error))
 
     def _servers(self, text: str) -> dict[str, object]:
         return members(text, (self.host.servers,))
@@ -267,7 +367,7 @@ class _Installation:
         return Path(folder) == here or (Path(folder).is_absolute() and Path(folder).resolve() == here.resolve())
 
     def _entry(self, text: str, key: str, secret: str) -> dict[str, object]:
-        state_dir = self.request.state_dir
+        state_dir = self.request.state_dir or self.request.default_state_dir
         served = Served(
             _in_unicode(self.file, self.request.kb), _in_unicode(self.file, state_dir) if state_dir else None
         )
@@ -301,27 +401,38 @@ class _Installation:
         return REFUSED if others else 0
 
     def _say_what_was_left(self, key: str, entry: object) -> None:
-        """Say which variables of this terminal the host will not see, and how a person gives them to it."""
+        """Say which variables of this terminal the host will not see, and how a person gives them to it.
+
+        What was kept is said too where somebody else may have written it: in a project.
+        """
         environ = entry.get("env") if isinstance(entry, dict) else None
         there = environ if isinstance(environ, dict) else {}
+        ours = {*(self.means.launch.environ or {}), SECRET}
+        flags = added_flags(entry.get("args")) if isinstance(entry, dict) else []
+        kept = [*sorted(set(there) - ours), *(flag for flag in flags if flag.startswith("-"))]
+        if kept and self.request.project:
+            say(
+                f"Kept from the entry that was there: {listed(kept)}. Remove what is not yours from {key} in {self.file}."
+            )
         if left := [name for name in self.request.not_carried if name not in there]:
             say(
                 f"{self.host.name} does not see {listed(left)} of this terminal, and no key is copied unasked: put them into "
-                f"forge.toml (and run this where it lies), or into `env` of {key} in {self.file}."
+                f"{user_file() or 'forge.toml'} (and run this again), or into `env` of {key} in {self.file}."
             )
 
-    def _trust_command(self, level: int) -> str:
-        """Return what to type to set the host's level later. Trust is per knowledge base, so it names this one."""
+    def _trust_command(self, action: str, value: str) -> str:
+        """Return what to type to set that of the host later. Trust is per knowledge base, so it names this one."""
         words = [NAME, "trust", "--kb", str(self.request.kb)]
         if self.request.state_dir:
             words += ["--state-dir", str(self.request.state_dir)]
-        words += ["grant", self.principal_host, str(level)]
+        words += [action, self.principal_host, value]
         return subprocess.list2cmdline(words) if self.means.place.platform == "win32" else shlex.join(words)
 
-    def _report(self, key: str, backup: Path | None, *, may_edit: bool) -> None:
+    def _report(self, key: str, backup: Path | None, *, may_edit: bool, forms: bool) -> None:
         if self.request.json:
             answer = {"host": self.host.id, "file": str(self.file), "server": key, "kb": str(self.request.kb)}
-            print_json({**answer, "backup": _text(backup), "granted": EDIT_LEVEL if may_edit else None})
+            granted_level = EDIT_LEVEL if may_edit else None
+            print_json({**answer, "backup": _text(backup), "granted": granted_level, "forms": forms})
         else:
             print(f"{self.host.name} now starts {key} for {self.request.kb}")
             print(f"  written to  {self.file}")
@@ -332,9 +443,11 @@ class _Installation:
             granted = (
                 f"granted (level {EDIT_LEVEL})"
                 if may_edit
-                else f"nothing granted; later: {self._trust_command(EDIT_LEVEL)}"
+                else f"nothing granted; later: {self._trust_command('grant', str(EDIT_LEVEL))}"
             )
             print(f"  editing     {granted}")
+            counted = f"approve changes up to level {EDIT_LEVEL}" if forms else "decide nothing"
+            print(f"  forms       {counted}; to change: {self._trust_command('forms', 'off' if forms else 'on')}")
         say(self.host.restart)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ import anyio
 
 from mcp_server.cli import journey_answering, journey_leading, journey_rerunning
 from mcp_server.cli.options import add_common, said, whole
-from mcp_server.cli.terminal import output, say
+from mcp_server.cli.terminal import json_text, output, say
 from mcp_server.settings import Settings
 
 if TYPE_CHECKING:
@@ -158,7 +157,7 @@ async def standing(runner: Runner, journey: str) -> tuple[Agent | None, JourneyS
 
 def print_ascii(answer: object) -> None:
     """Print JSON in which every character that a terminal may act on is written as its number."""
-    print(json.dumps(answer, indent=2))
+    print(json_text(answer, indent=2))
 
 
 async def listing(
@@ -212,7 +211,7 @@ async def _events(args: argparse.Namespace, settings: Settings) -> int:
             seen = await state.last_event()
             for logged in await store.events(args.id, after=after):
                 after = logged.seq
-                print(json.dumps(event_line(logged)) if settings.json else happened(logged), flush=True)
+                print(json_text(event_line(logged)) if settings.json else happened(logged), flush=True)
             if not args.follow or (await store.journey(args.id)).over:
                 return 0
             await state.changed(seen)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from mcp_server.cli.options import WronglyAsked, said
-from mcp_server.cli.terminal import output, say
+from mcp_server.cli.terminal import drawing, json_text, output, say
 from mcp_server.settings import Settings
 
 if TYPE_CHECKING:
@@ -79,11 +79,9 @@ async def _review(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _with_keyboard(office: Office) -> int:
-    from rich.console import Console
-
     from mcp_server.cli.review_screen import Screen
 
-    await Screen(office, Console(highlight=False, markup=False, emoji=False)).run()
+    await Screen(office, drawing(highlight=False, markup=False, emoji=False)).run()
     return 0
 
 
@@ -102,7 +100,7 @@ async def _list(office: Office, settings: Settings) -> int:
     if settings.json:
         of_journeys = [{"id": one.id, "kind": "journey", **line_fields(one)} for one in journeys]
         of_runs = [{"id": one.id, "kind": "run", **run_view.line_fields(one)} for one in runs]
-        _print_ascii([*(fields(proposal) for proposal in waiting), *of_journeys, *of_runs])
+        _print_ascii([*[fields(await office.one(one.id)) for one in waiting], *of_journeys, *of_runs])
     elif not (waiting or journeys or runs):
         print("nothing waits for a person")
     else:
@@ -171,6 +169,4 @@ async def _refused(office: Office, proposal: Proposal, word: Word, args: argpars
 
 def _print_ascii(answer: object) -> None:
     """Print JSON in which every character that a terminal may act on is written as its number."""
-    import json
-
-    print(json.dumps(answer, indent=2))
+    print(json_text(answer, indent=2))

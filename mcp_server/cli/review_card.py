@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from knowledge.errors import size_in_words
 from knowledge.merge.model import Contradiction
-from knowledge.trust.ports import Proposal, State
+from knowledge.trust.ports import Proposal, ProposalLine, State
 from mcp_server.cli.visible import visible
 from mcp_server.gate.deciding import Requirement
 from mcp_server.gate.summary import becomes
@@ -19,7 +20,7 @@ MOST_LINES, LONGEST_LINE = 40, 1_000
 """More of a block, or of one line, is folded until the person asks for everything."""
 _DIFF_STYLES = (("+++", "bold"), ("---", "bold"), ("@@", "cyan"), ("+", "green"), ("-", "red"))
 _KNOWN = {"status", "proposal", "path", "revision", "blocks", "diff", "conflicts", "verified", "note", "changed"}
-_KNOWN |= {"answer", "files", "sentence", "run"}
+_KNOWN |= {"answer", "files", "sentence", "run", "places", "repeats"}
 _COUNTED: Mapping[State, str] = {
     "executed": "carried out",
     "rejected": "rejected",
@@ -68,14 +69,16 @@ class Asker:
     past: Mapping[State, int]
 
 
-def counted(proposals: Iterable[Proposal], *, besides: str) -> Mapping[State, int]:
+def counted(proposals: Iterable[Proposal | ProposalLine], *, besides: str) -> Mapping[State, int]:
     """Return how many ended in which way, leaving out the one that is being looked at."""
     return Counter(p.state for p in proposals if p.id != besides)
 
 
-def listed(proposal: Proposal) -> str:
+def listed(proposal: Proposal | ProposalLine) -> str:
     """Return the proposal as one inert line: what it is, and what it would do."""
-    return f"{visible(proposal.tool)}: {_sentence(proposal)}"
+    if isinstance(proposal, Proposal):
+        return f"{visible(proposal.tool)}: {_sentence(proposal)}"
+    return f"{visible(proposal.tool)}: {visible(proposal.sentence or f'call {proposal.tool}')}"
 
 
 def card(proposal: Proposal, about: About) -> tuple[Block, ...]:
@@ -85,7 +88,7 @@ def card(proposal: Proposal, about: About) -> tuple[Block, ...]:
     answer = answer if isinstance(answer, dict) else {}
     blocks = [
         Block("What it would do", (Line(_sentence(proposal), "bold"), *_note(answer))),
-        Block("Why it asks", tuple(_lines(proposal.why))),
+        Block("Why it asks", (*_lines(proposal.why), *_places(preview.get("places")))),
         Block("Who asks", _who(proposal, about.asker)),
         Block("In which run", tuple(_run(preview.get("run")))),
         Block("Both sides", tuple(line for one in about.contradictions for line in _sides(one))),
@@ -136,6 +139,7 @@ def fields(proposal: Proposal) -> dict[str, object]:
         "result": _json(proposal.result) if proposal.result else None,
         "error": proposal.error,
         "successor": proposal.successor,
+        "shortened_from_bytes": proposal.cut.size_bytes if proposal.cut else None,
     }
 
 
@@ -196,6 +200,12 @@ def _run(run: object) -> Iterable[Line]:
     if isinstance(run, dict):
         yield Line(visible(f"goal: {run.get('goal') or 'not known here'}"), "bold")
         yield Line(visible(f"each of its steps: knowledge-forge runs show {run.get('id')}"))
+
+
+def _places(found: object) -> Iterable[Line]:
+    """Yield the places for which a person could vouch instead."""
+    for place in found if isinstance(found, list) else ():
+        yield Line(f"t trusts {visible(str(place))}: text from there no longer holds hosts up", "dim")
 
 
 def _sides(contradiction: Contradiction) -> Iterable[Line]:
@@ -291,7 +301,12 @@ def _deciding(proposal: Proposal, needs: Requirement, now: datetime) -> tuple[Li
     }
     left = proposal.expires_at - now
     hours = max(0, int(left.total_seconds() // 3600))
-    state = () if proposal.state == "pending" else (Line(ending(proposal), "bold"),)
+    state = [] if proposal.state == "pending" else [Line(ending(proposal), "bold")]
+    if proposal.cut:
+        size = size_in_words(proposal.cut.size_bytes)
+        state.append(
+            Line(f"only the beginning of its long texts is kept, because it has ended; it had {size}", "yellow")
+        )
     return (
         *state,
         says[needs],

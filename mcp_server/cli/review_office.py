@@ -9,7 +9,7 @@ from datetime import datetime
 from knowledge.errors import KnowledgeError
 from knowledge.merge.model import Contradiction
 from knowledge.storage.ports import StateStore
-from knowledge.trust.ports import Proposal, State
+from knowledge.trust.ports import Proposal, ProposalLine, State
 from mcp_server.cli.review_card import About, Asker, counted
 from mcp_server.cli.review_view import Word
 from mcp_server.gate.deciding import Desk, Person, Requirement, requirement
@@ -41,9 +41,9 @@ class Office:
     now: Callable[[], datetime]
     review: Review
 
-    async def waiting(self) -> Sequence[Proposal]:
+    async def waiting(self) -> Sequence[ProposalLine]:
         """Return what waits for a person, newest first."""
-        found = await self.state.trust.proposals(states=WAITING, limit=MOST_LISTED)
+        found = await self.state.trust.lines(states=WAITING, limit=MOST_LISTED)
         return [proposal for proposal in found if proposal.expires_at > self.now()]
 
     async def one(self, proposal_id: str) -> Proposal:
@@ -86,6 +86,21 @@ class Office:
             return await self.desk.approve(proposal.id, proposal.hash, self.person, note)
         return await self.desk.reject(proposal.id, proposal.hash, self.person, note, harmful=word == "harmful")
 
+    async def trust(self, place: str) -> str:
+        """Vouch for the place, or say where a passkey signs it; return what came of it as one sentence.
+
+        Raises:
+            CannotDecide: it cannot be done.
+        """
+        asked = await self.desk.ask("place.trust", {"place": place}, self.person)
+        if await self._needs(asked) == "elsewhere":
+            await self.review.wanted(asked)
+            return f"this takes a passkey: sign it {await self.where(asked)}"
+        done = await self.desk.approve(asked.id, asked.hash, self.person)
+        return (
+            f"{place} is trusted from now on" if done.state == "executed" else f"{place} is not trusted: {done.error}"
+        )
+
     async def _needs(self, proposal: Proposal) -> Requirement:
         return requirement(proposal, "terminal", passkeys=bool(await self.state.trust.passkeys()))
 
@@ -101,6 +116,6 @@ class Office:
         from mcp_server.gate.scores import held, standing_of
 
         holds = held(await standing_of(self.state, principal_of(proposal), now=self.now()))
-        earlier = await self.state.trust.proposals(principal=proposal.principal, limit=MOST_REMEMBERED)
+        earlier = await self.state.trust.lines(principal=proposal.principal, limit=MOST_REMEMBERED)
         past = counted(earlier, besides=proposal.id)
         return Asker(proposal.principal, holds.score, int(holds.level), holds.frozen, past)

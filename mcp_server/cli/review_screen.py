@@ -7,12 +7,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from knowledge.trust.ports import Proposal
+from knowledge.errors import KnowledgeError
+from knowledge.trust.ports import Proposal, ProposalLine
 from mcp_server.cli import keyboard
 from mcp_server.cli.review_card import Block, card, ending, folded, listed
 from mcp_server.cli.review_view import Page, View, Word, lacking, press, shown
 from mcp_server.cli.visible import visible
 from mcp_server.gate.deciding import CannotDecide
+from mcp_server.gate.proposals import places_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,9 +27,7 @@ if TYPE_CHECKING:
 CONFIRMED = 6
 """So many characters of the hash are typed to decide: enough that no key pressed by mistake decides."""
 _LIST_KEYS = "up/down choose   enter open   q quit"
-_CARD_KEYS = (
-    "space/b turn   n/p next/previous   o open everything   a approve   r reject   h harmful   esc list   q quit"
-)
+_CARD_KEYS = "space/b turn   n/p next/previous   o open everything   a approve   r reject   h harmful   t trust   esc list   q quit"
 _EDGE = 3
 """Lines that are not the proposal's: the head, a remark, the keys."""
 
@@ -46,7 +46,7 @@ class Screen:
     def __init__(self, office: Office, console: Console) -> None:
         self._office, self._console = office, console
         self._view, self._remark = View(), ""
-        self._waiting: Sequence[Proposal] = ()
+        self._waiting: Sequence[ProposalLine] = ()
         self._drawn: tuple[object, _Drawn] | None = None
 
     async def run(self) -> None:
@@ -65,7 +65,9 @@ class Screen:
                     self._view, word = press(self._view, key, drawn.page)
                     if word == "quit":
                         return
-                    if word is not None:
+                    if word == "trust":
+                        await self._trust()
+                    elif word is not None:
                         await self._decide(word, drawn.page)
                     drawn = await self._draw()
                 event = await self._office.state.last_event()
@@ -102,11 +104,12 @@ class Screen:
         self._paint(drawn.text[top : top + height], height, drawn.page)
         return drawn
 
-    async def _content(self, proposal: Proposal | None, width: int, height: int) -> _Drawn:
+    async def _content(self, line: ProposalLine | None, width: int, height: int) -> _Drawn:
         count = len(self._waiting)
-        if proposal is None:
+        if line is None:
             lines = [self._list_line(at, width) for at in range(count)]
             return _Drawn(lines, Page(count, len(lines), height, folded=False))
+        proposal = await self._office.one(line.id)
         blocks, some_folded = card(proposal, await self._office.about(proposal)), False
         if not self._view.whole:
             blocks, some_folded = folded(blocks)
@@ -138,12 +141,29 @@ class Screen:
         self._console.clear()
         self._console.print(Text("\n").join(screen), end="", soft_wrap=True)
 
+    async def _trust(self) -> None:
+        """Vouch for a place that the proposal names, once the person has typed its name."""
+        places = places_of(await self._office.one(self._waiting[self._view.at].id))
+        if not places:
+            self._remark = "no place holds this up"
+            return
+        named = ", ".join(map(visible, places))
+        with keyboard.lines(), _below(self._console):
+            typed = await keyboard.line(f"to trust a place type its name ({named}): ")
+        if typed not in places:
+            self._remark = "nothing was trusted: what you typed is not the name of one of these places"
+            return
+        try:
+            self._remark = await self._office.trust(typed)
+        except KnowledgeError as error:
+            self._remark = visible(str(error))
+
     async def _decide(self, word: Word, page: Page) -> None:
-        proposal = self._waiting[self._view.at]
+        proposal = self._waiting[self._view.at]  # its hash is that of what was on the screen
         if word == "approve" and (missing := lacking(self._view, page)):
             self._remark = f"not approved: {missing}"
             return
-        if refusal := await self._office.refusal(proposal, word):
+        if refusal := await self._office.refusal(await self._office.one(proposal.id), word):
             self._remark = refusal
             return
         with keyboard.lines(), _below(self._console):
@@ -153,13 +173,13 @@ class Screen:
             self._remark = "nothing was decided: what you typed is not the beginning of the hash"
             return
         try:
-            self._remark = ending(await self._office.decide(proposal, word, note))
+            self._remark = ending(await self._office.decide(await self._office.one(proposal.id), word, note))
         except CannotDecide as error:
             self._remark = visible(str(error))
         await self._reload()
 
 
-def confirmation(proposal: Proposal, word: Word) -> str:
+def confirmation(proposal: Proposal | ProposalLine, word: Word) -> str:
     """Return the question that is answered with the beginning of the hash."""
     what = {"approve": "approve", "reject": "reject", "harmful": "reject as harmful and freeze whoever asked"}[word]
     return f"to {what} type {proposal.hash[:CONFIRMED]}: "

@@ -7,9 +7,11 @@ from typing import Literal
 
 Word = Literal["approve", "reject", "harmful"]
 """What a person may say about a proposal."""
+Asked = Word | Literal["trust", "quit"]
+"""What a key may ask for beyond looking; `trust` is about a place that the proposal names."""
 
 _STEPS = {"down": 1, "j": 1, "up": -1, "k": -1}
-_WORDS: dict[str, Word] = {"a": "approve", "r": "reject", "h": "harmful"}
+_WORDS: dict[str, Asked] = {"a": "approve", "r": "reject", "h": "harmful", "t": "trust"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ def lacking(view: View, page: Page) -> str:
     return ""
 
 
-def press(view: View, key: str, page: Page) -> tuple[View, Word | Literal["quit"] | None]:
+def press(view: View, key: str, page: Page) -> tuple[View, Asked | None]:
     """Return where the key leads, and what is to be said or done beyond looking."""
     if key == "q":
         return view, "quit"
@@ -69,7 +71,7 @@ def _in_list(view: View, key: str, page: Page) -> View:
     return view
 
 
-def _in_proposal(view: View, key: str, page: Page) -> tuple[View, Word | None]:
+def _in_proposal(view: View, key: str, page: Page) -> tuple[View, Asked | None]:
     last = max(0, page.lines - page.height)
     leaps = {"space": page.height - 1, "pagedown": page.height - 1, "b": 1 - page.height, "pageup": 1 - page.height}
     if key in _WORDS:

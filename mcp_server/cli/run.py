@@ -9,7 +9,6 @@ import anyio
 
 from mcp_server.cli.options import WronglyAsked, said, whole
 from mcp_server.cli.run_leading import leading, until_signalled
-from mcp_server.cli.terminal import say
 from mcp_server.setting_values import ModelName, model_name
 from mcp_server.settings import Settings
 
@@ -90,10 +89,6 @@ async def _begun(lead: Lead, args: argparse.Namespace, settings: Settings, conte
 
     services = lead.app.services
     who = await identify(services.state, os_user(), settings.enrolment)
-    if settings.enrolment and not who.enrolled:
-        say(
-            f"FORGE_ENROLMENT is no secret of this knowledge base: the run is that of {who.id}, and may read and propose"
-        )
     may_read = await lead.app.gate.decide(AGENT_RUN.name, Trust.READ, who)
     if isinstance(may_read, Refuse):
         raise NotDone(may_read.why)

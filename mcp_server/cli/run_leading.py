@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 import threading
@@ -28,7 +27,7 @@ from mcp_server.cli.run_view import (
     style_of,
     ways_on,
 )
-from mcp_server.cli.terminal import console, say
+from mcp_server.cli.terminal import console, json_text, say
 from mcp_server.cli.visible import visible
 from mcp_server.settings import Settings
 
@@ -249,7 +248,7 @@ async def answer_line(run: Run, state: StateStore, taints: Taints, page: Address
 
     answer = asdict(await answer_of(state, taints, run, page))
     told = {name: value for name, value in answer.items() if name != "note"}
-    return json.dumps({"type": "answer", **told, "text": ended_with(run)})
+    return json_text({"type": "answer", **told, "text": ended_with(run)})
 
 
 def code_of(run: Run) -> int:

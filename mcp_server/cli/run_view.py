@@ -14,6 +14,7 @@ from agents.loop.store import RunLine
 from agents.report import moment_text
 from agents.work_words import one_line
 from mcp_server.cli.journey_view import GAP, columns
+from mcp_server.cli.terminal import json_text
 from mcp_server.cli.visible import visible
 
 STATES: Mapping[str, State] = {
@@ -95,12 +96,12 @@ def ways_on(run: Run) -> list[str]:
 
 def frame_line(frame: Frame) -> str:
     """Return the frame as it is on record, as JSON in a line of ASCII."""
-    return json.dumps(json.loads(frame_text(frame)))
+    return json_text(json.loads(frame_text(frame)))
 
 
 def header_line(run: Run) -> str:
     """Return what the run began with, likewise."""
-    return json.dumps({"type": "run", **json.loads(header_text(run.header))})
+    return json_text({"type": "run", **json.loads(header_text(run.header))})
 
 
 def line_fields(one: RunLine) -> dict[str, object]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -17,7 +16,7 @@ from mcp_server.cli import keyboard
 from mcp_server.cli.options import WronglyAsked, add_common, said, whole
 from mcp_server.cli.run import add_provider
 from mcp_server.cli.run_leading import NoModel, answer_line, code_of, leading, until_signalled
-from mcp_server.cli.terminal import output, say
+from mcp_server.cli.terminal import json_text, output, say
 from mcp_server.cli.visible import visible
 from mcp_server.settings import Settings
 
@@ -167,7 +166,8 @@ async def _ended(record: Record, there: Run, settings: Settings) -> int:
     from mcp_server.review.address import address
 
     if settings.json:
-        print(await answer_line(there, record.state, Taints(record.state, utc_now), partial(address, record.state)))
+        taints = Taints(record.state, utc_now, settings.trusted_places)
+        print(await answer_line(there, record.state, taints, partial(address, record.state)))
         return code_of(there)
     for line in answer_lines(there):
         print(line)
@@ -311,4 +311,4 @@ async def _cancel(args: argparse.Namespace, settings: Settings) -> int:
 def _tell(run: Run, settings: Settings, sentence: str) -> None:
     from mcp_server.cli.run_view import run_fields
 
-    print(json.dumps(run_fields(run), indent=2) if settings.json else visible(sentence))
+    print(json_text(run_fields(run), indent=2) if settings.json else visible(sentence))

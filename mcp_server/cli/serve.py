@@ -6,9 +6,11 @@ import argparse
 import gc
 import logging
 import sys
+from contextlib import suppress
 
 import anyio
 
+from knowledge.errors import StorageError
 from mcp_server.settings import Settings
 
 YOUNG = 50_000
@@ -29,6 +31,8 @@ def run(_args: argparse.Namespace, settings: Settings) -> int:
     """Serve until the host goes away."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="knowledge-forge: %(message)s")
     logging.getLogger("knowledge_forge").setLevel(logging.INFO)
+    if settings.file is not None:
+        logging.getLogger("knowledge_forge").info("settings from %s", settings.file)
     gc.set_threshold(YOUNG)
     anyio.run(_serve, settings)
     return 0
@@ -46,4 +50,8 @@ async def _serve(settings: Settings) -> None:
         else:
             from mcp_server.transport.stdio import serve_stdio
 
+            with suppress(StorageError):  # nobody can tell now: calls are refused until somebody can
+                await app.callers.named(
+                    settings.enrolment
+                )  # a wrong secret starts nothing, not even an unregistered host
             await serve_stdio(app.server)

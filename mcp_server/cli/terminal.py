@@ -6,7 +6,8 @@ import json
 import logging
 import re
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,21 +18,42 @@ _RULE = re.compile(r"\s*(?:`{3,}.*|~{3,}.*|[|\s:-]*-{3,}[|\s:-]*)")
 
 def console() -> Console:
     """Return a console on stderr for progress and remarks; rich itself honours NO_COLOR and pipes."""
-    from rich.console import Console  # `serve` never draws
-
-    return Console(stderr=True, highlight=False, markup=False)
+    return drawing(stderr=True, highlight=False, markup=False)
 
 
 def output() -> Console:
     """Return a console on stdout for answers. That nobody reads on is told to the caller, as `print` does it."""
-    from rich.console import Console
+    return drawing(highlight=False)
 
-    class Output(Console):
+
+def drawing(*, stderr: bool = False, **more: Any) -> Console:
+    """Return a console that marks what would act in the texts that it shows. Its own colours and moves get through."""
+    from rich.console import Console, ConsoleOptions, RenderableType  # `serve` never draws
+    from rich.segment import Segment
+
+    from mcp_server.cli.visible import Seen, harmless
+
+    class Drawing(Console):
+        @property
+        def file(self) -> IO[str]:
+            file = super().file
+            return file.stream if isinstance(file, Seen) else file
+
+        @file.setter
+        def file(self, new: IO[str]) -> None:
+            self._file = new
+
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+            for segment in super().render(renderable, options):
+                yield segment if segment.control else Segment(harmless(segment.text), segment.style)
+
         def on_broken_pipe(self) -> None:
             self.quiet = True
+            if self.stderr:
+                super().on_broken_pipe()
             raise BrokenPipeError
 
-    return Output(highlight=False)
+    return Drawing(stderr=stderr, **more)
 
 
 def tidy(text: str, most: int) -> str:
@@ -67,16 +89,25 @@ def say(text: str) -> None:
 def print_json(answer: object) -> None:
     """Put `answer` on stdout as one JSON document, in ASCII where the terminal speaks no UTF-8."""
     unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    print(json.dumps(answer, ensure_ascii=not unicode, indent=2))
+    print(json_text(answer, ascii_only=not unicode, indent=2))
 
 
-def ask_yes_no(question: str, *, stdin_is_tty: bool) -> bool | None:
-    """Return the person's answer; an empty line is a no; None where nobody can be asked."""
+def json_text(answer: object, *, ascii_only: bool = True, indent: int | None = None) -> str:
+    """Return `answer` as JSON in which escapes stand for what would not be seen: it means the same."""
+    from mcp_server.review.inert import escaped
+
+    return escaped(json.dumps(answer, ensure_ascii=ascii_only, indent=indent))
+
+
+def ask_yes_no(question: str, *, stdin_is_tty: bool, proposed: bool = False) -> bool | None:
+    """Return the person's answer; an empty line is what is proposed; None where nobody can be asked."""
     if not stdin_is_tty:
         return None
-    answers = {"y": True, "yes": True, "n": False, "no": False, "": False}
+    answers = {"y": True, "yes": True, "n": False, "no": False, "": proposed}
     while True:
-        print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)  # stdout carries only the answer
+        print(
+            f"{question} [{'Y/n' if proposed else 'y/N'}] ", end="", file=sys.stderr, flush=True
+        )  # stdout carries only the answer
         line = sys.stdin.readline()
         if not line:
             return None

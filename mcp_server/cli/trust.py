@@ -1,4 +1,4 @@
-"""`trust list|grant|freeze|thaw|history`: sees and sets how far each host is trusted."""
+"""`trust list|grant|forms|freeze|thaw|history|places`: sees and sets how far each host is trusted, and which places are."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import anyio
 
 from knowledge.errors import KnowledgeError
 from knowledge.storage.ports import StateStore
-from mcp_server.cli.options import add_common, said
-from mcp_server.cli.terminal import output, print_json
+from mcp_server.cli.options import WronglyAsked, add_common, said
+from mcp_server.cli.terminal import output, print_json, say
 from mcp_server.gate.deciding import AdminAct
-from mcp_server.gate.enrolment import UNENROLLED, Principal, enrolled_hosts, os_user
+from mcp_server.gate.enrolment import UNENROLLED, UNREGISTERED, Principal, enrolled_hosts, forms_count, os_user
 from mcp_server.gate.scores import ANY_HOST, held, is_person, standing_of
 from mcp_server.settings import Settings
 
@@ -36,14 +36,34 @@ class NotFrozen(KnowledgeError):
         super().__init__(f"{principal} is not frozen; nothing was changed")
 
 
+class NotTrusted(KnowledgeError):
+    """Nobody vouches for that place."""
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+        super().__init__(f"{place} is not trusted; knowledge-forge trust places lists what is")
+
+
+class InSettings(KnowledgeError):
+    """The place is trusted by a setting."""
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+        super().__init__(f"{place} is trusted by FORGE_TRUSTED_PLACES: take it out there")
+
+
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add what only this verb takes."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="list|grant|freeze|thaw|history")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="list|grant|forms|freeze|thaw|history|places")
     listing = actions.add_parser("list", help="every host and what it holds")
     granting = actions.add_parser("grant", help="set the level below which a host does not fall")
+    forms = actions.add_parser("forms", help="say whether a form that a host shows counts as your approval")
     freezing = actions.add_parser("freeze", help="take all trust from a host until a person lifts it")
     thawing = actions.add_parser("thaw", help="lift a freeze")
     past = actions.add_parser("history", help="who changed a host's score, when and why")
+    places = actions.add_parser("places", help="places whose text you vouch for: list, add or remove them")
+    places.add_argument("what", metavar="list|add|remove", nargs="?", choices=("list", "add", "remove"), default="list")
+    places.add_argument("place", metavar="PLACE", nargs="?", type=said, help="plane:PROJECT, zulip:CHANNEL, kb:FOLDER")
     for action in (granting, freezing, thawing, past):
         action.add_argument(
             "name",
@@ -52,8 +72,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
             help=f"an enrolled host, {UNENROLLED}, USER@HOST, or 'USER@*' for all hosts",
         )
     granting.add_argument("level", metavar="LEVEL", type=float, help="0 to 5; 3 lets it edit")
+    forms.add_argument("name", metavar="NAME", type=said, help="a registered host")
+    forms.add_argument(
+        "counts", metavar="on|off", choices=("on", "off"), help="on: up to level 3; off needs no passkey"
+    )
     freezing.add_argument("--reason", metavar="TEXT", default="", help="why, for the record")
-    for action in (listing, granting, freezing, thawing, past):
+    for action in (listing, granting, forms, freezing, thawing, past, places):
         add_common(action)
 
 
@@ -62,16 +86,27 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     actions: Mapping[str, Callable[[Settings, argparse.Namespace], Awaitable[Rows]]] = {
         "list": _list,
         "grant": _grant,
+        "forms": _forms,
         "freeze": _freeze,
         "thaw": _thaw,
         "history": _history,
+        "places": _places,
     }
     rows = anyio.run(actions[args.action], settings, args)
     if settings.json:
         print_json(rows)
     else:
         _print_table(rows)
+        if args.action == "list" and any(_registered(str(row["principal"])) and not row["forms"] for row in rows):
+            say(
+                "a form in a host approves nothing until you allow it for that host: knowledge-forge trust forms NAME on"
+            )
     return 0
+
+
+def _registered(principal: str) -> bool:
+    user, _, host = principal.rpartition("@")
+    return Principal(user, host).enrolled and not is_person(principal)
 
 
 async def _list(settings: Settings, _args: argparse.Namespace) -> Rows:
@@ -87,6 +122,23 @@ async def _list(settings: Settings, _args: argparse.Namespace) -> Rows:
 async def _grant(settings: Settings, args: argparse.Namespace) -> Rows:
     level = int(args.level) if args.level.is_integer() else args.level  # a person reads it, and 3 is not 3.0 to them
     return await _signed(settings, args.name, "trust.grant", {"level": level})
+
+
+async def _forms(settings: Settings, args: argparse.Namespace) -> Rows:
+    from mcp_server.cli.acts import act
+    from mcp_server.cli.review import open_office
+
+    async with open_office(settings) as office:
+        principal = _principal(args.name)
+        host = principal.rpartition("@")[2]
+        hosts = {one.host: one for one in await enrolled_hosts(office.state)}
+        if host not in hosts:
+            raise UnknownHost(host, list(hosts))
+        if args.counts == "off":
+            await office.desk.forbid_forms(host, office.person)
+        elif not hosts[host].forms:
+            await act(office, "host.forms", {"host": host, "secret_digest": hosts[host].secret_digest.hex()})
+        return [await _row(office.state, principal)]
 
 
 async def _thaw(settings: Settings, args: argparse.Namespace) -> Rows:
@@ -135,6 +187,28 @@ async def _history(settings: Settings, args: argparse.Namespace) -> Rows:
     ]
 
 
+async def _places(settings: Settings, args: argparse.Namespace) -> Rows:
+    """List the places that a person vouches for; first add or remove one if that is asked."""
+    from mcp_server.cli.acts import act
+    from mcp_server.cli.review import open_office
+    from mcp_server.gate.admin import checked_place
+
+    if (args.what == "list") == bool(args.place):
+        raise WronglyAsked("trust places takes nothing, or add PLACE, or remove PLACE")
+    async with open_office(settings) as office:
+        if args.what == "add":
+            await act(office, "place.trust", {"place": checked_place(args.place)})
+        elif args.what == "remove" and not await office.desk.distrust(args.place, office.person):
+            place = checked_place(args.place)
+            if place in settings.trusted_places:
+                raise InSettings(place)
+            raise NotTrusted(place)
+        found = await office.state.trust.trusted_places()
+    rows: Rows = [{"place": place, "by": "", "at": "FORGE_TRUSTED_PLACES"} for place in settings.trusted_places]
+    rows += [{"place": p.place, "by": p.by, "at": p.at.isoformat(timespec="seconds")} for p in found]
+    return rows
+
+
 async def _known(state: StateStore, name: str) -> str:
     """Return the principal that `name` stands for.
 
@@ -144,7 +218,7 @@ async def _known(state: StateStore, name: str) -> str:
     principal = _principal(name)
     host = principal.rpartition("@")[2]
     hosts = [enrolment.host for enrolment in await enrolled_hosts(state)]
-    if host not in (*hosts, UNENROLLED, ANY_HOST) and await state.standing(principal) is None:
+    if host not in (*hosts, *UNREGISTERED, ANY_HOST) and await state.standing(principal) is None:
         raise UnknownHost(host, hosts)
     return principal
 
@@ -168,6 +242,7 @@ async def _row(state: StateStore, principal: str) -> dict[str, object]:
         "floor": standing.floor,
         "ceiling": standing.ceiling,
         "frozen": standing.frozen,
+        "forms": await forms_count(state, Principal(user, host)),
     }
 
 

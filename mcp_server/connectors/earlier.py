@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,11 +36,17 @@ async def done_earlier(
     """Return the caller's own call with the same arguments that a person approved within `within` before, and that was done."""
     if call.origin == APPROVED:
         return None
-    done = await services.state.trust.proposals(principal=call.principal.id, states=EXECUTED, limit=LOOKED_AMONG)
+    trust = services.state.trust
+    done = await trust.lines(principal=call.principal.id, states=EXECUTED, limit=LOOKED_AMONG)
     same = canonical_text([dict(asked)])
-    for one in done:
-        if one.tool == tool and one.arguments == same and one.verdict and one.verdict.at >= services.now() - within:
+    digest = hashlib.sha256(same.encode("utf-8", "surrogatepass")).hexdigest()
+    since = services.now() - within
+    for line in done:
+        if line.tool != tool or line.verdict is None or line.verdict.at < since:
+            continue
+        one = await trust.proposal(line.id)
+        if one is not None and (one.cut.arguments == digest if one.cut else one.arguments == same):
             answer = json.loads(one.result or "null")
             if isinstance(answer, dict):
-                return Earlier(one.id, one.verdict.at, answer)
+                return Earlier(one.id, line.verdict.at, answer)
     return None

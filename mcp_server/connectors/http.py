@@ -19,6 +19,7 @@ from pathlib import Path
 import anyio
 import httpx
 
+from knowledge.unpacking import ACCEPTED, bounding
 from mcp_server import VERSION
 from mcp_server.connectors.bodies import BadBody, read_body, wait_of, without
 from mcp_server.connectors.errors import ConnectorError, Limited, NoAnswer, ReplyLost, Unreachable, WrongAddress
@@ -161,7 +162,7 @@ class Sender:
             headers={
                 "user-agent": USER_AGENT,
                 "accept": "application/json",
-                "accept-encoding": "gzip, deflate",
+                "accept-encoding": ACCEPTED,
                 **self.place.headers,
             },
             json=dict(request.json) if request.json is not None else None,
@@ -283,11 +284,12 @@ def made_clients(ca: Path | None) -> Clients:
     for name in ("httpx", "httpcore"):
         logging.getLogger(name).setLevel(logging.WARNING)
     verify = ssl.create_default_context(cafile=str(ca)) if ca else _trusted_by_the_system()
+    hooks = {"response": [bounding(httpx)]}
+    kept = httpx.Limits(max_connections=MOST_CONNECTIONS)
+    fresh = httpx.Limits(max_connections=MOST_CONNECTIONS, max_keepalive_connections=0)
     return Clients(
-        httpx.AsyncClient(verify=verify, limits=httpx.Limits(max_connections=MOST_CONNECTIONS)),
-        httpx.AsyncClient(
-            verify=verify, limits=httpx.Limits(max_connections=MOST_CONNECTIONS, max_keepalive_connections=0)
-        ),
+        httpx.AsyncClient(verify=verify, limits=kept, event_hooks=hooks),
+        httpx.AsyncClient(verify=verify, limits=fresh, event_hooks=hooks),
     )
 
 

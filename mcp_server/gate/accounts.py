@@ -10,8 +10,8 @@ from typing import Any
 from knowledge.ledger.chain import fields_of
 from knowledge.ledger.inspection import records_of
 from knowledge.storage.ports import Enrolment, StateStore
-from knowledge.trust.entries import decided, passkey_noted, restood
-from knowledge.trust.ports import Note, Passkey, Proposal, Standing, StandingChange, State
+from knowledge.trust.entries import decided, forms_noted, passkey_noted, place_noted, restood
+from knowledge.trust.ports import Note, Passkey, Proposal, Standing, StandingChange, State, TrustedPlace
 from mcp_server.gate.proposals import hash_of
 
 STRETCH = 500
@@ -28,11 +28,13 @@ class Unaccounted:
 
 @dataclass(slots=True)
 class _Said:
-    """What the chain says, by what it is about: the newest record of a standing or a passkey, the decision of a proposal."""
+    """The newest record of each standing, passkey, place and host's forms on the chain, and the decision of each proposal."""
 
     standings: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     passkeys: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     decisions: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    forms: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    places: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def take(self, record: Mapping[str, Any]) -> None:
         """Take in the next record."""
@@ -41,6 +43,10 @@ class _Said:
             self.standings[str(move.get("principal"))] = record
         elif act in ("passkey.add", "passkey.remove"):
             self.passkeys[str(record.get("arguments_hash"))] = record
+        elif act == "host.forms":
+            self.forms[str(record.get("decision"))] = record
+        elif act in ("place.trust", "place.distrust"):
+            self.places[str(record.get("arguments_hash"))] = record
         elif act == "proposal.decide":
             self.decisions[str(record.get("proposal"))] = record
 
@@ -50,22 +56,29 @@ async def unaccounted(state: StateStore) -> Sequence[Unaccounted]:
     said = _Said()
     async for record in records_of(state.ledger):
         said.take(fields_of(record) or {})
-    carried_out = [proposal async for proposal in _carried_out(state)]
     found: list[Unaccounted] = []
-    found += [problem for one in carried_out for problem in _proposal(one, said)]
+    enrolled: set[tuple[str, str]] = set()
+    async for one in _carried_out(state):
+        problems = list(_proposal(one, said))
+        found += problems
+        if one.tool == "host.enrol" and not problems:
+            enrolled.add(_enrolment_key(one))
     found += [problem for one in await state.standings() for problem in _standing(one, said)]
     found += [problem for one in await state.trust.passkeys() for problem in _passkey(one, said)]
-    enrolled = {_enrolment_key(one) for one in carried_out if one.tool == "host.enrol" and not [*_proposal(one, said)]}
-    found += [problem for one in await state.enrolments() for problem in _enrolment(one, enrolled)]
+    found += [problem for one in await state.trust.trusted_places() for problem in _place(one, said)]
+    hosts = await state.enrolments()
+    found += [problem for one in hosts for problem in (*_enrolment(one, enrolled), *_forms(one, said))]
     return found
 
 
 async def _carried_out(state: StateStore) -> AsyncIterator[Proposal]:
     """Yield every proposal that was approved, whatever became of it then."""
     before: str | None = None
-    while stretch := await state.trust.proposals(states=DONE, limit=STRETCH, before=before):
-        for proposal in stretch:
-            yield proposal
+    while stretch := await state.trust.lines(states=DONE, limit=STRETCH, before=before):
+        for line in stretch:
+            proposal = await state.trust.proposal(line.id)  # one at a time: each may be megabytes long
+            if proposal is not None:
+                yield proposal
         before = stretch[-1].id
 
 
@@ -75,8 +88,16 @@ def _proposal(proposal: Proposal, said: _Said) -> Iterator[Unaccounted]:
         yield Unaccounted(what, f"is {proposal.state}, and nobody decided about it on record")
     elif decided(proposal.id, proposal.verdict).actor.arguments_hash != record.get("arguments_hash"):
         yield Unaccounted(what, "has another decision than the one on record")
-    elif proposal.hash != hash_of(proposal) or proposal.hash != proposal.verdict.hash:
+    elif proposal.hash != proposal.verdict.hash or not (_is_shortened(proposal) or proposal.hash == hash_of(proposal)):
         yield Unaccounted(what, "is another one than was decided about")
+
+
+def _is_shortened(proposal: Proposal) -> bool:
+    """Return whether the texts under its hash are no longer kept; the record of the decision names that hash all the same.
+
+    What is still to be carried out, and what concerns trust itself, is never shortened.
+    """
+    return proposal.cut is not None and not proposal.open and proposal.kind != "admin"
 
 
 def _standing(standing: Standing, said: _Said) -> Iterator[Unaccounted]:
@@ -104,9 +125,25 @@ def _passkey(passkey: Passkey, said: _Said) -> Iterator[Unaccounted]:
         yield Unaccounted(what, "may sign, and no record says that it was added")
 
 
+def _place(place: TrustedPlace, said: _Said) -> Iterator[Unaccounted]:
+    entry = place_noted(place.place, Note(place.by, "place.trust", place.place, place.at))
+    record = said.places.get(entry.actor.arguments_hash)
+    if record is None or record.get("tool") != "place.trust":
+        yield Unaccounted(f"the place {place.place}", "is trusted, and no record says that a person vouches for it")
+
+
 def _enrolment(enrolment: Enrolment, enrolled: set[tuple[str, str]]) -> Iterator[Unaccounted]:
     if (enrolment.host, enrolment.secret_digest.hex()) not in enrolled:
         yield Unaccounted(f"the host {enrolment.host}", "has a secret that no record accounts for: enrol it again")
+
+
+def _forms(enrolment: Enrolment, said: _Said) -> Iterator[Unaccounted]:
+    host, digest = enrolment.host, enrolment.secret_digest
+    entry = forms_noted(host, digest, Note("", "host.forms", host, enrolment.created_at), allowed=True)
+    if enrolment.forms and said.forms.get(host, {}).get("arguments_hash") != entry.actor.arguments_hash:
+        yield Unaccounted(
+            f"the host {host}", f"may decide by forms, and no record says so: knowledge-forge trust forms {host} off"
+        )
 
 
 def _enrolment_key(proposal: Proposal) -> tuple[str, str]:

@@ -1,13 +1,15 @@
-"""Acts on trust itself: grants, thawing, enrolment, passkeys. Decided like proposals, and never by a tool."""
+"""Acts on trust itself: grants, thawing, enrolment, passkeys, places. Decided like proposals, and never by a tool."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
-from knowledge.storage.ports import StateStore
+from knowledge.provenance import trusted_place
+from knowledge.storage.ports import Enrolment, StateStore
 from knowledge.trust.ports import Note, Passkey, Proposal, Verdict
 from mcp_server.gate.canonical import canonical
 from mcp_server.gate.deciding import AdminAct, CannotDecide, Person
@@ -20,10 +22,15 @@ from mcp_server.tools.spec import Shown
 _FIELDS: Mapping[str, tuple[str, ...]] = {
     "trust.grant": ("principal", "level"),
     "trust.thaw": ("principal",),
-    "host.enrol": ("host", "secret_digest"),
+    "host.enrol": ("host", "secret_digest", "forms"),
+    "host.forms": ("host", "secret_digest"),
     "passkey.add": ("id", "public_key", "sign_count", "name"),
     "passkey.remove": ("id",),
+    "place.trust": ("place",),
 }
+
+
+FORMS = ", and let forms that it shows approve what needs level 3 or less"
 
 
 def asking(person: Person) -> Principal:
@@ -54,6 +61,10 @@ async def shown(services: Services, act: AdminAct, arguments: Mapping[str, Any])
         granted(str(arguments["principal"]), float(arguments["level"]), now=services.now())
     if act == "host.enrol":
         checked_host_name(str(arguments["host"]))
+    if act == "host.forms":
+        _require_enrolled(await services.state.enrolments(), arguments)
+    if act == "place.trust":
+        checked_place(str(arguments["place"]))
     effect = hashlib.sha256(canonical([act, dict(arguments)])).hexdigest()
     return Shown({"act": act, **arguments}, sentence, effect, documents=(f"{act}:{arguments[_FIELDS[act][0]]}",))
 
@@ -62,9 +73,11 @@ def _sentence(act: AdminAct, arguments: Mapping[str, Any]) -> str:
     return {
         "trust.grant": "grant {principal} level {level}",
         "trust.thaw": "lift the freeze of {principal}",
-        "host.enrol": "let the host {host} in with a new secret",
+        "host.enrol": "let the host {host} in with a new secret" + (FORMS if arguments.get("forms") else ""),
+        "host.forms": "let forms that the host {host} shows approve what needs level 3 or less",
         "passkey.add": "let the passkey {name} sign",
         "passkey.remove": "let the passkey {name} sign no more",
+        "place.trust": "vouch for {place}: text from there no longer holds up what a host does after reading it",
     }[act].format(**arguments)
 
 
@@ -86,25 +99,72 @@ async def perform(services: Services, proposal: Proposal, verdict: Verdict) -> d
         return {"principal": standing.principal, "score": standing.score, "frozen": standing.frozen}
     if proposal.tool == "host.enrol":
         await state.enrol(checked_host_name(arguments["host"]), bytes.fromhex(arguments["secret_digest"]), at=now)
-        return {"host": arguments["host"]}
+        if arguments.get("forms"):
+            await _allow_forms(state, arguments, verdict)
+        return {"host": arguments["host"], "forms": bool(arguments.get("forms"))}
+    if proposal.tool == "host.forms":
+        await _allow_forms(state, arguments, verdict)
+        return {"host": arguments["host"], "forms": True}
     if proposal.tool == "passkey.add":
-        passkey = Passkey(
-            id=unpacked(arguments["id"]),
-            public_key=unpacked(arguments["public_key"]),
-            sign_count=int(arguments["sign_count"]),
-            name=arguments["name"],
-            user=by,
-            created_at=now,
-        )
-        if passkey.id not in {one.id for one in await state.trust.passkeys()}:
-            await state.trust.add_passkey(passkey, note=Note(by, "passkey.add", arguments["name"], now))
-        return {"name": passkey.name}
+        return await _add_passkey(state, arguments, by=by, now=now)
     if proposal.tool == "passkey.remove":
         removed = await state.trust.remove_passkey(
             unpacked(arguments["id"]), note=Note(by, "passkey.remove", arguments["id"], now)
         )
         return {"removed": removed}
+    if proposal.tool == "place.trust":
+        place = checked_place(arguments["place"])
+        return {"place": place, "new": await state.trust.trust_place(place, note=Note(by, "place.trust", place, now))}
     raise CannotDecide(f"there is no act {proposal.tool}")
+
+
+async def _add_passkey(state: StateStore, arguments: Mapping[str, Any], *, by: str, now: datetime) -> dict[str, Any]:
+    passkey = Passkey(
+        id=unpacked(arguments["id"]),
+        public_key=unpacked(arguments["public_key"]),
+        sign_count=int(arguments["sign_count"]),
+        name=arguments["name"],
+        user=by,
+        created_at=now,
+    )
+    if passkey.id not in {one.id for one in await state.trust.passkeys()}:
+        await state.trust.add_passkey(passkey, note=Note(by, "passkey.add", arguments["name"], now))
+    return {"name": passkey.name}
+
+
+def _require_enrolled(hosts: Sequence[Enrolment], arguments: Mapping[str, Any]) -> Enrolment:
+    """Return the host of the arguments, which has the secret that they name.
+
+    Raises:
+        CannotDecide: it has another one by now, or none.
+    """
+    for one in hosts:
+        if (one.host, one.secret_digest.hex()) == (arguments["host"], arguments["secret_digest"]):
+            return one
+    raise CannotDecide(f"the host {arguments['host']} has another secret now; ask again if it is still meant")
+
+
+async def _allow_forms(state: StateStore, arguments: Mapping[str, Any], verdict: Verdict) -> None:
+    """Let forms of that host count, unless that was taken back after the yes."""
+    digest = _require_enrolled(await state.enrolments(), arguments).secret_digest
+    note = Note(verdict.by, "host.forms", str(arguments["host"]), verdict.at, "forms count as the person's word")
+    await state.trust.allow_forms(arguments["host"], digest, allowed=True, note=note)
+    if not _require_enrolled(await state.enrolments(), arguments).forms:
+        raise CannotDecide(
+            f"forms of {arguments['host']} were turned off after this was approved; ask again if it is still meant"
+        )
+
+
+def checked_place(text: str) -> str:
+    """Return the place in one spelling.
+
+    Raises:
+        CannotDecide: it is none that a person can vouch for.
+    """
+    try:
+        return trusted_place(text)
+    except ValueError as error:
+        raise CannotDecide(str(error)) from None
 
 
 async def _require_no_later_freeze(state: StateStore, principal: str, verdict: Verdict) -> None:

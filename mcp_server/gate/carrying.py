@@ -13,7 +13,7 @@ import anyio
 
 from knowledge.errors import EffectChanged, KnowledgeError, ProposalSettled, StorageError
 from knowledge.merge.model import CUT_MARK
-from knowledge.trust.ports import Channel, Proposal, State, TrustRecords, Verdict
+from knowledge.trust.ports import LONGEST_CLAIM_S, Channel, Proposal, ProposalLine, State, TrustRecords, Verdict
 from mcp_server.gate import admin
 from mcp_server.gate.accompanying import Companion
 from mcp_server.gate.deciding import CannotDecide, require_trust
@@ -27,6 +27,7 @@ from mcp_server.gate.proposals import (
     hash_of,
     of_its_run,
     principal_of,
+    repeats_in,
     run_of,
     with_plain_answer,
 )
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("knowledge_forge.gate")
 
-LEASE_S = 60.0
+LEASE_S = LONGEST_CLAIM_S
 """How long one process may take to carry out a proposal before another one looks what became of it."""
 PATIENCE_S = 30.0
 """How long whoever said yes waits for another process that was quicker to begin."""
@@ -110,7 +111,7 @@ class Carrier:
                 tasks.cancel_scope.cancel()
         return await self.found(proposal_id)
 
-    def is_for_others(self, proposal: Proposal) -> bool:
+    def is_for_others(self, proposal: Proposal | ProposalLine) -> bool:
         """Return whether its tool is one of this program that this process does not list: its service is not configured here."""
         if proposal.kind == "admin" or self._gate.spec(proposal.tool) is not None:
             return False
@@ -150,16 +151,16 @@ class Carrier:
         now = self.services.now()
         await self._trust.expire(now=now)
         approved: tuple[State, ...] = ("approved",)
-        for proposal in await self._trust.proposals(states=approved):
+        for proposal in await self._trust.lines(states=approved):
             if self.is_for_others(proposal):
                 if proposal.runs_until is None and proposal.expires_at <= now:
                     await self._fail(proposal.id, LEFT)
             elif proposal.runs_until is None or proposal.runs_until <= now:
                 await self.carry_out(proposal.id)
         executed: tuple[State, ...] = ("executed",)
-        for proposal in await self._trust.proposals(states=executed, limit=20):
-            if proposal.result is None and (proposal.runs_until is None or proposal.runs_until <= now):
-                await self._answer_for(proposal)
+        for proposal in await self._trust.lines(states=executed, limit=20):
+            if not proposal.answered and (proposal.runs_until is None or proposal.runs_until <= now):
+                await self._answer_for(await self.found(proposal.id))
 
     async def _run(self, proposal: Proposal, *, begun_before: bool) -> None:
         if begun_before:
@@ -256,6 +257,7 @@ class Carrier:
             "approved",
             against=against,
             doubts=doubts,
+            repeats=repeats_in(proposal),
             journey=proposal.journey,
             run=run_of(proposal).get("id", ""),
         )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from knowledge.errors import KnowledgeError
 from mcp_server.gate.asking import FIELD, Form, Reply
+from mcp_server.gate.enrolment import forms_count
 from mcp_server.services import Call, Services
 
 if TYPE_CHECKING:
@@ -147,9 +148,13 @@ def answered(asks: Sequence[questions.Question], filled: Mapping[str, str]) -> O
 
 
 async def settle(services: Services, call: Call, asked: Question, reply: Reply) -> Position:
-    """Record what the form was answered with, if it was and nobody decided before, and return where the journey stands then."""
+    """Record what the form was answered with, if it was and nobody decided before, and return where the journey stands then.
+
+    A form in a host whose forms do not count, or not any more, decides nothing.
+    """
     journeys = services.journeys
-    if opinion := await _opinion(services, asked, reply):
+    counts = await forms_count(services.state, call.principal)
+    if counts and (opinion := await _opinion(services, asked, reply)):
         try:
             return await journeys.decide(asked.journey, asked.version, opinion, by=f"{call.principal.id} (in the host)")
         except KnowledgeError as error:

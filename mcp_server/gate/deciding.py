@@ -20,7 +20,9 @@ reacts in Zulip may have seen no more than that something waits, and any program
 LOWEST_SIGNED = 4
 """From here on a passkey is asked for, once there is one: a program of the same account can imitate anything else."""
 
-AdminAct = Literal["trust.grant", "trust.thaw", "host.enrol", "passkey.add", "passkey.remove"]
+AdminAct = Literal[
+    "trust.grant", "trust.thaw", "host.enrol", "host.forms", "passkey.add", "passkey.remove", "place.trust"
+]
 
 Requirement = Literal["word", "advisory", "passkey", "elsewhere"]
 """What it takes to decide here: a person's word; that too, but nothing proves that it was a person; a signature of a passkey;
@@ -97,6 +99,18 @@ class Desk(Protocol):
         """Return a pending proposal of kind `admin`, for an act on trust itself; whoever may approves it like any other."""
         ...
 
+    async def distrust(self, place: str, person: Person) -> bool:
+        """Take back that a person vouches for the place; False if nobody does. Taking trust away needs nobody's signature.
+
+        Raises:
+            CannotDecide: it is no place.
+        """
+        ...
+
     async def freeze(self, principal: str, person: Person, reason: str) -> None:
         """Set the principal's score to 0 until a person lifts it. Taking trust away needs nobody's signature."""
+        ...
+
+    async def forbid_forms(self, host: str, person: Person) -> None:
+        """Let forms that the host shows decide nothing from now on, which needs nobody's signature either."""
         ...

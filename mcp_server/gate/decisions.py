@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from knowledge.trust.ports import Proposal, TrustRecords, Verdict
+from knowledge.trust.ports import Note, Proposal, TrustRecords, Verdict
 from mcp_server.gate import admin
 from mcp_server.gate.carrying import Carrier
 from mcp_server.gate.deciding import WEAK, AdminAct, CannotDecide, Person, requirement
+from mcp_server.gate.enrolment import forms_count
 from mcp_server.gate.policy import POLICY, Trust
-from mcp_server.gate.proposals import Draft, Proposing, hash_of, of_its_run
+from mcp_server.gate.proposals import Draft, Proposing, hash_of, of_its_run, principal_of
 from mcp_server.gate.scores import count, freeze
 from mcp_server.services import Call, Services
 
@@ -38,6 +39,7 @@ class Decisions:
             CannotDecide: the word does not count here and now. Nothing was changed.
         """
         proposal = await self._waiting(proposal_id, shown_hash)
+        await self._require_forms(proposal, person)
         advisory = await self._require(proposal, person)
         await self._carrier.require_trust(proposal, person.channel)
         if proposal.policy != POLICY:
@@ -64,9 +66,10 @@ class Decisions:
         """Reject it; `harmful` also takes all trust from its principal.
 
         Raises:
-            CannotDecide: it does not wait any more. Nothing was changed.
+            CannotDecide: it does not wait any more, or the word does not count here. Nothing was changed.
         """
         proposal = await self._waiting(proposal_id, shown_hash)
+        await self._require_forms(proposal, person)
         verdict = Verdict(
             approved=False, by=person.name, channel=person.channel, at=self._services.now(), hash=shown_hash, note=note
         )
@@ -114,9 +117,27 @@ class Decisions:
         draft = Draft("admin", [arguments], shown, int(Trust.HIGH_STAKES), 0, why)
         return await self._proposing.put(act, admin.definition(act), Call(principal), draft)
 
+    async def distrust(self, place: str, person: Person) -> bool:
+        """Take back that a person vouches for the place; False if nobody does.
+
+        Raises:
+            CannotDecide: it is no place.
+        """
+        known = admin.checked_place(place)
+        note = Note(person.name, "place.distrust", known, self._services.now())
+        return await self._trust.distrust_place(known, note=note)
+
     async def freeze(self, principal: str, person: Person, reason: str) -> None:
         """Take all trust from the principal until a person lifts it."""
         await freeze(self._services.state, principal, by=person.name, now=self._services.now(), reason=reason)
+
+    async def forbid_forms(self, host: str, person: Person) -> None:
+        """Let forms that the host shows decide nothing from now on."""
+        state, now = self._services.state, self._services.now()
+        for enrolment in await state.enrolments():
+            if enrolment.host == host:
+                note = Note(person.name, "host.forms", host, now, "forms decide nothing")
+                await state.trust.allow_forms(host, enrolment.secret_digest, allowed=False, note=note)
 
     async def _require(self, proposal: Proposal, person: Person) -> bool:
         """Return whether the word proves nothing about a person.
@@ -135,6 +156,18 @@ class Decisions:
                 f"{proposal.id} needs level {proposal.level_needed}: sign it with a passkey on the review page"
             )
         return wanted == "advisory"
+
+    async def _require_forms(self, proposal: Proposal, person: Person) -> None:
+        """Return unless the word was said in a form of a host whose forms do not count: a client can answer its own.
+
+        Raises:
+            CannotDecide: nobody registered the host, or allowed forms there.
+        """
+        if person.channel == "host" and not await forms_count(self._services.state, principal_of(proposal)):
+            raise CannotDecide(
+                f"a form in {proposal.principal} decides nothing: it is not a registered host whose person allowed forms there "
+                "(knowledge-forge trust forms NAME on)"
+            )
 
     async def _waiting(self, proposal_id: str, shown_hash: str | None = None) -> Proposal:
         proposal = await self._trust.proposal(proposal_id)

@@ -13,15 +13,18 @@ import anyio
 
 from knowledge.aside import CALLER
 from knowledge.errors import KnowledgeError, OutcomeUnknown
-from knowledge.provenance import place_of
+from knowledge.provenance import place_of, place_to_trust
 from knowledge.trust.ports import Proposal
 from mcp_server.gate.accompanying import ABOUT, Companion, asked_of
 from mcp_server.gate.enrolment import REMEMBERED_S, Principal
+from mcp_server.gate.handles import require_handle, without_handles
 from mcp_server.gate.policy import Allow, Decision, Grant, Propose, Refuse, Trust, decide
 from mcp_server.gate.proposals import AGAINST, Draft, Proposing, with_plain_answer
 from mcp_server.gate.scores import held, standing_of
 from mcp_server.gate.summary import proposed, summary
+from mcp_server.gate.taint import tainted_texts
 from mcp_server.services import Call, Services
+from mcp_server.tools.knowledge import origin_of
 from mcp_server.tools.registry import AnySpec
 from mcp_server.tools.spec import BadArguments
 from mcp_server.wire_errors import LONGEST_MESSAGE, short
@@ -30,6 +33,9 @@ logger = logging.getLogger("knowledge_forge.gate")
 
 CLOSED = "refused: the state database cannot be read, so trust is unknown; try again in a moment"
 CANCELLED = "the caller went away before it was answered"
+MOST_NAMED = 2
+"""Places that a proposal names of those that its caller has read."""
+MOST_OFFERED = 10
 CRASHED = "failed inside the server; nothing was changed. `knowledge-forge doctor` may say why"
 CRASHED_ELSEWHERE = (
     "failed inside the server, and it is not known whether it was done: look there before you do it again"
@@ -82,6 +88,13 @@ def crashed(error: Exception) -> str:
     return CRASHED_ELSEWHERE if isinstance(error, BrokeElsewhere) else CRASHED
 
 
+def _told(outcome: Outcome, call: Call) -> Outcome:
+    """Return what the caller is told: one that is known by handles only is handed none that it does not hold."""
+    if isinstance(outcome, Answered) and call.principal.by_handle:
+        return replace(outcome, content=without_handles(outcome.content))
+    return outcome
+
+
 class Gate:
     """Decides on calls by what the caller holds at that moment."""
 
@@ -124,8 +137,9 @@ class Gate:
             asked = spec.parse(arguments)
             journey = spec.journey_of(asked)
             if journey:
-                return await self._in_journey(spec, replace(call, journey=journey), asked)
-            return await self._run(spec, call, asked)
+                require_handle(call.principal, journey)
+                return _told(await self._in_journey(spec, replace(call, journey=journey), asked), call)
+            return _told(await self._run(spec, call, asked), call)
         except (BadArguments, KnowledgeError) as error:
             told = str(error) if isinstance(error, BadArguments) else f"{name}: {error}"
             unsure = isinstance(error, OutcomeUnknown)
@@ -169,8 +183,10 @@ class Gate:
         if spec.answer is None:  # `check` saw to it when the server started
             raise TypeError(f"{spec.name} cannot answer")
         result = await spec.answer(self._services, call, asked)
-        origins = await self._note_taint(spec, call, result)
-        return Answered(spec.as_json(result), origins=origins)
+        origins, content = await self._note_taint(spec, call, result), spec.as_json(result)
+        if origins:
+            await self._services.taints.saw(call.principal.id, tainted_texts(content, spec.toolset, origins))
+        return Answered(content, origins=origins)
 
     async def _act(self, spec: AnySpec, call: Call, asked: Any) -> Outcome:
         """Plan, decide on that plan, and only then act or propose."""
@@ -185,7 +201,9 @@ class Gate:
         origins = await self._note_taint(spec, call, plan)
         shown = spec.rehearsed(plan) if spec.rehearsed else None
         if shown is not None:
-            return Answered(spec.as_json(shown), origins=origins)
+            content = spec.as_json(shown)
+            await self._saw_difference(call, content, origins)
+            return Answered(content, origins=origins)
         decision = await self._decide_on(spec, call, plan)
         if isinstance(decision, Refuse):
             return Failed(decision.why)
@@ -198,9 +216,10 @@ class Gate:
         return replace(told, origins=origins)
 
     async def _decide_on(self, spec: AnySpec, call: Call, plan: Any) -> Decision:
-        return await self.decide(
-            spec.name, spec.level_for(plan), call.principal, taint=await self._taint(spec, call, plan)
-        )
+        person = spec.only_by_person(plan) if spec.only_by_person else ""
+        taint, places = await self._taint(spec, call, plan)
+        decision = await self.decide(spec.name, spec.level_for(plan), call.principal, taint=taint, person=person)
+        return replace(decision, places=places) if isinstance(decision, Propose) else decision
 
     async def carry_out(self, spec: AnySpec, call: Call, asked: Any, plan: Any) -> Answered:
         """Do what the plan says and return the answer; what is left for a person to decide becomes a proposal."""
@@ -258,10 +277,12 @@ class Gate:
         draft = Draft("flag", [arguments], shown, int(spec.level_for(plan)), int(grant.level), why)
         return await self._proposing.claims(spec, call, draft)
 
-    async def decide(self, what: str, needed: Trust, principal: Principal, *, taint: str = "") -> Decision:
+    async def decide(
+        self, what: str, needed: Trust, principal: Principal, *, taint: str = "", person: str = ""
+    ) -> Decision:
         """Return whether `principal` may do `what` now. Whatever goes wrong while deciding is a refusal."""
         try:
-            return decide(await self._grant(principal, needed), what, needed, taint=taint)
+            return decide(await self._grant(principal, needed), what, needed, taint=taint, person=person)
         except Exception:
             logger.exception("cannot decide on %s", what)
             return Refuse(f"{what} is {CLOSED}")
@@ -281,22 +302,40 @@ class Gate:
     async def _note_taint(self, spec: AnySpec, call: Call, told: Any) -> tuple[str, ...]:
         """Remember where text came from that nobody vouches for, before the caller can act on it, and return that."""
         origins = tuple(await spec.taints(self._services, told)) if spec.taints else ()
-        if origins:
-            for scope in call.scopes:
-                await self._services.taints.note(call.principal.id, scope, origins)
+        for scope in call.scopes if origins else ():
+            await self._services.taints.note(call.principal.id, scope, origins)
         return origins
 
-    async def _taint(self, spec: AnySpec, call: Call, plan: Any) -> str:
-        """Return why an act that leaves the machine, or that agents are taught by, needs a level more; "" if it does not."""
+    async def _saw_difference(self, call: Call, content: Mapping[str, Any], origins: Sequence[str]) -> None:
+        """Remember what a difference quotes of a page that is somebody else's; what it adds is the caller's."""
+        path, diff = content.get("path"), content.get("diff")
+        if not origins or not isinstance(path, str) or not isinstance(diff, str):
+            return
+        source = await self._services.circles.tainted(path)
+        if source is not None:
+            quoted = "\n".join(line[1:] for line in diff.split("\n") if not line.startswith("+"))
+            await self._services.taints.saw(call.principal.id, [(origin_of(path, source), quoted)])
+
+    async def _taint(self, spec: AnySpec, call: Call, plan: Any) -> tuple[str, tuple[str, ...]]:
+        """Return why an act that leaves the machine, or that agents are taught by, needs a level more; "" if it does not.
+
+        Also the places for which a person could vouch instead.
+        """
         teaches = spec.teaches is not None and spec.teaches(plan)
         leaves = spec.open_world and spec.shows is not None and not spec.leads
         if not (leaves or teaches):
-            return ""
+            return "", ()
         found = [origin for scope in call.scopes for origin in await self._services.taints.of(call.principal.id, scope)]
         destination = spec.shows(plan).destination if leaves and spec.shows is not None else ""
         foreign = [origin for origin in found if not destination or place_of(origin) != place_of(destination)]
         if not foreign:
-            return ""
-        where = ", ".join(sorted(foreign)[:3])
+            return "", ()
+        places = tuple(sorted({place for origin in foreign if (place := place_to_trust(origin))}))
+        where = _listed(sorted(set(foreign)))
         told = ", and agents are told what stands there" if teaches else ""
-        return f"one level more, because text from {where} was read before, which nobody vouches for{told}"
+        return f"You read text from {where}, which nobody has vouched for{told}", places[:MOST_OFFERED]
+
+
+def _listed(origins: Sequence[str]) -> str:
+    shown, more = " and ".join(origins[:MOST_NAMED]), len(origins) - MOST_NAMED
+    return f"{shown} and {more} other place{'s' if more > 1 else ''}" if more > 0 else shown

@@ -16,6 +16,10 @@ from knowledge.errors import KnowledgeError, StorageError
 from knowledge.storage.ports import Enrolment, StateStore
 
 UNENROLLED = "unenrolled"
+"""Every host without a secret that was started on this machine: the operating system's user vouches for its process."""
+TOKENLESS = "unenrolled:http"
+"""Every caller over HTTP without a token. Nobody vouches for those, and no host can be given that name."""
+UNREGISTERED = frozenset({UNENROLLED, TOKENLESS})
 REMEMBERED_S = 60.0
 """How long what is known of a caller may serve reads while the state database cannot be asked."""
 _HOST_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -29,6 +33,17 @@ class BadHostName(KnowledgeError):
         super().__init__(
             f"{asked!r} cannot be a host's name: use up to 64 lower-case letters, digits, '.', '_' or '-' "
             f"(and not {UNENROLLED!r}, which is every host without a secret)"
+        )
+
+
+class UnknownSecret(KnowledgeError):
+    """A secret or token that belongs to no host here: whoever sends one is refused, and never taken for a host without one."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the secret that this host sends (FORGE_ENROLMENT, or the bearer token over HTTP) belongs to no registered host: it "
+            "was replaced, or is another knowledge base's. Register the host again (knowledge-forge enroll NAME, or install) and "
+            "restart it, or remove the secret to connect without one"
         )
 
 
@@ -47,7 +62,12 @@ class Principal:
     @property
     def enrolled(self) -> bool:
         """Return whether a person let this very host in."""
-        return self.host != UNENROLLED
+        return self.host not in UNREGISTERED
+
+    @property
+    def by_handle(self) -> bool:
+        """Return whether this stands for callers that nothing tells apart but the handles that each of them holds."""
+        return self.host == TOKENLESS
 
 
 def os_user() -> str:
@@ -87,6 +107,11 @@ async def enrol(state: StateStore, host: str, *, now: datetime) -> str:
     return secret
 
 
+async def forms_count(state: StateStore, who: Principal) -> bool:
+    """Return whether a form that this host shows counts as its person's word: they registered it, and allowed that."""
+    return who.enrolled and any(host.forms and host.host == who.host for host in await state.enrolments())
+
+
 async def enrolled_hosts(state: StateStore) -> list[Enrolment]:
     """Return the hosts that a person let in, by name."""
     return list(await state.enrolments())
@@ -102,28 +127,39 @@ class Callers:
         self._state, self._user, self._clock = state, user, clock
         self._known: dict[bytes, tuple[Principal, float]] = {}
 
-    async def named(self, secret: str | None) -> Principal:
-        """Return who calls with `secret`.
+    async def named(self, secret: str | None, *, without: str = UNENROLLED) -> Principal:
+        """Return who calls with `secret`; who sends none is the host `without`.
 
         Raises:
+            UnknownSecret: it is no host's.
             StorageError: the state cannot be asked, and it was too long ago, if ever.
         """
-        key = digest(secret or "")
+        if secret is None:
+            return Principal(self._user, without)
+        key = digest(secret)
         try:
             principal = await identify(self._state, self._user, secret)
+        except UnknownSecret:
+            self._known.pop(key, None)
+            raise
         except StorageError:
             known, at = self._known.get(key, (None, 0.0))
             if known is None or self._clock() - at > REMEMBERED_S:
                 raise
             return known
-        if principal.enrolled:  # there are only so many of those, and any number of wrong secrets
-            self._known[key] = (principal, self._clock())
-        else:
-            self._known.pop(key, None)
+        self._known[key] = (principal, self._clock())
         return principal
 
 
 async def identify(state: StateStore, user: str, secret: str | None) -> Principal:
-    """Return who calls: the host that `secret` was given to, or the shared unenrolled one."""
-    host = await state.host_of(digest(secret)) if secret else None
-    return Principal(user, host or UNENROLLED)
+    """Return who calls: the host that `secret` was given to, or without one the shared unenrolled one.
+
+    Raises:
+        UnknownSecret: it is no host's.
+    """
+    if secret is None:
+        return Principal(user, UNENROLLED)
+    host = await state.host_of(digest(secret))
+    if host is None:
+        raise UnknownSecret
+    return Principal(user, host)

@@ -30,11 +30,11 @@ from mcp_server.gate import asking, checkpoints, run_rounds
 from mcp_server.gate.awaiting import ended, there_is_room
 from mcp_server.gate.caller import caller
 from mcp_server.gate.canonical import canonical_text
-from mcp_server.gate.clients import can_ask
+from mcp_server.gate.clients import may_ask
 from mcp_server.gate.deciding import Desk, Person, requirement
 from mcp_server.gate.dispatch import CLOSED, Answered, Failed, Gate, Outcome, UnknownTool
 from mcp_server.gate.ending import ending
-from mcp_server.gate.enrolment import Principal
+from mcp_server.gate.enrolment import Principal, UnknownSecret
 from mcp_server.gate.policy import Refuse, Trust
 from mcp_server.gate.proposals import calls_of, principal_of
 from mcp_server.gate.summary import summary
@@ -94,6 +94,8 @@ class GateExtension(Extension):
             return as_result(outcome)
         except UnknownTool as error:
             raise MCPError(INVALID_PARAMS, str(error)) from None
+        except UnknownSecret as error:
+            return as_result(Failed(f"{params.name} is refused: {error}"))
         except StorageError:
             logger.exception("cannot tell who calls %s", params.name)
             return as_result(Failed(f"{params.name} is {CLOSED}"))
@@ -101,8 +103,8 @@ class GateExtension(Extension):
     async def _asked(
         self, name: str, outcome: Answered, proposal: Proposal, ctx: ServerRequestContext[Any, Any], call: Call
     ) -> CallToolResult | InputRequiredResult:
-        """Ask in the host if that is enough for this proposal and the client can; else return that it waits."""
-        if not can_ask(ctx) or requirement(proposal, "host", passkeys=False) != "word":
+        """Ask in the host if that is enough for this proposal and a person allowed it there; else return that it waits."""
+        if not await self._may_ask(ctx, call) or requirement(proposal, "host", passkeys=False) != "word":
             return as_result(outcome)
         if not asking.can_be_shown(proposal):
             return as_result(outcome)
@@ -117,6 +119,9 @@ class GateExtension(Extension):
         reply = await _answer_or_decision(text, asking.SCHEMA, partial(ended, self._services, proposal.id), ctx)
         return await self._begun(name, await self._follow(name, outcome.content, proposal, reply), ctx, call)
 
+    async def _may_ask(self, ctx: ServerRequestContext[Any, Any], call: Call) -> bool:
+        return await may_ask(ctx, call.principal, self._services.state)
+
     async def _at_checkpoint(
         self,
         name: str,
@@ -125,8 +130,8 @@ class GateExtension(Extension):
         ctx: ServerRequestContext[Any, Any],
         call: Call,
     ) -> CallToolResult | InputRequiredResult:
-        """Ask about the checkpoint in the host if the client can; else return that a person decides."""
-        if not can_ask(ctx):
+        """Ask about the checkpoint in the host if a person allowed that there; else return that a person decides."""
+        if not await self._may_ask(ctx, call):
             return as_result(outcome)
         if not await checkpoints.still_asked(self._services, question):  # the call was sent again after the answer
             return await self._checkpoint_settled(name, question, asking.Reply("nothing"), call)
@@ -175,7 +180,7 @@ class GateExtension(Extension):
         before: run_rounds.Question | None = None,
     ) -> CallToolResult | InputRequiredResult:
         """Ask in the host about what the run waits for, and lead it on, as often as it waits; then return where it stands."""
-        while isinstance(outcome, Answered) and not call.detached and can_ask(ctx):
+        while isinstance(outcome, Answered) and not call.detached and await self._may_ask(ctx, call):
             question = await run_rounds.question(self._services, run, before)
             if question is None:
                 break
@@ -255,7 +260,7 @@ class GateExtension(Extension):
         if proposal is None or spec is None or proposal.principal != call.principal.id or proposal.tool != params.name:
             raise MCPError(INVALID_PARAMS, "this answer belongs to no call of yours")
         asked = spec.parse(params.arguments or {}).model_dump(mode="json")
-        if canonical_text(calls_of(proposal)[-1]) != canonical_text(asked):
+        if proposal.cut is None and canonical_text(calls_of(proposal)[-1]) != canonical_text(asked):
             raise MCPError(INVALID_PARAMS, "this answer belongs to another call")
         answer = json.loads(proposal.preview)["answer"]
         outcome = await self._follow(params.name, answer, proposal, _reply(params))
@@ -338,6 +343,8 @@ def refusing(gate: Gate, identify: Identify) -> ServerMiddleware[Any]:
             return await call_next(ctx)
         try:
             who = await identify(ctx)
+        except UnknownSecret as error:
+            raise MCPError(REFUSED, f"{ctx.method} is refused: {error}") from error
         except StorageError as error:
             logger.exception("cannot tell who calls %s", ctx.method)
             raise MCPError(REFUSED, f"{ctx.method} is {CLOSED}") from error

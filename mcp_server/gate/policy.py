@@ -53,11 +53,15 @@ class Allow:
 
 @dataclass(frozen=True, slots=True)
 class Propose:
-    """The call waits for a person; `why` is one plain sentence for both, `needed` and `held` are levels."""
+    """The call waits for a person; `why` is one plain sentence for both, `needed` and `held` are levels.
+
+    `places` are those for which a person could vouch, so that what was read there would hold nothing up.
+    """
 
     why: str
     needed: Trust
     held: Trust
+    places: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +77,14 @@ POLICY = 1
 """The version of these rules; what was proposed under other rules is not carried out."""
 
 
-def decide(grant: Grant, tool: str, needed: Trust, *, taint: str = "") -> Decision:
+def decide(grant: Grant, tool: str, needed: Trust, *, taint: str = "", person: str = "") -> Decision:
     """Return what becomes of a call of `tool`, which needs level `needed`, and one more if there is a `taint` (its reason).
 
     What lies above the level waits for a person, from level 2 on; a caller below level 2 is refused, and so is one that may
-    not even read.
+    not even read. What only a `person` decides (the reason) waits whatever the level is.
     """
     level = Trust(min(needed + (1 if taint else 0), Trust.HIGH_STAKES))
-    if grant.level >= level:
+    if grant.level >= level and not person:
         return Allow()
     if grant.frozen:
         return Refuse(
@@ -90,8 +94,10 @@ def decide(grant: Grant, tool: str, needed: Trust, *, taint: str = "") -> Decisi
     told = _lacking(grant.principal, level, held)
     if level < Trust.PROPOSE or held < Trust.PROPOSE:
         return Refuse(f"{tool} is refused: {told}; a person can raise it with `knowledge-forge trust grant`")
-    why = waiting(tool, grant.principal, level, held)
-    return Propose(f"{why}; {taint}" if taint else why, level, held)
+    why = waiting(tool, grant.principal, level, held) if held < level else f"{tool} waits for a person"
+    if taint:
+        why = f"{why}. {taint}, so this act needs level {int(level)}"
+    return Propose(f"{why}. {person}" if person else why, level, held)
 
 
 def waiting(tool: str, principal: str, needed: Trust, held: Trust) -> str:

@@ -12,7 +12,8 @@ from typing import Any
 
 from knowledge.errors import KnowledgeError
 from knowledge.merge.model import Doubt
-from knowledge.trust.ports import Kind, Proposal, State
+from knowledge.quota.bounds import Quotas
+from knowledge.trust.ports import Kind, Proposal, ProposalLine, State
 from mcp_server.gate.canonical import canonical, canonical_text
 from mcp_server.gate.enrolment import Principal
 from mcp_server.gate.policy import POLICY, Propose, Trust, waiting
@@ -29,6 +30,10 @@ AGAINST = "$against"
 PENDING: tuple[State, ...] = ("pending",)
 LONGEST = 6_000_000
 """Characters of arguments and preview of one proposal. Nobody reads as much, and all of it is kept."""
+PLACES = "places"
+"""In a preview: the places for which a person could vouch instead, so that what was read there would hold nothing up."""
+REPEATS = "repeats"
+"""In a preview: what the sentences are known by that the call repeats of somebody else's text, and where that comes from."""
 DOUBTS = "doubts"
 """In a preview: what a language model held of what the call brings."""
 RUN = "run"
@@ -49,6 +54,7 @@ class Draft:
     level_held: int
     why: str
     origin: str | None = None
+    places: tuple[str, ...] = ()
 
 
 def hash_of(proposal: Proposal) -> str:
@@ -89,6 +95,11 @@ def doubts_in(proposal: Proposal) -> tuple[Doubt, ...]:
     return tuple(Doubt(**one) for one in json.loads(proposal.preview).get(DOUBTS, ()))
 
 
+def repeats_in(proposal: Proposal) -> tuple[tuple[bytes, str], ...]:
+    """Return the sentences of somebody else's that the proposal was found to repeat when it was shown."""
+    return tuple((bytes.fromhex(digest), origin) for digest, origin in json.loads(proposal.preview).get(REPEATS, ()))
+
+
 class TooLong(KnowledgeError):
     """More text than can be put to a person at once."""
 
@@ -109,27 +120,31 @@ class Proposing:
         *,
         arrived: Callable[[Proposal], Awaitable[None]],
         most_pending: int = MOST_PENDING,
+        quotas: Quotas | None = None,
         new_id: Callable[[], str] = lambda: "p-" + secrets.token_hex(10),
     ) -> None:
         self._services, self._arrived = services, arrived
-        self._most_pending, self._new_id = most_pending, new_id
+        self._most_pending, self._quotas, self._new_id = most_pending, quotas, new_id
 
     async def call(
         self, spec: AnySpec, call: Call, asked: Mapping[str, Any], *, shown: Shown, decision: Propose
     ) -> Proposal:
         """Put a call to a person and return what waits: together with what already waits for the same page, if that goes.
 
-        The very same call waits once only.
+        The very same call waits once only. Callers over HTTP without a token may be several: each call of theirs waits for itself,
+        or one of them would be handed, or replace, what another began.
 
         Raises:
             TooManyPending: as many as may wait do.
         """
-        draft = Draft("call", [asked], shown, int(decision.needed), int(decision.held), decision.why)
-        waiting = await self._waiting(call.principal)
-        for one in waiting:
-            if one.tool == spec.name and one.arguments == canonical_text(draft.calls) and one.effect == shown.effect:
+        needed, held = int(decision.needed), int(decision.held)
+        draft = Draft("call", [asked], shown, needed, held, decision.why, places=decision.places)
+        waiting, same = await self._waiting(call.principal), canonical_text(draft.calls)
+        alike = [one.id for one in waiting if one.tool == spec.name and one.effect == shown.effect]
+        for one in await self._whole(alike):
+            if one.arguments == same:
                 return one
-        older = [one for one in waiting if set(one.documents) & set(shown.documents)]
+        older = await self._whole([one.id for one in waiting if set(one.documents) & set(shown.documents)])
         for run in {run_of(one).get("id", "") for one in older} - {"", call.run}:  # it is told what became of this
             await self._services.taints.carry(call.principal.id, run, run=call.run)
         joined = await self._joined(spec, call, older, draft)
@@ -141,12 +156,10 @@ class Proposing:
 
     async def claims(self, spec: AnySpec, call: Call, draft: Draft) -> Proposal:
         """Put claims that contradict what is there to a person; the same ones wait once only, whoever brought them how often."""
-        waiting = await self._services.state.trust.proposals(
-            principal=call.principal.id, states=PENDING, limit=DOCUMENTED
-        )
-        for one in waiting:
-            if one.kind == "flag" and one.tool == spec.name and one.effect == draft.shown.effect:
-                return one
+        waiting = await self._own_pending(call.principal)
+        same = (one for one in waiting if (one.kind, one.tool, one.effect) == ("flag", spec.name, draft.shown.effect))
+        for found in await self._whole([one.id for one in same]):
+            return found
         return await self.put(spec.name, spec.definition_hash, call, draft)
 
     async def put(
@@ -155,7 +168,7 @@ class Proposing:
         """Record the proposal and tell who looks after people.
 
         Raises:
-            TooManyPending: as many as may wait do.
+            TooManyPending, OverQuota: as many, or as much, as may wait does, or as may be proposed in a day was.
             TooLong: nobody could read it.
         """
         now = self._services.now()
@@ -163,6 +176,10 @@ class Proposing:
         preview: dict[str, Any] = {"answer": shown.answer, "files": list(shown.files), "sentence": shown.sentence}
         if shown.doubts:
             preview[DOUBTS] = list(shown.doubts)
+        if shown.repeats:
+            preview[REPEATS] = [[digest.hex(), origin] for digest, origin in shown.repeats]
+        if draft.places:
+            preview[PLACES] = list(draft.places)
         why = draft.why
         if call.run:
             preview[RUN] = run = await self._run(call)
@@ -193,7 +210,10 @@ class Proposing:
             raise TooLong(characters)
         proposal = replace(proposal, hash=hash_of(proposal))
         proposal = await self._services.state.trust.propose(
-            proposal, most_pending=self._most_pending, replacing=replacing
+            proposal,
+            most_pending=self._most_pending,
+            replacing=replacing,
+            quotas=None if draft.origin else self._quotas,  # then a person asks for it
         )
         await self._arrived(proposal)
         return proposal
@@ -208,10 +228,20 @@ class Proposing:
             goal = ""
         return {"id": call.run, "goal": one_line(goal, LONGEST_GOAL), "key": call.key}
 
-    async def _waiting(self, principal: Principal) -> list[Proposal]:
+    async def _waiting(self, principal: Principal) -> list[ProposalLine]:
         """Return the caller's own pending proposals of calls, oldest first."""
-        found = await self._services.state.trust.proposals(principal=principal.id, states=PENDING, limit=DOCUMENTED)
-        return [one for one in reversed(found) if one.kind == "call"]
+        return [one for one in reversed(await self._own_pending(principal)) if one.kind == "call"]
+
+    async def _own_pending(self, principal: Principal) -> Sequence[ProposalLine]:
+        """Return what waits of this caller, newest first; of callers that nothing tells apart, nothing."""
+        if principal.by_handle:
+            return ()
+        return await self._services.state.trust.lines(principal=principal.id, states=PENDING, limit=DOCUMENTED)
+
+    async def _whole(self, ids: Sequence[str]) -> list[Proposal]:
+        """Return those of them that still wait."""
+        found = [await self._services.state.trust.proposal(id_) for id_ in ids]
+        return [one for one in found if one is not None and one.state == "pending"]
 
     async def _joined(self, spec: AnySpec, call: Call, older: Sequence[Proposal], draft: Draft) -> Draft | None:
         """Return one draft for what waits and what came; None if they do not go together."""
@@ -230,7 +260,13 @@ class Proposing:
         if needed == draft.level_needed:
             return joined
         why = waiting(spec.name, call.principal.id, Trust(needed), Trust(draft.level_held))
-        return replace(joined, level_needed=needed, why=why)
+        person = spec.only_by_person(plan) if spec.only_by_person else ""
+        return replace(joined, level_needed=needed, why=f"{why}. {person}" if person else why)
+
+
+def places_of(proposal: Proposal) -> tuple[str, ...]:
+    """Return the places for which a person could vouch, so that what was read there would hold nothing up."""
+    return tuple(json.loads(proposal.preview).get(PLACES, ()))
 
 
 def run_of(proposal: Proposal) -> dict[str, str]:

@@ -13,6 +13,7 @@ from knowledge.trust.ports import Proposal
 
 if TYPE_CHECKING:
     from mcp_server.gate.deciding import Desk
+    from mcp_server.review.address import Address
     from mcp_server.services import Services
     from mcp_server.settings import Settings
 
@@ -26,14 +27,17 @@ class Review:
         self._settings, self._state = settings, state
         self._wanted = anyio.Event()
         self._shown = anyio.Event()
+        self._address: Address | None = None
 
     async def address(self) -> str | None:
         """Return the page's address without any login; None while nobody shows it."""
-        try:
-            from mcp_server.review.address import address
-        except ImportError:
-            return None
-        return await address(self._state)
+        if self._address is None:
+            try:
+                from mcp_server.review.address import Address
+            except ImportError:
+                return None
+            self._address = Address(self._state)
+        return await self._address.found()
 
     async def wanted(self, _proposal: Proposal | None = None) -> None:
         """Have the page shown: something waits. Returns when its address is known, or after a moment without."""

@@ -17,7 +17,7 @@ import anyio
 from knowledge.errors import KnowledgeError
 from mcp_server.gate import asking
 from mcp_server.gate.deciding import Desk, Person, requirement
-from mcp_server.gate.enrolment import Principal
+from mcp_server.gate.enrolment import Principal, forms_count
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.scores import held, standing_of
 from mcp_server.gate.summary import summary
@@ -203,10 +203,12 @@ async def settle(services: Services, desk: Desk, call: Call, asked: Question, re
 
 
 async def counts(services: Services, who: Principal, run: str) -> bool:
-    """Return whether an answer in a form of that host counts, which takes the level of proposing, as a yes there does.
+    """Return whether an answer in a form of that host counts: a person allowed it, and the host may propose, as for a yes there.
 
     Nothing proves that a person wrote it: it may repeat what the host has read, which is remembered of the run then.
     """
+    if not await forms_count(services.state, who):
+        return False
     if held(await standing_of(services.state, who, now=services.now())).level < Trust.PROPOSE:
         return False
     await services.taints.carry(who.id, run)

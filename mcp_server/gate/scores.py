@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from knowledge.errors import KnowledgeError
 from knowledge.storage.ports import StateStore
 from knowledge.trust.ports import Note, Restand, Standing, StandingChange
-from mcp_server.gate.enrolment import UNENROLLED, Principal
+from mcp_server.gate.enrolment import TOKENLESS, UNENROLLED, UNREGISTERED, Principal
 from mcp_server.gate.policy import Grant
 
 FIRST_FLOOR = 2.0
@@ -44,8 +44,8 @@ def first_standing(principal: str, *, now: datetime) -> Standing:
 
 
 def is_unenrolled(principal: str) -> bool:
-    """Return whether `principal` stands for every host without a secret."""
-    return principal.rpartition("@")[2] == UNENROLLED
+    """Return whether `principal` stands for every host without a secret, or every caller over HTTP without a token."""
+    return principal.rpartition("@")[2] in UNREGISTERED
 
 
 def is_person(principal: str) -> bool:
@@ -67,10 +67,23 @@ async def standing_of(state: StateStore, principal: Principal, *, now: datetime)
     """Return what `principal` holds by now, also through its person; nothing is recorded for one that only reads."""
     own = await state.standing(principal.id) or first_standing(principal.id, now=now)
     own = sunk(own, now=now)
+    if (
+        principal.host == TOKENLESS
+    ):  # what a person took from strangers before these had a name of their own is taken from them
+        others = await state.standing(f"{principal.user}@{UNENROLLED}")
+        return own if others is None else _at_most(own, sunk(others, now=now))
     if not principal.enrolled:
         return own
     person = await state.standing(f"{principal.user}@{ANY_HOST}")
     return own if person is None else _with_person(own, person)
+
+
+def _at_most(own: Standing, others: Standing) -> Standing:
+    """Return `own`, which is worth no more than `others`."""
+    if others.frozen:
+        return replace(own, frozen=True, score=0.0)
+    floor, ceiling = min(own.floor, others.floor), min(own.ceiling, others.ceiling)
+    return replace(own, floor=floor, ceiling=ceiling, score=min(own.score, others.score))
 
 
 def _with_person(own: Standing, person: Standing) -> Standing:

@@ -8,6 +8,9 @@ Sources, read in November 2026:
 - Cursor: cursor.com/docs/mcp (~/.cursor/mcp.json, .cursor/mcp.json).
 - VS Code: code.visualstudio.com/docs/agents/reference/mcp-configuration (mcp.json in the user profile or .vscode;
   key `servers`, `type` required).
+- Forms (MCP elicitation): VS Code shows a dialog (den.dev/blog/vscode-mcp-elicitations-stop-guessing), Cursor a form in the chat
+  (cursor.com/docs/mcp). Claude Code shows one too, unless a hook answers it (code.claude.com/docs/en/hooks, Elicitation), and a
+  project's own settings can define hooks. Nothing is documented for Claude Desktop.
 """
 
 from __future__ import annotations
@@ -46,7 +49,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A program that starts MCP servers. `servers` is the key of its list; `typed` entries say `"type": "stdio"`."""
+    """A program that starts MCP servers. `servers` is the key of its list; `typed` entries say `"type": "stdio"`.
+
+    `shows_forms`: it is known to show forms to a person and to wait for them; `about_forms` says what is known, for that person.
+    """
 
     id: str
     name: str
@@ -55,6 +61,8 @@ class Host:
     user_file: Callable[[Place], Path]
     project_file: str | None
     restart: str
+    shows_forms: bool
+    about_forms: str
 
     def config_file(self, place: Place, *, project: bool) -> Path | None:
         """Return its file for the person, or for the project in `place.folder`; None if it has no such."""
@@ -96,6 +104,8 @@ HOSTS = (
         user_file=_claude_desktop,
         project_file=None,
         restart="Quit Claude Desktop altogether (its menu or tray icon, not only the window) and start it again.",
+        shows_forms=False,
+        about_forms="It is not documented whether it shows forms to you.",
     ),
     Host(
         id="claude-code",
@@ -105,6 +115,8 @@ HOSTS = (
         user_file=_claude_code,
         project_file=".mcp.json",
         restart="Start a new Claude Code session; one that is running does not see it.",
+        shows_forms=False,
+        about_forms="A hook, which a project's own settings can define, may answer its forms in your place.",
     ),
     Host(
         id="cursor",
@@ -114,6 +126,8 @@ HOSTS = (
         user_file=_cursor,
         project_file=".cursor/mcp.json",
         restart="Restart Cursor; one that is running does not see it.",
+        shows_forms=True,
+        about_forms="It shows forms to you and waits for your answer.",
     ),
     Host(
         id="vscode",
@@ -123,6 +137,8 @@ HOSTS = (
         user_file=_vscode,
         project_file=".vscode/mcp.json",
         restart="Restart VS Code, or restart the server there with the command 'MCP: List Servers'.",
+        shows_forms=True,
+        about_forms="It shows forms to you and waits for your answer.",
     ),
 )
 

@@ -10,8 +10,8 @@ NAME = "knowledge-forge"
 MODULE = "mcp_server"
 SECRET = "FORGE_ENROLMENT"  # noqa: S105 - the variable's name
 MASKED = "(kept secret)"
-NO_SECRETS = ("PYTHONPATH", "FORGE_CONFIG")
-"""Variables that only say where something lies."""
+NO_SECRETS = ("PYTHONPATH", "FORGE_CONFIG", "FORGE_HTTP")
+"""Variables that only say where something is."""
 _SLASHES = re.compile(r"[/\\]")
 _LONGEST_SUFFIX = 24
 """Hosts put the server's name in front of every tool's, and some allow 64 characters for both."""
@@ -44,7 +44,7 @@ def server_entry(
     if served.state_dir is not None:
         args += ["--state-dir", served.state_dir]
     ours: dict[str, object] = {"type": "stdio"} if typed else {}
-    ours |= {"command": launch.command, "args": [*args, *_added_flags(_texts(old.get("args")))]}
+    ours |= {"command": launch.command, "args": [*args, *added_flags(old.get("args"))]}
     kept = {**old_environ} if isinstance(old_environ, dict) else {}
     ours["env"] = kept | dict(launch.environ or {}) | {SECRET: secret}
     return ours | {key: value for key, value in old.items() if key not in ours}
@@ -103,8 +103,9 @@ def _value_of(flag: str, args: Sequence[str]) -> str | None:
     return None
 
 
-def _added_flags(args: Sequence[str]) -> list[str]:
+def added_flags(arguments: object) -> list[str]:
     """Return what a person wrote behind `serve` besides the folders, for example `--read-only`."""
+    args = _texts(arguments)
     if "serve" not in args:
         return []
     rest = iter(args[args.index("serve") + 1 :])

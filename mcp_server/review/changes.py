@@ -10,13 +10,15 @@ from markupsafe import Markup
 
 from knowledge.writing.answers import OriginLine
 from mcp_server.gate.summary import becomes
-from mcp_server.review.diffs import Row, one_below_the_other, parsed, side_by_side
+from mcp_server.review.diffs import Row, beginning, one_below_the_other, parsed, side_by_side
 from mcp_server.review.inert import inert_line
 from mcp_server.review.texts import ANY_LENGTH, LONG_TEXT
 
 LONG_DIFF = 400
 """Rows of all diffs together that are shown at once."""
 LONG_LINE = 2_000
+LONG_FILE = 100_000
+"""Characters of one diff of which no more is taken apart than is shown."""
 
 Layout = Literal["split", "inline"]
 
@@ -78,7 +80,9 @@ def files_of(
 def _file(file: Mapping[str, Any], origins: Sequence[OriginLine], showing: Showing, room: int) -> FileView:
     path, moved = file.get("path"), file.get("moved_from")
     laid_out = side_by_side if showing.layout == "split" else one_below_the_other
-    hunks = parsed(str(file.get("diff") or ""))
+    diff = str(file.get("diff") or "")
+    short = beginning(diff, max(room, 1)) if len(diff) > LONG_FILE and not showing.whole else None
+    hunks = parsed(short.diff if short else diff)
     rows = [list(laid_out(hunk, ANY_LENGTH if showing.whole else LONG_LINE)) for hunk in hunks]
     shown = _first(rows, room)
     changed = [change for hunk in hunks for change in hunk.changes if not change.same]
@@ -86,11 +90,11 @@ def _file(file: Mapping[str, Any], origins: Sequence[OriginLine], showing: Showi
         path=inert_line(str(path)),
         moved_from=inert_line(str(moved)) if moved else None,
         says=_says(file),
-        added=sum(len(change.new) for change in changed),
-        removed=sum(len(change.old) for change in changed),
+        added=short.added if short else sum(len(change.new) for change in changed),
+        removed=short.removed if short else sum(len(change.old) for change in changed),
         hunks=shown,
         notes=[inert_line(hunk.note) for hunk in hunks if hunk.note],
-        left_out=sum(map(len, rows)) - sum(map(len, shown)),
+        left_out=sum(map(len, rows)) - sum(map(len, shown)) + (short.left_out if short else 0),
         origins=[_origin(line) for line in origins],
         one_sided=not all(any(getattr(c, side) for h in hunks for c in h.changes) for side in ("old", "new")),
         sent=bool(file.get("sent")),

@@ -31,6 +31,8 @@ ANY_LENGTH = 10**9
 
 _NOTE = Markup(' <i class="note">{0}</i>')
 _HEADER = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_ENDS = {mark: re.compile(rf"\n(?!{re.escape(mark)})") for mark in (" ", "-", "+")}
+"""Where lines on one side of a diff end that follow each other."""
 _TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
 
 
@@ -89,6 +91,51 @@ def parsed(diff: str) -> list[Hunk]:
         at += len(entries)
         found.append(Hunk(tuple(_changes(entries))))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """As much of a diff as its first rows are made of; `added` and `removed` lines are those of all of it, `left_out` are not here."""
+
+    diff: str
+    added: int
+    removed: int
+    left_out: int
+
+
+def beginning(diff: str, rows: int) -> Beginning:
+    """Return what the first `rows` rows of a long diff are made of, without taking the rest apart.
+
+    Lines are kept in their order until one side of a change alone fills the rows; then as many of its other side.
+    """
+    at, names = 0, 0
+    if diff.startswith("--- "):
+        at, names = _after_lines(diff, 0, NAMING_LINES), 1
+    kept, lines, full = [diff[:at]], 0, False
+    while at < len(diff) and lines <= 2 * rows:
+        mark = diff[at]
+        if full and mark != "+":
+            break
+        found = _ENDS[mark].search(diff, at) if mark in _ENDS else None
+        end = found.end() if found else len(diff) if mark in _ENDS else _after_lines(diff, at, 1)
+        kept_to = min(end, _after_lines(diff, at, rows))
+        kept.append(diff[at:kept_to])
+        lines += max(1, diff.count("\n", at, kept_to))
+        if full:
+            break
+        full, at = kept_to < end, end
+    text = "".join(kept)
+    left_out = max(diff.count("\n") - text.count("\n"), int(len(text) < len(diff)))
+    return Beginning(text, diff.count("\n+") - names, diff.count("\n-"), left_out)
+
+
+def _after_lines(text: str, at: int, count: int) -> int:
+    """Return where the line begins that is so many after the one at `at`, or the end."""
+    for _ in range(count):
+        at = text.find("\n", at) + 1
+        if not at:
+            return len(text)
+    return at
 
 
 @dataclass(slots=True)

@@ -44,16 +44,28 @@ class Guard:
         if scope["type"] != "http":
             return
 
+        asked = Headers(scope=scope)
+        read = asked.get("content-length", "0") == "0" and "transfer-encoding" not in asked
+
+        async def reading() -> Message:
+            nonlocal read
+            message = await receive()
+            read = read or not message.get("more_body", False)
+            return message
+
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers[name] = value
+                if not read:
+                    # Else the web server would take the rest of what nobody wants to read, however much it is.
+                    headers["connection"] = "close"
             await send(message)
 
-        refusal = self._refusal(str(scope["method"]), Headers(scope=scope))
+        refusal = self._refusal(str(scope["method"]), asked)
         answer: ASGIApp = PlainTextResponse(status_code=refusal) if refusal else self._app
-        await answer(scope, receive, guarded)
+        await answer(scope, reading, guarded)
 
     def _refusal(self, method: str, headers: Mapping[str, Any]) -> int:
         """Return the status with which the request is turned away, 0 if it is not."""

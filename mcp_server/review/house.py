@@ -30,6 +30,8 @@ logger = logging.getLogger("knowledge_forge.review")
 
 FOLDER = Path(__file__).parent
 LARGEST_FORM = 20_000_000
+LARGEST_LOGIN = 4_096
+"""What somebody may send who is not logged in: the login form has one secret of 43 letters."""
 MOST_FIELDS = 2_000
 MOST_COUNTED = 100
 
@@ -59,13 +61,14 @@ Form = Mapping[str, str]
 
 @dataclass(frozen=True)
 class House:
-    """The page of one knowledge base. `base_name` is how a person calls it, `port` where it is served."""
+    """The page of one knowledge base. `base_name` is how a person calls it, `port` where it is served, `holder` who serves it."""
 
     services: Services
     desk: Desk
     live: Live
     base_name: str
     port: int
+    holder: str
 
     @cached_property
     def sessions(self) -> Sessions:
@@ -190,14 +193,14 @@ def acts(view: Acting, back: str = "/") -> Endpoint:
     return endpoint
 
 
-async def form_of(request: Request) -> Form:
+async def form_of(request: Request, largest: int = LARGEST_FORM) -> Form:
     """Return the fields of a posted form; nothing of one that is too large or no form. Of equal names the last one counts."""
     if not request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
         return {}
     body = bytearray()
     async for part in request.stream():
         body += part
-        if len(body) > LARGEST_FORM:
+        if len(body) > largest:
             return {}
     try:
         return dict(parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_FIELDS))

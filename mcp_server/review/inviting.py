@@ -10,6 +10,7 @@ import secrets
 import subprocess
 import sys
 from collections.abc import Callable, Collection
+from pathlib import Path
 
 import anyio.to_thread
 
@@ -37,9 +38,13 @@ async def login_link(sessions: Sessions, address: str, to: str = HOME) -> str:
 def open_browser(link: str) -> None:
     """Have the system's browser show the link. What programs on the way say is dropped: it could name the link."""
     silent = subprocess.DEVNULL
-    command = [sys.executable, "-m", "webbrowser", "-t", link]
+    command = [sys.executable, "-P", "-m", "webbrowser", "-t", link]
+    # A relative entry of PATH must not find a program in the working directory, which may be a stranger's.
+    elsewhere = Path(sys.executable).anchor or None
     try:
-        subprocess.run(command, stdin=silent, stdout=silent, stderr=silent, timeout=OPENING_S, check=False)  # noqa: S603 - our own interpreter, and a link that we made
+        subprocess.run(  # noqa: S603 - our own interpreter, and a link that we made
+            command, stdin=silent, stdout=silent, stderr=silent, timeout=OPENING_S, check=False, cwd=elsewhere
+        )
     except (OSError, subprocess.TimeoutExpired):
         logger.info("no browser could be opened; run: knowledge-forge review --web")
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
+from starlette.background import BackgroundTask
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from mcp_server.review import journeys, keys, proposals, records, runs, standings
+from mcp_server.review.address import PROOF, proof
 from mcp_server.review.guard import Guard
-from mcp_server.review.house import FOLDER, Form, House, acts, form_of, reads, see
+from mcp_server.review.house import FOLDER, LARGEST_LOGIN, Form, House, acts, form_of, reads, see
 from mcp_server.review.sessions import HOME, SESSION_LIFETIME, Session
 
 STATIC = {
@@ -36,6 +39,7 @@ def page_app(house: House) -> ASGIApp:
         Route("/logout", acts(logout), methods=["POST"]),
         Route("/events", reads(events)),
         Route("/static/{name}", static),
+        Route(PROOF + "{challenge}", proven),
         Route("/decided", reads(proposals.decided)),
         Route(ONE, reads(proposals.one)),
         Route(f"{ONE}/approve", acts(proposals.approve, ONE), methods=["POST"]),
@@ -58,7 +62,10 @@ def page_app(house: House) -> ASGIApp:
         Route("/trust/host", reads(standings.standing)),
         Route("/trust/grant", acts(standings.grant, "/trust"), methods=["POST"]),
         Route("/trust/thaw", acts(standings.thaw, "/trust"), methods=["POST"]),
+        Route("/trust/forms", acts(standings.allow_forms, "/trust"), methods=["POST"]),
         Route("/trust/freeze", acts(standings.freeze, "/trust"), methods=["POST"]),
+        Route("/trust/places", acts(standings.trust_place, "/trust"), methods=["POST"]),
+        Route("/trust/places/remove", acts(standings.distrust_place, "/trust"), methods=["POST"]),
         Route("/audit", reads(records.audit)),
         Route("/contradictions", reads(records.contradictions)),
         Route("/passkeys", reads(keys.listed)),
@@ -89,13 +96,16 @@ async def invitation(request: Request) -> Response:
     secret = str(request.path_params["secret"])
     if not await house.sessions.invited(secret):
         return await house.stranger()
-    return await house.show("login.html", None, lambda: {"secret": secret})
+    answer = await house.show("login.html", None, lambda: {"secret": secret})
+    # Whoever is invited looks at a proposal next; in a process that never wrote that takes modules that load for 0.3 s.
+    answer.background = BackgroundTask(import_module, "mcp_server.writing")
+    return answer
 
 
 async def login(request: Request) -> Response:
     """Use the link up and begin a session, in a cookie that no script reads and no other site's page sends."""
     house: House = request.app.state.house
-    entered = await house.sessions.enter((await form_of(request)).get("secret", ""))
+    entered = await house.sessions.enter((await form_of(request, LARGEST_LOGIN)).get("secret", ""))
     if entered is None:
         return await house.stranger()
     session, to = entered
@@ -123,6 +133,12 @@ async def logout(house: House, _request: Request, session: Session, _form: Form)
 async def events(house: House, _request: Request, _session: Session) -> Response:
     """Stream that something changed."""
     return StreamingResponse(house.live.stream(), media_type="text/event-stream")
+
+
+async def proven(request: Request) -> Response:
+    """Show that this is the page of who holds the lease, to a process that is about to give its address out."""
+    house: House = request.app.state.house
+    return PlainTextResponse(proof(house.holder, str(request.path_params["challenge"])))
 
 
 async def static(request: Request) -> Response:

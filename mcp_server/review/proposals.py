@@ -39,7 +39,7 @@ async def pending(house: House, _request: Request, session: Session) -> Response
     """Show what waits, newest first: proposals, and journeys and runs that ask something."""
     now = house.services.now()
     asking, runs = await waiting_journeys(house), await asking_runs(house)
-    found = await house.services.state.trust.proposals(states=("pending",), limit=MOST_LISTED)
+    found = await house.services.state.trust.lines(states=("pending",), limit=MOST_LISTED)
     waiting = [proposal for proposal in found if proposal.expires_at > now]
     return await house.show(
         "pending.html",
@@ -56,7 +56,7 @@ async def pending(house: House, _request: Request, session: Session) -> Response
 async def decided(house: House, request: Request, session: Session) -> Response:
     """Show what does not wait any more, newest first."""
     now, before = house.services.now(), request.query_params.get("before")
-    found = await house.services.state.trust.proposals(states=DECIDED, limit=PAGE + 1, before=before)
+    found = await house.services.state.trust.lines(states=DECIDED, limit=PAGE + 1, before=before)
     shown = found[:PAGE]
     older = shown[-1].id if len(found) > PAGE else ""
     return await house.show(
@@ -180,7 +180,7 @@ async def _nothing(house: House, session: Session) -> Response:
 
 async def _about(house: House, proposal: Proposal) -> About:
     state, now = house.services.state, house.services.now()
-    earlier = await state.trust.proposals(principal=proposal.principal, limit=MOST_REMEMBERED)
+    earlier = await state.trust.lines(principal=proposal.principal, limit=MOST_REMEMBERED)
     return About(
         standing=await standing_of(state, principal_of(proposal), now=now),
         earlier=[one for one in earlier if one.id != proposal.id],
@@ -188,6 +188,7 @@ async def _about(house: House, proposal: Proposal) -> About:
         flags=await _flags(house, proposal),
         passkeys=bool(await state.trust.passkeys()),
         now=now,
+        trusted=await house.services.taints.trusted(),
     )
 
 

@@ -15,7 +15,7 @@ import anyio.to_thread
 
 from knowledge.errors import KnowledgeError, StorageError
 from knowledge.storage.ports import StateStore
-from mcp_server.review.address import address, address_in, holder_of, lease_name
+from mcp_server.review.address import LEASE_S, address, address_in, holder, holder_of, lease_name
 from mcp_server.review.ports import listening, preferred_port
 from mcp_server.settings import Settings, has_display
 
@@ -31,12 +31,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("knowledge_forge.review")
 
-LEASE_S = 10.0
 RENEW_S = 3.0
 STAND_BY_S = 2.0
 LAST_WORDS_S = 1.0
-PATIENCE_S = 10.0
-"""How long starting the page may take before `review --web` gives up."""
+PATIENCE_S = LEASE_S + 10.0
+"""How long starting the page may take before `review --web` gives up: the lease of one that was killed runs out first."""
 
 
 class PageUnavailable(KnowledgeError):
@@ -63,13 +62,13 @@ class Showing:
 
 async def show(services: Services, desk: Desk, settings: Settings, known: anyio.Event) -> None:
     """Show the page whenever no other process does, until cancelled. `known` is set once its address is, here or there."""
-    showing = Showing(services, desk, settings, f"{os.getpid()}-{secrets.token_hex(6)}")
+    showing = Showing(services, desk, settings, f"{os.getpid()}-{secrets.token_hex(16)}")
     while True:
         try:
-            if await address(showing.state) is None:
+            if await holder(showing.state) is None:
                 await _in_turn(showing, known)
-            else:
-                known.set()
+            elif not known.is_set() and await address(showing.state) is not None:
+                known.set()  # else its process died, and its lease has a few seconds to go
         except Exception:
             # Whatever fails here, the server that this process is for goes on.
             logger.exception("the review page cannot be shown now; decide with: knowledge-forge review")
@@ -81,47 +80,47 @@ async def _in_turn(showing: Showing, known: anyio.Event) -> None:
     """Show the page if this process gets the lease, and until it loses it."""
     with listening(preferred_port(showing.settings.kb)) as sockets:
         port = sockets[0].getsockname()[1]
-        holder = holder_of(port, showing.process)
-        if not await _take(showing, holder):
+        name = holder_of(port, showing.process)
+        if not await _take(showing, name):
             return
         try:
-            async with _served(showing, port, sockets):
+            async with _served(showing, name, port, sockets):
                 known.set()
-                logger.info("the review page is at %s", address_in(holder))
-                await _while_ours(showing, holder)
+                logger.info("the review page is at %s", address_in(name))
+                await _while_ours(showing, name)
         finally:
             with anyio.CancelScope(shield=True), anyio.move_on_after(LAST_WORDS_S):
-                await _give_back(showing, holder)
+                await _give_back(showing, name)
 
 
-async def _take(showing: Showing, holder: str) -> bool:
+async def _take(showing: Showing, name: str) -> bool:
     now = showing.services.now()
-    return await showing.state.acquire_lease(lease_name(), holder, now=now, ttl_s=LEASE_S) is not None
+    return await showing.state.acquire_lease(lease_name(), name, now=now, ttl_s=LEASE_S) is not None
 
 
-async def _give_back(showing: Showing, holder: str) -> None:
+async def _give_back(showing: Showing, name: str) -> None:
     try:
-        await showing.state.release_lease(lease_name(), holder)
+        await showing.state.release_lease(lease_name(), name)
     except StorageError:
         logger.warning("the lease of the review page was not given back; it expires", exc_info=True)
 
 
-async def _while_ours(showing: Showing, holder: str) -> None:
+async def _while_ours(showing: Showing, name: str) -> None:
     """Return when another process has taken over, because this one was stopped for too long."""
     while True:
         await anyio.sleep(RENEW_S)
         try:
-            if not await _take(showing, holder):
+            if not await _take(showing, name):
                 return
         except StorageError:
             logger.warning("the lease of the review page could not be renewed", exc_info=True)
 
 
 @asynccontextmanager
-async def _served(showing: Showing, port: int, sockets: list[socket.socket]) -> AsyncIterator[None]:
+async def _served(showing: Showing, name: str, port: int, sockets: list[socket.socket]) -> AsyncIterator[None]:
     """Answer requests, follow changes and call people meanwhile."""
     # Templates and the web server are loaded when a page is shown, and not before: starting a server has a budget.
-    running = await anyio.to_thread.run_sync(_wired, showing, port)
+    running = await anyio.to_thread.run_sync(_wired, showing, name, port)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_to_the_end, running.server, sockets)
         tasks.start_soon(running.house.live.run, running.inviting.arrived)
@@ -141,26 +140,20 @@ class _Running:
     server: uvicorn.Server
 
 
-def _wired(showing: Showing, port: int) -> _Running:
+def _wired(showing: Showing, name: str, port: int) -> _Running:
     import uvicorn
 
     from mcp_server.review.house import House
     from mcp_server.review.inviting import Inviting, open_browser
     from mcp_server.review.live import Live
     from mcp_server.review.page import page_app
+    from mcp_server.transport.bounds import PAGE, bounded
 
     settings = showing.settings
-    house = House(showing.services, showing.desk, Live(showing.state), settings.kb.name, port)
+    house = House(showing.services, showing.desk, Live(showing.state), settings.kb.name, port, name)
     opener = open_browser if settings.open_browser and has_display() else None
-    config = uvicorn.Config(
-        page_app(house),
-        log_config=None,
-        access_log=False,  # an address may hold a login secret
-        server_header=False,
-        ws="none",
-        lifespan="off",
-        timeout_graceful_shutdown=1,
-        limit_concurrency=200,
+    config = bounded(
+        page_app(house), PAGE, log_config=None, server_header=False, lifespan="off", timeout_graceful_shutdown=1
     )
     return _Running(house, Inviting(house, f"http://localhost:{port}", opener), uvicorn.Server(config))
 

@@ -64,7 +64,9 @@ class Sessions:
 
     async def enter(self, secret: str) -> tuple[Session, str] | None:
         """Use the secret up, and return the new session and where it leads; None if it lets nobody in (any more)."""
-        value = await self._trust.take_secret(digest(secret), "login", now=self._now())
+        # Taking waits for the database's one writer, whom guesses must not keep busy; looking waits for nobody.
+        known = await self.invited(secret)
+        value = await self._trust.take_secret(digest(secret), "login", now=self._now()) if known else None
         if value is None:
             return None
         invitation = json.loads(value)

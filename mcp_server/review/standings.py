@@ -1,8 +1,8 @@
-"""The trust ledger: what each host holds and why, granting, thawing, freezing."""
+"""The trust ledger: what each host holds and why, granting, thawing, freezing; and the places that are trusted."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlencode
@@ -11,7 +11,9 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
+from knowledge.storage.ports import Enrolment
 from knowledge.trust.ports import Standing, StandingChange
+from mcp_server.gate.admin import checked_place
 from mcp_server.gate.deciding import CannotDecide
 from mcp_server.gate.enrolment import UNENROLLED, Principal
 from mcp_server.gate.policy import Trust
@@ -26,7 +28,10 @@ MOST_CHANGES = 200
 
 @dataclass(frozen=True, slots=True)
 class StandingView:
-    """What one principal holds. `raw` is its name as forms send it back."""
+    """What one principal holds. `raw` is its name as forms send it back.
+
+    `host`: it is one registered host, of which `forms` says whether forms that it shows count.
+    """
 
     raw: str
     name: Markup
@@ -38,6 +43,8 @@ class StandingView:
     floor: float
     ceiling: float
     frozen: bool
+    host: bool
+    forms: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +58,48 @@ class ChangeView:
     by: Markup
 
 
+@dataclass(frozen=True, slots=True)
+class PlaceView:
+    """A place that is trusted. `raw` is its name as forms send it back; `by` is empty where a setting says so."""
+
+    raw: str
+    name: Markup
+    by: Markup
+    at: Moment | None
+
+
 async def standings(house: House, _request: Request, session: Session) -> Response:
     """Show what every host holds, also those that were let in and never came."""
-    known = await _known(house, session.user)
+    known, hosts, places = await _known(house, session.user), await _hosts(house), await _places(house)
     return await house.show(
-        "trust.html", session, lambda: {"here": "/trust", "standings": [_view(standing) for standing in known]}
+        "trust.html",
+        session,
+        lambda: {"here": "/trust", "standings": [_view(one, hosts) for one in known], "places": places},
     )
+
+
+async def _places(house: House) -> Sequence[PlaceView]:
+    now, recorded = house.services.now(), await house.services.state.trust.trusted_places()
+    views = [PlaceView(p.place, inert_line(p.place), inert_line(p.by), moment(p.at, now)) for p in recorded]
+    by_setting = sorted(set(await house.services.taints.trusted()) - {p.place for p in recorded})
+    return [*(PlaceView(place, inert_line(place), Markup(), None) for place in by_setting), *views]
+
+
+async def trust_place(house: House, _request: Request, session: Session, form: Form) -> Response:
+    """Vouch for a place, at once; once there is a passkey it signs that on the page that is shown next."""
+    trust, person = house.services.state.trust, house.person(session)
+    asked = await house.desk.ask("place.trust", {"place": checked_place(form.get("place", ""))}, person)
+    if await trust.passkeys():
+        return see(f"/proposals/{asked.id}")
+    await house.desk.approve(asked.id, asked.hash, person)
+    held_up = await trust.proposal(form.get("proposal", ""))
+    return see(f"/proposals/{held_up.id}#why" if held_up else "/trust#places")
+
+
+async def distrust_place(house: House, _request: Request, session: Session, form: Form) -> Response:
+    """Take that back, at once."""
+    await house.desk.distrust(form.get("place", ""), house.person(session))
+    return see("/trust#places")
 
 
 async def standing(house: House, request: Request, session: Session) -> Response:
@@ -66,13 +109,13 @@ async def standing(house: House, request: Request, session: Session) -> Response
     if known is None:
         return await house.message(session, "There is no such host", "It was never let in, nor seen.", "/trust", 404)
     changes, now = await house.services.state.history(name, limit=MOST_CHANGES), house.services.now()
-    keys = bool(await house.services.state.trust.passkeys())
+    keys, hosts = bool(await house.services.state.trust.passkeys()), await _hosts(house)
     return await house.show(
         "standing.html",
         session,
         lambda: {
             "here": "/trust",
-            "s": _view(known),
+            "s": _view(known, hosts),
             "changes": [_change(change, now) for change in changes],
             "levels": [(int(level), level.meaning) for level in Trust],
             "passkeys": keys,
@@ -103,6 +146,24 @@ async def freeze(house: House, _request: Request, session: Session, form: Form) 
     reason = form.get("reason", "").strip() or "frozen on the review page"
     await house.desk.freeze(name, house.person(session), reason)
     return see(address_of(name))
+
+
+async def allow_forms(house: House, _request: Request, session: Session, form: Form) -> Response:
+    """Ask for forms of a host to count, or let them count no more at once."""
+    name = await _named(house, session.user, form)
+    host = (await _hosts(house)).get(principal_named(name).host)
+    if host is None:
+        raise CannotDecide("no such host is registered")
+    if form.get("forms") != "on":
+        await house.desk.forbid_forms(host.host, house.person(session))
+        return see(address_of(name))
+    arguments = {"host": host.host, "secret_digest": host.secret_digest.hex()}
+    asked = await house.desk.ask("host.forms", arguments, house.person(session))
+    return see(f"/proposals/{asked.id}")
+
+
+async def _hosts(house: House) -> Mapping[str, Enrolment]:
+    return {one.host: one for one in await house.services.state.enrolments()}
 
 
 def address_of(principal: str) -> str:
@@ -139,8 +200,8 @@ def principal_named(name: str) -> Principal:
     return Principal(user, host)
 
 
-def _view(one: Standing) -> StandingView:
-    grant = held(one)
+def _view(one: Standing, hosts: Mapping[str, Enrolment]) -> StandingView:
+    grant, host = held(one), hosts.get(principal_named(one.principal).host)
     return StandingView(
         raw=one.principal,
         name=inert_line(one.principal),
@@ -152,6 +213,8 @@ def _view(one: Standing) -> StandingView:
         floor=round(one.floor, 2),
         ceiling=round(one.ceiling, 2),
         frozen=one.frozen,
+        host=host is not None,
+        forms=host is not None and host.forms,
     )
 
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from markupsafe import Markup
 
+from knowledge.errors import size_in_words
 from knowledge.ledger.ports import Flag
 from knowledge.merge.model import Contradiction, Side
 from knowledge.trust.entries import PLACES
-from knowledge.trust.ports import Proposal, Standing
+from knowledge.trust.ports import Proposal, ProposalLine, Standing
 from knowledge.writing.answers import Disagreement, OriginLine
 from mcp_server.gate.deciding import Requirement, requirement
-from mcp_server.gate.proposals import run_of
+from mcp_server.gate.proposals import RUN, places_of
 from mcp_server.gate.scores import held
 from mcp_server.review.changes import FileView, Showing, files_of
 from mcp_server.review.inert import inert, inert_line
@@ -32,14 +33,18 @@ MARKED = '-char"'
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What is known around a proposal: who asks, what they asked before, where the present text comes from, what contradicts."""
+    """What is known around a proposal: who asks, what they asked before, where the present text comes from, what contradicts.
+
+    `trusted` are the places that a person vouches for by now.
+    """
 
     standing: Standing
-    earlier: Sequence[Proposal]
+    earlier: Sequence[ProposalLine]
     origins: Mapping[str, Sequence[OriginLine]]
     flags: Sequence[Flag]
     passkeys: bool
     now: datetime
+    trusted: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +123,15 @@ class LineView:
 
 
 @dataclass(frozen=True, slots=True)
+class PlaceView:
+    """A place whose text held the call up. `raw` is its name as forms send it back."""
+
+    raw: str
+    name: Markup
+    trusted: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ProposalView:
     """Everything that the page of one proposal shows."""
 
@@ -125,6 +139,7 @@ class ProposalView:
     hash: str
     tool_hash: str
     why: Text
+    places: Sequence[PlaceView]
     level_needed: int
     level_held: int
     expires: Moment
@@ -145,6 +160,7 @@ class ProposalView:
     run: str
     left_out: bool
     marked: bool
+    cut_from: str
 
     @property
     def waits(self) -> bool:
@@ -170,13 +186,17 @@ class OutcomeView:
     result: Sequence[Field]
 
 
-def line_of(proposal: Proposal, now: datetime) -> LineView:
-    """Return the proposal as one line."""
+def line_of(proposal: Proposal | ProposalLine, now: datetime, preview: Mapping[str, Any] | None = None) -> LineView:
+    """Return the proposal as one line; `preview` saves reading it again."""
+    if isinstance(proposal, ProposalLine):
+        said = proposal.sentence
+    else:
+        said = str((_preview(proposal) if preview is None else preview).get("sentence") or "")
     return LineView(
         id=proposal.id,
         kind=proposal.kind,
         tool=proposal.tool,
-        sentence=inert_line(str(_preview(proposal).get("sentence") or proposal.tool)),
+        sentence=inert_line(said or proposal.tool),
         principal=inert_line(proposal.principal),
         state=proposal.state,
         level=proposal.level_needed,
@@ -195,10 +215,11 @@ def view_of(proposal: Proposal, about: About, showing: Showing) -> ProposalView:
     apart = (*SHOWN_APART, "preview") if any(file.sent for file in files) else SHOWN_APART
     said = {k: v for k, v in parts.items() if k not in apart and v not in (None, "", [], {})}
     view = ProposalView(
-        line=line_of(proposal, about.now),
+        line=line_of(proposal, about.now, preview),
         hash=proposal.hash,
         tool_hash=proposal.tool_hash,
         why=folded(proposal.why, longest),
+        places=[PlaceView(one, inert_line(one), one in about.trusted) for one in places_of(proposal)],
         level_needed=proposal.level_needed,
         level_held=proposal.level_held,
         expires=moment(proposal.expires_at, about.now),
@@ -216,9 +237,10 @@ def view_of(proposal: Proposal, about: About, showing: Showing) -> ProposalView:
         origin=proposal.origin,
         successor=proposal.successor,
         journey=proposal.journey,
-        run=run_of(proposal).get("id", ""),
+        run=str((preview.get(RUN) or {}).get("id", "")),
         left_out=False,
         marked=False,
+        cut_from=size_in_words(proposal.cut.size_bytes) if proposal.cut else "",
     )
     return _with_notices(view)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from agents.loop.outside import end, note_answer
 from agents.loop.store import Hold
-from mcp_server.gate.proposals import DOCUMENTED, PENDING, run_of
+from mcp_server.gate.proposals import DOCUMENTED, PENDING
 from mcp_server.running import leads_runs
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ async def take_back(trust: TrustRecords, run: Run, *, now: Clock) -> None:
     host had proposed before alike stays, and so do claims that contradict what is there.
     """
     whose = run.header.principal
-    for one in await trust.proposals(principal=whose, states=PENDING, limit=DOCUMENTED):
-        if one.kind == "call" and run_of(one).get("id") == run.id:
+    for one in await trust.lines(principal=whose, states=PENDING, limit=DOCUMENTED):
+        if one.kind == "call" and one.run.get("id") == run.id:
             await trust.withdraw(one.id, whose, at=now())
 
 

@@ -5,20 +5,24 @@ from __future__ import annotations
 from agents.loop.store import RunStore
 from agents.loop.store_memory import MemoryRuns
 from agents.loop.store_sqlite import SqliteRuns
+from knowledge.quota.bounds import Quotas
 from knowledge.storage.memory import MemoryStateStore
 from knowledge.storage.ports import StateStore
 from knowledge.storage.sqlite_state import SqliteStateStore
 
 
-def runs_in(state: StateStore) -> RunStore:
-    """Return the runs that lie in the same database as the state. Ask once: in memory each answer begins with none."""
+def runs_in(state: StateStore, quotas: Quotas | None = None) -> RunStore:
+    """Return the runs that lie in the same database as the state. Ask once: in memory each answer begins with none.
+
+    With `quotas` nobody begins more than they allow; a person at a terminal has none.
+    """
     if isinstance(state, SqliteStateStore):
-        return SqliteRuns(state.database)
+        return SqliteRuns(state.database, quotas)
     if isinstance(state, MemoryStateStore):
-        return MemoryRuns(state.publish, state.ledger.append)
+        return MemoryRuns(state.publish, state.ledger.append, quotas)
     from agents.loop.store_postgres import PostgresRuns
     from knowledge.storage.postgres_state import PostgresStateStore
 
     if isinstance(state, PostgresStateStore):
-        return PostgresRuns(state.tables)
+        return PostgresRuns(state.tables, quotas)
     raise TypeError(f"no runs are known to lie in a {type(state).__name__}")

@@ -13,7 +13,7 @@ from agents.loop.tools import Outcome
 from knowledge.errors import KnowledgeError
 from knowledge.ledger.chain import fields_of
 from mcp_server.gate.policy import Refuse, Trust
-from mcp_server.gate.proposals import DOCUMENTED, run_of
+from mcp_server.gate.proposals import DOCUMENTED
 from mcp_server.gate.summary import summary
 
 if TYPE_CHECKING:
@@ -79,8 +79,10 @@ def not_before(run: Run) -> datetime:
 
 
 async def _proposed(services: Services, lost: Lost) -> Proposal | None:
-    found = await services.state.trust.proposals(principal=lost.call.principal.id, limit=DOCUMENTED)
-    return next((one for one in found if one.kind == "call" and run_of(one).get("key") == lost.call.key), None)
+    trust = services.state.trust
+    found = await trust.lines(principal=lost.call.principal.id, limit=DOCUMENTED)
+    its = next((one.id for one in found if one.kind == "call" and one.run.get("key") == lost.call.key), None)
+    return await trust.proposal(its) if its else None
 
 
 async def _elsewhere(services: Services, lost: Lost) -> Outcome:

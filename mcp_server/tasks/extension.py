@@ -13,7 +13,7 @@ from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, CallToolRequestParams, Cal
 
 from knowledge.errors import KnowledgeError
 from mcp_server.gate.caller import caller
-from mcp_server.gate.clients import can_ask
+from mcp_server.gate.clients import may_ask
 from mcp_server.gate.enrolment import Principal
 from mcp_server.gate.extension import ASKED, REFUSED, Identify
 from mcp_server.tasks.states import AGENT_RUN, BadAnswer, NoSuchTask, Tasks
@@ -75,7 +75,8 @@ class TasksExtension(Extension):
             if (params.request_state or "").startswith(ASKED):
                 await self._tasks.note_answered(task, task)
             own = await self._tasks.handle(task)
-            return handle(await self._tasks.task(own, await self._identify(ctx), forms=can_ask(ctx)))
+            who = await self._identify(ctx)
+            return handle(await self._tasks.task(own, who, forms=await self._forms(ctx, who)))
         except KnowledgeError:
             logger.warning("no handle can be given for %s now", params.name, exc_info=True)
             return answer
@@ -83,13 +84,18 @@ class TasksExtension(Extension):
     async def _get(self, ctx: ServerRequestContext[Any, Any], params: TaskParams) -> HandlerResult:
         """Return where the task stands."""
         who = _asking(ctx, params)
-        return detailed(await _answered(self._tasks.task(params.task_id, who, forms=can_ask(ctx))))
+        forms = await self._forms(ctx, who)
+        return detailed(await _answered(self._tasks.task(params.task_id, who, forms=forms)))
 
     async def _update(self, ctx: ServerRequestContext[Any, Any], params: UpdateParams) -> HandlerResult:
         """Do what a person answered, and acknowledge it."""
         who = _asking(ctx, params)
-        await _answered(self._tasks.answer(params.task_id, who, params.input_responses, forms=can_ask(ctx)))
+        forms = await self._forms(ctx, who)
+        await _answered(self._tasks.answer(params.task_id, who, params.input_responses, forms=forms))
         return {}
+
+    async def _forms(self, ctx: ServerRequestContext[Any, Any], who: Principal) -> bool:
+        return await may_ask(ctx, who, self._tasks.state)
 
     async def _cancel(self, ctx: ServerRequestContext[Any, Any], params: TaskParams) -> HandlerResult:
         """End what can be ended, and acknowledge it."""

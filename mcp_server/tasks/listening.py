@@ -24,9 +24,9 @@ from mcp_types import (
 
 from knowledge.errors import KnowledgeError
 from knowledge.storage.ports import StateStore
-from mcp_server.gate.clients import can_ask
+from mcp_server.gate.clients import may_ask
 from mcp_server.gate.dispatch import Gate
-from mcp_server.gate.enrolment import Principal
+from mcp_server.gate.enrolment import Principal, UnknownSecret
 from mcp_server.gate.extension import Identify
 from mcp_server.gate.policy import Refuse, Trust
 from mcp_server.tasks.extension import caller_of
@@ -99,6 +99,8 @@ class TaskListening(ListenHandler):
                     left = [task for task in left if not await self._told(ctx, task, who, told)]
                 if left:
                     await self._state.changed(seen)
+            except UnknownSecret:  # it was replaced meanwhile: who listens is nobody's host any more
+                return
             except KnowledgeError:
                 logger.warning("tasks cannot be looked at now, they are told of later", exc_info=True)
                 await anyio.sleep(AFTER_TROUBLE_S)
@@ -106,7 +108,7 @@ class TaskListening(ListenHandler):
     async def _told(self, ctx: ServerRequestContext[Any, Any], task: str, who: Principal, told: dict[str, Any]) -> bool:
         """Tell where the task stands, unless that was told last, and return whether it is over."""
         try:
-            there = await self._tasks.task(task, who, forms=can_ask(ctx))
+            there = await self._tasks.task(task, who, forms=await may_ask(ctx, who, self._state))
         except NoSuchTask:
             return True
         now = detailed(there)

@@ -18,6 +18,7 @@ from mcp_types import ElicitResult
 from pydantic import ValidationError
 
 from knowledge.errors import KnowledgeError, StorageError
+from knowledge.storage.ports import StateStore
 from knowledge.trust.ports import Proposal
 from mcp_server.gate import asking, run_rounds
 from mcp_server.gate.deciding import Desk, Person, requirement
@@ -81,8 +82,13 @@ class Tasks:
     def __init__(self, gate: Gate, desk: Desk, services: Services) -> None:
         self._gate, self._desk, self._services = gate, desk, services
 
+    @property
+    def state(self) -> StateStore:
+        """Return where tasks are on record."""
+        return self._services.state
+
     async def task(self, task: str, who: Principal, *, forms: bool) -> Task:
-        """Return where the caller's task stands; `forms`: the client shows forms.
+        """Return where the caller's task stands; `forms`: the client shows forms, and a person allowed that they count.
 
         Raises:
             NoSuchTask: it is unknown, or another caller's.

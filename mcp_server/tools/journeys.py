@@ -10,6 +10,7 @@ from pydantic import Field
 
 from knowledge.cursors import question, seal, unseal
 from knowledge.errors import BadCursor
+from mcp_server.gate.handles import require_handle, require_may_decide
 from mcp_server.gate.policy import Trust
 from mcp_server.services import Call, Services
 from mcp_server.tools.spec import JOURNEYS, Arguments, ToolSpec
@@ -27,6 +28,9 @@ LONGEST_NOTE = 4_000
 BEGUN_ALREADY = (
     "You began this journey at {} with the same brief and inputs, and nothing was submitted since: go on with it. For another "
     "one, say in the brief what is different."
+)
+UNLISTED = (
+    "Journeys are not listed over HTTP without a token. Continue one by its id, or send the token of a registered host."
 )
 
 JourneyId = str
@@ -138,16 +142,22 @@ class JourneyItem:
 
 @dataclass(frozen=True, slots=True)
 class JourneyItems:
-    """Journeys, newest first; and the agents that there are."""
+    """Journeys, newest first; and the agents that there are. `note` says why no journeys are listed to this caller."""
 
     journeys: Sequence[JourneyItem]
     next_cursor: str | None
     agents: Sequence[Mapping[str, str]]
+    note: str | None = None
 
 
 async def start(services: Services, call: Call, asked: StartArguments) -> Journey:
     """Begin a journey, or return the one that the caller began alike a moment ago, with a note that says so."""
-    position = await services.journeys.start(asked.agent, asked.brief, asked.inputs, by=call.principal.id)
+    if isinstance(of := asked.inputs.get("fork_of"), str):
+        require_handle(call.principal, of)
+    who = call.principal
+    position = await services.journeys.start(
+        asked.agent, asked.brief, asked.inputs, by=who.id, repeatable=not who.by_handle
+    )
     if position.state.forked_from:  # the works came along, and so does what they rest on
         origins = await services.taints.of_journey(position.state.forked_from)
         await services.taints.note(call.principal.id, position.journey, tuple(origins))
@@ -182,6 +192,7 @@ async def submit(services: Services, call: Call, asked: SubmitArguments) -> Jour
 
 async def _carried(services: Services, call: Call, journey: str) -> None:
     """Remember what the caller has read before they record anything; of a journey that there is not, nothing is remembered."""
+    require_handle(call.principal, journey)
     await services.journeys.store.journey(journey)
     await services.taints.carry(call.principal.id, journey, run=call.run)
 
@@ -191,15 +202,19 @@ async def decide(services: Services, call: Call, asked: DecideArguments) -> Jour
     from agents.running import Opinion
 
     opinion = Opinion(asked.decision, "relayed", asked.note, asked.changes)
+    require_handle(call.principal, asked.journey_id)
+    began = (await services.journeys.store.journey(asked.journey_id)).principal
+    require_may_decide(call.principal, asked.journey_id, began)
     await _carried(services, call, asked.journey_id)
     position = await services.journeys.decide(asked.journey_id, asked.version, opinion, by=call.principal.id)
     return await told(services, position)
 
 
-async def status(services: Services, _call: Call, asked: StatusArguments) -> JourneyView:
+async def status(services: Services, call: Call, asked: StatusArguments) -> JourneyView:
     """Return where a journey stands, or one view of it; of one that cannot be led any more what is on record, and why."""
     from agents.errors import NoSuchAgent, PhaseGone
 
+    require_handle(call.principal, asked.journey_id)
     events = await newest_events(services, asked.journey_id) if asked.view == "events" else ()
     try:
         position = await services.journeys.position(asked.journey_id)
@@ -281,14 +296,14 @@ def event_line(logged: Logged) -> dict[str, Any]:
     return {**form, **event}
 
 
-async def journeys(services: Services, _call: Call, asked: ListArguments) -> JourneyItems:
-    """Return journeys, newest first.
+async def journeys(services: Services, call: Call, asked: ListArguments) -> JourneyItems:
+    """Return journeys, newest first; to a caller over HTTP without a token none, because their ids are all that it needs.
 
     Raises:
         BadCursor: the cursor belongs to another list.
     """
-    from mcp_server.journey_prompts import agent_lines
-
+    if call.principal.by_handle:
+        return JourneyItems([], None, await _agents(services), UNLISTED)
     key = question({"of": "journeys", "state": asked.state, "agent": asked.agent})
     before = await _behind(services, asked.cursor, key)
     lines = await services.journeys.store.journeys(
@@ -307,12 +322,17 @@ async def journeys(services: Services, _call: Call, asked: ListArguments) -> Jou
         )
         for line in shown
     ]
-    agents = [] if before else await agent_lines(services)
     return JourneyItems(
         items,
         seal(key, (shown[-1].id,)) if len(lines) > asked.limit else None,
-        [{"agent": name, "summary": summary} for name, summary in agents],
+        [] if before else await _agents(services),
     )
+
+
+async def _agents(services: Services) -> Sequence[Mapping[str, str]]:
+    from mcp_server.journey_prompts import agent_lines
+
+    return [{"agent": name, "summary": summary} for name, summary in await agent_lines(services)]
 
 
 async def _behind(services: Services, cursor: str | None, key: str) -> str | None:

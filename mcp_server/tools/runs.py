@@ -134,6 +134,8 @@ async def _read_before(services: Services, proposal: str) -> Collection[str]:
         one = await services.state.trust.proposal(following) if following else None
         if one is None:
             break
+        if one.cut is not None:  # only where an older program recorded it
+            raise WrongRun(f"what proposal {one.id} was made from is no longer kept whole; propose it again")
         for arguments in calls_of(one):
             origins |= set(await services.taints.kept(_texts_of(AGENT_RUN.parse(arguments))))
         following = one.origin
@@ -291,7 +293,10 @@ async def _told(services: Services, call: Call, run: str) -> RunAnswer:
     there = await services.runs.store.run(run)
     if origins := await services.taints.of_journey(run):
         await services.taints.note(call.principal.id, "", tuple(origins))
-    return await answered(services, there)
+    told = await answered(services, there)
+    if origins:
+        await services.taints.saw(call.principal.id, [(min(origins), told.text)])
+    return told
 
 
 async def _begin(runs: Runs, header: Header) -> None:

@@ -53,7 +53,8 @@ class Shown:
     the same would happen. `files` are the files that change (`path`, `moved_from`, `before`, `after`, `diff`), `revisions`
     those of all files that the plan rests on. A newer proposal of the same caller for one of `documents` takes the place of
     this one. `destination` is where something goes that leaves the machine, like `zulip:design`. `doubts` are what a language
-    model holds of it, which is kept with what a person is asked about.
+    model holds of it, which is kept with what a person is asked about, and so are the sentences of somebody else's text that
+    it `repeats`.
     """
 
     answer: Any
@@ -64,6 +65,7 @@ class Shown:
     revisions: Mapping[str, str | None] = field(default_factory=dict)
     destination: str = ""
     doubts: Sequence[Mapping[str, Any]] = ()
+    repeats: Sequence[tuple[bytes, str]] = ()
 
     @property
     def changes_nothing(self) -> bool:
@@ -80,7 +82,8 @@ class ToolSpec(Generic[A, P, R]):
     (a dataclass) of what is answered.
 
     `rehearsed` returns the answer of a plan that needs no act (a rehearsal, or nothing that could be done): whoever may read
-    gets it. `plan_needs` returns the level of a plan that needs more than its tool usually does.
+    gets it. `plan_needs` returns the level of a plan that needs more than its tool usually does. `only_by_person` returns why a
+    plan waits for a person whatever level its caller holds, "" where it need not.
 
     `shows` returns what a person is shown of a plan before they agree to it; the answers of such a tool have a `status` and a
     `proposal`, and where they have a `revision` that is of the page at `path`.
@@ -106,6 +109,7 @@ class ToolSpec(Generic[A, P, R]):
     apply: Callable[[Services, Call, P], Awaitable[R]] | None = None
     rehearsed: Callable[[P], R | None] | None = None
     plan_needs: Callable[[P], Trust] | None = None
+    only_by_person: Callable[[P], str] | None = None
     shows: Callable[[P], Shown] | None = None
     joins: Callable[[Services, Call, Sequence[A]], Awaitable[P | None]] | None = None
     unsettled: Callable[[Services, Call, A, R], Awaitable[tuple[P, tuple[str, ...]] | None]] | None = None

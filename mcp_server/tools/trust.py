@@ -66,7 +66,10 @@ async def status(services: Services, call: Call, _asked: NoArguments) -> TrustSt
 
 
 async def _pending(services: Services, call: Call) -> list[Pending]:
-    found = await services.state.trust.proposals(principal=call.principal.id, states=PENDING, limit=MOST_LISTED)
+    """Return what waits of the caller; over HTTP without a token nobody knows which of it is whose, so nothing is listed."""
+    if call.principal.by_handle:
+        return []
+    found = await services.state.trust.lines(principal=call.principal.id, states=PENDING, limit=MOST_LISTED)
     return [Pending(one.id, one.tool, one.level_needed, one.expires_at.isoformat(timespec="seconds")) for one in found]
 
 

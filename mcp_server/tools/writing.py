@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 from pydantic import Field, field_validator
 
 from knowledge.ledger.ports import Actor
-from knowledge.provenance import FETCHED_KINDS, source_kind
+from knowledge.merge.confidence import lineage_of
+from knowledge.provenance import FETCHED_KINDS, place_of, source_kind
 from knowledge.writing.answers import Changed, Disagreements, History, Merged
+from knowledge.writing.model import Stakes
 from mcp_server.gate.policy import Trust
 from mcp_server.services import Call, Services
 from mcp_server.tools.knowledge import origin_of, quoted_from
@@ -40,9 +42,14 @@ class WritePlan(Generic[R]):
     preview: R | None
     request: Any
     act: bool
-    configures: bool = False
+    stakes: Stakes = field(default_factory=Stakes)
     rehearsed: Rehearsed[Any] | None = None
     effect: Effect | None = None
+
+    @property
+    def configures(self) -> bool:
+        """Return whether it changes what configures the server."""
+        return self.stakes.configures
 
 
 def shown(plan: WritePlan[R]) -> R | None:
@@ -51,8 +58,19 @@ def shown(plan: WritePlan[R]) -> R | None:
 
 
 def needed(plan: WritePlan[Any]) -> Trust:
-    """Return the level of the plan: what configures the server needs the highest."""
-    return Trust.HIGH_STAKES if plan.configures else Trust.NONE
+    """Return the level of the plan: what configures the server needs the highest, what takes a mark of origin away one more."""
+    if plan.configures:
+        return Trust.HIGH_STAKES
+    moves = plan.request.actor.tool in ("kb_move", "kb_delete")
+    return (Trust.HIGH_STAKES if moves else Trust.ROUTINE) if plan.stakes.unmarks else Trust.NONE
+
+
+def only_by_person(plan: WritePlan[Any]) -> str:
+    """Return why a person decides on the plan whatever level its caller holds; "" where the level decides."""
+    if not plan.stakes.unmarks:
+        return ""
+    more = f" and {len(plan.stakes.unmarks) - 1} more" if len(plan.stakes.unmarks) > 1 else ""
+    return f"{plan.stakes.unmarks[0]}{more}, and only a person decides that"
 
 
 def shows(plan: WritePlan[Any]) -> Shown:
@@ -69,6 +87,7 @@ def shows(plan: WritePlan[Any]) -> Shown:
         files=[asdict(file) for file in effect.files],
         revisions={path: effect.revisions.get(path) for path in effect.revisions},
         doubts=[asdict(doubt) for doubt in _doubts(request)],
+        repeats=_repeats(request),
     )
 
 
@@ -76,6 +95,12 @@ def _doubts(request: Any) -> list[Doubt]:
     """Return what a language model holds of the request, and of those that come before it in the same act."""
     asked = [getattr(one, "judgement", None) for one in (*getattr(request, "earlier", ()), request)]
     return list(dict.fromkeys(doubt for one in asked if one is not None for doubt in one.doubts))
+
+
+def _repeats(request: Any) -> list[tuple[bytes, str]]:
+    """Return the sentences of somebody else's that the request repeats, and those before it in the same act."""
+    asked = [getattr(one, "repeats", ()) for one in (*getattr(request, "earlier", ()), request)]
+    return list(dict.fromkeys(pair for one in asked for pair in one))
 
 
 def _sentence(request: Any, files: Sequence[FileEffect]) -> str:
@@ -127,7 +152,7 @@ def teaches(plan: WritePlan[Any]) -> bool:
 
     named = [plan.request.path, getattr(plan.request, "to", None) or ""]
     changed = plan.rehearsed.work.contents if plan.rehearsed else {}
-    return any(told_to_agents(path) for path in (*named, *changed))
+    return any(told_to_agents(path) for path in (*named, *changed, *plan.stakes.places.values()))
 
 
 class MergeArguments(Arguments):
@@ -192,10 +217,32 @@ def _request(call: Call, asked: MergeArguments) -> MergeRequest:
     )
 
 
+async def _noticed(services: Services, call: Call, asked: MergeArguments) -> MergeRequest:
+    """Return the request with the sentences of somebody else's text that its writer was shown and does not name as such."""
+    request = _request(call, asked)
+    if call.origin == "approved":
+        found = dict(call.repeats)
+    else:
+        found = dict(await services.taints.repeated(call.principal.id, request.content))
+    if found and source_kind(request.source) == JOURNEY:
+        of_journey = await services.taints.of_journey(request.source.partition(":")[2])
+        found = {digest: origin for digest, origin in found.items() if origin not in of_journey}
+    named = _named(request.source)
+    return replace(
+        request, repeats=tuple(sorted((d, origin) for d, origin in found.items() if _named(origin) != named))
+    )
+
+
+def _named(source: str) -> str:
+    """Return the place that a source names; of pages without what follows their name."""
+    place = place_of(lineage_of(source))
+    return place.removesuffix(".md") if source_kind(place) == "kb" else place
+
+
 async def plan_merge(services: Services, call: Call, asked: MergeArguments) -> WritePlan[Merged]:
     """Work out what merging would do. Changes nothing."""
-    request = _request(call, asked)
-    if call.trusted and not asked.dry_run:
+    request = await _noticed(services, call, asked)
+    if call.trusted and not asked.dry_run and not request.repeats:
         aimed = await services.writer.aimed(request)
         if aimed is not None:  # what it does is worked out once, with what is in the file then
             return WritePlan(None, aimed, act=True)
@@ -207,19 +254,19 @@ async def plan_merge(services: Services, call: Call, asked: MergeArguments) -> W
 
 async def _merge_plan(services: Services, preview: Preview) -> WritePlan[Merged]:
     act = preview.merged.status != "analysis"
-    effect = await services.writer.effect(preview.rehearsed, configures=preview.configures)
-    return WritePlan(preview.merged, preview.request, act, preview.configures, preview.rehearsed, effect)
+    effect = await services.writer.effect(preview.rehearsed, preview.stakes)
+    return WritePlan(preview.merged, preview.request, act, preview.stakes, preview.rehearsed, effect)
 
 
 async def merge(services: Services, call: Call, plan: WritePlan[Merged]) -> Merged:
     """Merge, with what is in the file by then."""
     request = replace(plan.request, approval=call.approval)
-    return await services.writer.merge(request, configuring=plan.configures)
+    return await services.writer.merge(request, plan.stakes)
 
 
 async def join_merges(services: Services, call: Call, asked: Sequence[MergeArguments]) -> WritePlan[Merged] | None:
     """Work out what several merges into one page would do together; None if they do not go together."""
-    *earlier, last = [_request(call, one) for one in asked]
+    *earlier, last = [await _noticed(services, call, one) for one in asked]
     if any(one.base_revision is None for one in (*earlier, last)):
         return None
     preview = await services.writer.preview_merge(replace(last, earlier=tuple(earlier)))
@@ -237,7 +284,7 @@ async def unsettled_claims(
     against = tuple(dict.fromkeys(one.ours for one in answer.conflicts if one.line == 0 and one.ours))
     if not against or not any(block.verdict == "flag" for block in answer.blocks):
         return None
-    request = replace(_request(replace(call, against=against), asked), path=answer.path)
+    request = replace(await _noticed(services, replace(call, against=against), asked), path=answer.path)
     if request.base_revision is None:
         return None
     plan = await _merge_plan(services, await services.writer.preview_merge(request))
@@ -247,7 +294,7 @@ async def unsettled_claims(
 async def change(services: Services, call: Call, plan: WritePlan[Changed]) -> Changed:
     """Move, delete or bring back a page."""
     request = replace(plan.request, approval=call.approval)
-    return await services.writer.change(request, configuring=plan.configures)
+    return await services.writer.change(request, plan.stakes)
 
 
 KB_MERGE = ToolSpec[MergeArguments, WritePlan[Merged], Merged](
@@ -266,6 +313,7 @@ KB_MERGE = ToolSpec[MergeArguments, WritePlan[Merged], Merged](
     apply=merge,
     rehearsed=shown,
     plan_needs=needed,
+    only_by_person=only_by_person,
     shows=shows,
     taints=merged_from,
     teaches=teaches,
@@ -304,6 +352,7 @@ KB_MOVE = ToolSpec[MoveArguments, WritePlan[Changed], Changed](
     apply=change,
     rehearsed=shown,
     plan_needs=needed,
+    only_by_person=only_by_person,
     shows=shows,
     taints=planned_from,
     teaches=teaches,
@@ -339,6 +388,7 @@ KB_DELETE = ToolSpec[DeleteArguments, WritePlan[Changed], Changed](
     apply=change,
     rehearsed=shown,
     plan_needs=needed,
+    only_by_person=only_by_person,
     shows=shows,
     taints=planned_from,
     destructive=True,
@@ -374,6 +424,7 @@ KB_REVERT = ToolSpec[RevertArguments, WritePlan[Changed], Changed](
     apply=change,
     rehearsed=shown,
     plan_needs=needed,
+    only_by_person=only_by_person,
     shows=shows,
     taints=planned_from,
     teaches=teaches,
@@ -386,8 +437,8 @@ async def _planned(services: Services, request: Any, *, dry_run: bool) -> WriteP
     if dry_run:
         return await _rehearsal(services, preview.request, preview.changed)
     act = preview.changed.status != "analysis"
-    effect = await services.writer.effect(preview.rehearsed, configures=preview.configures)
-    return WritePlan(preview.changed, preview.request, act, preview.configures, preview.rehearsed, effect)
+    effect = await services.writer.effect(preview.rehearsed, preview.stakes)
+    return WritePlan(preview.changed, preview.request, act, preview.stakes, preview.rehearsed, effect)
 
 
 async def _rehearsal(services: Services, request: Any, preview: Any) -> WritePlan[Any]:

@@ -14,6 +14,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp_server.setting_values import HttpAddress
 from mcp_server.settings import BadSetting
 from mcp_server.transport.signals import ending_signals
+from mcp_server.transport.tokens import KnownTokens
 
 if TYPE_CHECKING:
     import uvicorn
@@ -44,17 +45,21 @@ def security() -> TransportSecuritySettings:
 
 def http_app(server: ForgeServer) -> Starlette:
     """Return the ASGI application that serves MCP at `/mcp`."""
-    return server.streamable_http_app(streamable_http_path=PATH, transport_security=security())
+    if server.named is None:
+        raise TypeError("nobody would know whose a token is")
+    app = server.streamable_http_app(streamable_http_path=PATH, transport_security=security())
+    app.add_middleware(KnownTokens, named=server.named)
+    return app
 
 
 async def serve_http(server: ForgeServer, address: HttpAddress) -> None:
     """Serve until a signal that ends programs; say on stderr where."""
     import uvicorn
 
+    from mcp_server.transport.bounds import MCP, bounded
+
     with bound(address) as listening:
-        config = uvicorn.Config(
-            http_app(server), log_level="warning", access_log=False, ws="none", timeout_graceful_shutdown=ENDING_S
-        )
+        config = bounded(http_app(server), MCP, log_level="warning", timeout_graceful_shutdown=ENDING_S)
         running = uvicorn.Server(config)
         said = f"serving http://{HttpAddress(address.host, listening.getsockname()[1])}{PATH}"
         if sys.platform == "win32":

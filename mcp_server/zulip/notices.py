@@ -179,8 +179,8 @@ class Notices:
         """Note what is to be told when this process begins to, and return the newest event before that."""
         trust = self._services.state.trust
         seen = await self._services.state.last_event()
-        newest = list(await trust.proposals(limit=SWEPT))
-        pending = list(await trust.proposals(states=("pending",), limit=MOST_WATCHED))
+        newest = list(await trust.lines(limit=SWEPT))
+        pending = list(await trust.lines(states=("pending",), limit=MOST_WATCHED))
         for proposal in reversed([*newest, *pending]):
             self._due[proposal.id] = None
         return seen

@@ -52,7 +52,7 @@ async def hosting(
     tmp_path: Path, *, mode: str = "auto", answer: Answer | None = None, agent: Agent | None = None
 ) -> AsyncIterator[Host]:
     settings = await let_in(
-        Settings(kb=write(tmp_path / "kb", PAGES), state_dir=tmp_path / "state"), "desktop", level=3
+        Settings(kb=write(tmp_path / "kb", PAGES), state_dir=tmp_path / "state"), "desktop", level=3, forms=True
     )
     forms: list[ElicitRequestFormParams] = []
 

@@ -308,7 +308,7 @@ async def test_folders_and_files_that_may_not_be_read_cost_only_themselves(folde
         page.chmod(0o600)
 
 
-@pytest.mark.external
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is measured where /proc tells it")
 def test_a_folder_of_100_000_files_is_served_at_once_and_in_bounded_memory(tmp_path: Path) -> None:
     """The issue: a folder of 100,000 files. The first answers do not wait for the index."""

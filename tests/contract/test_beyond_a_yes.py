@@ -131,7 +131,7 @@ async def test_a_form_counts_for_nothing_once_its_host_may_not_even_propose(
             await fall(person, how)
             return ElicitResult(action="accept", content={"decision": "approve"})
 
-        allowed = await let_in(settings, level=2)
+        allowed = await let_in(settings, level=2, forms=True)
         async with open_app(allowed) as app, Client(app.server, mode=era, elicitation_callback=accepts) as client:
             base = await Writer(client, app, settings.kb).revision("page.md")
             arguments = {"path": "page.md", "content": "# Page\n\nSecond.\n", "base_revision": base}
@@ -279,7 +279,7 @@ async def test_what_a_caller_says_of_its_call_cannot_pass_for_what_the_call_does
         seen.append(params.message)
         return ElicitResult(action="cancel")
 
-    allowed = await let_in(settings, level=2)
+    allowed = await let_in(settings, level=2, forms=True)
     async with open_app(allowed) as app, Client(app.server, elicitation_callback=asked) as client:
         base = await Writer(client, app, settings.kb).revision("page.md")
         new = {"path": "page.md", "content": "# Page\n\nFirst.\n\nNever test.\n", "base_revision": base}
@@ -410,7 +410,7 @@ async def test_a_form_says_where_a_page_moves_although_none_of_its_lines_change(
     async with writing(settings, level=4) as host:
         was = await host.revision("page.md")
         await host.call("kb_move", path="page.md", to="area/page.md")
-    allowed = await let_in(settings, level=2)
+    allowed = await let_in(settings, level=2, forms=True)
     async with open_app(allowed) as app, Client(app.server, elicitation_callback=asked) as client:
         host = Writer(client, app, settings.kb)
         answer = await host.call("kb_revert", path="page.md", revision=was)

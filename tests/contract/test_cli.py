@@ -194,7 +194,7 @@ def test_install_prints_an_entry_without_writing(ann: Person) -> None:
         (["read", ""], "it is empty"),
         (["index", "--wait", "nan"], "number of seconds"),
         (["index", "--wait"], "expected one argument"),
-        (["trust"], "list|grant|freeze|thaw|history"),
+        (["trust"], "list|grant|forms|freeze|thaw|history"),
         (["trust", "grant", "cursor", "high"], "LEVEL"),
         (["reference", "poems"], "poems"),
         (["install", "emacs"], "known are claude-desktop"),
@@ -418,3 +418,21 @@ def test_the_demo_reads_well_where_nobody_paints(ann: Person) -> None:
 def test_the_demo_of_an_empty_folder_says_so(ann: Person) -> None:
     (ann.folder / "empty").mkdir()
     refused(ann.type("demo", "--kb", "empty"), 1, "holds no Markdown")
+
+
+def test_doctor_names_the_file_of_settings_in_force_and_the_one_that_is_ignored(ann: Person) -> None:
+    """Who had a file in the working directory learns from either where it goes."""
+    place = ann.folder / "home" / ".config" / "knowledge-forge" / "forge.toml"
+    findings = ann.json("doctor")
+    assert [f["found"] for f in findings if f["what"] == "settings"] == [
+        f"from the environment and flags; there is no configuration file ({place})"
+    ]
+    place.parent.mkdir(parents=True)
+    place.write_text("answer_tokens = 900\n", encoding="utf-8")
+    (ann.folder / "forge.toml").write_text("answer_tokens = 800\n", encoding="utf-8")
+    findings = ann.json("doctor")
+    assert [f["found"] for f in findings if f["what"] == "settings"] == [f"from {place}, the environment and flags"]
+    (ignored,) = [f["found"] for f in findings if f["what"] == "setting"]
+    assert ignored.startswith(f"{ann.folder / 'forge.toml'} is ignored")
+    assert f"move it to {place}" in ignored
+    assert ignored in ann.here("map").stderr

@@ -111,7 +111,7 @@ async def look_back(site: Site, agent: str, course: Course) -> None:
 @pytest.mark.parametrize(
     "agent",
     # The skill of six goes through the others: by default those two that are another thing alone.
-    [pytest.param(name, marks=() if name in ("validation", "memory") else pytest.mark.external) for name in SEVEN],
+    [pytest.param(name, marks=() if name in ("validation", "memory") else pytest.mark.slow) for name in SEVEN],
 )
 @pytest.mark.external
 async def test_each_cognitive_agent_is_led_to_its_end(site: Site, agent: str) -> None:
@@ -121,7 +121,10 @@ async def test_each_cognitive_agent_is_led_to_its_end(site: Site, agent: str) ->
 
 
 @pytest.mark.external
-@pytest.mark.parametrize("agent", [*SEVEN, "deliver"])
+@pytest.mark.parametrize(
+    "agent",
+    ["memory", *(pytest.param(name, marks=pytest.mark.slow) for name in (*SEVEN, "deliver") if name != "memory")],
+)
 async def test_a_journey_whose_server_is_killed_at_every_step_goes_on(site: Site, agent: str) -> None:
     """The issue, must show: killed and resumed at every step, by a new process of host and server."""
     course = await led(site, agent, losing=True)

@@ -31,7 +31,7 @@ from tests.plane_hosts import PlaneHost, working
 from tests.zulip_hosts import LEVELS, ZulipHost, chatting
 
 FEW, MANY = 15, max(250, int(os.environ.get("FORGE_TEST_DROPS", "250")))
-HOW_OFTEN = [FEW, pytest.param(MANY, marks=pytest.mark.external)]
+HOW_OFTEN = [FEW, pytest.param(MANY, marks=pytest.mark.slow)]
 SEED = 8
 LOST: Sequence[Callable[[], Fault]] = (
     *(after,) * 6,

@@ -230,7 +230,7 @@ def test_the_key_may_be_in_a_file_and_the_file_next_to_forge_toml(tmp_path: Path
         'embedder_question_prefix = "query: "\nembedder_dimensions = 256\n',
         encoding="utf-8",
     )
-    settings = load({}, {}, cwd=tmp_path)
+    settings = load({}, {"FORGE_CONFIG": str(tmp_path / "forge.toml")}, cwd=tmp_path)
     assert settings.embedder_key == KEY
     assert KEY not in repr(settings)
     assert settings.embedder_question_prefix == "query: ", "with its blank"

@@ -18,7 +18,7 @@ from knowledge.trust.ports import Standing
 from mcp_server.app import App, open_app
 from mcp_server.base import utc_now
 from mcp_server.gate.dispatch import Answered, Failed, Gate
-from mcp_server.gate.enrolment import UNENROLLED, BadHostName, Principal, enrol, os_user
+from mcp_server.gate.enrolment import TOKENLESS, UNENROLLED, BadHostName, Principal, enrol, os_user
 from mcp_server.gate.extension import REFUSED
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.scores import BadGrant, grant
@@ -109,7 +109,9 @@ async def test_a_host_that_a_person_enrolled_and_granted_may_act_and_another_may
     async with opened(replace(settings, enrolment=secret)) as app, Client(app.server) as client:
         assert await said(client, "note", text="kept") == (False, '{"status":"done","proposal":null}')
     async with opened(replace(settings, enrolment="guessed")) as app, Client(app.server) as client:
-        assert '"status":"proposed"' in (await said(client, "note", text="lost"))[1]
+        refused, why = await said(client, "note", text="lost")
+        assert refused
+        assert why.startswith("note is refused: the secret that this host sends")
     assert written == ["kept"]
 
 
@@ -120,7 +122,13 @@ async def test_a_secret_that_was_replaced_stops_working_at_once(settings: Settin
     async with opened(replace(settings, enrolment=secret)) as app, Client(app.server) as client:
         assert not (await said(client, "note", text="one"))[0]
         await enrol(app.base.state, "cursor", now=utc_now())
-        assert '"status":"proposed"' in (await said(client, "note", text="two"))[1]
+        for tool, arguments in (("note", {"text": "two"}), ("kb_read", {"path": "long.md"}), ("trust_status", {})):
+            refused, why = await said(client, tool, **arguments)
+            assert refused
+            assert why.startswith(f"{tool} is refused: the secret that this host sends")
+            assert secret not in why
+        with pytest.raises(MCPError, match="belongs to no registered host"):
+            await client.read_resource("kb://doc/long.md")
     assert written == ["one"]
 
 
@@ -217,7 +225,7 @@ async def test_there_is_no_way_to_a_tool_past_the_gate(settings: Settings) -> No
                 await tool.run({}, None)  # type: ignore[arg-type]  # it raises before it looks
 
 
-@pytest.mark.parametrize("name", ["", "Cursor", "a b", "../x", UNENROLLED, "x" * 65, "-x"])
+@pytest.mark.parametrize("name", ["", "Cursor", "a b", "../x", UNENROLLED, TOKENLESS, "x" * 65, "-x"])
 async def test_a_name_that_cannot_be_a_hosts_is_refused(settings: Settings, name: str) -> None:
     async with opened(settings) as app:
         with pytest.raises(BadHostName):

@@ -86,14 +86,45 @@ async def status(client: httpx.AsyncClient, token: str | None) -> dict[str, Any]
     return content
 
 
-async def test_a_host_is_known_by_its_enrolment_secret_as_bearer_token_and_a_wrong_one_is_nobody(
+async def test_a_host_is_known_by_its_enrolment_secret_as_bearer_token_and_nobody_without_one(
     settings: Settings,
 ) -> None:
     async with served(settings) as (app, client):
         secret = await enrol(app.base.state, "dashboard", now=utc_now())
         assert (await status(client, secret))["principal"] == f"{os_user()}@dashboard"
-        assert (await status(client, "guess"))["principal"] == f"{os_user()}@unenrolled"
-        assert (await status(client, None))["principal"] == f"{os_user()}@unenrolled"
+        assert (await status(client, None))["principal"] == f"{os_user()}@unenrolled:http"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [["Bearer guess"], ["Bearer"], ["Bearer "], ["Basic YTpi"], ["guess"], [""], ["Bearer {secret}", "Bearer guess"]],
+    ids=["wrong", "no token", "blank", "basic", "no scheme", "empty", "two"],
+)
+async def test_a_wrong_authorization_is_401_before_anything_of_mcp_and_never_taken_for_none(
+    settings: Settings, given: list[str]
+) -> None:
+    async with served(settings) as (app, client):
+        secret = await enrol(app.base.state, "dashboard", now=utc_now())
+        wrong = [("authorization", one.format(secret=secret)) for one in given]
+        modern = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/list"}
+        for more in ({}, modern, {"mcp-session-id": "none"}):
+            headers = httpx.Headers([*HEADERS.items(), *more.items(), *wrong])
+            answer = await client.post("/mcp", content="no json at all", headers=headers)
+            assert answer.status_code == 401
+            assert answer.headers["www-authenticate"].startswith("Bearer")
+            assert secret not in answer.text
+
+
+async def test_a_session_is_kept_to_the_host_that_opened_it(settings: Settings) -> None:
+    """Who learns the id of a session can neither act in it nor answer its forms without the token it was opened with."""
+    async with served(settings) as (app, client):
+        secret, other = [await enrol(app.base.state, name, now=utc_now()) for name in ("dashboard", "other")]
+        hello = await client.post("/mcp", json=HELLO, headers={"authorization": f"Bearer {secret}"})
+        session = {"mcp-session-id": hello.headers["mcp-session-id"], "mcp-protocol-version": "2025-11-25"}
+        note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        for token, code in ((None, 404), (other, 404), (secret, 202)):
+            headers = session | ({"authorization": f"Bearer {token}"} if token else {})
+            assert (await client.post("/mcp", json=note, headers=headers)).status_code == code
 
 
 def test_a_port_that_is_taken_is_said() -> None:

@@ -26,7 +26,7 @@ from tests.journey_hosts import (
     serving_http,
 )
 from tests.knowledge_bases import write
-from tests.writers import Refused
+from tests.writers import Refused, let_in
 
 CLIENTS, ROUNDS = 8, 5
 PAGES = {"a.md": "# A\n\nThe cap is 20 calls an hour.\n\n## B\n\nRetries wait for 2.5 seconds.\n"}
@@ -80,7 +80,7 @@ THIRD: Sequence[Act] = (
 )
 """A whole journey, with a way back, phases that are visited twice and each kind of word; it is cut in three."""
 
-Third = Callable[[str], AbstractAsyncContextManager[Host]]
+Third = Callable[[str, str | None], AbstractAsyncContextManager[Host]]
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.external)])
@@ -143,14 +143,17 @@ async def test_a_journey_goes_on_in_other_processes_transports_and_libraries_as_
         await one.call("kb_read", path="a.md", journey_id=journey)
         await do(one, journey, FIRST)
         await cut_short(one, journey)
-    async with serving_http(site) as url, over_http(url) as two:
+    token = (
+        await let_in(site.settings, "laptop", 2)
+    ).enrolment  # who is not registered decides about nothing of another
+    async with serving_http(site) as url, over_http(url, token) as two:
         tool, given = CUT_SHORT
         # Whether or not it was on record before the server died: it is now, once.
         sent = [await two.call(tool, journey_id=journey, version=4, **given) for _ in range(2)]
         assert sent[0] == sent[1]
         assert (sent[0]["version"], sent[0]["phase"], sent[0]["visit"]) == (5, "GROUNDING", 2)
         await do(two, journey, SECOND)
-    async with serving_http(site) as url, third(url) as three:
+    async with serving_http(site) as url, third(url, token) as three:
         await do(three, journey, THIRD)
         last = await three.call("journey_status", journey_id=journey)
     assert (last["state"], last["phase"], last["version"]) == ("complete", "COMPLETE", 10)

@@ -57,7 +57,7 @@ async def hosting(
     tmp_path: Path, *, mode: str = "auto", answer: Answer | None = None, own_hand: bool = False, level: float = 3
 ) -> AsyncIterator[Host]:
     settings = await let_in(
-        Settings(kb=write(tmp_path / "kb", PAGES), state_dir=tmp_path / "state"), "desktop", level=level
+        Settings(kb=write(tmp_path / "kb", PAGES), state_dir=tmp_path / "state"), "desktop", level=level, forms=True
     )
     asked: list[str] = []
 
@@ -298,12 +298,13 @@ async def test_a_journey_whose_agent_or_phase_is_gone_can_still_be_looked_at(tmp
                 with pytest.raises(Refused, match=says):
                     await there.call("journey_submit", journey_id=journey, version=3, work={"text": "x"})
         other_one = await host.start()
-        async with open_app(settings, announcing=False, agents=Only()) as app, Client(app.server) as client:
+        registered = await let_in(settings, "laptop", level=3)
+        async with open_app(registered, announcing=False, agents=Only()) as app, Client(app.server) as client:
             there = Host(client, app, host.root, [])
             over = await there.call("journey_decide", journey_id=other_one, version=1, decision="cancel", note="gone")
             assert over["state"] == "cancelled"
         async with (
-            open_app(settings, announcing=False, agents=Only(changed)) as app,
+            open_app(registered, announcing=False, agents=Only(changed)) as app,
             Client(app.server) as client,
         ):
             there = Host(client, app, host.root, [])
@@ -411,7 +412,7 @@ async def test_a_decision_elsewhere_ends_the_question_in_the_host(tmp_path: Path
     """2025-era: the form is open while the person decides on the page."""
     opened = anyio.Event()
     settings = await let_in(
-        Settings(kb=write(tmp_path / "kb", PAGES), state_dir=tmp_path / "state"), "desktop", level=3
+        Settings(kb=write(tmp_path / "kb", PAGES), state_dir=tmp_path / "state"), "desktop", level=3, forms=True
     )
 
     async def never(context: Any, params: ElicitRequestParams) -> ElicitResult | ErrorData:

@@ -469,7 +469,10 @@ async def test_text_of_another_project_that_was_read_before_raises_the_level_and
         waits = await host.call("plane_create_task", project="OPS", name="As told in KB")
         assert waits["status"] == "proposed"
         assert waits["proposal"]["level_needed"] == 5
-        assert "text from plane:KB-1 was read before" in waits["proposal"]["why"]
+        assert (
+            "You read text from plane:KB-1, which nobody has vouched for, so this act needs level 5"
+            in waits["proposal"]["why"]
+        )
 
 
 async def test_who_is_told_what_a_task_is_called_has_read_it(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from mcp_server.gate.proposals import MOST_PENDING, hash_of
 from mcp_server.settings import Settings
 from tests.knowledge_bases import write
 from tests.reviewers import ANN, Reviewer, reviewing
-from tests.writers import Refused, Writer, writing
+from tests.writers import Refused, Writer, allow_forms, writing
 
 PAGE = "guides/deploy.md"
 TEXT = (
@@ -191,6 +191,7 @@ async def test_decisions_move_the_score_and_never_out_of_its_bounds(settings: Se
             waits = await host.merge(f"new/{number}.md", f"# Page {number}\n")
             await person.reject(waits["proposal"]["id"], note="no")
             assert await person.score(who) == pytest.approx(expected, abs=0.001)
+        await allow_forms(person.app.base.state, who.rpartition("@")[2])
         waits = await host.merge("new/20.md", "# Page\n")
         await person.approve(waits["proposal"]["id"], Person(f"{who} (in the host)", "host"))
         assert await person.score(who) == pytest.approx(2.0, abs=0.001)

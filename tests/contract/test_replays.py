@@ -24,6 +24,7 @@ from mcp_server.settings import Settings
 from tests.contract.test_trust_gradient import Forms, connected
 from tests.knowledge_bases import write
 from tests.reviewers import reviewing
+from tests.writers import allow_forms
 
 PAGE, TEXT = "page.md", "# Page\n\nFirst.\n"
 YES: InputResponses = {"decision": ElicitResult(action="accept", content={"decision": "approve"})}
@@ -39,6 +40,7 @@ def settings(tmp_path: Path) -> Settings:
 async def host(settings: Settings, name: str, level: float = 2) -> str:
     async with open_state(settings) as state:
         secret = await enrol(state, name, now=utc_now())
+        await allow_forms(state, name)
         await grant(state, Principal(os_user(), name).id, level, by="ann", now=utc_now())
     return secret
 
@@ -64,7 +66,7 @@ async def answered(
     return result
 
 
-@pytest.mark.parametrize("replays", [60, pytest.param(1000, marks=pytest.mark.external)])
+@pytest.mark.parametrize("replays", [60, pytest.param(1000, marks=pytest.mark.slow)])
 async def test_any_number_of_replays_from_three_processes_are_one_execution(settings: Settings, replays: int) -> None:
     """Issue: 1,000 concurrent replays of one approval from 3 processes: exactly 1 execution."""
     secret = await host(settings, "host")
@@ -102,7 +104,7 @@ async def beside(settings: Settings, secret: str) -> AsyncIterator[Client]:
         yield client
 
 
-@pytest.mark.parametrize("mutations", [FEW, pytest.param(MANY, marks=pytest.mark.external)])
+@pytest.mark.parametrize("mutations", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
 async def test_no_mutation_of_an_answered_call_runs(settings: Settings, mutations: int) -> None:
     """Issue: 10,000 random mutations of an approved call: 0 run. Tampered and foreign-principal `request_state`: rejected."""
     chance = random.Random(7)  # noqa: S311 - what to change, not a secret

@@ -268,6 +268,31 @@ def test_with_a_passkey_the_terminal_names_the_page_from_level_4_on(ann: Person)
     assert ann.there("guides/new.md")
 
 
+def test_a_place_that_holds_a_proposal_up_is_trusted_by_typing_its_name(ann: Person) -> None:
+    learned = {"path": "_learnings/all/general.md", "content": "# All\n\n## Be brief\n\nNobody reads page three.\n"}
+    proposal_id = ann.propose("kb_merge", **learned, source="zulip:design/merge")
+    with ann.at("review") as screen:
+        screen.until("1 waiting for a person")
+        screen.type("\r")
+        screen.until("which nobody has vouched for", "t trusts zulip:design")
+        screen.type("t")
+        screen.until("to trust a place type its name (zulip:design):")
+        screen.type("yes\n")
+        screen.until("nothing was trusted")
+        screen.type("t")
+        screen.until("(zulip:design):")
+        screen.type("zulip:design\n")
+        screen.until("zulip:design is trusted from now on")
+        screen.type("q")
+        assert screen.left() == 0
+    assert [one.place for one in ann.asked(lambda state: state.trust.trusted_places())] == ["zulip:design"]
+    assert ann.proposal(proposal_id).state == "pending"
+    listed_places = json.loads(ann.here("trust", "places", "--json").stdout)
+    assert [row["place"] for row in listed_places] == ["zulip:design"]
+    assert ann.here("trust", "places", "remove", "zulip:design").returncode == 0
+    assert ann.asked(lambda state: state.trust.trusted_places()) == []
+
+
 def test_rejecting_needs_no_passkey(ann: Person) -> None:
     proposal_id = ann.delete()
     ann.enrol_passkey()

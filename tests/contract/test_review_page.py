@@ -14,7 +14,7 @@ import pytest
 from mcp import Client
 
 from knowledge.outbox.ports import Errand
-from knowledge.trust.ports import Note
+from knowledge.trust.ports import Note, Proposal, Verdict
 from mcp_server.app import open_app
 from mcp_server.base import utc_now
 from mcp_server.gate.deciding import Person
@@ -25,6 +25,7 @@ from mcp_server.review.house import NAVIGATION, House
 from mcp_server.review.inviting import Inviting
 from mcp_server.review.live import Live
 from mcp_server.review.sessions import Sessions
+from tests.decisions import passkey
 from tests.passkeys import SoftPasskey
 from tests.review_pages import ME, PAGE, Place, Visitor, forms, kept
 from tests.writers import let_in
@@ -362,7 +363,11 @@ async def test_what_hides_is_edited_as_json_and_means_the_same(place: Place) -> 
 )
 async def test_a_decided_proposal_says_who_decided_and_where(place: Place, person: Person, where: str) -> None:
     waiting = await place.propose()
-    await place.app.desk.reject(waiting.id, waiting.hash, person)
+    if person.channel == "host":  # of a host that is registered, which this one is not
+        verdict = Verdict(approved=False, by=person.name, channel="host", at=utc_now(), hash=waiting.hash)
+        assert await place.app.base.state.trust.decide(waiting.id, verdict)
+    else:
+        await place.app.desk.reject(waiting.id, waiting.hash, person)
     visitor = await place.visitor()
     html = await visitor.look(f"/proposals/{waiting.id}")
     assert f"<bdi>{person.name}</bdi> {where}," in html
@@ -571,6 +576,24 @@ async def test_freezing_holds_at_once_and_thawing_is_asked_for(place: Place) -> 
     assert not (await place.host.call_tool("kb_read", {"path": PAGE})).is_error
 
 
+async def test_forms_of_a_registered_host_are_allowed_by_a_decision_and_turned_off_at_once(place: Place) -> None:
+    state = place.app.base.state
+    await enrol_host(state, "cursor", now=utc_now())
+    visitor = await place.visitor()
+    assert "Allow forms" not in await visitor.look(f"/trust/host?principal={HOST}")
+    assert "forms decide nothing" in await visitor.look(f"/trust/host?principal={ME}@cursor")
+    await visitor.send("/trust/forms")
+    (asked,) = await state.trust.proposals(states=("pending",))
+    assert "host.forms" in visitor.html
+    assert not (await state.enrolments())[0].forms
+    await visitor.send(f"/proposals/{asked.id}/approve")
+    assert (await state.enrolments())[0].forms
+    assert "forms approve up to level 3" in await visitor.look("/trust")
+    await visitor.look(f"/trust/host?principal={ME}@cursor")
+    await visitor.send("/trust/forms")
+    assert not (await state.enrolments())[0].forms
+
+
 async def test_a_grant_to_a_person_counts_for_each_host_that_they_let_in(place: Place) -> None:
     state = place.app.base.state
     await enrol_host(state, "cursor", now=utc_now())
@@ -580,6 +603,72 @@ async def test_a_grant_to_a_person_counts_for_each_host_that_they_let_in(place: 
     assert "every host that this person let in" in html
     assert "level 3" in await visitor.look(f"/trust/host?principal={ME}@cursor")
     assert "level 2" in await visitor.look(f"/trust/host?principal={HOST}")
+
+
+async def held_up(place: Place) -> Proposal:
+    """Have the host propose something that also waits because of what it has read."""
+    learned = {"path": "_learnings/all/general.md", "content": "# All\n\n## Be brief\n\nNobody reads page three.\n"}
+    answer = await place.call("kb_merge", **learned, source="zulip:design/merge")
+    assert answer["status"] == "proposed"
+    return await place.proposal(answer["proposal"]["id"])
+
+
+TRUSTED = Note("ann", "passkey.add", "key", utc_now())
+
+
+async def test_a_place_is_trusted_with_one_click_from_the_proposal_that_it_holds_up(place: Place) -> None:
+    waits = await held_up(place)
+    visitor = await place.visitor()
+    html = await visitor.look(f"/proposals/{waits.id}")
+    assert "You read text from zulip:design/merge, which nobody has vouched for" in html
+    await visitor.send("/trust/places")
+    assert visitor.status == 200
+    assert "is trusted. The host" in visitor.html
+    (trusted,) = await place.app.base.state.trust.trusted_places()
+    assert (trusted.place, trusted.by) == ("zulip:design", ME)
+    assert (await place.proposal(waits.id)).state == "pending"
+    again = {"path": "_learnings/all/other.md", "content": "# Other\n\n## Be quick\n\nNobody waits.\n"}
+    asked = (await place.call("kb_merge", **again))["proposal"]
+    assert (asked["level_needed"], "vouched" in asked["why"]) == (3, False)
+
+    assert "zulip:design" in await visitor.look("/trust")
+    await visitor.send("/trust/places/remove")
+    assert await place.app.base.state.trust.trusted_places() == []
+    await visitor.send("/trust/places", place="https://example.org")
+    assert visitor.status == 409
+    assert "no place to vouch for" in visitor.html
+    await visitor.look("/trust")
+    await visitor.send("/trust/places", place="plane:kb")
+    assert [one.place for one in await place.app.base.state.trust.trusted_places()] == ["plane:KB"]
+
+
+async def test_with_a_passkey_trusting_a_place_is_signed_and_nothing_happens_before(place: Place) -> None:
+    waits = await held_up(place)
+    await place.app.base.state.trust.add_passkey(passkey(), note=TRUSTED)
+    visitor = await place.visitor()
+    await visitor.look(f"/proposals/{waits.id}")
+    await visitor.send("/trust/places")
+    assert "place.trust" in visitor.html
+    assert "Sign and approve" in visitor.html
+    assert await place.app.base.state.trust.trusted_places() == []
+    (asked,) = [one for one in await place.app.base.state.trust.proposals(states=("pending",)) if one.kind == "admin"]
+    await visitor.send(f"/proposals/{asked.id}/approve")
+    assert visitor.status == 409
+    assert await place.app.base.state.trust.trusted_places() == []
+
+
+async def test_no_stranger_and_no_other_site_trusts_a_place(place: Place) -> None:
+    stranger = await place.visitor(logged_in=False)
+    await stranger.post("/trust/places", {"place": "plane"})
+    assert stranger.status == 404
+    visitor = await place.visitor()
+    await visitor.look("/trust")
+    await visitor.post("/trust/places", {"place": "plane"})
+    assert visitor.status == 403
+    held = forms(visitor.html).get("/trust/places", {})
+    await visitor.post("/trust/places", {**held, "place": "plane"}, origin="http://evil.example")
+    assert visitor.status == 403
+    assert await place.app.base.state.trust.trusted_places() == []
 
 
 async def test_nobody_that_is_not_known_can_be_granted_anything(place: Place) -> None:
@@ -657,7 +746,7 @@ async def test_nobody_is_called_for_nothing_nor_while_they_look_nor_twice_in_a_m
 
     def calling() -> tuple[Live, Inviting]:
         live = Live(place.app.base.state)
-        house = House(place.app.services, place.app.desk, live, "kb", place.port)
+        house = House(place.app.services, place.app.desk, live, "kb", place.port, "")
         return live, Inviting(house, place.address, opened.append)
 
     _, at_first = calling()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -20,10 +21,13 @@ import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
+from mcp_server.app import open_app
 from mcp_server.base import open_state, utc_now
 from mcp_server.review.address import address, holder_of, lease_name
 from mcp_server.review.ports import LOWEST_PORT, PORTS, listening, preferred_port
+from mcp_server.setting_values import HttpAddress
 from mcp_server.settings import Settings, has_display
+from mcp_server.transport.http import bound
 from tests.knowledge_bases import write
 from tests.review_pages import PAGE, PATIENCE_S
 
@@ -109,6 +113,44 @@ async def test_a_stranded_lease_or_a_holder_that_names_no_address_is_nobody(sett
         assert await address(state) is None
         await state.acquire_lease(lease_name(), "http://evil.example:1 x", now=utc_now(), ttl_s=60.0)
         assert await address(state) is None
+
+
+async def test_a_page_that_is_gone_or_something_else_is_not_given_out(settings: Settings) -> None:
+    """Its process was killed, and its lease has ten seconds to go; meanwhile any program may take its port."""
+    asked: list[bytes] = []
+
+    async def something_else(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 64\r\n\r\n" + b"0" * 64)
+        writer.close()
+
+    async with open_app(settings, indexing=False) as app, Client(app.server) as host:
+        taken = await asyncio.start_server(something_else, "127.0.0.1", 0)
+        gone = bound(HttpAddress("127.0.0.1", 0))
+        ports = [taken.sockets[0].getsockname()[1], gone.getsockname()[1]]
+        gone.close()
+        async with taken:
+            for port in ports:
+                await app.base.state.release_lease(lease_name(), holder_of(ports[0], "1-secret"))
+                held = holder_of(port, "1-secret")
+                await app.base.state.acquire_lease(lease_name(), held, now=utc_now(), ttl_s=10.0)
+                proposal = await propose(host, "forty", f"{port}", settings.kb)
+                assert proposal["review_url"] is None
+                assert await address(app.base.state) is None
+        assert asked
+        assert b"secret" not in b"".join(asked)
+
+
+async def test_a_program_that_holds_the_port_and_says_nothing_is_not_waited_for(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_server.review.address.PROBE_S", 0.1)
+    async with open_state(settings) as state:
+        with bound(HttpAddress("127.0.0.1", 0)) as silent:
+            held = holder_of(silent.getsockname()[1], "1-secret")
+            await state.acquire_lease(lease_name(), held, now=utc_now(), ttl_s=10.0)
+            with anyio.fail_after(PATIENCE_S / 4):
+                assert await address(state) is None
 
 
 def test_the_port_follows_from_the_path_and_another_is_taken_when_it_is_taken(tmp_path: Path) -> None:

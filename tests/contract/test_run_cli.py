@@ -113,12 +113,12 @@ def test_a_host_with_a_secret_is_the_one_whose_run_it_is(ann: RunPerson) -> None
     assert "two hives" in (ann.kb / "guides/bees.md").read_text(encoding="utf-8")
 
 
-def test_a_secret_that_is_not_known_here_is_told_before_the_run_begins(ann: RunPerson) -> None:
-    ann.will("Write", said("Written."))
+def test_with_a_secret_that_is_not_known_here_no_run_begins(ann: RunPerson) -> None:
     done = replace(ann, more={"FORGE_ENROLMENT": "of another folder"}).here("run", "Write it down")
-    assert done.returncode == ACHIEVED
-    assert done.stderr.startswith(f"FORGE_ENROLMENT is no secret of this knowledge base: the run is that of {ME}@unenr")
+    assert (done.returncode, done.stdout) == (COULD_NOT, "")
+    assert "belongs to no registered host" in done.stderr
     assert "of another folder" not in done.stderr
+    assert "run r-" not in done.stderr
 
 
 # --- not to the end ---------------------------------------------------------------------------------------------------

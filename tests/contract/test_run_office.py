@@ -705,7 +705,7 @@ async def test_where_the_clock_of_an_earlier_process_went_ahead_a_run_has_no_mor
 async def test_who_is_told_that_somebody_else_leads_follows_and_their_cancelled_request_ends_the_run() -> None:
     async with office() as there:
         now = utc_now()
-        await there.runs.store.begin(fresh(), Hold("somebody", now, now + timedelta(hours=1)))
+        await there.runs.store.begin(fresh(), Hold("somebody", now, now + timedelta(minutes=1)))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(there.runs.lead, "run-1")
             await anyio.sleep(0.1)

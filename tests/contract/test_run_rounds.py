@@ -134,7 +134,7 @@ async def hosting(
 ) -> AsyncIterator[Host]:
     """Yield a host whose person reacts so to forms; without any reaction it shows none."""
     settings = Settings(kb=write(folder / "kb", PAGES), state_dir=folder / "state", open_browser=False)
-    settings = await let_in(settings, "desktop", 3)
+    settings = await let_in(settings, "desktop", 3, forms=True)
     model, person = Model(), Sitting(list(reactions))
     async with served(model) as place:
         settings = asking(settings, place)
@@ -533,7 +533,7 @@ async def test_a_call_that_is_cancelled_while_its_run_is_led_on_cancels_the_run(
 @pytest.mark.parametrize("mode", ERAS)
 async def test_over_stdio_a_run_is_let_begin_asked_and_led_to_its_end_in_one_call(tmp_path: Path, mode: str) -> None:
     settings = Settings(kb=write(tmp_path / "kb", PAGES), state_dir=tmp_path / "state")
-    settings = await let_in(settings, "desktop", 2)
+    settings = await let_in(settings, "desktop", 2, forms=True)
     model, person = Model(), Sitting([yes(), answers("the second"), yes()])
     model.will("Carry on", ASK, ADD, said("Written."))
     async with served(model) as place:

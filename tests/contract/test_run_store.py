@@ -212,6 +212,14 @@ async def test_a_persons_word_counts_whoever_holds_the_run(place: Place) -> None
     assert await place.runs.claim("run-1", hold("two")) is None
 
 
+async def test_a_hold_that_ends_later_than_it_could_is_void(place: Place) -> None:
+    """Its process died, and the clock, which had been an hour ahead, was set right: nobody took the run up for that hour."""
+    begun = await place.begin()
+    await place.runs.claim("run-1", hold("one", NOW + 60 * MINUTE))
+    assert [line.id for line in await place.runs.runs(adrift_at=NOW)] == ["run-1"]
+    assert await place.runs.claim("run-1", hold("two")) == begun
+
+
 async def test_of_eight_that_claim_a_run_whose_process_died_one_gets_it(place: Place) -> None:
     await place.begin()
     claims = [place.runs.claim("run-1", hold(f"p{n}", NOW + MINUTE)) for n in range(8)]

@@ -251,7 +251,7 @@ def test_who_resumes_what_another_process_may_lead_is_told_what_they_wait_for(an
     run_id = begun(ann, "Tidy up.", WAITS)
     ann.modelless.here("runs", "answer", run_id, "all", "--leave")
     now = utc_now()
-    ann.asked(lambda state: runs_in(state).claim(run_id, Hold("other", now, now + timedelta(hours=1))))
+    ann.asked(lambda state: runs_in(state).claim(run_id, Hold("other", now, now + timedelta(minutes=1))))
     with ann.background("runs", "resume", run_id) as resuming:
         assert resuming.stderr is not None
         assert "another process leads it" in resuming.stderr.readline()

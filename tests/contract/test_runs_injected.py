@@ -179,7 +179,7 @@ async def house(home: Path, *, level: int = 4, mode: str = "auto") -> AsyncItera
         chat = zulip_settings(home, at_zulip.address, zulip)
         told = {name: getattr(chat, name) for name in ("zulip_site", "zulip_email", "zulip_api_key")}
         settings = asking(replace(plane_settings(home, at_plane.address), **told), at_model)
-        settings = await let_in(replace(settings, open_browser=False), ME.host, level)
+        settings = await let_in(replace(settings, open_browser=False), ME.host, level, forms=True)
         plane.add_task("OPS", "A task of another project")
         async with (
             open_app(settings, sleep=at_once, indexing=False, announcing=False) as app,

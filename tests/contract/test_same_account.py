@@ -49,7 +49,7 @@ class Effects:
     files: Mapping[str, bytes]
     acts: list[tuple[str, str]]
     standings: Mapping[str, tuple[float, float, bool]]
-    hosts: Mapping[str, bytes]
+    hosts: Mapping[str, tuple[bytes, bool]]
     passkeys: list[bytes]
 
 
@@ -67,7 +67,7 @@ class Agent:
                 {str(f.relative_to(self.person.kb)): f.read_bytes() for f in self.person.kb.rglob("*") if f.is_file()},
                 await _acts(state),
                 {s.principal: (s.floor, s.ceiling, s.frozen) for s in await state.standings()},
-                {e.host: e.secret_digest for e in await state.enrolments()},
+                {e.host: (e.secret_digest, e.forms) for e in await state.enrolments()},
                 [key.id for key in await state.trust.passkeys()],
             )
 
@@ -132,7 +132,7 @@ async def shell(folder: Path) -> AsyncIterator[Agent]:
     """Give a program the account of a person with a host of level 3, a frozen host, and no passkey yet."""
     person = Person(folder)
     write(person.kb)
-    stolen = json.loads(person.run("enroll", "cursor", "--json").stdout)["FORGE_ENROLMENT"]
+    stolen = json.loads(person.run("enroll", "cursor", "--allow-forms", "--json").stdout)["FORGE_ENROLMENT"]
     assert person.run("trust", "grant", "cursor", "3").returncode == 0
     assert person.run("enroll", "rogue").returncode == 0
     assert person.run("trust", "freeze", "rogue").returncode == 0

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from knowledge.storage.ports import Looked, StateStore
-from knowledge.trust.ports import Standing
+from knowledge.trust.ports import Note, Standing
 from tests.ledgers import open_shared
 from tests.postgres import PASSWORD
 from tests.standings import stand
@@ -22,6 +22,10 @@ MINUTE = timedelta(minutes=1)
 
 def standing(principal: str = "ada@desktop", score: float = 2.5, at: datetime = NOW) -> Standing:
     return Standing(principal, score, 2.0, 3.9, frozen=False, updated_at=at)
+
+
+def forms_note(at: datetime) -> Note:
+    return Note("ann", "host.forms", "desktop", at)
 
 
 async def test_an_enrolled_host_is_known_by_the_digest_of_its_secret(store: StateStore) -> None:
@@ -38,6 +42,31 @@ async def test_enrolling_again_replaces_the_secret_and_keeps_the_standing(store:
     assert await store.host_of(b"new") == "desktop"
     assert [(e.host, e.created_at) for e in await store.enrolments()] == [("desktop", NOW + MINUTE)]
     assert await store.standing("ada@desktop") == standing()
+
+
+async def test_forms_count_for_the_secret_for_which_a_person_allowed_them_and_for_no_other(store: StateStore) -> None:
+    await store.enrol("desktop", b"old", at=NOW)
+    await store.enrol("cursor", b"other", at=NOW)
+    assert await store.trust.allow_forms("desktop", b"old", allowed=True, note=forms_note(NOW))
+    assert not await store.trust.allow_forms("desktop", b"old", allowed=True, note=forms_note(NOW + MINUTE))
+    assert [(e.host, e.forms) for e in await store.enrolments()] == [("cursor", False), ("desktop", True)]
+    await store.enrol("desktop", b"new", at=NOW + MINUTE)
+    assert not any(e.forms for e in await store.enrolments())
+    assert await store.trust.allow_forms("desktop", b"new", allowed=True, note=forms_note(NOW + MINUTE))
+    assert [e.host for e in await store.enrolments() if e.forms] == ["desktop"]
+
+
+async def test_a_no_to_forms_counts_even_if_the_clock_was_set_back_and_an_older_yes_does_not_undo_it(
+    store: StateStore,
+) -> None:
+    await store.enrol("desktop", b"secret", at=NOW)
+    assert await store.trust.allow_forms("desktop", b"secret", allowed=True, note=forms_note(NOW + MINUTE))
+    assert await store.trust.allow_forms("desktop", b"secret", allowed=False, note=forms_note(NOW))
+    assert not await store.trust.allow_forms("desktop", b"secret", allowed=True, note=forms_note(NOW + MINUTE))
+    assert not any(e.forms for e in await store.enrolments())
+    assert await store.trust.allow_forms("desktop", b"secret", allowed=True, note=forms_note(NOW + 2 * MINUTE))
+    last, _ = await store.ledger.chain_end()
+    assert last == 3
 
 
 async def test_enrolments_are_listed_by_host_name(store: StateStore) -> None:
@@ -132,6 +161,21 @@ async def test_a_store_that_lost_everything_gives_higher_fences_than_before(wher
     assert before is not None
     assert after is not None
     assert after.fence > before.fence
+
+
+async def test_a_lease_that_ends_later_than_it_could_is_void(store: StateStore) -> None:
+    """A process was killed while the clock was an hour ahead; nobody else indexed, or showed the page, for that hour."""
+    ahead = await store.acquire_lease("index", "a", now=NOW + timedelta(hours=1), ttl_s=30)
+    taken = await store.acquire_lease("index", "b", now=NOW, ttl_s=30)
+    assert ahead is not None
+    assert taken is not None
+    assert (taken.holder, taken.expires_at) == ("b", NOW + timedelta(seconds=30))
+    assert taken.fence > ahead.fence
+
+
+async def test_machines_whose_clocks_differ_a_little_keep_each_others_leases(store: StateStore) -> None:
+    assert await store.acquire_lease("index", "a", now=NOW + timedelta(seconds=45), ttl_s=30)
+    assert await store.acquire_lease("index", "b", now=NOW, ttl_s=30) is None
 
 
 async def test_leases_of_different_names_do_not_meet(store: StateStore) -> None:

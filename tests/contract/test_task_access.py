@@ -233,7 +233,7 @@ async def test_whose_secret_was_replaced_meanwhile_is_told_nothing_more(tmp_path
         task = (await at.wire.tool("kb_merge", **NOTE))["taskId"]
         async with listening(at, task) as (_, knows):
             await heard(knows, "input_required")
-            now = await let_in(at.host.settings, "desktop", 2)
+            now = await let_in(at.host.settings, "desktop", 2, forms=True)
             async with (
                 open_app(now, indexing=False, announcing=False) as app,
                 listening(replace(at, host=replace(at.host, writer=replace(at.host.writer, app=app))), task) as (

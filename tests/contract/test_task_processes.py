@@ -35,7 +35,7 @@ async def site(folder: Path, level: float, **variables: str) -> tuple[Site, Sett
     """Return a knowledge base, as the environment of its servers names it, whose host has that level."""
     kb, state_dir = write(folder / "kb"), folder / "state"
     settings = Settings(kb=kb, state_dir=state_dir, open_browser=False)
-    settings = await let_in(settings, "desktop", level)
+    settings = await let_in(settings, "desktop", level, forms=True)
     return Site(kb, state_dir, {"FORGE_ENROLMENT": settings.enrolment or "", **variables}), settings
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 from contextlib import closing
 from datetime import timedelta
@@ -181,6 +182,49 @@ def test_with_a_passkey_thawing_waits_for_its_signature_and_freezing_does_not(an
         process.communicate(timeout=60)
         assert process.returncode == 0
     assert not holds(ann)["frozen"]
+
+
+def test_forms_of_a_host_count_once_a_person_says_so_and_a_new_secret_begins_without(ann: Person) -> None:
+    assert holds(ann)["forms"] is False
+    assert "knowledge-forge trust forms NAME on" in ann.here("trust", "list").stderr
+    assert "advisory" in ann.here("trust", "forms", "cursor", "on").stderr
+    assert holds(ann)["forms"] is True
+    assert ann.here("trust", "forms", "cursor", "on").returncode == 0  # it is so already
+    assert "trust forms" not in ann.here("trust", "list").stderr
+    assert rows(ann, "forms", "cursor", "off")[0]["forms"] is False
+    assert ann.here("enroll", "cursor", "--allow-forms").returncode == 0
+    assert holds(ann)["forms"] is True
+    assert "forms approve up to level 3 in cursor" in ann.here("doctor", "--json").stdout
+    assert ann.here("enroll", "cursor").returncode == 0
+    assert holds(ann)["forms"] is False
+    assert "knowledge-forge trust forms NAME on" in ann.here("doctor", "--json").stdout
+    assert ann.here("audit", "verify").returncode == 0
+    for name in ("nobody", "unenrolled", "unenrolled:http"):
+        done = ann.here("trust", "forms", name, "on")
+        assert (done.returncode, f"no host {name!r} is enrolled" in done.stderr) == (1, True)
+
+
+def test_with_a_passkey_forms_count_only_once_it_is_signed_and_turning_them_off_takes_none(ann: Person) -> None:
+    ann.enrol_passkey()
+    with ann.start("trust", "forms", "cursor", "on") as process:
+        proposal_id = asked(process)
+        assert not holds(ann)["forms"]
+        ann.signs(proposal_id)
+        process.communicate(timeout=60)
+        assert process.returncode == 0
+    assert holds(ann)["forms"]
+    assert ann.here("trust", "forms", "cursor", "off").returncode == 0
+    assert not holds(ann)["forms"]
+
+
+def test_forms_that_were_allowed_by_hand_are_named_by_the_audit(ann: Person) -> None:
+    (host,) = ann.asked(lambda state: state.enrolments())
+    with closing(sqlite3.connect(next(ann.folder.rglob("state.db")))) as database, database:
+        database.execute("INSERT INTO host_forms VALUES (?, ?, 1, 0)", (host.host, host.secret_digest))
+    assert holds(ann)["forms"] is True
+    done = ann.here("audit", "verify")
+    assert done.returncode != 0
+    assert "the host cursor may decide by forms, and no record says so" in done.stdout + done.stderr
 
 
 def test_with_a_passkey_an_enrolment_prints_a_secret_that_works_once_it_is_signed(ann: Person) -> None:

@@ -26,6 +26,7 @@ from mcp_server.setting_values import HttpAddress
 from mcp_server.settings import Settings
 from tests.knowledge_bases import write
 from tests.reviewers import Reviewer, reviewing
+from tests.writers import allow_forms
 
 ROOT = Path(__file__).parents[2]
 PAGES = {
@@ -87,13 +88,13 @@ async def connected(
 
 
 @asynccontextmanager
-async def serving(settings: Settings) -> AsyncIterator[HttpAddress]:
+async def serving(settings: Settings, **more: Any) -> AsyncIterator[HttpAddress]:
     """Serve HTTP in this process on a free port."""
     import uvicorn
 
     from mcp_server.transport.http import bound, http_app
 
-    async with open_app(settings, indexing=False) as app:
+    async with open_app(settings, indexing=False, **more) as app:
         with bound(HttpAddress("127.0.0.1", 0)) as listening:
             config = uvicorn.Config(http_app(app.server), log_level="warning", access_log=False, ws="none")
             server = uvicorn.Server(config)
@@ -154,6 +155,7 @@ async def test_below_the_level_nothing_happens_before_a_yes_and_then_once(
     me = Principal(os_user(), "host").id
     async with open_state(settings) as state:
         secret = await enrol(state, "host", now=utc_now())
+        await allow_forms(state, "host")
     async with reviewing(settings) as person, connected(settings, secret, transport, era, asked) as client:
         schemas = {tool.name: tool.output_schema or {} for tool in (await client.list_tools()).tools}
         for tool, (level, arguments) in (await acting(client, person, settings)).items():
@@ -187,6 +189,7 @@ async def test_a_host_that_accepts_every_form_approves_nothing_from_level_4_up(s
     forms = Forms()
     async with open_state(settings) as state:
         secret = await enrol(state, "host", now=utc_now())
+        await allow_forms(state, "host")
         await grant(state, Principal(os_user(), "host").id, 3.9, by="ann", now=utc_now())
     async with reviewing(settings) as person, connected(settings, secret, "stdio", "auto", forms) as client:
         base = await revision(client, "delete.md")

@@ -13,6 +13,7 @@ import pytest
 
 from knowledge.errors import ProposalSettled, TooManyPending
 from knowledge.storage.ports import StateStore
+from knowledge.trust.forms import MOST_PASSAGES
 from knowledge.trust.ports import Standing, StandingChange, TrustRecords
 from tests.decisions import ADA, ODD, approved, no, note, passkey, proposal, put, sound, yes
 from tests.ledgers import DAY, MINUTE, NOW, change, entry, intent, revision
@@ -217,6 +218,18 @@ async def test_an_approved_proposal_is_run_by_one_until_its_time_is_over(store: 
     taken = await trust.claim("p-1", "two", now=NOW + 90 * SECOND, lease_s=60)
     assert taken == replace(made, runner="two", runs_until=NOW + 150 * SECOND)
     assert await trust.claim("p-1", "one", now=NOW + 91 * SECOND, lease_s=60) is None
+
+
+async def test_a_claim_that_ends_later_than_it_could_is_void(store: StateStore) -> None:
+    """The process died, and the clock, which had been an hour ahead, was set right: nobody carried the proposal out for that hour."""
+    trust = store.trust
+    await approved(store)
+    assert await trust.claim("p-1", "one", now=NOW + 60 * MINUTE, lease_s=60)
+    assert await trust.unfinished(now=NOW)
+    taken = await trust.claim("p-1", "two", now=NOW, lease_s=60)
+    assert taken is not None
+    assert (taken.runner, taken.runs_until) == ("two", NOW + MINUTE)
+    assert not await trust.unfinished(now=NOW)
 
 
 async def test_only_what_is_approved_is_run(store: StateStore) -> None:
@@ -603,6 +616,55 @@ async def test_everything_at_once_waits_for_nobody_for_ever_and_breaks_no_chain(
     assert await store.ledger.content("1.md", revision(b"x")) is None
 
 
+# --- places that a person vouches for, and what callers have read ------------------------------------------------------
+
+
+async def test_a_place_is_vouched_for_once_and_taken_back_once_each_on_the_chain(store: StateStore) -> None:
+    trust = store.trust
+    assert await trust.trust_place("zulip:d\u00e9sign/\u00fcber", note=note("place.trust"))
+    assert await trust.trust_place("plane", note=note("place.trust", by=ODD))
+    assert not await trust.trust_place("plane", note=note("place.trust"))
+    assert [(one.place, one.at) for one in await trust.trusted_places()] == [
+        ("plane", NOW),
+        ("zulip:d\u00e9sign/\u00fcber", NOW),
+    ]
+    assert await trust.distrust_place("plane", note=note("place.distrust"))
+    assert not await trust.distrust_place("plane", note=note("place.distrust"))
+    assert [one.place for one in await trust.trusted_places()] == ["zulip:d\u00e9sign/\u00fcber"]
+    acts = [(body["tool"], body["decision"]) for body in await bodies(store)]
+    assert acts == [
+        ("place.trust", "zulip:d\u00e9sign/\u00fcber"),
+        ("place.trust", "plane"),
+        ("place.distrust", "plane"),
+    ]
+    assert await sound(store)
+
+
+async def test_passages_are_known_to_whom_they_were_shown_for_a_day(trust: TrustRecords) -> None:
+    one, two, three = b"\x00" * 8, b"\xff" * 8, b"three..."
+    await trust.note_passages(ADA, {one: "plane:KB-1", two: ODD}, at=NOW)
+    await trust.note_passages(ADA, {one: "zulip:design"}, at=NOW + MINUTE)
+    await trust.note_passages(BOB, {three: "plane:KB-1"}, at=NOW)
+    await trust.note_passages(ADA, {}, at=NOW)
+    assert set(await trust.passages(ADA, [one, two, three], since=NOW)) == {one, two}
+    assert (await trust.passages(ADA, [one], since=NOW))[one] == "zulip:design"
+    assert await trust.passages(ADA, [one, two], since=NOW + SECOND) == {one: "zulip:design"}
+    assert await trust.passages(ADA, [], since=NOW) == {}
+    await trust.note_passages(ADA, {three: "plane:KB-2"}, at=NOW + DAY + SECOND)
+    assert set(await trust.passages(ADA, [one, two, three], since=NOW)) == {one, three}
+
+
+async def test_of_one_caller_the_newest_passages_are_kept(trust: TrustRecords) -> None:
+    """Reading is free, and must not fill the database."""
+    first = {n.to_bytes(8, "big"): "a" for n in range(MOST_PASSAGES)}
+    await trust.note_passages(ADA, first, at=NOW)
+    later = {n.to_bytes(8, "big"): "b" for n in range(MOST_PASSAGES, MOST_PASSAGES + 100)}
+    await trust.note_passages(ADA, later, at=NOW + SECOND)
+    found = await trust.passages(ADA, [*first, *later], since=NOW)
+    assert len(found) == MOST_PASSAGES
+    assert list(found.values()).count("b") == 100
+
+
 async def test_a_time_without_its_zone_is_a_mistake_of_the_caller(store: StateStore) -> None:
     naive = NOW.replace(tzinfo=None)
     trust = store.trust
@@ -624,6 +686,10 @@ async def test_a_time_without_its_zone_is_a_mistake_of_the_caller(store: StateSt
         trust.take_secret(b"d", "form", now=naive),
         trust.note_taint(ADA, "", ["plane"], at=naive),
         trust.taints(ADA, "", since=naive),
+        trust.trust_place("plane", note=note(at=naive)),
+        trust.distrust_place("plane", note=note(at=naive)),
+        trust.note_passages(ADA, {b"p": "plane"}, at=naive),
+        trust.passages(ADA, [b"p"], since=naive),
     ):
         with pytest.raises(ValueError, match="without its zone"):
             await asked

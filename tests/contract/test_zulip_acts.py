@@ -248,7 +248,7 @@ async def test_text_of_another_channel_that_was_read_before_raises_the_level_and
     assert (await here.call(SEND, **PLAIN))["status"] == "done"
     waits = await here.call(SEND, **PLAIN | {"channel": "team"})
     assert (waits["status"], waits["proposal"]["level_needed"]) == ("proposed", 5)
-    assert "text from zulip:drawing/merge was read before" in waits["proposal"]["why"]
+    assert "You read text from zulip:drawing/merge, which nobody has vouched for" in waits["proposal"]["why"]
 
 
 async def test_text_of_a_conversation_stays_among_those_who_have_it(here: ZulipHost) -> None:
@@ -585,7 +585,7 @@ async def test_what_was_certainly_not_sent_is_an_error_and_can_be_sent_again(her
     assert said(here) == [PLAIN["text"]]
 
 
-@pytest.mark.external
+@pytest.mark.slow
 async def test_whatever_goes_wrong_in_whatever_order_no_part_is_there_twice_and_done_means_whole(
     here: ZulipHost, tmp_path: Path
 ) -> None:

@@ -10,6 +10,7 @@ import sys
 from typing import Any
 
 from agents.loop.store import RunStore
+from knowledge.quota.bounds import Quotas
 from knowledge.storage.ports import StateStore
 from mcp_server.__main__ import main
 from mcp_server.runs import office, places
@@ -27,8 +28,8 @@ def mortal(dies: str) -> None:
     """Let this process die at that frame."""
     runs_in = places.runs_in
 
-    def of_a_mortal(state: StateStore) -> RunStore:
-        kept: Any = Mortal(runs_in(state), dies)  # type: ignore[arg-type]  # whichever engine it is
+    def of_a_mortal(state: StateStore, quotas: Quotas | None = None) -> RunStore:
+        kept: Any = Mortal(runs_in(state, quotas), dies)  # type: ignore[arg-type]  # whichever engine it is
         return kept  # type: ignore[no-any-return]  # a RunStore but for its death
 
     places.runs_in = of_a_mortal

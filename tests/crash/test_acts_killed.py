@@ -242,7 +242,7 @@ async def lives(own: World, kills: int, stages: tuple[str, ...] = ()) -> None:
 
 @pytest.mark.parametrize(
     ("kills", "stages"),
-    [(FEW, ("sent, acted",)), pytest.param(MANY, (), marks=pytest.mark.external)],
+    [(FEW, ("sent, acted",)), pytest.param(MANY, (), marks=pytest.mark.slow)],
 )
 async def test_wherever_a_server_dies_over_an_act_it_is_there_once_when_it_is_asked_for_again(
     kills: int, stages: tuple[str, ...], tmp_path: Path
@@ -302,7 +302,7 @@ async def ends_well(own: World, act: Act, ended: Proposal) -> None:
 
 @pytest.mark.parametrize(
     ("kills", "stages"),
-    [(FEW, ("sent, acted",)), pytest.param(MANY, (), marks=pytest.mark.external)],
+    [(FEW, ("sent, acted",)), pytest.param(MANY, (), marks=pytest.mark.slow)],
 )
 async def test_wherever_a_process_dies_over_an_approved_act_it_is_there_once(
     kills: int, stages: tuple[str, ...], tmp_path: Path

@@ -87,7 +87,7 @@ STYLES = {
 }
 
 
-LONG = [pytest.param(style, 200, 150, marks=pytest.mark.external) for style in STYLES]
+LONG = [pytest.param(style, 200, 150, marks=pytest.mark.slow) for style in STYLES]
 
 
 @pytest.mark.parametrize(("style", "saves", "lines"), [("in place", 12, 12), ("stale", 12, 12), *LONG])

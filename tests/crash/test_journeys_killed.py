@@ -20,7 +20,7 @@ WITHIN_S = 600
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="kills with a signal that Windows has not")
 
 
-@pytest.mark.parametrize("kills", [FEW, pytest.param(MANY, marks=pytest.mark.external)])
+@pytest.mark.parametrize("kills", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
 def test_killed_while_appending_each_acknowledged_step_is_on_record_once(kills: int, tmp_path: Path) -> None:
     """Issue 6: 200 kills during submits: each acknowledged submit recorded once, versions without gaps."""
     command = [sys.executable, "-m", "tests.crash.appending", str(tmp_path), str(kills), "0"]

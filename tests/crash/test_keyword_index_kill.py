@@ -36,7 +36,7 @@ asyncio.run(main(sys.argv[1], Path(sys.argv[2])))
 """
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(15, marks=pytest.mark.external)])
+@pytest.mark.parametrize("kills", [1, pytest.param(15, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("engine", ON_DISK)
 async def test_kills_leave_an_index_equal_to_a_fresh_one(engine: str, kills: int, tmp_path: Path) -> None:
     chance = random.Random(7)  # noqa: S311 - moments of dying, not secrets

@@ -53,7 +53,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="kills with a signal tha
 
 @pytest.mark.parametrize(
     ("engine", "kills"),
-    [("tantivy", FEW), *(pytest.param(engine, MANY, marks=pytest.mark.external) for engine in OF)],
+    [("tantivy", FEW), *(pytest.param(engine, MANY, marks=pytest.mark.slow) for engine in OF)],
 )
 async def test_killed_inside_every_stage_the_index_is_caught_up_and_equal(
     engine: str, kills: int, tmp_path: Path

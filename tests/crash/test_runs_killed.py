@@ -30,6 +30,7 @@ BEFORE = [f"-{number}" for number in LAST]
 WITHIN = ["!kb_search", "!kb_read", "!kb_merge", "!plane_create_task"]
 LIVES = [*AFTER, *WITHIN, *(pytest.param(at, marks=pytest.mark.external) for at in BEFORE)]
 """What is on disk before a frame is what was there after the one before, unless something was done in between."""
+REST = [*(at for at in AFTER if at != "+9"), *BEFORE]
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="kills with a signal that Windows has not")
 
@@ -91,7 +92,7 @@ def test_wherever_the_process_dies_another_brings_the_run_to_its_end_and_no_tool
 
 
 @pytest.mark.external
-@pytest.mark.parametrize("at", [*AFTER, *WITHIN, *BEFORE])
+@pytest.mark.parametrize("at", ["+9", *WITHIN, *(pytest.param(at, marks=pytest.mark.slow) for at in REST)])
 def test_the_same_holds_for_whole_programs(at: str, tmp_path: Path) -> None:
     stage(tmp_path, at, live_in_program)
 

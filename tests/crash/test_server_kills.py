@@ -28,7 +28,7 @@ LONGEST_S = 0.6
 """From the first answer to the kill; a merge takes some hundredths of it."""
 
 
-@pytest.mark.external
+@pytest.mark.slow
 async def test_a_server_that_is_killed_again_and_again_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
     """The issue, "must show": random points; the named ones are hit in test_writer_kills.py."""
     seed = secrets.randbelow(10**6)

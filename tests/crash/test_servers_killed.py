@@ -379,7 +379,7 @@ async def test_servers_answer_and_the_index_ends_right_however_often_the_indexin
     await survives(tmp_path, kills=KILLS, program=BRISK)
 
 
-@pytest.mark.external
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="kills with a signal that Windows has not")
 async def test_sixty_kills_at_the_pace_that_users_have(tmp_path: Path) -> None:
     """The issue's number, with the program exactly as it is started; takes about four minutes."""

@@ -148,7 +148,7 @@ def acts_in(log: Sequence[Logged]) -> list[str]:
     return marks
 
 
-@pytest.mark.parametrize("kills", [FEW, pytest.param(MANY, marks=pytest.mark.external)])
+@pytest.mark.parametrize("kills", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
 @pytest.mark.external
 async def test_however_often_the_server_is_killed_each_acknowledged_submit_is_on_record_once(
     kills: int, tmp_path: Path

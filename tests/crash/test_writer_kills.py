@@ -23,7 +23,7 @@ WITHIN_S = 600
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="kills with a signal that Windows has not")
 
 
-@pytest.mark.parametrize("kills", [FEW, pytest.param(MANY, marks=pytest.mark.external)])
+@pytest.mark.parametrize("kills", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
 def test_killed_at_any_moment_no_acknowledged_write_is_lost_and_no_file_torn(kills: int, tmp_path: Path) -> None:
     """Issue: 200 kills, 20 inside each stage: acknowledged writes present, files old or new, chain intact, recovery by itself."""
     (tmp_path / "kb").mkdir()

@@ -17,9 +17,12 @@ from typing import Any
 import anyio
 import uvicorn
 from mcp_types import ContentBlock
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_server.app import App, open_app
+from mcp_server.base import utc_now
 from mcp_server.gate.deciding import CannotDecide, Person
+from mcp_server.gate.enrolment import enrol
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.proposals import calls_of
 from mcp_server.services import Call, Services
@@ -29,6 +32,7 @@ from mcp_server.transport.http import http_app
 from tests.external.fixture_offers import extend
 from tests.external.fixture_tools import Request
 from tests.external.fixtures import IntendedFailure, spec, text
+from tests.writers import allow_forms
 
 LOOK_S = 0.05
 
@@ -153,13 +157,33 @@ async def _agree(app: App, proposal_id: str) -> None:
         await app.desk.approve(proposal_id, proposal.hash, Person("the suite", "terminal"))
 
 
+def authorized(app: ASGIApp, token: str) -> ASGIApp:
+    """Return the application for clients that send no token: each request has this one."""
+
+    async def with_token(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            scope = {**scope, "headers": [*scope["headers"], (b"authorization", f"Bearer {token}".encode())]}
+        await app(scope, receive, send)
+
+    return with_token
+
+
 async def serve(port: int, kb: str, state_dir: str) -> None:
     """Serve until the process is told to stop."""
     settings = load({"kb": kb, "state_dir": state_dir}, {})
     async with open_app(settings, extra_tools=TOOLS, extend=extend) as app, anyio.create_task_group() as group:
         group.start_soon(agree, app)
+        token = await enrol(app.base.state, "suite", now=utc_now())
+        await allow_forms(
+            app.base.state, "suite"
+        )  # the suite answers the form of a call, and has no setting for a token
         config = uvicorn.Config(
-            http_app(app.server), host="127.0.0.1", port=port, log_level="warning", access_log=False, ws="none"
+            authorized(http_app(app.server), token),
+            host="127.0.0.1",
+            port=port,
+            log_level="warning",
+            access_log=False,
+            ws="none",
         )
         await uvicorn.Server(config).serve()
         group.cancel_scope.cancel()

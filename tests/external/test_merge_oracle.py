@@ -11,7 +11,7 @@ from tests.merge_oracle import compared
 MERGES = 20_000
 
 
-@pytest.mark.external
+@pytest.mark.slow
 def test_no_merge_of_twenty_thousand_loses_or_doubles_anything(tmp_path: Path) -> None:
     """Issue 4: no silent loss, no silent duplication; where git reports a conflict on disjoint blocks, ours resolves."""
     report = compared(1_000_000, MERGES, tmp_path)

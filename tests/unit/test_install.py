@@ -50,6 +50,10 @@ class World:
     enrolled: list[str] = field(default_factory=list)
     granted: list[tuple[str, int]] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
+    proposed: list[bool] = field(default_factory=list)
+    forms: list[bool] = field(default_factory=list)
+    services: tuple[str, ...] = ()
+    vouched: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         (self.root / "work").mkdir()
@@ -64,16 +68,19 @@ class World:
         return Place(self.platform, self.root / "home", self.root / "work", {})
 
     def means(self) -> Means:
-        def enrol(host: str) -> str:
+        def enrol(host: str, forms: bool) -> str:  # noqa: FBT001 - as it is called
             self.enrolled.append(host)
+            self.forms.append(forms)
             return f"secret-{len(self.enrolled)}"
 
-        def ask(question: str) -> bool | None:
+        def ask(question: str, proposed: bool) -> bool | None:  # noqa: FBT001 - as it is called
             self.asked.append(question)
+            self.proposed.append(proposed)
             return self.answer
 
         launch = Launch("/venv/bin/knowledge-forge")
-        return Means(self.place(), launch, enrol, lambda host, level: self.granted.append((host, level)), ask)
+        grant = lambda host, level: self.granted.append((host, level))  # noqa: E731 - one line of a table
+        return Means(self.place(), launch, enrol, grant, ask, lambda: self.services, self.vouched.append)
 
     def run(self, host: str = "cursor", **asked: Any) -> int:
         return install(Request(**{"host": host, "kb": self.root / "kb", **asked}), self.means())
@@ -101,6 +108,28 @@ def servers(file: Path, key: str = "mcpServers") -> dict[str, Any]:
     found = lookup(file.read_bytes().decode(), (key,))
     assert isinstance(found, dict)
     return found
+
+
+def test_who_installs_a_host_is_asked_about_each_service_that_nobody_vouches_for_and_no_is_the_default(
+    world: World,
+) -> None:
+    world.services = ("plane", "zulip")
+    assert world.run() == 0
+    assert [question.partition(" ")[0] for question in world.asked[2:]] == ["Plane", "Zulip"]
+    assert "vouch for everyone who can write there" in world.asked[2]
+    assert world.vouched == []
+    world.answer = True
+    assert world.run() == 0
+    assert world.vouched == ["plane", "zulip"]
+
+
+@pytest.mark.parametrize("edit", [True, False])
+def test_who_says_beforehand_what_a_host_may_do_is_asked_nothing(world: World, *, edit: bool) -> None:
+    world.services, world.answer = ("plane",), True
+    assert world.run(edit=edit) == 0
+    assert (world.asked, world.vouched) == ([], [])
+    assert world.run(edit=edit, places=("plane:KB",)) == 0
+    assert world.vouched == ["plane:KB"]
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
@@ -207,13 +236,14 @@ def test_the_same_knowledge_base_again_gets_a_new_secret_and_no_second_entry(wor
 
 
 @pytest.mark.parametrize(("answer", "granted"), [(True, [("cursor", 3)]), (False, []), (None, [])])
-def test_one_question_is_asked_and_only_yes_grants(
+def test_two_questions_are_asked_and_only_yes_grants(
     world: World, capsys: pytest.CaptureFixture[str], *, answer: bool | None, granted: list[tuple[str, int]]
 ) -> None:
     world.answer = answer
     assert world.run() == 0
-    assert world.asked == [QUESTION]
+    assert [world.asked[0], len(world.asked)] == [QUESTION, 2]
     assert world.granted == granted
+    assert world.forms == [answer is True]
     said = capsys.readouterr()
     assert (f"knowledge-forge trust --kb {world.root / 'kb'} grant cursor 3" in said.out) is (answer is not True)
     assert "Restart Cursor" in said.err
@@ -235,7 +265,29 @@ def test_the_command_to_grant_later_can_be_pasted(
 def test_an_answer_in_the_command_is_not_asked_for(world: World, *, edit: bool, granted: list[tuple[str, int]]) -> None:
     assert world.run(edit=edit) == 0
     assert world.asked == []
-    assert world.granted == granted
+    assert (world.granted, world.forms) == (granted, [False])
+
+
+@pytest.mark.parametrize(("host", "proposed"), [("cursor", True), ("vscode", True), ("claude-code", False)])
+def test_a_yes_to_forms_is_proposed_for_hosts_only_that_are_known_to_show_them_to_a_person(
+    world: World, capsys: pytest.CaptureFixture[str], host: str, *, proposed: bool
+) -> None:
+    assert world.run(host) == 0
+    found = host_named(host)
+    assert found is not None
+    assert found.about_forms in world.asked[1]
+    assert world.proposed == [False, proposed]
+    assert world.forms == [False]  # nobody could be asked
+    assert f"trust --kb {world.root / 'kb'} forms {host} on" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("forms", [True, False])
+def test_forms_that_were_answered_for_in_the_command_are_not_asked_for(world: World, *, forms: bool) -> None:
+    world.answer = not forms
+    assert world.run(forms=forms) == 0
+    assert world.run(forms=forms, edit=True) == 0
+    assert world.asked == [QUESTION]
+    assert world.forms == [forms, forms]
 
 
 def test_print_shows_the_entry_and_changes_nothing(world: World, capsys: pytest.CaptureFixture[str]) -> None:
@@ -320,7 +372,7 @@ def test_the_entry_follows_what_the_host_wrote_while_the_question_was_open(world
     file = world.write("{}")
     means = world.means()
 
-    def ask(_: str) -> bool:
+    def ask(_: str, _proposed: bool) -> bool:  # noqa: FBT001 - as it is called
         file.write_text('{"numStartups": 7}', encoding="utf-8")
         return False
 
@@ -336,9 +388,9 @@ def test_a_write_that_fails_after_enrolling_says_that_the_old_secret_is_gone(
     file = world.write("{}")
     means = world.means()
 
-    def enrol(host: str) -> str:
+    def enrol(host: str, forms: bool) -> str:  # noqa: FBT001 - as it is called
         file.write_text("{ broken meanwhile", encoding="utf-8")
-        return means.enrol(host)
+        return means.enrol(host, forms)
 
     assert install(Request("cursor", world.root / "kb", edit=True), replace(means, enrol=enrol)) == 1
     assert file.read_text(encoding="utf-8") == "{ broken meanwhile"
@@ -385,6 +437,7 @@ def test_json_answers_carry_no_secret(world: World, capsys: pytest.CaptureFixtur
         "kb": str(world.root / "kb"),
         "backup": str(world.file()) + ".bak-knowledge-forge-1",
         "granted": 3,
+        "forms": False,
     }
     assert world.run(json=True, undo=True) == 0
     assert json.loads(capsys.readouterr().out)["removed"] == "knowledge-forge"
@@ -421,7 +474,7 @@ def test_without_a_script_the_module_is_started_and_found_from_anywhere(
     monkeypatch.setattr(importlib.metadata, "distribution", absent)
     (tmp_path / "bin").mkdir()
     launch = launch_of_this_program(str(tmp_path / "bin" / "python"))
-    assert launch.arguments == ("-m", "mcp_server")
+    assert launch.arguments == ("-P", "-m", "mcp_server")
     code = "import mcp_server; print(mcp_server.__name__)"
     found = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, env=launch.environ, capture_output=True, text=True, check=True
@@ -524,12 +577,13 @@ def test_what_a_person_put_into_the_entry_stays_and_is_not_asked_for_again(
 
 
 def test_a_host_is_told_of_the_file_that_holds_the_settings_here(tmp_path: Path) -> None:
-    """It starts the server in a folder of its own, in which nobody looks for `forge.toml`."""
+    """It may have another home, or another XDG_CONFIG_HOME, than this terminal."""
     (tmp_path / "forge.toml").write_text(
         'plane_base_url = "https://plane.example.com"\nplane_api_key = "a-key"\nplane_workspace = "acme"\n',
         encoding="utf-8",
     )
-    settings = load({"kb": tmp_path}, {"ZULIP_API_KEY": "another-key"}, cwd=tmp_path)
+    environ = {"FORGE_CONFIG": str(tmp_path / "forge.toml"), "ZULIP_API_KEY": "another-key"}
+    settings = load({"kb": tmp_path}, environ, cwd=tmp_path)
     entry = server_entry(with_file(Launch("knowledge-forge"), settings), Served("/kb"), "the secret", typed=False)
     assert entry["env"] == {"FORGE_CONFIG": str(tmp_path / "forge.toml"), "FORGE_ENROLMENT": "the secret"}
     assert masked(entry)["env"] == {"FORGE_CONFIG": str(tmp_path / "forge.toml"), "FORGE_ENROLMENT": MASKED}
@@ -546,11 +600,16 @@ def test_which_file_the_host_reads_its_settings_from_is_said(world: World, capsy
     assert "settings" not in capsys.readouterr().out
 
 
-def test_a_file_that_is_no_use_to_a_host_is_not_named_to_it(tmp_path: Path) -> None:
-    launch = Launch("knowledge-forge")
+def test_a_file_that_makes_a_server_of_http_leaves_a_host_its_standard_streams(tmp_path: Path) -> None:
+    """Every server of this account reads the file in the configuration folder, so leaving it out of the entry would not help."""
+    launch, file = Launch("knowledge-forge"), tmp_path / "forge.toml"
     assert with_file(launch, load({}, {}, cwd=tmp_path)) == launch
-    (tmp_path / "forge.toml").write_text('http = "127.0.0.1:8321"\n', encoding="utf-8")
-    assert with_file(launch, load({}, {}, cwd=tmp_path)) == launch
+    file.write_text('http = "127.0.0.1:8321"\nread_only = true\n', encoding="utf-8")
+    named = with_file(launch, load({}, {"FORGE_CONFIG": str(file)}, cwd=tmp_path)).environ
+    assert named == {"FORGE_CONFIG": str(file), "FORGE_HTTP": "stdio"}
+    settings = load({}, named, cwd=tmp_path.parent)
+    assert settings.http is None
+    assert settings.read_only
 
 
 def test_a_host_is_told_of_the_database_that_knows_its_secret(tmp_path: Path) -> None:
@@ -566,3 +625,36 @@ def test_a_host_is_told_of_the_database_that_knows_its_secret(tmp_path: Path) ->
     }
     assert "p@db" not in str(masked(entry))
     assert with_database(launch, Settings(kb=tmp_path)) == launch
+
+
+def test_what_the_entry_already_said_is_kept_and_named(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """In a cloned project somebody else may have written it: it gets a secret now, so a person has to see what is in it."""
+    kept = {"FORGE_EMBEDDER_URL": "http://x/v1", "FORGE_ENROLMENT": "old"}
+    entry = {"command": "knowledge-forge", "args": ["serve", "--kb", str(world.root / "kb"), "--http", "127.0.0.1:1"]}
+    file = world.file(project=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({"mcpServers": {"knowledge-forge": {**entry, "env": kept}}}), encoding="utf-8")
+    assert world.run(project=True) == 0
+    assert "Kept from the entry that was there: FORGE_EMBEDDER_URL and --http." in capsys.readouterr().err
+    assert world.run(host="vscode", project=True) == 0
+    assert "Kept from" not in capsys.readouterr().err
+
+
+def test_everything_in_the_entry_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host starts in a folder of its own, and may have another home or another XDG_STATE_HOME than the terminal."""
+    (tmp_path / "work" / "notes").mkdir(parents=True)
+    file = tmp_path / "work" / "my.toml"
+    file.write_text("answer_tokens = 900\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path / "work")
+    for name, value in {"HOME": tmp_path, "XDG_STATE_HOME": tmp_path / "state", "FORGE_CONFIG": file}.items():
+        monkeypatch.setenv(name, str(value))
+    assert main(["install", "cursor", "--no-edit", "--kb", "notes"]) == 0
+    entry = json.loads((tmp_path / ".cursor" / "mcp.json").read_text(encoding="utf-8"))["mcpServers"]["knowledge-forge"]
+    serve, kb, folder, state, place = entry["args"][-5:]
+    assert Path(entry["command"]).is_absolute()
+    assert (serve, kb, folder, state) == ("serve", "--kb", str(tmp_path / "work" / "notes"), "--state-dir")
+    assert (Path(place) / "state.db").is_file()
+    assert Path(place).is_relative_to(tmp_path / "state")
+    assert entry["env"]["FORGE_CONFIG"] == str(file)
+    assert main(["install", "cursor", "--undo", "--kb", "notes"]) == 0
+    assert "knowledge-forge" not in (tmp_path / ".cursor" / "mcp.json").read_text(encoding="utf-8")

@@ -160,7 +160,7 @@ def test_without_a_conflict_every_line_is_there_as_often_as_both_sides_want_it(t
 
 
 def test_three_hundred_merges_agree_with_git_where_git_joins(tmp_path: Path) -> None:
-    """Issue 4; twenty thousand of them run with -m external."""
+    """Twenty thousand of them run with `-m slow`."""
     report = compared(0, 300, tmp_path)
     assert not report.wrong, "\n".join(report.wrong)
     assert report.counts["merges"] == 300

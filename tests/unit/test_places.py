@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from knowledge.errors import UnsafeStateDirectory
-from knowledge.storage.places import default_schema, indexing_lease, server_index_name, state_dir_for
+from knowledge.errors import NoUserFolder, UnsafeStateDirectory
+from knowledge.storage.places import default_schema, indexing_lease, server_index_name, state_dir_for, user_folder
 
 
 @pytest.fixture(autouse=True)
@@ -96,3 +96,16 @@ def test_every_process_of_a_machine_names_the_lease_on_an_index_alike_and_no_oth
     assert len(names) == 2
     shutil.copytree(tmp_path / "one", tmp_path / "copy")
     assert indexing_lease(tmp_path / "copy") not in names
+
+
+def test_a_relative_folder_in_a_variable_never_puts_the_state_into_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The XDG specification has such a variable ignored; a stranger may have made the working directory, with a state.db in it."""
+    root = vault(tmp_path / "kb")
+    (tmp_path / "clone").mkdir()
+    monkeypatch.chdir(tmp_path / "clone")
+    monkeypatch.setenv("XDG_STATE_HOME", "state")
+    assert not state_dir_for(root, None).is_relative_to(tmp_path / "clone")
+    with pytest.raises(NoUserFolder, match="--state-dir"):
+        user_folder(lambda *_, **__: "state/knowledge-forge", "name a directory with --state-dir")

@@ -665,7 +665,7 @@ def test_walks_take_every_way_of_the_table() -> None:
     assert not asyncio.run(ways_not_taken(AGENT, any_work, good, walks=40))
 
 
-@pytest.mark.external
+@pytest.mark.slow
 @settings(max_examples=10_000, deadline=None)
 @given(CHOICES)
 def test_ten_thousand_walks_never_leave_the_table_and_are_never_stuck(choices: list[int]) -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.merge.diff import unified
-from mcp_server.review.diffs import Row, differing, one_below_the_other, parsed, side_by_side
+from mcp_server.review.diffs import Row, beginning, differing, one_below_the_other, parsed, side_by_side
 
 ANY = 10**9
 LINES = st.lists(st.text(alphabet="ab -+@\\\r\u2028", max_size=6), max_size=8)
@@ -89,3 +89,30 @@ def _without(text: str, spans: list[tuple[int, int]]) -> str:
     for start, end in reversed(spans):
         text = text[:start] + text[end:]
     return text
+
+
+@given(LINES, LINES, st.integers(1, 6))
+def test_the_beginning_of_a_long_diff_fills_its_rows_counts_all_lines_and_owns_up_to_what_is_missing(
+    old: list[str], new: list[str], most: int
+) -> None:
+    whole = diff("\n".join(old), "\n".join(new))
+    short = beginning(whole, most)
+    assert whole.startswith(short.diff[: len(short.diff) // 2]) or short.left_out
+    changes = [change for hunk in parsed(whole) for change in hunk.changes if not change.same]
+    assert short.added == sum(len(change.new) for change in changes)
+    assert short.removed == sum(len(change.old) for change in changes)
+    every = [row for hunk in parsed(whole) for row in side_by_side(hunk)]
+    shown = [row for hunk in parsed(short.diff) for row in side_by_side(hunk)]
+    assert len(shown) >= min(most, len(every))
+    assert bool(short.left_out) == (short.diff != whole)
+
+
+def test_a_diff_of_a_million_lines_is_not_taken_apart() -> None:
+    """Its page took 15 s and 550 MB before, of which 400 rows were shown."""
+    head = "--- p.md\n+++ p.md\n@@ -1,1000000 +1,1000000 @@\n"
+    short = beginning(head + "-x\n" * 1_000_000 + "+y\n" * 1_000_000, 400)
+    assert (short.added, short.removed) == (1_000_000, 1_000_000)
+    assert short.left_out == 2_000_000 - 800
+    (hunk,) = parsed(short.diff)
+    assert [len(change.old) for change in hunk.changes] == [400]
+    assert [len(change.new) for change in hunk.changes] == [400]

@@ -46,7 +46,8 @@ class Given:
 
     def settings(self, environ: dict[str, str], toml: str = "", **flags: object) -> Settings:
         (self.folder / "forge.toml").write_text(toml, encoding="utf-8")
-        return load({"kb": self.folder, **flags}, environ, cwd=self.folder)
+        named = {"FORGE_CONFIG": str(self.folder / "forge.toml")}
+        return load({"kb": self.folder, **flags}, {**named, **environ}, cwd=self.folder)
 
     def refused(self, environ: dict[str, str], toml: str = "") -> str:
         """Return all that could be shown of a refusal, with everything behind it."""

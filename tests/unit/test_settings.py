@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server.setting_values import HttpAddress
+from mcp_server.setting_values import HttpAddress, path
 from mcp_server.setting_variables import VARIABLES
 from mcp_server.settings import BadSetting, handbook, load
 
@@ -20,7 +20,8 @@ def test_nothing_set_means_the_handbook_over_stdio(tmp_path: Path) -> None:
 
 def test_flags_win_over_environment_and_environment_over_the_file(tmp_path: Path) -> None:
     (tmp_path / "forge.toml").write_text('kb = "from-file"\nanswer_tokens = 900\nread_only = true\n', encoding="utf-8")
-    environ = {"FORGE_KB": "/from-environment", "FORGE_READ_ONLY": "false"}
+    config = {"FORGE_CONFIG": str(tmp_path / "forge.toml")}
+    environ = {**config, "FORGE_KB": "/from-environment", "FORGE_READ_ONLY": "false"}
     settings = load({"kb": "/from-flag", "read_only": None}, environ, cwd=tmp_path)
     assert settings.kb == Path("/from-flag")
     assert not settings.read_only
@@ -60,13 +61,13 @@ def test_a_value_that_cannot_be_used_is_named(environ: dict[str, str], named: st
 def test_an_unknown_key_in_the_file_is_named_with_the_nearest_known_one(tmp_path: Path) -> None:
     (tmp_path / "forge.toml").write_text("readonly = true\n", encoding="utf-8")
     with pytest.raises(BadSetting, match="did you mean read_only"):
-        load({}, {}, cwd=tmp_path)
+        load({}, {"FORGE_CONFIG": str(tmp_path / "forge.toml")}, cwd=tmp_path)
 
 
 def test_a_broken_file_is_refused_with_its_name(tmp_path: Path) -> None:
     (tmp_path / "forge.toml").write_text("kb = [", encoding="utf-8")
     with pytest.raises(BadSetting, match="cannot be read as TOML"):
-        load({}, {}, cwd=tmp_path)
+        load({}, {"FORGE_CONFIG": str(tmp_path / "forge.toml")}, cwd=tmp_path)
 
 
 def test_a_variable_that_only_looks_like_ours_is_mentioned_and_not_refused(tmp_path: Path) -> None:
@@ -180,5 +181,97 @@ def test_a_limit_that_limits_nothing_is_heard_of(environ: dict[str, str], told: 
 
 def test_a_list_in_the_file_counts_although_the_variable_is_empty(tmp_path: Path) -> None:
     (tmp_path / "forge.toml").write_text('plane_projects = ["KB"]\n', encoding="utf-8")
-    settings = load({}, {**CONFIGURED, "PLANE_PROJECTS": ""}, cwd=tmp_path)
+    environ = {**CONFIGURED, "FORGE_CONFIG": str(tmp_path / "forge.toml"), "PLANE_PROJECTS": ""}
+    settings = load({}, environ, cwd=tmp_path.parent)
     assert (settings.plane_projects, settings.notes) == (("KB",), ())
+
+
+def in_configuration_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("platformdirs.user_config_dir", lambda name, **_: str(tmp_path / "config" / name))
+    (tmp_path / "config" / "knowledge-forge").mkdir(parents=True)
+    return tmp_path / "config" / "knowledge-forge" / "forge.toml"
+
+
+def test_a_file_in_the_configuration_folder_is_read_and_one_that_is_named_goes_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert load({}, {}).file is None
+    file = in_configuration_folder(tmp_path, monkeypatch)
+    file.write_text("answer_tokens = 900\n", encoding="utf-8")
+    assert (load({}, {}).file, load({}, {}).answer_tokens) == (file, 900)
+    named = tmp_path / "named.toml"
+    named.write_text("read_only = true\n", encoding="utf-8")
+    settings = load({}, {"FORGE_CONFIG": str(named)})
+    assert (settings.file, settings.read_only, settings.answer_tokens) == (named, True, 1500)
+
+
+def test_a_link_to_nothing_in_the_configuration_folder_is_not_taken_for_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody has settings, and would not hear that they are not in force."""
+    in_configuration_folder(tmp_path, monkeypatch).symlink_to(tmp_path / "gone")
+    with pytest.raises(BadSetting, match=r"forge\.toml .*link to none"):
+        load({}, {})
+
+
+@pytest.mark.parametrize("environ", [{}, {"FORGE_KB": "/kb"}])
+def test_the_working_directory_decides_nothing_and_its_file_is_named(
+    environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = in_configuration_folder(tmp_path, monkeypatch)
+    (tmp_path / "forge.toml").write_text("answer_tokens = 900\n", encoding="utf-8")
+    settings = load({}, environ, cwd=tmp_path)
+    assert (settings.answer_tokens, settings.file) == (1500, None)
+    (note,) = settings.notes
+    assert note.startswith(f"{tmp_path / 'forge.toml'} is ignored")
+    assert f"move it to {file}" in note
+    assert load({}, {"FORGE_CONFIG": str(tmp_path / "forge.toml")}, cwd=tmp_path).notes == ()
+
+
+PATHS = sorted({variable.name for variable in VARIABLES if variable.parse is path} | {"FORGE_CONFIG", "SSL_CERT_FILE"})
+
+
+@pytest.mark.parametrize("name", PATHS)
+@pytest.mark.parametrize("text", ["notes/x", "./x", "../x", "x"])
+def test_a_relative_path_in_the_environment_is_refused_with_its_absolute_form(
+    name: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host starts the server in a folder that a stranger may have made."""
+    monkeypatch.chdir(tmp_path)
+    for file in ("x", "notes/x", "../x"):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text("", encoding="utf-8")
+    with pytest.raises(BadSetting, match="it is a relative path") as caught:
+        load({}, {name: text}, cwd=tmp_path)
+    assert caught.value.name == name
+    absolute = str((tmp_path / text).resolve())
+    assert (absolute in str(caught.value)) is not name.endswith("_KEY_FILE")
+
+
+def test_a_path_from_the_home_folder_or_of_a_flag_may_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who types a flag knows where they are."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    settings = load({"kb": "notes"}, {"FORGE_STATE_DIR": "~/state"})
+    assert (settings.kb, settings.state_dir) == (tmp_path / "notes", tmp_path / "home" / "state")
+
+
+@pytest.mark.parametrize("name", ["sslrootcert", "sslkey", "passfile"])
+def test_a_relative_path_in_the_address_of_a_database_is_refused(name: str, tmp_path: Path) -> None:
+    """The client library would look for it in the working directory: a stranger's authority, or password."""
+    url = "postgresql://u:secret-word@db/forge?sslmode=verify-full"
+    with pytest.raises(BadSetting, match=f"its {name} is a relative path") as caught:
+        load({}, {"FORGE_DATABASE_URL": f"{url}&{name}=ca.pem"}, cwd=tmp_path)
+    assert "secret-word" not in str(caught.value)
+    for usable in (f"{url}&{name}=/etc/ca.pem", f"{url}&sslrootcert=system"):
+        assert load({}, {"FORGE_DATABASE_URL": usable}, cwd=tmp_path).database_url == usable
+
+
+@pytest.mark.parametrize("name", ["PGSSLROOTCERT", "PGPASSFILE", "PGSERVICEFILE"])
+def test_what_libpq_would_read_from_the_working_directory_is_refused_where_it_is_used(
+    name: str, tmp_path: Path
+) -> None:
+    assert load({}, {name: "x"}, cwd=tmp_path).database_url is None
+    with pytest.raises(BadSetting, match="it is a relative path") as caught:
+        load({}, {"FORGE_DATABASE_URL": "postgresql://u@db/forge", name: "x"}, cwd=tmp_path)
+    assert caught.value.name == name

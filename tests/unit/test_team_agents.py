@@ -453,7 +453,7 @@ async def test_a_file_that_is_too_large_is_not_even_read(tmp_path: Path) -> None
     assert "at most 100000 are read" in problem.text
 
 
-async def test_no_link_leads_out_of_the_knowledge_base(tmp_path: Path) -> None:
+async def test_an_agent_is_read_through_no_link(tmp_path: Path) -> None:
     inside, outside = tmp_path / "kb", tmp_path / "elsewhere"
     write(inside)
     write(outside, SMALL.replace("title: Review", "title: Outside"))
@@ -463,9 +463,11 @@ async def test_no_link_leads_out_of_the_knowledge_base(tmp_path: Path) -> None:
     (inside / "_agents/loop").symlink_to(inside / "_agents")
     os.mkfifo(inside / "_agents/pipe.yaml")
     there = catalogue(inside)
-    assert [found.name for found in await there.team()] == ["inner", "review"]
-    assert all(found.title == "Review" for found in await there.team())
-    assert [problem.file for problem in await there.problems()] == ["_agents/pipe.yaml"]
+    assert [(found.name, found.title) for found in await there.team()] == [("review", "Review")]
+    told = {problem.file: problem.text for problem in await there.problems()}
+    assert list(told) == ["_agents/inner.yaml", "_agents/linked.yaml", "_agents/pipe.yaml"]
+    assert "put the file itself there" in told["_agents/inner.yaml"], "who may edit its target could change the agent"
+    assert "leaves the knowledge base" in told["_agents/linked.yaml"]
 
 
 async def test_a_knowledge_base_that_is_away_has_no_agents_for_that_time(tmp_path: Path) -> None:

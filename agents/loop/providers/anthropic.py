@@ -14,10 +14,10 @@ from agents.loop.providers.asking import ModelProvider
 from agents.loop.providers.line import (
     PackagedLine,
     Vendor,
+    careful,
     check,
     quiet,
     surroundings,
-    trusted,
     without_ambient_headers,
 )
 
@@ -56,8 +56,7 @@ def anthropic_provider(
             base_url=(access.address or ADDRESS).rstrip("/").removesuffix("/v1"),
             max_retries=0,
             open_telemetry=False,
-            # A key goes to the configured host only. Without this the package follows redirects.
-            http_client=anthropic.DefaultAsyncHttpxClient(follow_redirects=False, verify=trusted()),
+            http_client=anthropic.DefaultAsyncHttpxClient(**careful()),
         )
     without_ambient_headers(client)
     vendor = Vendor(anthropic, client.messages.with_raw_response.create, client.messages.create, client.close)

@@ -24,9 +24,12 @@ from agents.loop.provider_errors import BadAddress, BadKey, BadSurroundings
 from agents.loop.providers.access import Access, Patience
 from agents.loop.providers.failures import Failed, Failure, failure_of
 from agents.loop.providers.wire import Assembly, Request, Wire
+from knowledge.unpacking import ACCEPTED, bounding
 
 LOST = Usage(known=False)
 """What a request used that was sent and whose answer was lost: perhaps it is billed, and nobody says."""
+MOST_REPLY = 32 * 1024 * 1024
+"""Bytes. A streamed answer of 64,000 tokens has an event of 250 bytes for each."""
 REQUEST_IDS = ("request-id", "x-request-id")
 
 
@@ -166,6 +169,18 @@ def trusted() -> ssl.SSLContext:
     import httpx2
 
     return httpx2.create_ssl_context()
+
+
+def careful() -> dict[str, Any]:
+    """Return the options of either package's HTTP client: the key goes to the configured host only, replies are bounded."""
+    import httpx2
+
+    return {
+        "follow_redirects": False,  # without this the packages follow redirects
+        "verify": trusted(),
+        "headers": {"accept-encoding": ACCEPTED},
+        "event_hooks": {"response": [bounding(httpx2, MOST_REPLY)]},
+    }
 
 
 def without_ambient_headers(client: Any) -> None:

@@ -15,10 +15,10 @@ from agents.loop.providers.asking import ModelProvider
 from agents.loop.providers.line import (
     PackagedLine,
     Vendor,
+    careful,
     check,
     quiet,
     surroundings,
-    trusted,
     without_ambient_headers,
 )
 from agents.loop.providers.openai_chat_wire import ChatWire
@@ -70,8 +70,7 @@ def openai_provider(
             # Given empty, it is not read from the environment: another account's words are not for any server.
             admin_api_key="",
             max_retries=0,
-            # A key goes to the configured host only. Without this the package follows redirects.
-            http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False, verify=trusted()),
+            http_client=openai.DefaultAsyncHttpxClient(**careful()),
         )
     without_ambient_headers(client)
     wire: Wire

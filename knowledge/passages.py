@@ -1,0 +1,48 @@
+"""Sentences by which a text is known again in another page, whatever their Markdown and line ends. Pure.
+
+Word for word only: what is said in other words no rule sees.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterator
+
+FEWEST_WORDS, FEWEST_LETTERS = 5, 24
+"""A shorter sentence says too little to be somebody's: two people write it without having read each other."""
+FEWEST_UNSPACED = 12
+DIGEST_BYTES = 8
+
+_FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[^\n]*$", re.MULTILINE)
+_BEGINS = re.compile(r"^[ \t>]*(?:#{1,6}|[-*+]|\d{1,9}[.)]|\|)[ \t]+", re.MULTILINE)
+_ENDS = re.compile(r"\n[ \t>]*\n|[.!?;:|](?=\s|$|[\"')\]])|[\u3002\uff01\uff1f\uff1b]")
+_WORD = re.compile(r"\w+")
+_UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")
+
+
+def passages(text: str) -> frozenset[bytes]:
+    """Return what the sentences of the text are known by."""
+    return frozenset(hashlib.blake2b(one.encode(), digest_size=DIGEST_BYTES).digest() for one in _sentences(text))
+
+
+def repeats(text: str, other: str) -> bool:
+    """Return whether the text has a sentence of the other, or a line of one in which no sentence is long enough."""
+    known = passages(other)
+    if known:
+        return not known.isdisjoint(passages(text))
+    lines = {line for line in map(str.strip, other.split("\n")) if line}
+    return any(line.strip() in lines for line in text.split("\n"))
+
+
+def _sentences(text: str) -> Iterator[str]:
+    seen = "".join(c for c in unicodedata.normalize("NFKC", text) if unicodedata.category(c) != "Cf")
+    # A list item, a row, a heading begins something; a line that only goes on does not.
+    parted = _BEGINS.sub("\n\n", _FENCE.sub("\n\n", seen.replace("\r\n", "\n")))
+    for part in _ENDS.split(parted):
+        words = _WORD.findall(part.casefold())
+        letters = sum(map(len, words))
+        long = len(words) >= FEWEST_WORDS and letters >= FEWEST_LETTERS - len(words)
+        if long or (letters >= FEWEST_UNSPACED and len(_UNSPACED.findall(part)) >= FEWEST_UNSPACED):
+            yield " ".join(words)

@@ -1,0 +1,1 @@
+"""How much one caller may have stored, and how fast."""

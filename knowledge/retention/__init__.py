@@ -1,0 +1,1 @@
+"""What is kept of texts that nobody needs whole any more."""

@@ -1,0 +1,106 @@
+"""Unpacks the body of a reply in small pieces up to a bound.
+
+HTTP clients unpack every layer that a reply names, each in one piece: two kilobytes of gzip in gzip become 200 MB.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import anyio.lowlevel
+
+MOST_UNPACKED = 64 * 1024 * 1024
+"""For a reply that is read whole. Batches of vectors and the longest answers of models stay below half of it."""
+PIECE = 64 * 1024
+ACCEPTED = "gzip, deflate"
+"""What to name in `Accept-Encoding`."""
+
+_GZIP, _RAW = zlib.MAX_WBITS | 16, -zlib.MAX_WBITS
+_PLAIN = ("", "identity")
+
+
+class BadPacking(ValueError):
+    """The body can't be unpacked, or is larger than it may be. The message never quotes the body."""
+
+
+class Unpacking:
+    """One body, packed as its `Content-Encoding` says.
+
+    Raises:
+        BadPacking: it is packed more than once, or in a way that was not asked for.
+    """
+
+    def __init__(self, coding: str, most_bytes: int = MOST_UNPACKED) -> None:
+        self._coding, self._left, self._most = coding.strip().lower(), most_bytes, most_bytes
+        if self._coding not in (*_PLAIN, "gzip", "x-gzip", "deflate"):
+            raise BadPacking("its compression was not asked for")
+        self._zlib = zlib.decompressobj(_GZIP if "gzip" in self._coding else zlib.MAX_WBITS)
+
+    def feed(self, packed: bytes) -> Iterator[bytes]:
+        """Yield what the next packed bytes hold, in pieces of at most `PIECE` bytes.
+
+        Raises:
+            BadPacking: they are broken, or all pieces together exceed the bound.
+        """
+        if self._coding in _PLAIN:
+            yield self._counted(packed)
+            return
+        piece = b""
+        # A full piece may have left output behind inside of zlib although all input is consumed.
+        while (packed or len(piece) == PIECE) and not self._zlib.eof:
+            piece = self._next(packed)
+            packed = self._zlib.unconsumed_tail
+            if piece:
+                yield self._counted(piece)
+
+    def _next(self, packed: bytes) -> bytes:
+        try:
+            return self._zlib.decompress(packed, PIECE)
+        except zlib.error:
+            # Some servers that say `deflate` leave out the zlib header.
+            if self._coding != "deflate" or self._left < self._most:
+                raise BadPacking("its compression is broken") from None
+            self._coding, self._zlib = "raw deflate", zlib.decompressobj(_RAW)
+            return self._next(packed)
+
+    def _counted(self, piece: bytes) -> bytes:
+        self._left -= len(piece)
+        if self._left < 0:
+            raise BadPacking(f"it is larger than {self._most:,} bytes")
+        return piece
+
+
+def bounding(http: ModuleType, most_bytes: int = MOST_UNPACKED) -> Callable[[Any], Awaitable[None]]:
+    """Return a response hook for a client of `http` (httpx or httpx2) by which every body is unpacked here, up to a bound.
+
+    A body that breaks it raises `http.DecodingError`, from the request or, where it is streamed, while it is read.
+    """
+
+    class Bounded(http.AsyncByteStream):  # type: ignore[name-defined,misc]  # either library's own class
+        def __init__(self, packed: Any, unpacking: Unpacking) -> None:
+            self._packed, self._unpacking = packed, unpacking
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            async for packed in self._packed:
+                try:
+                    for piece in self._unpacking.feed(packed):
+                        yield piece
+                        # Whoever reads a piece may work on it: one packet of the network can hold a thousand.
+                        await anyio.lowlevel.checkpoint()
+                except BadPacking as bad:
+                    raise http.DecodingError(str(bad)) from None
+
+        async def aclose(self) -> None:
+            await self._packed.aclose()
+
+    async def hook(response: Any) -> None:
+        try:
+            unpacking = Unpacking(response.headers.pop("content-encoding", ""), most_bytes)
+        except BadPacking as bad:
+            raise http.DecodingError(str(bad)) from None
+        response.stream = Bounded(response.stream, unpacking)
+
+    return hook

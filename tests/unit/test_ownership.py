@@ -1,0 +1,178 @@
+"""Files that decide something are read only where no other account can have written them."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+from pathlib import Path
+
+import pytest
+
+from knowledge.errors import UnsafeStateDirectory
+from knowledge.storage import ownership
+from knowledge.storage.ownership import others_could_replace
+from knowledge.storage.places import state_dir_for
+from mcp_server.settings import BadSetting, load
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows keeps no modes")
+SOMEBODY = 54_321
+"""An account and a group that nobody has."""
+
+as_root = pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root can give files away")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Return a file that is in order, with a folder of its own for each part of its path."""
+    folder = tmp_path / "a" / "b"
+    folder.mkdir(parents=True)
+    for made in (tmp_path / "a", folder):
+        made.chmod(0o755)
+    (folder / "forge.toml").write_text("answer_tokens = 900\n", encoding="utf-8")
+    (folder / "forge.toml").chmod(0o644)
+    return folder / "forge.toml"
+
+
+def refused(file: Path) -> str:
+    """Return why the file is not read as a configuration."""
+    with pytest.raises(BadSetting) as caught:
+        load({}, {"FORGE_CONFIG": str(file)})
+    assert str(file) in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_file_that_only_its_owner_writes_is_read(file: Path) -> None:
+    assert load({}, {"FORGE_CONFIG": str(file)}).answer_tokens == 900
+
+
+@pytest.mark.parametrize("which", [".", "..", "../.."])
+def test_a_file_that_everybody_could_replace_is_refused(file: Path, which: str) -> None:
+    open_to_all = (file / which).resolve()
+    open_to_all.chmod(0o777)
+    assert f"every account may write {open_to_all}" in refused(file)
+
+
+def test_in_a_sticky_folder_nobody_replaces_what_is_anothers(file: Path) -> None:
+    file.parent.chmod(0o1777)
+    assert others_could_replace(file) is None
+    file.chmod(0o666)
+    assert others_could_replace(file)
+
+
+@as_root
+@pytest.mark.parametrize("which", [".", "..", "../.."])
+def test_what_belongs_to_another_account_is_refused(file: Path, which: str) -> None:
+    theirs = (file / which).resolve()
+    os.chown(theirs, SOMEBODY, -1)
+    assert f"{theirs} belongs to another account" in refused(file)
+
+
+@as_root
+@pytest.mark.parametrize("which", [".", "..", "../.."])
+def test_what_a_group_may_write_is_refused(file: Path, which: str) -> None:
+    shared = (file / which).resolve()
+    os.chown(shared, -1, SOMEBODY)
+    shared.chmod(0o775)
+    assert f"other accounts of group {SOMEBODY} may write {shared}" in refused(file)
+
+
+@pytest.mark.parametrize(
+    ("name", "members", "says"),
+    [
+        ("ann", [], None),
+        ("ann", ["ann"], None),
+        ("ann", ["ann", "bob"], "other accounts of group"),
+        ("staff", [], "other accounts of group"),
+    ],
+)
+def test_a_group_that_is_the_owners_alone_counts_as_the_owner(
+    file: Path, monkeypatch: pytest.MonkeyPatch, name: str, members: list[str], says: str | None
+) -> None:
+    """Debian, Ubuntu and Fedora give each user a group, and everything they make is writable for it (umask 002)."""
+    file.chmod(0o664)
+    me = pwd.struct_passwd(("ann", "x", os.geteuid(), os.getegid(), "", str(file.parent.parent.parent), "/bin/sh"))
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: me)
+    monkeypatch.setattr(grp, "getgrgid", lambda gid: grp.struct_group((name, "x", gid, members)))
+    why = others_could_replace(file)
+    assert why is None if says is None else says in str(why)
+
+
+def test_an_access_list_is_no_group_of_the_owner_alone(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a list the group's bits show what the most powerful account on it may do."""
+    file.chmod(0o664)
+    monkeypatch.setattr(ownership, "_has_access_list", lambda path: path == file)
+    assert "other accounts" in str(others_could_replace(file))
+
+
+@pytest.mark.usefixtures("file")
+def test_every_folder_that_a_link_leads_through_is_judged(tmp_path: Path) -> None:
+    """An account that may replace the link chooses the file, even one of the owner's own: files of a cloned repository are."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    link, chained = shared / "forge.toml", tmp_path / "forge.toml"
+    link.symlink_to("../a/b/forge.toml")
+    chained.symlink_to(link)
+    assert load({}, {"FORGE_CONFIG": str(chained)}).answer_tokens == 900
+    shared.chmod(0o777)
+    assert f"every account may write {shared}" in refused(chained)
+    shared.chmod(0o1777)
+    assert others_could_replace(chained) is None
+    if os.geteuid() == 0:
+        os.chown(link, SOMEBODY, -1, follow_symlinks=False)
+        assert f"{link} belongs to another account" in refused(chained)
+
+
+def test_links_that_lead_in_a_circle_end(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    assert "links" in str(others_could_replace(tmp_path / "a"))
+
+
+def test_folders_above_the_home_are_the_administrators(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a sandbox that maps no other account they seem to belong to nobody."""
+    file.parent.parent.chmod(0o777)
+    assert others_could_replace(file)
+    monkeypatch.setattr(ownership, "_home", lambda: file.parent)
+    assert others_could_replace(file) is None
+    file.parent.chmod(0o777)
+    assert others_could_replace(file)
+
+
+@pytest.mark.parametrize("variable", ["FORGE_MODEL_KEY_FILE", "ZULIP_CONFIG", "PLANE_CA"])
+def test_files_that_settings_name_are_judged_too(tmp_path: Path, variable: str) -> None:
+    """Whose key and whose authority are used decides who reads along."""
+    named = tmp_path / "named"
+    named.write_text("sk-0123456789\n", encoding="utf-8")
+    named.chmod(0o646)
+    with pytest.raises(BadSetting, match="every account may write") as caught:
+        load({}, {"FORGE_MODEL": "anthropic:m", variable: str(named)}, cwd=tmp_path)
+    assert caught.value.name == variable
+
+
+def test_a_state_folder_that_others_could_have_filled_is_refused(tmp_path: Path) -> None:
+    """A prepared `state.db` decides who is trusted."""
+    kb, folder = tmp_path / "kb", tmp_path / "state"
+    kb.mkdir()
+    assert state_dir_for(kb, folder) == folder
+    (folder / "state.db").touch()
+    folder.chmod(0o777)
+    with pytest.raises(UnsafeStateDirectory, match="every account may write"):
+        state_dir_for(kb, folder)
+    folder.chmod(0o755)
+    assert state_dir_for(kb, folder) == folder
+    (folder / "state.db").chmod(0o666)
+    with pytest.raises(UnsafeStateDirectory, match=r"every account may write .*state\.db"):
+        state_dir_for(kb, folder)
+
+
+@as_root
+@pytest.mark.parametrize("name", [".", "state.db", "state.db-wal", "index.db"])
+def test_a_state_of_another_account_is_refused(tmp_path: Path, name: str) -> None:
+    kb, folder = tmp_path / "kb", tmp_path / "state"
+    kb.mkdir()
+    folder.mkdir()
+    (folder / name).touch()
+    os.chown(folder / name, SOMEBODY, -1)
+    with pytest.raises(UnsafeStateDirectory, match="belongs to another account"):
+        state_dir_for(kb, folder)
