@@ -69,3 +69,12 @@ def test_the_instructions_teach_the_circles_in_at_most_120_words() -> None:
     assert len(INSTRUCTIONS.split()) <= 120
     for word in ("kb_map", "kb_read", "kb_search", "scent", "tainted"):
         assert word in INSTRUCTIONS
+
+
+def test_every_attack_of_the_security_model_names_a_test_that_exists() -> None:
+    page = text(KB / "guides" / "security-model.md")
+    named = re.findall(r"`((?:tests/unit/)?test_\w+\.py)::(test_\w+)`", page)
+    assert len(named) > 30
+    for file, name in named:
+        path = ROOT / (file if "/" in file else f"tests/contract/{file}")
+        assert f"def {name}(" in text(path), f"{file} has no {name}"
