@@ -460,7 +460,8 @@ async def test_more_than_a_page_of_runs_is_looked_after(tmp_path: Path) -> None:
     async with place_of(tmp_path) as (settings, model, _), open_app(settings, indexing=False, announcing=False) as app:
         model.will("Look", *[said("There.")] * 2)
         for number in range(110):
-            await left(app, number=number, **({} if number == 0 else {"model": "openai:another"}))
+            begun = utc_now() - timedelta(hours=1, seconds=-2 * number)  # a host starts only so many in a minute
+            await left(app, number=number, begun_at=begun, **({} if number == 0 else {"model": "openai:another"}))
         await Keeper(app.services, app.services.runs).look()
         assert (await until(app, f"r-{0:020x}", over)).state == "done"
 

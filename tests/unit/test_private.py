@@ -66,8 +66,8 @@ async def test_the_doctor_names_what_is_open_to_others_and_the_command_that_mend
     settings = Settings(kb=write(tmp_path / "kb"), state_dir=tmp_path / "with space" / "state")
     assert await folder_finding(settings) is None
     state = tmp_path / "with space" / "state"
-    for opened, health in ((state, "bad"), (state.parent, "note")):
-        opened.chmod(0o777)
+    for opened, mode, health in ((state, 0o755, "bad"), (state.parent, 0o777, "note")):
+        opened.chmod(mode)
         found = await folder_finding(replace(settings))
         assert found is not None
         assert (found.health, str(opened) in found.found) == (health, True)
