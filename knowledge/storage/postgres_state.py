@@ -57,6 +57,9 @@ KINDS = {
     "audit records": "SELECT NULL, count(*), sum(octet_length(body)) FROM forge.audit",
     "map lines": "SELECT NULL, count(*), sum(octet_length(key) + octet_length(text)) FROM forge.map_line",
     "what was read": "SELECT principal, count(*), sum(octet_length(path) + 60) FROM forge.look GROUP BY principal",
+    "sentences of others": """
+        SELECT principal, count(*), sum(octet_length(digest) + octet_length(origin) + 60) FROM forge.read_passage GROUP BY principal
+    """,
     "change events": "SELECT NULL, count(*), sum(octet_length(key) + 30) FROM forge.event",
 }
 _SIZE = """

@@ -37,6 +37,9 @@ KINDS: dict[str, str] = {
     "what was read": """
         SELECT principal, count(*), sum(octet_length(path) + 60) FROM look GROUP BY principal
     """,
+    "sentences of others": """
+        SELECT principal, count(*), sum(octet_length(digest) + octet_length(origin) + 60) FROM read_passage GROUP BY principal
+    """,
     "change events": "SELECT NULL, count(*), sum(octet_length(key) + 30) FROM event",
 }
 STEP_PAGES = 500
