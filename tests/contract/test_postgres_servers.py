@@ -24,7 +24,7 @@ from knowledge.storage.places import default_schema, indexing_lease
 from mcp_server.__main__ import main
 from mcp_server.app import open_app
 from mcp_server.base import open_state, utc_now
-from mcp_server.gate.enrolment import REMEMBERED_S, Callers, Principal, enrol, os_user
+from mcp_server.gate.enrolment import REMEMBERED_S, Callers, Principal, UnknownSecret, enrol, os_user
 from mcp_server.gate.scores import grant
 from mcp_server.settings import Settings
 from tests.knowledge_bases import write
@@ -244,7 +244,8 @@ async def test_who_called_longer_than_a_minute_ago_is_a_stranger_while_the_datab
         callers = Callers(state, "ann", lambda: now)
         secret = await enrol(state, "cursor", now=utc_now())
         assert (await callers.named(secret)).host == "cursor"
-        assert not (await callers.named("wrong")).enrolled
+        with pytest.raises(UnknownSecret):
+            await callers.named("wrong")
         await anyio.to_thread.run_sync(fragile_postgres.stop)
         assert (await callers.named(secret)).host == "cursor"
         assert not (await callers.named(None)).enrolled

@@ -448,7 +448,7 @@ def test_no_walk_leaves_the_table_or_is_stuck(agent: Agent, choices: list[int]) 
     assert agent.graph.transitions[0].condition in walked(agent, choices)
 
 
-@pytest.mark.external
+@pytest.mark.slow
 @WALKED
 @given(choices=CHOICES)
 @settings(max_examples=10_000, deadline=None)
