@@ -15,7 +15,7 @@ from typing import Protocol
 
 from agents.events import Event, Logged, Note, Started
 from agents.state import JourneyState, Status
-from knowledge.retention.shortening import Shortened
+from knowledge.retention.cuts import Shortened
 
 TITLE_CHARS = 120
 MOST_KEY_CHARS = 200

@@ -27,7 +27,7 @@ from agents.state import JourneyState, Work, bare, get_state, restore_state
 from agents.store import MOST_KEY_CHARS, TITLE_CHARS
 from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import aware
-from knowledge.retention.shortening import RETENTION, shortened_object
+from knowledge.retention.cuts import RETENTION, shortened_object
 
 ROW_BYTES = 100
 """About what a row takes beside its text."""

@@ -29,7 +29,7 @@ from agents.store_forms import (
 from knowledge.ledger.acts import storable
 from knowledge.quota.bounds import Quotas
 from knowledge.quota.memory import Used
-from knowledge.retention.shortening import Shortened
+from knowledge.retention.cuts import Shortened
 
 Publish = Callable[[str, Sequence[str]], Awaitable[object]]
 

@@ -41,7 +41,7 @@ from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import aware
 from knowledge.quota.bounds import Bound, Quotas
 from knowledge.quota.postgres import charging, counted, explained, holding
-from knowledge.retention.shortening import Shortened
+from knowledge.retention.cuts import Shortened
 from knowledge.storage.postgres_events import publishing, telling
 from knowledge.storage.postgres_tables import Ask, Part, Tables
 

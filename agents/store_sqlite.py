@@ -39,7 +39,7 @@ from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import micros, moment
 from knowledge.quota.bounds import Quotas
 from knowledge.quota.sqlite import charge
-from knowledge.retention.shortening import Shortened
+from knowledge.retention.cuts import Shortened
 from knowledge.storage.sqlite import Database
 from knowledge.storage.sqlite_events import publish
 

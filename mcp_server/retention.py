@@ -19,7 +19,7 @@ from mcp_server.base import utc_now
 if TYPE_CHECKING:
     from agents.loop.store import RunStore
     from agents.store import JourneyStore
-    from knowledge.retention.shortening import Shortened
+    from knowledge.retention.cuts import Shortened
     from knowledge.storage.ports import StateStore
 
 logger = logging.getLogger("knowledge_forge.retention")

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from agents.loop.frames import Frame, Header
 from agents.loop.run import Run, State
-from knowledge.retention.shortening import Shortened
+from knowledge.retention.cuts import Shortened
 
 TITLE_CHARS = 120
 LONGEST_HOLD_S = 30.0

@@ -13,7 +13,7 @@ from agents.loop.store import TITLE_CHARS, Hold, Total
 from knowledge.leases import holds
 from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import aware
-from knowledge.retention.shortening import RETENTION, shortened_object
+from knowledge.retention.cuts import RETENTION, shortened_object
 
 MOST_OF_A_TEXT, MOST_OF_A_VALUE = 200, 1_000
 """Characters that are kept of a text, and of anything else, after its retention."""

@@ -29,7 +29,7 @@ from knowledge.ledger.acts import storable
 from knowledge.ledger.ports import Entry
 from knowledge.quota.bounds import Quotas
 from knowledge.quota.memory import Used
-from knowledge.retention.shortening import Shortened
+from knowledge.retention.cuts import Shortened
 
 Publish = Callable[[str, Sequence[str]], Awaitable[object]]
 

@@ -35,7 +35,7 @@ from knowledge.ledger.moments import aware
 from knowledge.ledger.postgres_chain import HOLD_THE_END, appending
 from knowledge.quota.bounds import Quotas
 from knowledge.quota.postgres import charging, explained, holding
-from knowledge.retention.shortening import Shortened
+from knowledge.retention.cuts import Shortened
 from knowledge.storage.postgres_events import publishing
 from knowledge.storage.postgres_tables import Ask, Part, Tables
 

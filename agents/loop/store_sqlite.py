@@ -33,7 +33,7 @@ from knowledge.ledger.moments import micros, moment
 from knowledge.ledger.sqlite_chain import append as record
 from knowledge.quota.bounds import Quotas
 from knowledge.quota.sqlite import charge
-from knowledge.retention.shortening import Shortened
+from knowledge.retention.cuts import Shortened
 from knowledge.storage.sqlite import Database
 from knowledge.storage.sqlite_events import publish
 

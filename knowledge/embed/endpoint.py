@@ -13,9 +13,9 @@ import httpx
 import numpy as np
 from numpy.typing import NDArray
 
+from knowledge.compression import ACCEPTED, bounding
 from knowledge.embed import endpoint_wire as wire
 from knowledge.errors import EmbedderUnavailable
-from knowledge.unpacking import ACCEPTED, bounding
 
 log = logging.getLogger(__name__)
 

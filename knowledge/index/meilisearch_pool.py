@@ -14,7 +14,7 @@ from meilisearch._httprequests import HttpRequests
 from meilisearch.config import Config
 from urllib3.exceptions import HTTPError
 
-from knowledge.unpacking import Unpacking
+from knowledge.compression import Unpacking
 
 
 class Elsewhere(requests.exceptions.RequestException):

@@ -16,9 +16,9 @@ from urllib.parse import urlencode, urlsplit
 import anyio
 import anyio.to_thread
 
+from knowledge.compression import BadPacking
 from knowledge.errors import EngineUnavailable
 from knowledge.index.away import Away, shown
-from knowledge.unpacking import BadPacking
 
 if TYPE_CHECKING:
     import requests

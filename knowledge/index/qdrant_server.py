@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 import anyio
 import anyio.to_thread
 
+from knowledge.compression import ACCEPTED, bounding
 from knowledge.errors import EngineUnavailable
 from knowledge.index.away import Away, shown
-from knowledge.unpacking import ACCEPTED, bounding
 
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient

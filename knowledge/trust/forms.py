@@ -13,7 +13,7 @@ from knowledge.errors import TooManyPending
 from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import aware, utc_text
 from knowledge.quota.bounds import LEAST_PROPOSED, Quotas, require_room_waiting
-from knowledge.retention.shortening import ENDED, NOT_SHOWN, RETENTION, shortened, shortened_text
+from knowledge.retention.cuts import ENDED, NOT_SHOWN, RETENTION, shortened, shortened_text
 from knowledge.trust.ports import Cut, Note, Passkey, Proposal, ProposalLine, Standing, StandingChange, Verdict
 
 TAINT_KEPT = timedelta(days=30)

@@ -13,7 +13,7 @@ from knowledge.ledger.moments import aware
 from knowledge.ledger.ports import Entry
 from knowledge.quota.bounds import Quotas
 from knowledge.quota.memory import Used
-from knowledge.retention.shortening import Shortened
+from knowledge.retention.cuts import Shortened
 from knowledge.trust.entries import decided, forms_noted, passkey_noted, place_noted, restood, withdrawn
 from knowledge.trust.forms import (
     MOST_PASSAGES,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     from knowledge.quota.bounds import Quotas
-    from knowledge.retention.shortening import Shortened
+    from knowledge.retention.cuts import Shortened
 
 Kind = Literal["call", "flag", "admin"]
 """A caller's call; claims that a call brought and that contradict what is there; an act on trust itself."""

@@ -16,7 +16,7 @@ from knowledge.ledger.ports import Entry
 from knowledge.ledger.sqlite_chain import append
 from knowledge.quota.bounds import Quotas
 from knowledge.quota.sqlite import charge
-from knowledge.retention.shortening import Shortened
+from knowledge.retention.cuts import Shortened
 from knowledge.storage.sqlite import Database
 from knowledge.storage.sqlite_events import publish
 from knowledge.trust.entries import decided, forms_noted, passkey_noted, place_noted, restood, withdrawn

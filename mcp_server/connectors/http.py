@@ -19,7 +19,7 @@ from pathlib import Path
 import anyio
 import httpx
 
-from knowledge.unpacking import ACCEPTED, bounding
+from knowledge.compression import ACCEPTED, bounding
 from mcp_server import VERSION
 from mcp_server.connectors.bodies import BadBody, read_body, wait_of, without
 from mcp_server.connectors.errors import ConnectorError, Limited, NoAnswer, ReplyLost, Unreachable, WrongAddress

@@ -24,12 +24,12 @@ from agents.loop.provider import Asked, FromUser
 from agents.loop.provider_errors import ProviderError
 from agents.loop.providers import line
 from agents.loop.providers.access import Patience as ModelPatience
+from knowledge.compression import PIECE, BadPacking, Unpacking
 from knowledge.embed.endpoint import Endpoint, EndpointEmbedder, Patience, endpoint_client
 from knowledge.errors import EmbedderUnavailable, EngineUnavailable
 from knowledge.index import meilisearch_server, qdrant_server
 from knowledge.index.meilisearch_server import MeilisearchAddress, MeilisearchLine
 from knowledge.index.qdrant_server import QdrantAddress, QdrantLine
-from knowledge.unpacking import PIECE, BadPacking, Unpacking
 from mcp_server.connectors.errors import ConnectorError
 from tests.contract.test_connector_http import READ, WRITE, opened
 from tests.doubles import serving

@@ -115,6 +115,8 @@ ACTS = {
     "move": lambda: setting({PAGE: None, NEW: TEXT}, **{"notes__new.md": PAGE}),
     "delete": lambda: setting({PAGE: None}),
 }
+USUAL = "move"
+"""It does what the others do; those run among the external tests."""
 
 
 async def number_of_steps(tmp_path: Path, act: str) -> int:
@@ -136,7 +138,7 @@ def at_step(at: int, swap: Callable[[Path], None], root: Path) -> Callable[[str]
 
 
 @pytest.mark.parametrize("swap", SWAPS, ids=lambda swap: swap.__name__)
-@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize("act", [pytest.param(act, marks=() if act == USUAL else pytest.mark.external) for act in ACTS])
 async def test_no_swap_at_any_step_leads_out_or_loses_anything(
     tmp_path: Path, act: str, swap: Callable[[Path], None]
 ) -> None:

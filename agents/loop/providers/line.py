@@ -24,7 +24,7 @@ from agents.loop.provider_errors import BadAddress, BadKey, BadSurroundings
 from agents.loop.providers.access import Access, Patience
 from agents.loop.providers.failures import Failed, Failure, failure_of
 from agents.loop.providers.wire import Assembly, Request, Wire
-from knowledge.unpacking import ACCEPTED, bounding
+from knowledge.compression import ACCEPTED, bounding
 
 LOST = Usage(known=False)
 """What a request used that was sent and whose answer was lost: perhaps it is billed, and nobody says."""
