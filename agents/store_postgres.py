@@ -183,7 +183,7 @@ class PostgresJourneys:
         return await self._beginning(lambda ask: self._adopted(ask, journey, log, state), log, state)
 
     async def _beginning(self, work: Callable[[Ask], Awaitable[T]], log: Sequence[Logged], state: JourneyState) -> T:
-        """Do what may put a journey on record; a quota that is in the way is told in words."""
+        """Run an act that may record a journey. A refusal by a quota names the bound."""
         uses = self._uses(log)
         return await explained(lambda: self._tables.decide(work), self._tables, uses, state.principal, state.moved_at)
 
@@ -297,7 +297,7 @@ class PostgresJourneys:
         return counted(self._quotas.journeyed, by, bytes_of(bodies), at, refuse=is_bounded(events))
 
     async def _counting(self, work: Callable[[], Awaitable[T]], events: Sequence[Event], by: str, at: datetime) -> T:
-        """Do what adds these events; a quota that is in the way is told in words."""
+        """Run an act that adds these events. A refusal by a quota names the bound."""
         if self._quotas is None:
             return await work()
         uses = [(self._quotas.journeyed, bytes_of([event_text(event) for event in events]))]
