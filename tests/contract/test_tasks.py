@@ -168,6 +168,7 @@ async def test_what_is_no_answer_to_a_form_is_refused_and_decides_nothing(tmp_pa
 async def test_an_answer_that_cannot_be_put_on_record_is_told_as_that_and_asked_for_again(tmp_path: Path) -> None:
     async with place(tmp_path) as at:
         disk = apsw.Connection(str(at.host.app.base.state_dir / "state.db"))
+        disk.set_busy_timeout(5000)  # the server may be writing at this moment
         at.host.will("Sum up", asks("Which page?"), said("Done."))
         task = (await at.wire.tool("agent_run", goal="Sum up a page."))["taskId"]
         first = (await at.forms.until(task, "input_required"))["inputRequests"]
@@ -183,6 +184,7 @@ async def test_an_answer_that_cannot_be_put_on_record_is_told_as_that_and_asked_
 async def test_a_decision_that_cannot_be_put_on_record_is_told_as_that_and_asked_for_again(tmp_path: Path) -> None:
     async with place(tmp_path, level=2) as at:
         disk = apsw.Connection(str(at.host.app.base.state_dir / "state.db"))
+        disk.set_busy_timeout(5000)  # the server may be writing at this moment
         task = (await at.wire.tool("kb_merge", **NOTE))["taskId"]
         await at.forms.until(task, "input_required")
         disk.execute("CREATE TRIGGER full BEFORE UPDATE ON proposal BEGIN SELECT RAISE(ABORT, 'full'); END")
