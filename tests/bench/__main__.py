@@ -1,0 +1,22 @@
+"""Run a measurement: `python -m tests.bench NAME`, with `--help` for the names and their options."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from tests.bench.house import program as house
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program that is named first and return its exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description="Measure the project.")
+    programs = parser.add_subparsers(required=True, metavar="NAME")
+    house.add(programs)
+    given = parser.parse_args(arguments)
+    return int(given.run(given))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
