@@ -257,9 +257,10 @@ class DatabaseRefused(StorageError):
 class UnsafeStateDirectory(StorageError):
     """The folder for the databases cannot be used."""
 
-    def __init__(self, path: str, reason: str) -> None:
-        self.path, self.reason = path, reason
-        super().__init__(f"cannot keep the state in {path}: {reason}; name another directory with --state-dir")
+    def __init__(self, path: str, reason: str, mend: str = "") -> None:
+        self.path, self.reason, self.mend = path, reason, mend
+        way_out = f"to fix it: {mend}, or name" if mend else "name"
+        super().__init__(f"cannot keep the state in {path}: {reason}; {way_out} another directory with --state-dir")
 
 
 class NoUserFolder(StorageError):

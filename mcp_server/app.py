@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import shlex
 import stat
 import sys
 import time
@@ -24,6 +25,7 @@ from knowledge.errors import KnowledgeError, StorageError
 from knowledge.find.ledger import ReadingLedger
 from knowledge.ledger.keeping import collect
 from knowledge.outbox.keeping import put_away
+from knowledge.storage.ownership import others_could_read, others_could_write
 from knowledge.storage.ports import Progress
 from knowledge.storage.sqlite_index import SqliteIndexStore
 from knowledge.trust.ports import Proposal
@@ -76,11 +78,12 @@ QUESTION_S = 3600.0
 
 
 class BadKeyFile(KnowledgeError):
-    """The key that seals questions may be known to others."""
+    """Another account may know the key that seals questions."""
 
     def __init__(self, path: Path, reason: str) -> None:
         self.path, self.reason = path, reason
-        super().__init__(f"{path} is not used: {reason}; remove it and start again, then a new one is made")
+        command = f"rm {shlex.quote(str(path))}"
+        super().__init__(f"{path} is not used: {reason}; remove it and start again to get a new one: {command}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,21 +374,20 @@ def _key(path: Path) -> bytes:
 
 
 def _own_key(path: Path) -> bytes:
-    """Return the key, if only who runs this could have written or read it.
+    """Return the key, if no other account could have written or read it.
 
     Raises:
-        BadKeyFile: it is a link, somebody else's, open to others, or too short to seal anything.
+        BadKeyFile: it is a link, another account can write or read it, or it has the wrong length.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except OSError as error:
         raise BadKeyFile(path, error.strerror or type(error).__name__) from error
     try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise BadKeyFile(path, "it is no file")
-        if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o077):
-            raise BadKeyFile(path, "others may read or change it")
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise BadKeyFile(path, "it is not a file")
+        if exposed := others_could_write(path, descriptor) or others_could_read(path, descriptor):
+            raise BadKeyFile(path, exposed.problem)
         key = os.read(descriptor, KEY_BYTES + 1)
     finally:
         os.close(descriptor)

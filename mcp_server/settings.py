@@ -396,10 +396,8 @@ def _file(environ: Mapping[str, str]) -> Path | None:
 
 def _only_ours(name: str, file: Path, kind: str) -> None:
     """Raise if another account could have written what is about to be believed."""
-    if why := others_could_replace(file):
-        raise BadSetting(
-            name, str(file), f"it is not read, because {why}; keep {kind} where only you and root can write"
-        )
+    if exposed := others_could_replace(file):
+        raise BadSetting(name, str(file), f"{kind} that other accounts can change is not read: {exposed}")
 
 
 def _ignored(file: Path | None, cwd: Path | None) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Who besides this account could change a file that decides something. Reads owners and modes, changes nothing.
+"""Who besides this account could change or read a file that decides something. Looks at owners and modes, changes nothing.
 
 The rules are those of OpenSSH for its own files (StrictModes, `safe_path` in misc.c), with Debian's exception for a group that is the
 user's alone. On Windows nothing is checked: modes say nothing there, and the folders of an account are its own by default.
@@ -7,14 +7,28 @@ user's alone. On Windows nothing is checked: modes say nothing there, and the fo
 from __future__ import annotations
 
 import os
+import shlex
 import stat
+from dataclasses import dataclass
 from pathlib import Path
 
 MOST_LINKS = 40
 
 
-def others_could_replace(path: Path) -> str | None:
-    """Return why another account could put something else at the absolute `path`, or None if only this one and root could.
+@dataclass(frozen=True, slots=True)
+class Exposure:
+    """How another account gets at a file. `problem` says what it can do to which file or folder, `mend` is the command that stops it."""
+
+    problem: str
+    mend: str
+
+    def __str__(self) -> str:
+        """Return both as one sentence."""
+        return f"{self.problem}; to fix it: {self.mend}"
+
+
+def others_could_replace(path: Path) -> Exposure | None:
+    """Return how another account could put something else at the absolute `path`, or None if only this one and root could.
 
     Judges the file and every link and folder that leads to it, but no folder above the home folder: those are the administrator's.
     What lies on a file system that is mounted read-only nobody can change. A missing `path` is judged as far as it is there.
@@ -22,48 +36,88 @@ def others_could_replace(path: Path) -> str | None:
     home = _home()
     current, left, links = Path(path.anchor), list(path.parts[1:]), 0
     while True:
-        if (why := None if home and current in home.parents else others_could_write(current)) or not left:
-            return why
-        name = left.pop(0)
-        step = current.parent if name == ".." else current / name
-        if not os.path.lexists(step):
+        step = (current.parent if left[0] == ".." else current / left[0]) if left else current
+        # In a sticky folder, for example /tmp, nobody replaces another account's file, but anybody creates a missing one.
+        entered = bool(left) and os.path.lexists(step)
+        if not (home and current in home.parents) and (found := _writable(current, entered=entered)):
+            return found
+        if not entered:
             return None
+        del left[0]
         if not step.is_symlink():
             current = step
             continue
         links += 1
         if links > MOST_LINKS:
-            return f"{path} leads through more than {MOST_LINKS} links"
-        if why := _anothers(step, step.lstat()):
-            return why
+            return Exposure(f"{path} leads through more than {MOST_LINKS} links", "name the file itself")
+        if found := _anothers(step, step.lstat()):
+            return found
         target = step.readlink()
         left = [*(target.parts[1:] if target.is_absolute() else target.parts), *left]
         current = Path(target.anchor) if target.is_absolute() else current
 
 
-def others_could_write(path: Path) -> str | None:
-    """Return why another account could change this file or folder itself, or None. A link is judged by what it points to."""
-    if not hasattr(os, "geteuid") or os.statvfs(path).f_flag & os.ST_RDONLY:
+def others_could_write(path: Path, opened: int | None = None) -> Exposure | None:
+    """Return how another account could change this file, or add to this folder, or None. Does not judge what leads to it.
+
+    A link is judged by what it points to. `opened` is the file's descriptor: then that file is judged, whatever is at `path` now.
+    """
+    return _writable(path, opened)
+
+
+def others_could_read(path: Path, opened: int | None = None) -> Exposure | None:
+    """Return how another account could get at a secret in this file or folder, or None.
+
+    Stricter than for writing: no group has any permission, and a read-only mount is no excuse. `path` and `opened` are those of
+    `others_could_write`.
+    """
+    if not hasattr(os, "geteuid"):
         return None
-    found = path.stat()
-    if why := _anothers(path, found):
-        return why
-    if stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX:
-        return None  # in such a folder, for example /tmp, nobody can replace what is another's
+    found = os.stat(path if opened is None else opened)  # noqa: PTH116 - a Path has no descriptor
+    if (exposed := _anothers(path, found)) or not stat.S_IMODE(found.st_mode) & 0o077:
+        return exposed
+    verb, command = ("open", "chmod -R go=") if stat.S_ISDIR(found.st_mode) else ("read", "chmod 600")
+    return Exposure(f"other accounts can {verb} {path}", f"{command} {shlex.quote(str(path))}")
+
+
+def _writable(path: Path, opened: int | None = None, *, entered: bool = False) -> Exposure | None:
+    """Return how another account could write to a file, or change what a folder holds; if `entered`, only replace what it holds."""
+    where = path if opened is None else opened
+    if not hasattr(os, "geteuid") or os.statvfs(where).f_flag & os.ST_RDONLY:
+        return None
+    found = os.stat(where)  # noqa: PTH116 - as above
+    if exposed := _anothers(path, found):
+        return exposed
+    if entered and found.st_mode & stat.S_ISVTX:
+        return None
     if found.st_mode & stat.S_IWOTH:
-        return f"every account may write {path} (chmod o-w)"
-    if found.st_mode & stat.S_IWGRP and not _is_one_persons(path, found):
-        return f"other accounts of group {found.st_gid} may write {path} (chmod g-w)"
+        return Exposure(f"any account can write to {path}", f"chmod o-w {shlex.quote(str(path))}")
+    if found.st_mode & stat.S_IWGRP and not _is_one_persons(where, found):
+        problem = f"other accounts in group {_group(found)} can write to {path}"
+        return Exposure(problem, f"chmod g-w {shlex.quote(str(path))}")
     return None
 
 
-def _anothers(path: Path, found: os.stat_result) -> str | None:
+def _anothers(path: Path, found: os.stat_result) -> Exposure | None:
     if not hasattr(os, "geteuid") or found.st_uid in (os.geteuid(), 0):
         return None
-    return f"{path} belongs to another account (user id {found.st_uid}; chown it, or run as that account)"
+    command = "chown -h" if stat.S_ISLNK(found.st_mode) else "chown"
+    mend = f"{command} {os.geteuid()} {shlex.quote(str(path))}"
+    return Exposure(
+        f"{path} belongs to another account (user id {found.st_uid})", f"sudo {mend}" if os.geteuid() else mend
+    )
 
 
-def _is_one_persons(path: Path, found: os.stat_result) -> bool:
+def _group(found: os.stat_result) -> str:
+    import grp
+
+    try:
+        return grp.getgrgid(found.st_gid).gr_name
+    except KeyError:
+        return str(found.st_gid)
+
+
+def _is_one_persons(where: Path | int, found: os.stat_result) -> bool:
     """Return whether the owner is alone in the group: many systems give each user such a group, and it write access by default."""
     import grp
     import pwd
@@ -73,15 +127,15 @@ def _is_one_persons(path: Path, found: os.stat_result) -> bool:
     except KeyError:
         return False
     alone = group.gr_name == owner.pw_name and owner.pw_gid == group.gr_gid and set(group.gr_mem) <= {owner.pw_name}
-    return alone and not _has_access_list(path)
+    return alone and not _has_access_list(where)
 
 
-def _has_access_list(path: Path) -> bool:
+def _has_access_list(where: Path | int) -> bool:
     """Return whether a list of further accounts is attached: the group's bits then show the most that any of them may do."""
     if not hasattr(os, "getxattr"):
         return False
     try:
-        return bool(os.getxattr(path, "system.posix_acl_access"))
+        return bool(os.getxattr(where, "system.posix_acl_access"))
     except OSError:
         return False
 

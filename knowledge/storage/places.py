@@ -48,8 +48,9 @@ def state_dir_for(root: Path, override: Path | None) -> Path:
         raise UnsafeStateDirectory(str(folder), f"it cannot be made: {error.strerror}") from error
     for believed in (folder, *folder.glob(DATABASES)):
         with suppress(FileNotFoundError):  # a journal, which another process has closed since
-            if why := others_could_write(believed):
-                raise UnsafeStateDirectory(str(folder), f"{why}, so someone else could have decided who is trusted")
+            if exposed := others_could_write(believed):
+                why = f"{exposed.problem}, so someone else could have decided who is trusted"
+                raise UnsafeStateDirectory(str(folder), why, exposed.mend)
     return folder
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -174,15 +173,14 @@ async def _size(base: KnowledgeBase) -> Finding:
 
 
 async def _folder(folder: Path) -> Finding | None:
-    """Say whether others of this machine can get at the state, and how that is mended."""
-    from knowledge.private import open_to_others, replaceable_by
+    """Say whether other accounts can get at the state, and the command that stops it."""
+    from knowledge.storage.ownership import others_could_read, others_could_replace
 
-    if open_to_others(folder):
-        found = f"others of this machine can get into {folder}, where trust and the record of all acts lie"
-        return Finding("folder", "bad", found, f"chmod -R go= {shlex.quote(str(folder))}")
-    if above := replaceable_by(folder):
-        found = f"others of this machine may write to {above[0]}, and could put another folder in the place of {folder}"
-        return Finding("folder", "note", found, f"chmod go-w {shlex.quote(str(above[0]))}")
+    if exposed := others_could_read(folder):
+        return Finding("folder", "bad", f"{exposed.problem}, which holds trust levels and the audit", exposed.mend)
+    if exposed := others_could_replace(folder):
+        found = f"{exposed.problem}, and so could put another folder in the place of {folder}"
+        return Finding("folder", "note", found, exposed.mend)
     return None
 
 

@@ -6,12 +6,9 @@ Only the doctor contacts them unasked. What they say of themselves is foreign te
 from __future__ import annotations
 
 import logging
-import os
-import shlex
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-from stat import S_IRGRP, S_IROTH
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -121,24 +118,18 @@ def _unlisted(settings: Settings) -> Iterable[Finding]:
 
 
 def _open_to_others(settings: Settings) -> Iterable[Finding]:
-    """Yield which files hold a key and can be read by others of this machine."""
+    """Yield which files hold a key that other accounts can read."""
+    from knowledge.storage.ownership import others_could_read
+
     model = settings.provider
     keys = {"plane": settings.plane_api_key, "zulip": settings.zulip_api_key, "model": model and model.key}
-    for file in (settings.file, settings.zulip_config, settings.model_key_file):
-        text = "" if file is None else _read_by_others(file)
-        for service, key in keys.items():
-            if key and key in text:
-                found = f"{file} holds its key, and others of this machine can read it"
-                yield Finding(service, "note", found, f"chmod 600 {shlex.quote(str(file))}")
-
-
-def _read_by_others(file: Path) -> str:
-    """Return what others of this machine can read in a file; "" where that cannot be told by its mode."""
-    try:
-        shared = os.name == "posix" and file.stat().st_mode & (S_IRGRP | S_IROTH)
-        return file.read_text(encoding="utf-8", errors="replace") if shared else ""
-    except OSError:
-        return ""
+    for file in filter(None, (settings.file, settings.zulip_config, settings.model_key_file)):
+        with suppress(OSError):
+            if exposed := others_could_read(file):
+                text = file.read_text(encoding="utf-8", errors="replace")
+                for service, key in keys.items():
+                    if key and key in text:
+                        yield Finding(service, "note", f"{exposed.problem}, which holds its key", exposed.mend)
 
 
 # --- Plane ------------------------------------------------------------------------------------------------------------

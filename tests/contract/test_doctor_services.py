@@ -138,7 +138,7 @@ async def test_a_file_with_keys_that_others_can_read_is_told(site: Site, mode: i
         file.chmod(mode)
     found = await examined(load({"kb": site.folder}, {"FORGE_CONFIG": str(toml)}, cwd=site.folder))
     assert [one.health for one in found if one.health != "note"] == ["ok", "ok"]
-    assert [one.what for one in found if "others of this machine can read it" in one.found] == notes
+    assert [one.what for one in found if "other accounts can read" in one.found] == notes
     assert all(one.mend.startswith("chmod 600") for one in found if one.health == "note")
 
 
