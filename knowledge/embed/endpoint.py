@@ -13,6 +13,7 @@ import httpx
 import numpy as np
 from numpy.typing import NDArray
 
+from knowledge.addresses import shown_address
 from knowledge.compression import ACCEPTED, bounding
 from knowledge.embed import endpoint_wire as wire
 from knowledge.errors import EmbedderUnavailable
@@ -55,7 +56,7 @@ class Endpoint:
 
     def __repr__(self) -> str:
         """Return it without the key."""
-        return f"Endpoint({wire.shown_url(self.url)!r}, {self.model!r})"
+        return f"Endpoint({shown_address(self.url)!r}, {self.model!r})"
 
 
 class _Refused(Exception):
@@ -296,5 +297,5 @@ class EndpointEmbedder:
         return rows
 
     def _unavailable(self, reason: str, mend: str) -> EmbedderUnavailable:
-        asked = f"the model {self._endpoint.model} at {wire.shown_url(wire.embeddings_url(self._endpoint.url))}"
+        asked = f"the model {self._endpoint.model} at {shown_address(wire.embeddings_url(self._endpoint.url))}"
         return EmbedderUnavailable(asked, reason, mend)

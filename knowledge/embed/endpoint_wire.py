@@ -41,12 +41,6 @@ def embeddings_url(base: str) -> str:
     return urlunsplit(parts._replace(path=path if path.endswith("/embeddings") else f"{path}/embeddings"))
 
 
-def shown_url(url: str) -> str:
-    """Return `url` as a message may hold it: without user, password, query and fragment."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-
-
 def request_body(model: str, texts: Sequence[str], dimensions: int, encoding: Encoding) -> bytes:
     """Return the body that asks for the vectors of `texts`; `dimensions` 0 leaves their length to the model."""
     body: dict[str, object] = {"model": model, "input": list(texts), "encoding_format": encoding}

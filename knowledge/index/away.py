@@ -1,17 +1,10 @@
-"""What the lines to all search servers have alike: how their addresses are shown, and that nobody waits for one that is away."""
+"""What the lines to all search servers have alike: nobody waits for one that is away."""
 
 from __future__ import annotations
 
 import time
-from urllib.parse import urlsplit
 
 from knowledge.errors import EngineUnavailable
-
-
-def shown(url: str) -> str:
-    """Return the address without whatever somebody may have written before an `@`."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{(parts.netloc or parts.path).rpartition('@')[2]}"
 
 
 class Away:

@@ -16,9 +16,10 @@ from urllib.parse import urlencode, urlsplit
 import anyio
 import anyio.to_thread
 
+from knowledge.addresses import shown_address
 from knowledge.compression import BadPacking
 from knowledge.errors import EngineUnavailable
-from knowledge.index.away import Away, shown
+from knowledge.index.away import Away
 
 if TYPE_CHECKING:
     import requests
@@ -57,8 +58,8 @@ class MeilisearchAddress:
 
     @property
     def shown(self) -> str:
-        """Return the address without whatever somebody may have written before an `@`."""
-        return shown(self.url)
+        """Return the address as a message may hold it."""
+        return shown_address(self.url)
 
 
 class NoIndex(Exception):

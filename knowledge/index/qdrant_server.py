@@ -11,9 +11,10 @@ from urllib.parse import urlsplit
 import anyio
 import anyio.to_thread
 
+from knowledge.addresses import shown_address
 from knowledge.compression import ACCEPTED, bounding
 from knowledge.errors import EngineUnavailable
-from knowledge.index.away import Away, shown
+from knowledge.index.away import Away
 
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient
@@ -44,8 +45,8 @@ class QdrantAddress:
 
     @property
     def shown(self) -> str:
-        """Return the address without whatever somebody may have written before an `@`."""
-        return shown(self.url)
+        """Return the address as a message may hold it."""
+        return shown_address(self.url)
 
 
 def connect(address: QdrantAddress) -> AsyncQdrantClient:

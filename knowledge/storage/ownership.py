@@ -17,7 +17,7 @@ MOST_LINKS = 40
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """How another account gets at a file. `problem` says what it can do to which file or folder, `mend` is the command that stops it."""
+    """How another account gets at a file. `problem` says what it can do to which file, `mend` is the command that stops it."""
 
     problem: str
     mend: str

@@ -15,6 +15,7 @@ from psycopg import AsyncConnection, DataError, Error, InterfaceError, Programmi
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 
+from knowledge.addresses import shown_address
 from knowledge.errors import (
     CorruptDatabase,
     DatabaseRefused,
@@ -106,7 +107,9 @@ class Server:
         self._parts = {**DEFAULTS, **parts}
         host = parts.get("host") or parts.get("hostaddr") or "a local socket"
         port = f":{parts['port']}" if "port" in parts else ""
-        self.place = f"PostgreSQL at {host}{port}/{parts.get('dbname', '')}, schema {schema}"
+        # A database's name can itself be an address with a password.
+        database = shown_address(parts.get("dbname", ""))
+        self.place = f"PostgreSQL at {host}{port}/{database}, schema {schema}"
 
     async def connect(self) -> Connection:
         """Return a new connection, each statement its own transaction.

@@ -23,3 +23,4 @@ class Finding:
     def __post_init__(self) -> None:
         # A person may have written an address with a password where a folder or a name belongs.
         object.__setattr__(self, "found", without_secrets(self.found))
+        object.__setattr__(self, "mend", without_secrets(self.mend))

@@ -19,6 +19,7 @@ from pathlib import Path
 import anyio
 import httpx
 
+from knowledge.addresses import shown_address
 from knowledge.compression import ACCEPTED, bounding
 from mcp_server import VERSION
 from mcp_server.connectors.bodies import BadBody, read_body, wait_of, without
@@ -224,7 +225,7 @@ class Sender:
         """Return the request for where a redirect leads, if it may be made: it only asks, and the key stays here."""
         try:
             url = built.url.join(location)
-            where = without(_plain(url), self.place.secrets)[:LONGEST_ADDRESS]
+            where = without(shown_address(str(url)), self.place.secrets)[:LONGEST_ADDRESS]
         except (httpx.InvalidURL, ValueError):
             url, where = None, "what is no address"
         if url is None or request.writes or _origin(url) != _origin(built.url):
@@ -237,7 +238,7 @@ class Sender:
 
     def _unreachable(self, why: str) -> Unreachable:
         try:
-            address = _plain(httpx.URL(self.place.address))
+            address = shown_address(str(httpx.URL(self.place.address)))
         except (httpx.InvalidURL, ValueError):
             address = f"the address in {self.place.setting}"
         return Unreachable(self.place.service, without(address, self.place.secrets)[:LONGEST_ADDRESS], why)
@@ -301,8 +302,3 @@ def _trusted_by_the_system() -> ssl.SSLContext:
 
 def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
     return url.scheme, url.host, url.port
-
-
-def _plain(url: httpx.URL) -> str:
-    """Return an address that a message may hold: no name and password, no query."""
-    return str(url.copy_with(username="", password="", query=None, fragment=None))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from knowledge.addresses import shown_address
+
 
 @dataclass(frozen=True, slots=True)
 class Access:
@@ -32,10 +34,8 @@ class Access:
 
     @property
     def shown_address(self) -> str:
-        """Return the address for a message: scheme, host and port, nothing that could be secret."""
-        parts = urlsplit(self.address)
-        host = f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname
-        return f"{parts.scheme}://{host}" if host else "its usual address"
+        """Return the address as a message may hold it."""
+        return shown_address(self.address) or "its usual address"
 
 
 @dataclass(frozen=True, slots=True)
