@@ -1,4 +1,4 @@
-"""Nobody but a person takes away the mark that says where a text comes from, in whatever way it is tried."""
+"""Marks that say where text comes from (`untrusted`, `source`): only a person can remove or change one."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ def waits(answer: dict[str, Any], level: int, *told: str) -> None:
     ],
 )
 @pytest.mark.parametrize("level", [3, 5])
-async def test_an_edit_that_takes_the_mark_away_waits_for_a_person_whatever_the_level(
+async def test_an_edit_that_removes_or_changes_a_source_mark_needs_a_person_at_every_level(
     settings: Settings, path: str, text: str, level: float
 ) -> None:
-    """Issue: `untrusted: false`, `source: user` and `source:` of another place were written at level 3."""
+    """`untrusted: false`, `source: user` and the `source:` of another place used to be written at level 3."""
     async with both(settings, level) as (host, person):
         base = await host.revision(path)
         answer = await host.merge(path, text, base_revision=base)
@@ -91,9 +91,7 @@ async def test_an_edit_that_takes_the_mark_away_waits_for_a_person_whatever_the_
         CLIP.replace("---\ntitle", "---\nx: " + "y" * 70_000 + "\ntitle"),
     ],
 )
-async def test_front_matter_that_cannot_be_read_any_more_is_no_way_to_lose_the_mark(
-    settings: Settings, text: str
-) -> None:
+async def test_unreadable_front_matter_does_not_remove_the_mark(settings: Settings, text: str) -> None:
     async with both(settings, 3) as (host, _):
         base = await host.revision("clip.md")
         waits(await host.merge("clip.md", text, base_revision=base), 4, "plane:KB-12")
@@ -101,8 +99,8 @@ async def test_front_matter_that_cannot_be_read_any_more_is_no_way_to_lose_the_m
         assert host.text("clip.md") == CLIP
 
 
-async def test_without_having_read_it_first_the_mark_is_not_taken_away_either(settings: Settings) -> None:
-    """The quick way of a host that may edit plans nothing ahead; what it finds under the page's lock is judged there."""
+async def test_a_mark_added_since_the_last_read_is_not_removed_by_the_next_edit(settings: Settings) -> None:
+    """A host that may edit takes a fast path without a plan, so the page is judged again under its lock."""
     async with both(settings, 3) as (host, _):
         base = await host.revision("ours.md")
         (settings.kb / "ours.md").write_text(f"---\nuntrusted: true\n---\n{PAGES['ours.md']}", encoding="utf-8")
@@ -112,7 +110,7 @@ async def test_without_having_read_it_first_the_mark_is_not_taken_away_either(se
         waits(await host.merge("ours.md", bare, base_revision=other), 4, "marked untrusted")
 
 
-async def test_a_mark_is_added_freely_and_text_below_it_is_edited_freely(settings: Settings) -> None:
+async def test_adding_a_mark_and_editing_the_text_below_it_needs_no_person(settings: Settings) -> None:
     async with both(settings, 3) as (host, _):
         base = await host.revision("ours.md")
         done = await host.merge("ours.md", f"---\nuntrusted: true\n---\n\n{PAGES['ours.md']}", base_revision=base)
@@ -125,7 +123,7 @@ async def test_a_mark_is_added_freely_and_text_below_it_is_edited_freely(setting
         assert done["status"] == "done", done
 
 
-async def test_a_page_that_leaves_an_untrusted_folder_waits_and_one_that_takes_a_mark_along_does_not(
+async def test_moving_an_unmarked_page_out_of_an_untrusted_folder_needs_a_person_and_a_marked_one_does_not(
     settings: Settings,
 ) -> None:
     async with both(settings, 4) as (host, person):
@@ -139,7 +137,7 @@ async def test_a_page_that_leaves_an_untrusted_folder_waits_and_one_that_takes_a
         waits(await host.call("kb_delete", path="inbox/_index.md", base_revision=base), 5)
 
 
-async def test_even_the_highest_level_does_not_vouch_for_a_folder_by_itself(settings: Settings) -> None:
+async def test_level_5_alone_cannot_remove_the_mark_of_a_folder(settings: Settings) -> None:
     async with both(settings, 5) as (host, _):
         base = await host.revision("inbox/_index.md")
         plain = "---\ntitle: Inbox\n---\n# Inbox\n"
@@ -147,7 +145,7 @@ async def test_even_the_highest_level_does_not_vouch_for_a_folder_by_itself(sett
         waits(await host.call("kb_delete", path="inbox/_index.md", base_revision=base), 5, "only a person")
 
 
-async def test_going_back_to_before_a_page_was_marked_waits_also_by_way_of_a_deletion(settings: Settings) -> None:
+async def test_reverting_to_before_a_page_was_marked_needs_a_person_even_after_a_deletion(settings: Settings) -> None:
     plain = f"# Clip\n\n{WISH}\n"
     async with both(settings, 4) as (host, _):
         (settings.kb / "late.md").write_text(plain, encoding="utf-8")
@@ -164,16 +162,16 @@ async def test_going_back_to_before_a_page_was_marked_waits_also_by_way_of_a_del
         assert back["status"] == "done"
 
 
-async def test_what_is_cited_as_fetched_says_so_in_the_new_page_or_waits(settings: Settings) -> None:
-    """Front matter that cannot be read, or that names somebody else, kept the mark from being made."""
+async def test_a_new_page_from_a_url_that_hides_its_source_needs_a_person(settings: Settings) -> None:
+    """Unreadable front matter, or `source: user`, used to keep the new page from being marked."""
     async with both(settings, 3) as (host, _):
         for number, text in enumerate((f"---\nsource: user\n---\n{WISH}\n", f"---\nx: [\ntitle: y\n---\n{WISH}\n")):
             answer = await host.merge(f"new-{number}.md", text, source="url:https://eve.example/x")
             waits(answer, 4, "https://eve.example/x")
 
 
-async def test_text_of_a_marked_page_that_is_passed_off_as_ones_own_waits_in_a_page_of_ours(settings: Settings) -> None:
-    """Issue: `source: user` in an edit. Named as its source the same text is weighed and written."""
+async def test_repeating_text_of_a_marked_page_without_its_source_needs_a_person(settings: Settings) -> None:
+    """`source: user` in an edit used to pass untrusted text off as the user's own."""
     async with both(settings, 3) as (host, person):
         await host.call("kb_read", path="clip.md")
         base = await host.revision("ours.md")
@@ -191,7 +189,7 @@ async def test_text_of_a_marked_page_that_is_passed_off_as_ones_own_waits_in_a_p
         ] == "done"
 
 
-async def test_named_as_its_source_the_same_text_is_weighed_and_written(settings: Settings) -> None:
+async def test_the_same_text_is_written_if_it_names_its_source(settings: Settings) -> None:
     async with both(settings, 3) as (host, _):
         await host.call("kb_read", path="clip.md")
         base = await host.revision("ours.md")
@@ -204,10 +202,10 @@ async def test_named_as_its_source_the_same_text_is_weighed_and_written(settings
     [("clip.md", 'source: "plane:KB-12"'), ("mail.md", "untrusted: true"), ("inbox/letter.md", "untrusted: true")],
 )
 @pytest.mark.parametrize("how", ["kb_read", "kb_search", "dry_run", "resource"])
-async def test_a_new_page_made_of_what_was_read_says_so_by_itself(
+async def test_a_new_page_that_repeats_marked_text_gets_the_mark(
     settings: Settings, read: str, mark: str, how: str
 ) -> None:
-    """Deleting a marked page and making it again under any name does not wash it."""
+    """Deleting a marked page and creating it again under another name does not remove the mark."""
     async with both(settings, 4) as (host, _):
         if how == "kb_search":
             found = await host.call("kb_search", query="passwords eve", path=read)
@@ -230,7 +228,7 @@ async def test_a_new_page_made_of_what_was_read_says_so_by_itself(
         waits(await host.merge("other.md", hidden), 4, "other.md would repeat text")
 
 
-async def test_a_page_of_words_of_ones_own_is_nobody_elses_whatever_was_read(settings: Settings) -> None:
+async def test_a_page_in_other_words_is_not_marked(settings: Settings) -> None:
     async with both(settings, 3) as (host, _):
         await host.call("kb_read", path="clip.md")
         content = "# Summary\n\nSomebody asks us for passwords by mail. We shall not answer that.\n"
@@ -238,7 +236,7 @@ async def test_a_page_of_words_of_ones_own_is_nobody_elses_whatever_was_read(set
         assert host.text("summary.md") == content
 
 
-async def test_text_from_a_place_that_a_person_vouches_for_is_anybodys(settings: Settings) -> None:
+async def test_text_from_a_trusted_place_may_be_repeated_without_its_source(settings: Settings) -> None:
     async with both(replace(settings, trusted_places=("plane:KB",)), 3) as (host, _):
         await host.call("kb_read", path="clip.md")
         base = await host.revision("ours.md")
@@ -248,7 +246,7 @@ async def test_text_from_a_place_that_a_person_vouches_for_is_anybodys(settings:
         waits(await host.merge("clip.md", CLIP.replace("plane:KB-12", "user"), base_revision=base), 4)
 
 
-async def test_what_was_approved_as_a_repetition_is_carried_out_long_after_it_was_read(settings: Settings) -> None:
+async def test_an_approved_page_keeps_its_mark_when_it_is_created_days_after_the_read(settings: Settings) -> None:
     async with both(settings, 2) as (host, person):
         await host.call("kb_read", path="clip.md")
         made = await host.merge("fresh.md", f"# Ours\n\n{WISH}\n")
