@@ -53,6 +53,14 @@ def test_the_locked_version_is_one_that_pyproject_allows(wanted: Requirement) ->
         assert any(needed in here for needed in _of_extra(wanted.name, extra)), extra
 
 
+def test_the_file_was_made_from_the_dependencies_that_pyproject_has_now() -> None:
+    """A package that pyproject no longer needs would stay in the image. When this fails: see the test above."""
+    project = re.escape("knowledge-forge (pyproject.toml)")
+    entries = re.split(r"^(?=[a-z0-9])", LOCK.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    direct = {re.split(r"[=\[ ]", entry)[0] for entry in entries if re.search(rf"# +(via )?{project}$", entry, re.MULTILINE)}
+    assert direct == {canonicalize_name(wanted.name) for wanted in asked()}
+
+
 def _of_extra(name: str, extra: str) -> list[str]:
     found = [Requirement(line) for line in requires(name) or ()]
     return [canonicalize_name(one.name) for one in found if one.marker and one.marker.evaluate({"extra": extra})]
