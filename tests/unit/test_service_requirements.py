@@ -57,7 +57,9 @@ def test_the_file_was_made_from_the_dependencies_that_pyproject_has_now() -> Non
     """A package that pyproject no longer needs would stay in the image. When this fails: see the test above."""
     project = re.escape("knowledge-forge (pyproject.toml)")
     entries = re.split(r"^(?=[a-z0-9])", LOCK.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
-    direct = {re.split(r"[=\[ ]", entry)[0] for entry in entries if re.search(rf"# +(via )?{project}$", entry, re.MULTILINE)}
+    direct = {
+        re.split(r"[=\[ ]", entry)[0] for entry in entries if re.search(rf"# +(via )?{project}$", entry, re.MULTILINE)
+    }
     assert direct == {canonicalize_name(wanted.name) for wanted in asked()}
 
 
