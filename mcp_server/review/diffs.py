@@ -6,10 +6,12 @@ Source: GNU diffutils, "Unified Format".
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
-from itertools import groupby
+from difflib import Match, SequenceMatcher
+from itertools import accumulate, groupby
 from typing import Literal
 
 from markupsafe import Markup
@@ -24,13 +26,19 @@ ALIKE_ENOUGH = 0.35
 """Lines that share less are another line each: marking their words would mark nearly all of them."""
 
 MARKS = (" ", "-", "+", "\\")
+EFFORT = 3_000_000
+"""Comparisons of words that all diffs of one page may cost, about half a second. Lines that are left get no words marked."""
+CHARACTERS_A_STEP = 8
+"""Characters of two lines whose sets of words are compared in about the time of one step."""
+LONG_FOR_WORDS = 100_000
+"""Characters of two lines together beyond which only what both begin and end with is found: their words would fill the memory."""
 NAMING_LINES = 2
 """A diff begins with the names of the file before and after."""
 
 ANY_LENGTH = 10**9
 
 _NOTE = Markup(' <i class="note">{0}</i>')
-_HEADER = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+HEADER = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _ENDS = {mark: re.compile(rf"\n(?!{re.escape(mark)})") for mark in (" ", "-", "+")}
 """Where lines on one side of a diff end that follow each other."""
 _TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
@@ -74,13 +82,47 @@ class Row:
     cut: bool = False
 
 
+@dataclass(slots=True)
+class Effort:
+    """What comparing may still cost. Texts can be made so that finding what they share takes minutes."""
+
+    left: int = EFFORT
+
+    def spend(self, steps: int) -> bool:
+        """Take so many steps off and return True; False, with nothing taken, if they are not left."""
+        if steps > self.left:
+            return False
+        self.left -= steps
+        return True
+
+
+class _Exhausted(Exception):
+    """Comparing two lines would cost more than is left."""
+
+
+class _Matcher(SequenceMatcher[str]):
+    """Finds what two lines share, for as long as there is effort left."""
+
+    def __init__(self, old: Sequence[str], new: Sequence[str], effort: Effort) -> None:
+        super().__init__(None, old, new, autojunk=False)
+        self._effort = effort
+        counts = Counter(new)
+        self._cost = [0, *accumulate(1 + counts[token] for token in old)]
+
+    def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None) -> Match:
+        """Do what difflib does. It looks at each token of `old` once for each time that `new` has it."""
+        if not self._effort.spend(self._cost[-1 if ahi is None else ahi] - self._cost[alo]):
+            raise _Exhausted
+        return super().find_longest_match(alo, ahi, blo, bhi)
+
+
 def parsed(diff: str) -> list[Hunk]:
     """Return the hunks of a unified diff of one file. Lines are counted, so that no content is taken for a header."""
     lines = diff.split("\n")
     found: list[Hunk] = []
     at = 0
     while at < len(lines):
-        header = _HEADER.match(lines[at])
+        header = HEADER.match(lines[at])
         at += 1
         if header is None:
             if at > NAMING_LINES and lines[at - 1]:
@@ -184,25 +226,29 @@ def _changes(entries: Sequence[_Entry]) -> Iterator[Change]:
         yield Change(same, old, new)
 
 
-def side_by_side(hunk: Hunk, longest: int = ANY_LENGTH) -> Iterator[Row]:
+def side_by_side(hunk: Hunk, longest: int = ANY_LENGTH, effort: Effort | None = None) -> Iterator[Row]:
     """Yield the hunk's rows: what stood there on the left, what will stand there on the right, like beside like.
 
-    Of a line at most `longest` characters are there, and then how many more there are.
+    Of a line at most `longest` characters are there, and then how many more there are. Comparing costs at most `effort`.
     """
+    effort = effort or Effort()
     for change in hunk.changes:
         if change.same:
             yield from (_same(before, after, longest) for before, after in zip(change.old, change.new, strict=True))
         else:
-            yield from (_row(before, after, longest) for before, after in _paired(change.old, change.new))
+            pairs = _paired(change.old, change.new, effort)
+            yield from (_row(before, after, longest, effort) for before, after in pairs)
 
 
-def one_below_the_other(hunk: Hunk, longest: int = ANY_LENGTH) -> Iterator[Row]:
+def one_below_the_other(hunk: Hunk, longest: int = ANY_LENGTH, effort: Effort | None = None) -> Iterator[Row]:
     """Yield the hunk's rows with what goes above what comes, as a unified diff has them."""
+    effort = effort or Effort()
     for change in hunk.changes:
         if change.same:
             yield from (_same(before, after, longest) for before, after in zip(change.old, change.new, strict=True))
             continue
-        rows = [_row(before, after, longest) for before, after in _paired(change.old, change.new)]
+        pairs = _paired(change.old, change.new, effort)
+        rows = [_row(before, after, longest, effort) for before, after in pairs]
         yield from (Row("removed", r.old_number, r.old, 0, Markup(), r.cut) for r in rows if r.old_number)
         yield from (Row("added", 0, Markup(), r.new_number, r.new, r.cut) for r in rows if r.new_number)
 
@@ -212,13 +258,13 @@ def _same(before: Line, after: Line, longest: int) -> Row:
     return Row("same", before.number, shown, after.number, shown, len(before.text) > longest)
 
 
-def _row(before: Line | None, after: Line | None, longest: int) -> Row:
+def _row(before: Line | None, after: Line | None, longest: int, effort: Effort) -> Row:
     if before is None or after is None:
         old, new = (_shown(line, longest) if line else Markup() for line in (before, after))
         cut = any(line is not None and len(line.text) > longest for line in (before, after))
         kind: RowKind = "removed" if after is None else "added"
         return Row(kind, before.number if before else 0, old, after.number if after else 0, new, cut)
-    gone, come = differing(before.text, after.text)
+    gone, come = differing(before.text, after.text, effort)
     cut = max(len(before.text), len(after.text)) > longest
     old, new = _shown(before, longest, gone, "del"), _shown(after, longest, come, "ins")
     return Row("changed", before.number, old, after.number, new, cut)
@@ -231,24 +277,48 @@ def _shown(line: Line, longest: int, spans: Sequence[Span] = (), tag: str = "mar
     return inert(text, inside, tag=tag) + Markup("").join(_NOTE.format(note) for note in notes if note)
 
 
-def differing(before: str, after: str) -> tuple[list[Span], list[Span]]:
+def differing(before: str, after: str, effort: Effort | None = None) -> tuple[list[Span], list[Span]]:
     """Return the spans of words in each that the other does not have; none at all where little is the same."""
+    if len(before) + len(after) > LONG_FOR_WORDS:
+        return _between_ends(before, after)
     old, new = _TOKEN.findall(before), _TOKEN.findall(after)
     head = _common(old, new)
     tail = _common(old[head:][::-1], new[head:][::-1])
-    blocks = [(0, 0, head), *_inside(old, new, head, tail), (len(old) - tail, len(new) - tail, tail)]
+    blocks = [
+        (0, 0, head),
+        *_inside(old, new, (head, tail), effort or Effort()),
+        (len(old) - tail, len(new) - tail, tail),
+    ]
     kept = sum(sum(map(len, old[start : start + size])) for start, _, size in blocks)
     if 2 * kept < ALIKE_ENOUGH * (len(before) + len(after)):
         return [], []
     return _gaps(old, [(a, size) for a, _, size in blocks]), _gaps(new, [(b, size) for _, b, size in blocks])
 
 
-def _inside(old: Sequence[str], new: Sequence[str], head: int, tail: int) -> list[tuple[int, int, int]]:
-    """Return what is common between what both begin and end with."""
+def _between_ends(before: str, after: str) -> tuple[list[Span], list[Span]]:
+    """Return the one stretch of each that lies between what both begin and end with."""
+    shorter = min(len(before), len(after))
+    head = bisect_left(range(1, shorter + 1), 1, key=lambda size: int(before[:size] != after[:size]))
+    rest = shorter - head
+    tail = bisect_left(range(1, rest + 1), 1, key=lambda size: int(before[-size:] != after[-size:]))
+    if 2 * (head + tail) < ALIKE_ENOUGH * (len(before) + len(after)):
+        return [], []
+    gone, come = ([(head, len(text) - tail)] if len(text) > head + tail else [] for text in (before, after))
+    return gone, come
+
+
+def _inside(
+    old: Sequence[str], new: Sequence[str], ends: tuple[int, int], effort: Effort
+) -> list[tuple[int, int, int]]:
+    """Return what is common between what both begin and end with, which are so many tokens."""
+    head, tail = ends
     middle_old, middle_new = old[head : len(old) - tail], new[head : len(new) - tail]
     if not middle_old or not middle_new or len(middle_old) * len(middle_new) > MOST_COMPARED:
         return []
-    found = SequenceMatcher(None, middle_old, middle_new, autojunk=False).get_matching_blocks()
+    try:
+        found = _Matcher(middle_old, middle_new, effort).get_matching_blocks()
+    except _Exhausted:
+        return []
     # A lone blank or comma in common only breaks what differs into crumbs.
     worth = [b for b in found if any(token[:1].isalnum() for token in middle_old[b.a : b.a + b.size])]
     return [(head + b.a, head + b.b, b.size) for b in worth]
@@ -272,9 +342,10 @@ def _gaps(tokens: Sequence[str], kept: Sequence[tuple[int, int]]) -> list[Span]:
     return found
 
 
-def _paired(old: Sequence[Line], new: Sequence[Line]) -> list[tuple[Line | None, Line | None]]:
+def _paired(old: Sequence[Line], new: Sequence[Line], effort: Effort) -> list[tuple[Line | None, Line | None]]:
     """Return which line became which, in order, so that those beside each other share most words."""
-    if len(old) == len(new) or not old or not new or len(old) * len(new) > MOST_COMPARED // 100:
+    compared = len(old) * len(new)
+    if len(old) == len(new) or not compared or compared > MOST_COMPARED // 100 or not _worth(old, new, effort):
         longest = max(len(old), len(new))
         return [(old[i] if i < len(old) else None, new[i] if i < len(new) else None) for i in range(longest)]
     best = _scores(old, new)
@@ -291,6 +362,12 @@ def _paired(old: Sequence[Line], new: Sequence[Line]) -> list[tuple[Line | None,
             pairs.append((old[i], new[j]))
             i, j = i + 1, j + 1
     return [*pairs, *((line, None) for line in old[i:]), *((None, line) for line in new[j:])]
+
+
+def _worth(old: Sequence[Line], new: Sequence[Line], effort: Effort) -> bool:
+    """Return whether there is effort left to compare the words of each line with those of each other one."""
+    sizes = [sum(len(line.text) for line in side) for side in (old, new)]
+    return effort.spend((sizes[0] * len(new) + sizes[1] * len(old)) // CHARACTERS_A_STEP)
 
 
 def _scores(old: Sequence[Line], new: Sequence[Line]) -> list[list[float]]:

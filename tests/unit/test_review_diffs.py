@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.merge.diff import unified
-from mcp_server.review.diffs import Row, beginning, differing, one_below_the_other, parsed, side_by_side
+from mcp_server.review.diffs import EFFORT, Effort, Row, beginning, differing, one_below_the_other, parsed, side_by_side
 
 ANY = 10**9
 LINES = st.lists(st.text(alphabet="ab -+@\\\r\u2028", max_size=6), max_size=8)
@@ -64,6 +66,25 @@ def test_one_below_the_other_has_what_goes_above_what_comes() -> None:
 def test_a_line_of_a_million_characters_is_compared_at_once() -> None:
     (row,) = rows("a " * 500_000 + "\n", "a " * 499_999 + "b\n")
     assert row.new.endswith("<ins>b</ins>")
+
+
+def test_lines_that_are_made_to_be_compared_for_minutes_are_not() -> None:
+    """400 such lines, 200 kB, took 70 s of a thread each time that somebody looked."""
+    old, new = "a b " * 125, "b c a " * 83
+    head = "--- p.md\n+++ p.md\n@@ -1,400 +1,400 @@\n"
+    (hunk,) = parsed(head + f"-{old}\n" * 400 + f"+{new}\n" * 400)
+    began, effort = time.process_time(), Effort()
+    shown = list(side_by_side(hunk, effort=effort))
+    assert len(shown) == 400
+    assert 0 <= effort.left < EFFORT
+    assert time.process_time() - began < 15
+
+
+def test_what_is_common_to_two_very_long_lines_is_found_at_both_ends() -> None:
+    before, after = "x" * 80_000 + "old" + "y" * 80_000, "x" * 80_000 + "newer" + "y" * 80_000
+    assert differing(before, after) == ([(80_000, 80_003)], [(80_000, 80_005)])
+    assert differing(before, before + "!") == ([], [(len(before), len(before) + 1)])
+    assert differing("x" * 80_000, "y" * 80_000) == ([], [])
 
 
 @given(LINES, LINES)
