@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -10,18 +11,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
+import anyio
 import anyio.to_thread
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from knowledge.aside import CALLER, A, R
 from knowledge.errors import KnowledgeError
 from mcp_server.gate.deciding import CannotDecide, Desk, Person
 from mcp_server.review.inert import inert_line
-from mcp_server.review.live import Live
+from mcp_server.review.live import Here, Live
 from mcp_server.review.sessions import Session, Sessions, same
 from mcp_server.services import Services, no_runs
+from mcp_server.workers.pool import Workers
 
 if TYPE_CHECKING:
     from agents.loop.store import RunStore
@@ -34,6 +38,9 @@ LARGEST_LOGIN = 4_096
 """What somebody may send who is not logged in: the login form has one secret of 43 letters."""
 MOST_FIELDS = 2_000
 MOST_COUNTED = 100
+MOST_LONG = 2
+AT_ONCE = 4_000
+"""Characters that become HTML in a few milliseconds, whatever they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +91,20 @@ class House:
 
         return runs_in(self.services.state)
 
+    @cached_property
+    def workers(self) -> Workers:
+        """Return the process in which long texts become HTML."""
+        return Workers(most=1, inline_characters=AT_ONCE)
+
+    @cached_property
+    def long(self) -> anyio.CapacityLimiter:
+        """Return the places for long proposals that are shown whole at the same time: each is in memory meanwhile."""
+        return anyio.CapacityLimiter(MOST_LONG)
+
+    async def close(self) -> None:
+        """End what the page started."""
+        await self.workers.close()
+
     @property
     def cookie(self) -> str:
         """Return the name of the session's cookie. Browsers share cookies among the ports of one name."""
@@ -105,6 +126,10 @@ class House:
         self, template: str, session: Session | None, values: Callable[[], Mapping[str, Any]], status: int = 200
     ) -> Response:
         """Return the filled template. `values` are worked out aside: a hostile text may take seconds."""
+        return HTMLResponse(await self.filled(template, session, values), status)
+
+    async def filled(self, template: str, session: Session | None, values: Callable[[], Mapping[str, Any]]) -> bytes:
+        """Return the HTML of the filled template."""
         waiting = await self._waiting() if session else 0
         common = {
             "session": session,
@@ -119,13 +144,27 @@ class House:
             html = self._templates.get_template(template).render({**common, **values()})
             return html.encode("utf-8", "replace")
 
-        return HTMLResponse(await anyio.to_thread.run_sync(filled), status)
+        return await anyio.to_thread.run_sync(filled)
+
+    async def apart(self, step: Callable[[A], R], asked: A, *, size: int) -> R:
+        """Return `step(asked)`, worked out in a process of the page's own, which ends with the request that asks."""
+        # Hosts' calls keep their workers busy; a person does not wait for those. Each request has its turn.
+        CALLER.set(f"page {secrets.token_hex(8)}")
+        return await self.workers.run(step, asked, size=size, what="showing this")
 
     async def _waiting(self) -> int:
         """Return how much waits for a person: proposals, and journeys and runs, of which only so many are counted."""
         lines = await self.services.journeys.store.journeys(status="waiting", limit=MOST_COUNTED)
         asking = await self.runs.runs(state="asking", limit=MOST_COUNTED)
         return await self.services.state.trust.pending() + len(lines) + len(asking)
+
+    def still(self, session: Session) -> Here:
+        """Return what tells whether the session is logged in by now, for answers that take long."""
+
+        async def logged_in() -> bool:
+            return await self.sessions.of(session.secret) is not None
+
+        return logged_in
 
     async def stranger(self) -> Response:
         """Return what everybody gets who is not logged in, wherever they look: the same, and nothing."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, get_args
@@ -23,7 +23,7 @@ from knowledge.trust.ports import Proposal
 from mcp_server.review.house import Acting, Form, House, see
 from mcp_server.review.inert import inert_line, spelled_out
 from mcp_server.review.journey_views import Seen, address_of, journey_line, journey_view, proposals_in
-from mcp_server.review.live import BEAT, BEGINNING, Live
+from mcp_server.review.live import BEAT, BEGINNING, Here
 from mcp_server.review.response_views import answers_in
 from mcp_server.review.sessions import Session
 from mcp_server.tools.journeys import LONGEST_NOTE, event_line
@@ -46,8 +46,6 @@ NOTE_FOR: Mapping[str, str] = {
     "revisit": "say why it should go back",
 }
 """What a person is told who says one of these without a word of their own."""
-
-Here = Callable[[], Awaitable[bool]]
 
 
 class UnclearWord(KnowledgeError):
@@ -306,10 +304,7 @@ async def events(house: House, request: Request, session: Session) -> Response:
     journey, store = str(request.path_params["id"]), house.services.journeys.store
     await store.journey(journey)
 
-    async def here() -> bool:
-        return await house.sessions.of(session.secret) is not None
-
-    stream = event_stream(store, house.live, journey, _after(request), here)
+    stream = event_stream(store, house.live.heard(session.csrf), journey, _after(request), house.still(session))
     return StreamingResponse(stream, media_type="text/event-stream")
 
 
@@ -318,10 +313,12 @@ def _after(request: Request) -> int:
     return int(text) if text.isdecimal() and len(text) < 19 else 0
 
 
-async def event_stream(store: JourneyStore, live: Live, journey: str, after: int, here: Here) -> AsyncIterator[str]:
+async def event_stream(
+    store: JourneyStore, news: AsyncGenerator[Collection[str]], journey: str, after: int, here: Here
+) -> AsyncIterator[str]:
     """Yield the events after that number as server-sent events, for as long as whoever listens is logged in (`here`)."""
     first = True
-    async with aclosing(live.heard()) as heard:
+    async with aclosing(news) as heard:
         async for keys in heard:
             if not await here():
                 return

@@ -24,17 +24,21 @@ BEAT_S = 15.0
 LOOKED_S = 60.0
 """Who asked for a page so short a time ago, without a connection that waits for news, is taken to be looking still."""
 MOST_LISTENERS = 50
+MOST_OF_ONE = 20
+"""Streams of one session: browsers open six to one server, and leave others room."""
 AFTER_TROUBLE_S = 1.0
 BEGINNING, BEAT = "retry: 2000\n\n", ": still here\n\n"
 
 Clock = Callable[[], float]
+Here = Callable[[], Awaitable[bool]]
 Arrived = Callable[[Collection[Event]], Awaitable[None]]
 
 
 @dataclass(eq=False, slots=True)
 class _Listener:
-    """One open page, and what it has not been told yet."""
+    """One open page of a session, and what it has not been told yet."""
 
+    whose: str = ""
     keys: set[str] = field(default_factory=set)
     told: anyio.Event = field(default_factory=anyio.Event)
 
@@ -80,14 +84,15 @@ class Live:
                 listener.told.set()
             await arrived(events)
 
-    async def heard(self) -> AsyncGenerator[Collection[str]]:
+    async def heard(self, whose: str = "") -> AsyncGenerator[Collection[str]]:
         """Yield nothing at once, and from then on the keys of what changed, or nothing after `BEAT_S` in which nothing did.
 
-        Ends when the page is closed, and at once if too many listen already.
+        Ends when the page is closed, and at once if too many listen already, or too many of this session.
         """
-        if len(self._listeners) >= MOST_LISTENERS:
+        of_one = sum(one.whose == whose for one in self._listeners)
+        if len(self._listeners) >= MOST_LISTENERS or of_one >= MOST_OF_ONE:
             return
-        listener = _Listener()
+        listener = _Listener(whose)
         self._listeners.add(listener)
         try:
             yield ()
@@ -101,10 +106,12 @@ class Live:
             self._listeners.discard(listener)
             self.looked()
 
-    async def stream(self) -> AsyncIterator[str]:
-        """Yield an event `changed` with the keys of what changed, whenever something did."""
+    async def stream(self, whose: str, here: Here) -> AsyncIterator[str]:
+        """Yield an event `changed` with the keys of what changed, whenever something did, while the session is logged in (`here`)."""
         first = True
-        async with aclosing(self.heard()) as heard:
+        async with aclosing(self.heard(whose)) as heard:
             async for keys in heard:
+                if not await here():
+                    return
                 yield BEGINNING if first else f"event: changed\ndata: {json.dumps(keys)}\n\n" if keys else BEAT
                 first = False

@@ -130,9 +130,10 @@ async def logout(house: House, _request: Request, session: Session, _form: Form)
     return answer
 
 
-async def events(house: House, _request: Request, _session: Session) -> Response:
+async def events(house: House, _request: Request, session: Session) -> Response:
     """Stream that something changed."""
-    return StreamingResponse(house.live.stream(), media_type="text/event-stream")
+    stream = house.live.stream(session.csrf, house.still(session))
+    return StreamingResponse(stream, media_type="text/event-stream")
 
 
 async def proven(request: Request) -> Response:

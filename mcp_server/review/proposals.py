@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+import anyio.to_thread
+from markupsafe import Markup
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from knowledge.errors import KnowledgeError
 from knowledge.ledger.ports import Flag
@@ -22,16 +26,25 @@ from mcp_server.review.house import Form, House, see
 from mcp_server.review.inert import inert_line
 from mcp_server.review.journey_views import journey_line
 from mcp_server.review.journeys import waiting as waiting_journeys
+from mcp_server.review.passages import WHOLE_AT_ONCE, Piece, Place, passages_of, pieces_of, shown
 from mcp_server.review.run_views import run_line
 from mcp_server.review.runs import asking as asking_runs
 from mcp_server.review.sessions import Session, same
 from mcp_server.review.texts import Entry, entry_of, value_of
-from mcp_server.review.views import About, line_of, view_of
+from mcp_server.review.views import About, ProposalView, line_of, view_of
 from mcp_server.tools.spec import BadArguments
 
 MOST_LISTED = 200
 PAGE = 30
+TEXT = ('<pre class="foreign" dir="ltr">\n', b"</pre>\n")
+DIFF = ('<div class="diff inline" role="table" aria-label="Differences one below the other">\n', b"</div>\n")
+"""What a passage begins and ends with."""
+MARKS_NOTICE = (
+    '<p class="notice warn">Invisible, bidirectional or look-alike characters are marked above: '
+    '<span class="hidden-char">⟦so⟧</span>.</p>\n'
+)
 MOST_REMEMBERED = 200
+Filled = Callable[..., Awaitable[bytes]]
 DECIDED: tuple[State, ...] = ("approved", "rejected", "executed", "failed", "expired", "withdrawn", "superseded")
 
 
@@ -57,10 +70,12 @@ async def decided(house: House, request: Request, session: Session) -> Response:
     """Show what does not wait any more, newest first."""
     now, before = house.services.now(), request.query_params.get("before")
     found = await house.services.state.trust.lines(states=DECIDED, limit=PAGE + 1, before=before)
-    shown = found[:PAGE]
-    older = shown[-1].id if len(found) > PAGE else ""
+    listed = found[:PAGE]
+    older = listed[-1].id if len(found) > PAGE else ""
     return await house.show(
-        "decided.html", session, lambda: {"here": "/decided", "lines": [line_of(p, now) for p in shown], "older": older}
+        "decided.html",
+        session,
+        lambda: {"here": "/decided", "lines": [line_of(p, now) for p in listed], "older": older},
     )
 
 
@@ -73,15 +88,52 @@ async def one(house: House, request: Request, session: Session) -> Response:
     showing = Showing(whole=request.query_params.get("whole") == "1", layout=layout)
     about = await _about(house, proposal)
     keys = await house.services.state.trust.passkeys()
-    return await house.show(
-        "proposal.html",
-        session,
-        lambda: {
-            "view": view_of(proposal, about, showing),
-            "showing": showing,
-            "options": passkeys.signing_options(proposal, keys) if keys else "",
-        },
-    )
+    options = passkeys.signing_options(proposal, keys) if keys else ""
+
+    async def filled(view: ProposalView, pieces: str = "") -> bytes:
+        values = {"view": view, "showing": showing, "options": options, "pieces": Markup(pieces)}  # noqa: S704 - we named it
+        return await house.filled("proposal.html", session, lambda: values)
+
+    if not showing.whole or _size(proposal, about) <= WHOLE_AT_ONCE:
+        # What folds is bounded whatever the text, so a thread will do; a process starts too slowly for most.
+        return HTMLResponse(await filled(await anyio.to_thread.run_sync(view_of, proposal, about, showing)))
+    return StreamingResponse(_whole(house, proposal, about, filled), media_type="text/html")
+
+
+def _size(proposal: Proposal, about: About) -> int:
+    sides = [side for flag in about.flags for side in (flag.contradiction.existing, flag.contradiction.new)]
+    return len(proposal.arguments) + len(proposal.preview) + sum(len(side.text) for side in sides)
+
+
+async def _whole(house: House, proposal: Proposal, about: About, filled: Filled) -> AsyncIterator[bytes]:
+    """Yield the page of a long proposal, all of it, in pieces. The form to approve comes last, and only if nothing is missing."""
+    here = f"<!--{secrets.token_hex(16)}-->"
+    async with house.long:
+        view = await anyio.to_thread.run_sync(view_of, proposal, about, Showing())
+        head, _, folded = (await filled(view, here)).partition(here.encode())
+        yield head
+        try:
+            marked, close = False, b""
+            for passage in await anyio.to_thread.run_sync(lambda: list(passages_of(proposal, about.flags))):
+                opening, close = DIFF if passage.diff else TEXT
+                yield f"<h3><bdi>{inert_line(passage.title)}</bdi></h3>\n{opening}".encode()
+                place = Place() if passage.diff else None
+                for text in pieces_of(passage.text):
+                    piece = await house.apart(shown, Piece(text, place), size=len(text))
+                    place, marked = piece.place, marked or piece.marked
+                    yield piece.html.encode("utf-8", "replace")
+                yield close
+        except KnowledgeError as error:
+            yield (
+                close
+                + f'<p class="notice warn" role="alert">The rest cannot be shown: {inert_line(str(error))}</p>'.encode()
+            )
+            yield folded
+            return
+        if marked:
+            yield MARKS_NOTICE.encode()
+        _, _, end = (await filled(replace(view, left_out=False, marked=False), here)).partition(here.encode())
+        yield end
 
 
 async def approve(house: House, request: Request, session: Session, form: Form) -> Response:

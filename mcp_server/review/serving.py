@@ -130,6 +130,7 @@ async def _served(showing: Showing, name: str, port: int, sockets: list[socket.s
         finally:
             running.house.live.close()
             running.server.should_exit = True
+            await running.house.close()
             tasks.cancel_scope.cancel()
 
 

@@ -21,14 +21,15 @@ from mcp_server.gate.proposals import RUN, places_of
 from mcp_server.gate.scores import held
 from mcp_server.review.changes import FileView, Showing, files_of
 from mcp_server.review.inert import inert, inert_line
+from mcp_server.review.passages import MARKED
 from mcp_server.review.texts import ANY_LENGTH, LONG_TEXT, Field, Moment, Text, fields_of, folded, moment
 
 LAST_DECIDED = 5
 SHOWN_APART = ("blocks", "conflicts", "diff", "status", "proposal", "verified", "path", "revision", "changed")
 """Parts of an answer that have their own place on the page, or say nothing before the act."""
 
-MARKED = '-char"'
-"""In the HTML of a text of which something is marked; its own quotes are escaped."""
+MOST_PARTS = 50
+"""Blocks, conflicts and contradictions of one proposal that are shown at once, of each so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,10 +210,12 @@ def line_of(proposal: Proposal | ProposalLine, now: datetime, preview: Mapping[s
 def view_of(proposal: Proposal, about: About, showing: Showing) -> ProposalView:
     """Return everything that the page shows of the proposal."""
     preview, longest = _preview(proposal), showing.longest
+    most = ANY_LENGTH if showing.whole else MOST_PARTS
     answer = preview.get("answer")
     parts: Mapping[str, Any] = answer if isinstance(answer, dict) else {"answer": answer}
     files = files_of(preview.get("files") or (), about.origins, showing)
     apart = (*SHOWN_APART, "preview") if any(file.sent for file in files) else SHOWN_APART
+    listed = {name: parts.get(name) or () for name in ("blocks", "conflicts")}
     said = {k: v for k, v in parts.items() if k not in apart and v not in (None, "", [], {})}
     view = ProposalView(
         line=line_of(proposal, about.now, preview),
@@ -225,9 +228,9 @@ def view_of(proposal: Proposal, about: About, showing: Showing) -> ProposalView:
         expires=moment(proposal.expires_at, about.now),
         expired=proposal.expires_at <= about.now,
         files=files,
-        blocks=[_block(block, longest) for block in parts.get("blocks") or ()],
-        conflicts=[_conflict(conflict, longest) for conflict in parts.get("conflicts") or ()],
-        disagreements=[disagreement_of(flag.contradiction, about.now, longest) for flag in about.flags],
+        blocks=[_block(block, longest) for block in listed["blocks"][:most]],
+        conflicts=[_conflict(conflict, longest) for conflict in listed["conflicts"][:most]],
+        disagreements=[disagreement_of(flag.contradiction, about.now, longest) for flag in about.flags[:most]],
         rest=fields_of(said, longest),
         calls=[fields_of(call, longest) for call in json.loads(proposal.arguments)],
         revisions=[(inert_line(path), rev or "not there yet") for path, rev in sorted(proposal.revisions.items())],
@@ -238,7 +241,7 @@ def view_of(proposal: Proposal, about: About, showing: Showing) -> ProposalView:
         successor=proposal.successor,
         journey=proposal.journey,
         run=str((preview.get(RUN) or {}).get("id", "")),
-        left_out=False,
+        left_out=any(len(one) > most for one in (*listed.values(), about.flags)),
         marked=False,
         cut_from=size_in_words(proposal.cut.size_bytes) if proposal.cut else "",
     )
@@ -253,7 +256,12 @@ def _with_notices(view: ProposalView) -> ProposalView:
     texts += [text for c in view.conflicts for text in (c.base, c.ours, c.theirs)]
     texts += [side.text for d in view.disagreements for side in (d.existing, d.new)]
     rows = [row for file in view.files for hunk in file.hunks for row in hunk]
-    left_out = any(text.left_out for text in texts) or any(f.left_out for f in view.files) or any(r.cut for r in rows)
+    left_out = (
+        view.left_out
+        or any(text.left_out for text in texts)
+        or any(f.left_out for f in view.files)
+        or any(r.cut for r in rows)
+    )
     html = (view.line.sentence, *(text.html for text in texts), *(part for row in rows for part in (row.old, row.new)))
     return replace(view, left_out=left_out, marked=any(MARKED in part for part in html))
 

@@ -341,3 +341,15 @@ async def test_a_browser_that_is_not_logged_in_sees_how_to(tmp_path: Path) -> No
         await page.goto(place.address)
         await expect(page.get_by_text("knowledge-forge review --web")).to_be_visible()
         assert PAGE not in await page.content()
+
+
+async def test_all_of_a_long_hostile_proposal_arrives_runs_nothing_and_can_be_approved(tmp_path: Path) -> None:
+    async with looking(tmp_path) as (place, person):
+        waiting = await place.propose(new="sixty\n\n" + "\n\n".join(MARKUP * 40))
+        await person.go(f"/proposals/{waiting.id}?whole=1")
+        await expect(person.page.locator("#whole")).to_be_visible()
+        told = await person.page.evaluate(LOOKS)
+        assert (told["pwned"], told["foreign"], told["scripts"], told["links"]) == (None, 0, 0, 0)
+        await person.page.get_by_role("button", name="Approve", exact=True).click()
+        await expect(person.page.locator(".state-executed").first).to_be_visible()
+        assert MARKUP[0] in place.text()
