@@ -67,13 +67,23 @@ class Guard:
         answer: ASGIApp = PlainTextResponse(status_code=refusal) if refusal else self._app
         await answer(scope, reading, guarded)
 
+    @staticmethod
+    def _embedded(headers: Mapping[str, Any]) -> bool:
+        """Return whether another page asks for something of ours, other than by leading the person here.
+
+        The cookie goes along from other ports. So could a picture or a stream in a page there keep us busy, or have us believe that
+        somebody looks. (W3C Fetch Metadata; browsers that do not send it cannot be told apart from programs.)
+        """
+        followed = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+        return headers.get("sec-fetch-site") in _STRANGE_SITES and not followed
+
     def _refusal(self, method: str, headers: Mapping[str, Any]) -> int:
         """Return the status with which the request is turned away, 0 if it is not."""
         host = str(headers.get("host", ""))
         if host not in self._hosts:
             return 421
         if method in _SAFE:
-            return 0
+            return 403 if self._embedded(headers) else 0
         origin = headers.get("origin")
         foreign = origin is not None and origin != f"http://{host}"
         return 403 if foreign or headers.get("sec-fetch-site") in _STRANGE_SITES else 0

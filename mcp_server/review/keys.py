@@ -62,7 +62,7 @@ async def begin(house: House, _request: Request, session: Session, form: Form) -
         raise CannotDecide("give the passkey a name, so that you know it again")
     trust, now = house.services.state.trust, house.services.now()
     others = await trust.passkeys()
-    challenge, options = await passkeys.enrolling(trust, session.user, others, now)
+    challenge, options = await passkeys.enrolling(trust, session, others, now)
     values = {"here": "/passkeys", "name": name, "challenge": challenge, "options": options, "others": bool(others)}
     return await house.show("new_passkey.html", session, lambda: values)
 
@@ -71,7 +71,7 @@ async def add(house: House, _request: Request, session: Session, form: Form) -> 
     """Enrol the first passkey; for any other one, ask for what an existing one has to sign."""
     trust, now = house.services.state.trust, house.services.now()
     made = await passkeys.enrolled(
-        trust, form.get("challenge", ""), form.get("credential", ""), port=house.port, now=now
+        trust, session, form.get("challenge", ""), form.get("credential", ""), port=house.port, now=now
     )
     name = form.get("name", "").strip()[:LONGEST_NAME] or "passkey"
     if await trust.passkeys():

@@ -18,6 +18,7 @@ from knowledge.trust.ports import Passkey, Proposal, TrustRecords
 from mcp_server.gate.admin import packed
 from mcp_server.gate.deciding import CannotDecide
 from mcp_server.gate.enrolment import digest
+from mcp_server.review.sessions import Session
 
 NAME = "localhost"
 """Whom a passkey is for (the relying party). Browsers give passkeys to no address with a number."""
@@ -68,15 +69,17 @@ async def verified(trust: TrustRecords, proposal: Proposal, assertion: str, *, p
         )
     except StopIteration:
         raise CannotDecide("the passkey that signed is not enrolled here (any more)") from None
-    except (WebAuthnException, ValueError, KeyError, TypeError) as error:
+    except (WebAuthnException, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise CannotDecide("that is no signature of this proposal by an enrolled passkey; sign it again") from error
     if not await trust.use_passkey(passkey.id, sign_count=signed.new_sign_count, at=now):
         raise CannotDecide("this passkey has been used elsewhere since, so it may be a copy; nothing was approved")
     return passkey.name
 
 
-async def enrolling(trust: TrustRecords, user: str, passkeys: Sequence[Passkey], now: datetime) -> tuple[str, str]:
-    """Return a fresh challenge, good for one enrolment within five minutes, and what the browser is asked to make, JSON."""
+async def enrolling(
+    trust: TrustRecords, session: Session, passkeys: Sequence[Passkey], now: datetime
+) -> tuple[str, str]:
+    """Return a fresh challenge, good for one enrolment of this session in five minutes, and what the browser is to make, JSON."""
     from webauthn import generate_registration_options, options_to_json
     from webauthn.helpers.structs import (
         AuthenticatorSelectionCriteria,
@@ -86,11 +89,13 @@ async def enrolling(trust: TrustRecords, user: str, passkeys: Sequence[Passkey],
     )
 
     challenge = secrets.token_bytes(32)
-    await trust.put_secret(digest(packed(challenge)), "challenge", user, expires_at=now + ENROLLING_LIFETIME)
+    await trust.put_secret(
+        _kept_as(packed(challenge), session), "challenge", session.user, expires_at=now + ENROLLING_LIFETIME
+    )
     options = generate_registration_options(
         rp_id=NAME,
         rp_name="Knowledge Forge",
-        user_name=user,
+        user_name=session.user,
         challenge=challenge,
         timeout=TIMEOUT_MS,
         authenticator_selection=AuthenticatorSelectionCriteria(
@@ -101,7 +106,14 @@ async def enrolling(trust: TrustRecords, user: str, passkeys: Sequence[Passkey],
     return packed(challenge), options_to_json(options)
 
 
-async def enrolled(trust: TrustRecords, challenge: str, credential: str, *, port: int, now: datetime) -> dict[str, Any]:
+def _kept_as(challenge: str, session: Session) -> bytes:
+    """Return under which digest a challenge is kept: another session does not find it."""
+    return digest(f"{session.csrf} {challenge}")
+
+
+async def enrolled(
+    trust: TrustRecords, session: Session, challenge: str, credential: str, *, port: int, now: datetime
+) -> dict[str, Any]:
     """Return `id`, `public_key` and `sign_count` of the passkey that the browser made for this challenge.
 
     Raises:
@@ -110,7 +122,7 @@ async def enrolled(trust: TrustRecords, challenge: str, credential: str, *, port
     from webauthn import base64url_to_bytes, verify_registration_response
     from webauthn.helpers.exceptions import WebAuthnException
 
-    if await trust.take_secret(digest(challenge), "challenge", now=now) is None:
+    if await trust.take_secret(_kept_as(challenge, session), "challenge", now=now) is None:
         raise CannotDecide("this enrolment was used already, or has taken too long; begin it again")
     try:
         made = verify_registration_response(
@@ -120,6 +132,6 @@ async def enrolled(trust: TrustRecords, challenge: str, credential: str, *, port
             expected_origin=origin(port),
             require_user_verification=True,
         )
-    except (WebAuthnException, ValueError, KeyError, TypeError) as error:
+    except (WebAuthnException, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise CannotDecide("the browser's answer is no new passkey for this page; begin it again") from error
     return {"id": made.credential_id, "public_key": made.credential_public_key, "sign_count": made.sign_count}

@@ -126,7 +126,7 @@ async def standing(house: House, request: Request, session: Session) -> Response
 async def grant(house: House, _request: Request, session: Session, form: Form) -> Response:
     """Put a grant to whoever may approve it, which may be the same person with their passkey."""
     name = await _named(house, session.user, form)
-    if not form.get("level", "").isdigit():
+    if form.get("level") not in {str(int(level)) for level in Trust}:
         raise CannotDecide("choose a level from 0 to 5")
     arguments = {"principal": name, "level": int(form["level"])}
     asked = await house.desk.ask("trust.grant", arguments, house.person(session))

@@ -115,7 +115,10 @@ def value_of(form: Form, text: str) -> Any:
         ValueError: it is no JSON.
     """
     text = text.replace("\r\n", "\n")
-    return text if form == "text" else json.loads(text)
+    try:
+        return text if form == "text" else json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def joined(parts: Iterable[Markup], between: str = ", ") -> Markup:

@@ -24,7 +24,20 @@ Wait = Literal["head", "body", "reading"]
 
 KEEPALIVE_S, PROBE_S, PROBES = 60, 20, 3
 """When the system asks a silent client whether it is still there, how often, and after how many questions it is taken for gone."""
-_BUSY = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+_HARMLESS = (
+    (b"content-security-policy", b"default-src 'none'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"),
+    (b"x-frame-options", b"DENY"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+)
+"""Headers of answers that no application gives: nothing in them acts either."""
+_BUSY = h11.Connection(h11.SERVER).send(
+    h11.Response(
+        status_code=503,
+        reason=b"Service Unavailable",
+        headers=[(b"retry-after", b"1"), (b"content-length", b"0"), (b"connection", b"close"), *_HARMLESS],
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +114,16 @@ class BoundedProtocol(H11Protocol):
                 break
             super().data_received(data[at : at + self.bounds.head_bytes])
         self._watch()
+
+    def send_400_response(self, msg: str) -> None:
+        """Say that this is no HTTP, and end the connection."""
+        told = msg.encode("ascii", "replace")
+        headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close"), *_HARMLESS]
+        headers.append((b"content-length", str(len(told)).encode()))
+        parts = (h11.Response(status_code=400, headers=headers, reason=b"Bad Request"), h11.Data(data=told))
+        for event in (*parts, h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
 
     def on_response_complete(self) -> None:
         """Wait for the next request."""
