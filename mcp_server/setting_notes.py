@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from mcp_server.setting_variables import BY_FIELD, VARIABLES
+from mcp_server.zulip.model import mailbox
 
 TOGETHER: Final[Mapping[str, tuple[str, ...]]] = {
     "plane": ("PLANE_BASE_URL", "PLANE_API_KEY", "PLANE_WORKSPACE"),
@@ -82,7 +83,7 @@ def _about_reviews(values: Mapping[str, Any]) -> Iterable[str]:
         yield "ZULIP_REVIEWERS has no effect without ZULIP_REVIEWS, the channel and topic that hear of proposals"
     elif reviews and (values.get("zulip_read_only") or values.get("read_only")):
         yield "nobody is told of proposals in Zulip: ZULIP_REVIEWS would write there, and only reading is allowed"
-    if str(values.get("zulip_email", "")).casefold() in reviewers:
+    if mailbox(str(values.get("zulip_email", ""))) in reviewers:
         yield "ZULIP_REVIEWERS names ZULIP_EMAIL: reactions of the account that the server itself uses never decide"
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from knowledge.provenance import trusted_place
+from mcp_server.zulip.model import mailbox
 
 TOOLSETS = ("knowledge", "trust", "journeys", "runs", "plane", "zulip")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -260,8 +261,8 @@ def email(text: str) -> str:
 
 
 def emails(text: str) -> tuple[str, ...]:
-    """Return the e-mail addresses in a list, in lower case."""
-    return tuple(dict.fromkeys(email(name).casefold() for name in names(text)))
+    """Return the e-mail addresses in a list, each once, as `mailbox` writes them."""
+    return tuple(dict.fromkeys(mailbox(email(name)) for name in names(text)))
 
 
 def channel_and_topic(text: str) -> tuple[str, str]:

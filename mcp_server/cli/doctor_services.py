@@ -207,8 +207,11 @@ def _notices(said: Said, reviews: tuple[str, str] | None, channels: Sequence[Cha
 def _reviewer(said: Said, address: str, people: Sequence[Person], me: Person) -> Iterable[Finding]:
     """Yield why the reaction of somebody with that address would decide nothing."""
     mend = "correct ZULIP_REVIEWERS; the address is the one that Zulip shows to the bot"
-    person = next((p for p in people if address in _addresses(p)), None)
-    if person is None:
+    bearers = [person for person in people if address in person.mailboxes]
+    person = bearers[0] if bearers else None
+    if len(bearers) > 1:
+        yield said.bad(f"ZULIP_REVIEWERS: {len(bearers)} accounts have the address {address}, so none decides", mend)
+    elif person is None:
         yield said.bad(f"ZULIP_REVIEWERS: nobody that the bot sees has the address {address}", mend)
     elif person.id == me.id:
         yield said.bad(f"ZULIP_REVIEWERS: {address} is the account that the server itself uses", mend)
@@ -216,10 +219,6 @@ def _reviewer(said: Said, address: str, people: Sequence[Person], me: Person) ->
         yield said.bad(f"ZULIP_REVIEWERS: {address} is a bot, and only people decide", mend)
     elif not person.active:
         yield said.bad(f"ZULIP_REVIEWERS: {address} is deactivated", mend)
-
-
-def _addresses(person: Person) -> set[str]:
-    return {address.casefold() for address in (person.email, person.delivery_email or "") if address}
 
 
 # --- both -------------------------------------------------------------------------------------------------------------

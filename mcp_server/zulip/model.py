@@ -37,6 +37,15 @@ class Topic:
     last_message_id: int
 
 
+def mailbox(address: str) -> str:
+    """Return an e-mail address so that two of the same mailbox are equal.
+
+    Only ASCII letters lose their case: lower-casing others would take one person's address for another's, because the Kelvin sign
+    becomes a k.
+    """
+    return address.lower() if address.isascii() else address
+
+
 @dataclass(frozen=True, slots=True)
 class Person:
     """A user. `email` is the one that the API takes."""
@@ -47,6 +56,11 @@ class Person:
     delivery_email: str | None = None
     bot: bool = False
     active: bool = True
+
+    @property
+    def mailboxes(self) -> frozenset[str]:
+        """Return the user's addresses as `mailbox` writes them."""
+        return frozenset(mailbox(address) for address in (self.email, self.delivery_email) if address)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +77,11 @@ class Reaction:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message in a topic, or between `people` (then channel and topic are "")."""
+    """A message in a topic, or between `people` (then channel and topic are "").
+
+    `edited_s` is when its text was changed last and `moved_s` when it was moved last, in seconds since 1970; 0 for never. Servers
+    below feature level 365 tell of both in `edited_s`, also when only its topic was resolved.
+    """
 
     id: int
     sender_id: int
@@ -77,6 +95,8 @@ class Message:
     people: Sequence[Person] = ()
     reactions: Sequence[Reaction] = ()
     local_id: str | None = None
+    edited_s: int = 0
+    moved_s: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +135,12 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What a queue told: messages (with their `local_id` where they were sent from it), reactions by message, the last event."""
+    """What a queue told: messages, the last event, and by message the reactions that were added and those that were taken back.
+
+    A message has its `local_id` where it was sent from this queue.
+    """
 
     messages: Sequence[Message]
     last_event_id: int
     reactions: Mapping[int, Sequence[Reaction]] = field(default_factory=dict)
+    taken_back: Mapping[int, Sequence[Reaction]] = field(default_factory=dict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,14 +21,14 @@ class Posting:
 
     keyed = False
 
-    def __init__(self, client: ZulipClient, where: Where, text: str, hash_: str, *, after: int) -> None:
-        self._client, self._where, self._text, self._hash, self._after = client, where, text, hash_, after
+    def __init__(self, client: ZulipClient, where: Where, text: str, marks: Mapping[str, str], *, after: int) -> None:
+        self._client, self._where, self._text, self._marks, self._after = client, where, text, marks, after
 
     async def send(self, trip: Trip) -> Json:
         """Post it and return its id."""
         says = digest_of(self._text)
         newest = trip.marks.get("newest") or str(self._after)
-        await trip.mark({"says": says, "shown": says, "hash": self._hash, "newest": newest})
+        await trip.mark({**self._marks, "says": says, "shown": says, "newest": newest})
         return {"message_id": await self._client.send(self._where, self._text)}
 
     async def look(self, trip: Trip) -> Json | None:

@@ -38,10 +38,11 @@ _WHERE: Final[Mapping[Channel, str]] = {
 }
 
 
-def waiting(proposal: Proposal, *, page: str | None, reacting: bool, trouble: str = "") -> str:
+def waiting(proposal: Proposal, *, page: str | None, reacting: bool, touched: bool = False, trouble: str = "") -> str:
     """Return what a channel is told of a proposal that waits.
 
-    `page` is the review page's address, `reacting` whether reactions of some people decide, `trouble` why one did not.
+    `page` is the review page's address, `reacting` whether reactions of some people decide, unless the message was `touched` by
+    somebody else, `trouble` why one did not.
     """
     terminal = "`knowledge-forge review` in a terminal"
     shown = f"{page}/proposals/{proposal.id} on the machine of the server, or {terminal}" if page else terminal
@@ -51,10 +52,14 @@ def waiting(proposal: Proposal, *, page: str | None, reacting: bool, trouble: st
         f"* until: {_time(proposal.expires_at)}",
         f"* look at it and decide: {shown}",
     ]
-    if reacting:
+    if reacting and touched:
+        lines.append("* reactions no longer decide it, because this message was edited or moved")
+    elif reacting:
         lines.append("* reviewers may also react here, once they have looked: :check: approves, :cross_mark: rejects")
     if trouble:
-        lines.append(f"* a reaction did not decide it: {named(trouble)}")
+        lines.append(
+            f"* a reaction did not decide it: {named(trouble)}; to decide it here later, remove it and react again"
+        )
     return "\n".join(lines)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -21,8 +21,10 @@ from mcp_server.connectors.courier import Trip
 from mcp_server.connectors.errors import Denied, Missing, Refused, UnknownName
 from mcp_server.connectors.names import folded
 from mcp_server.gate.deciding import CannotDecide, Person, requirement
-from mcp_server.zulip.model import Message, Reaction, Where
+from mcp_server.zulip import notice_cards as cards
+from mcp_server.zulip.model import Heard, Message, Reaction, Where, mailbox
 from mcp_server.zulip.model import Person as User
+from mcp_server.zulip.notice_cards import Card, Word, word_of
 from mcp_server.zulip.notice_posting import Posting, digest_of
 from mcp_server.zulip.notice_text import APPROVES, REJECTS, ended, waiting
 from mcp_server.zulip.places import place_of
@@ -58,7 +60,8 @@ class Pace:
 
     `start`: the first moments of a process belong to the host. `lease`: how long a process that died keeps others waiting.
     `retry` to `longest_retry`: how soon it is tried again after trouble. `look`: how often reactions are looked at besides
-    being heard of, for a bot that is not subscribed hears of none.
+    being heard of, for a bot that is not subscribed hears of none. `rest`: how long nothing is asked after events that concern
+    no reviewer, so that neither people who click nor a service that never waits set our pace.
     """
 
     start: float = 1.0
@@ -68,6 +71,7 @@ class Pace:
     retry: float = 5.0
     longest_retry: float = 300.0
     look: float = 60.0
+    rest: float = 1.0
 
 
 class Desk(Protocol):
@@ -131,15 +135,6 @@ async def _keep(services: Services, holder: str, pace: Pace) -> None:
             return
 
 
-@dataclass(frozen=True, slots=True)
-class Watched:
-    """A notice on which a reaction counts, and what it says yes or no to. `shown` is a hash over its text."""
-
-    proposal: str
-    hash: str
-    shown: str
-
-
 class Notices:
     """The notices of one knowledge base, in one channel and topic."""
 
@@ -154,11 +149,16 @@ class Notices:
     ) -> None:
         self._services, self._desk, self._access, self._pace, self._sleep = services, desk, access, pace, sleep
         self._place: Where | None = None
-        self._watched: dict[int, Watched] = {}
+        self._watched: dict[int, Card] = {}
+        self._changing = anyio.Lock()
+        """Held while a notice is changed or read: what is read beside a change of our own would look like somebody else's."""
         self._watching = anyio.Event()
         self._due: dict[str, None] = {}
         self._troubles: dict[str, str] = {}
-        self._weighed: set[tuple[int, int, str]] = set()
+        self._names = frozenset(map(mailbox, access.reviewers))
+        self._known: frozenset[int] | None = None
+        """The ids of those whose word counted when it was last asked; None before that."""
+        self._ambiguous: set[str] = set()
         self._page_wanted = False
 
     @property
@@ -219,6 +219,10 @@ class Notices:
         Raises:
             KnowledgeError: not now.
         """
+        async with self._changing:
+            await self._tell(proposal_id)
+
+    async def _tell(self, proposal_id: str) -> None:
         proposal = await self._services.state.trust.proposal(proposal_id)
         if proposal is None:
             return
@@ -230,18 +234,59 @@ class Notices:
             if errand is None:
                 return
         number = int(json.loads(errand.result or "{}")["message_id"])
-        shown = await self._brought_up_to_date(proposal, errand, number)
         if proposal.state == "pending" and self._decidable(proposal):
-            self._watched[number] = Watched(proposal.id, errand.marks.get("hash", ""), shown)
-            self._watching.set()
-            await self._look_at(number)
+            await self._offer(proposal, errand, number)
         else:
             self._watched.pop(number, None)
+            await self._brought_up_to_date(proposal, errand, number)
+            if Card(proposal.id, errand.id, errand.marks).listed:
+                await self._noted(errand, cards.listed_mark(()))
+
+    async def _offer(self, proposal: Proposal, errand: Errand, number: int) -> None:
+        """Let those on the list decide by a reaction to the notice, as long as nobody but us has changed its message."""
+        try:
+            message = await self._client.message(number)
+        except Missing:
+            self._watched.pop(number, None)
+            return
+        card = Card(proposal.id, errand.id, errand.marks)
+        if not card.touched and not card.is_as_left(message):
+            errand = await self._noted(errand, {cards.TOUCHED: "yes"})
+        if new := self._names - card.listed:
+            # What these people clicked before it counted was no answer to the question.
+            listed = await self._listed(await self._client.me()) if _words(message) else {}
+            early = {word_of(one) for one in _words(message) if listed.get(one.user_id, ("", ""))[1] in new}
+            errand = await self._noted(errand, cards.ignored_mark(card.ignored | early))
+        if card.listed != self._names:
+            errand = await self._noted(errand, cards.listed_mark(self._names))
+        said = errand.marks.get(cards.SAYS)
+        errand = await self._brought_up_to_date(proposal, errand, number)
+        card = Card(proposal.id, errand.id, errand.marks)
+        if card.touched:
+            self._watched.pop(number, None)
+            return
+        self._watched[number] = card
+        self._watching.set()
+        await self._weigh(message if errand.marks.get(cards.SAYS) == said else await self._client.message(number))
+
+    async def _noted(self, errand: Errand, marks: Mapping[str, str]) -> Errand:
+        """Put marks of a notice on record and return its errand with them."""
+        await self._services.state.outbox.mark(errand.id, marks)
+        return replace(errand, marks={**errand.marks, **marks})
 
     async def _errand(self, proposal_id: str) -> Errand | None:
         """Return the errand of a notice, if one was begun and did not fail."""
-        errand = await self._services.state.outbox.errand_of(ABOUT + proposal_id)
+        errand = await self._services.state.outbox.errand_of(await self._key(proposal_id))
         return None if errand is None or errand.fate == "failed" else errand
+
+    async def _key(self, proposal_id: str) -> str:
+        """Return what names the errand of a notice. In another organisation the same number is another message."""
+        first = await self._services.state.outbox.errand_of(ABOUT + proposal_id)
+        digest = self._digest(proposal_id)
+        return ABOUT + proposal_id + ("" if first is None or first.digest == digest else f"@{digest[:16]}")
+
+    def _digest(self, proposal_id: str) -> str:
+        return digest_of(f"{self._access.site}\0{proposal_id}")
 
     async def _delivered(self, proposal: Proposal, begun: Errand | None) -> Errand | None:
         """Post the notice, or find that it was; None if there is none and nothing waits any more.
@@ -252,7 +297,9 @@ class Notices:
         where = await self._where()
         newest = await self._client.messages(replace(where, topic=None), anchor="newest", before=1)
         after = newest.messages[-1].id if newest.messages else 0
-        act = Posting(self._client, where, await self._text(proposal), proposal.hash, after=after)
+        listed = self._names if self._decidable(proposal) else ()
+        marks = cards.new_marks(where, proposal.hash, listed)
+        act = Posting(self._client, where, await self._text(proposal), marks, after=after)
         if proposal.state != "pending":
             return await self._found(begun, act) if begun else None
         errand = Errand(
@@ -260,9 +307,9 @@ class Notices:
             principal=PRINCIPAL,
             tool=TOOL,
             target=f"zulip:{place_of(where)}",
-            digest=digest_of(f"{self._access.site}\0{proposal.id}"),
+            digest=self._digest(proposal.id),
             begun_at=self._services.now(),
-            proposal=ABOUT + proposal.id,
+            proposal=await self._key(proposal.id),
         )
         delivered = await self._services.courier.deliver(errand, act)
         if delivered.result is None:
@@ -292,13 +339,14 @@ class Notices:
             self._place = Where(found[0], topic)
         return self._place
 
-    async def _text(self, proposal: Proposal) -> str:
+    async def _text(self, proposal: Proposal, *, touched: bool = False) -> str:
         if proposal.state != "pending":
             return ended(proposal)
         return waiting(
             proposal,
             page=await self._page(),
             reacting=self._decidable(proposal),
+            touched=touched,
             trouble=self._troubles.get(proposal.id, ""),
         )
 
@@ -311,24 +359,25 @@ class Notices:
             page = await self._services.review_address()
         return page
 
-    async def _brought_up_to_date(self, proposal: Proposal, errand: Errand, number: int) -> str:
-        """Have the notice say what is true now, by its text, or by an emoji where that cannot be edited any more.
-
-        Return a hash over the text that it has.
-        """
-        text, marks = await self._text(proposal), errand.marks
-        says, shown = digest_of(text), marks.get("shown", "")
-        if marks.get("says") == says:
-            return shown
+    async def _brought_up_to_date(self, proposal: Proposal, errand: Errand, number: int) -> Errand:
+        """Have the notice say what is true now, by its text, or by an emoji where that cannot be edited any more."""
+        text = await self._text(proposal, touched=bool(errand.marks.get(cards.TOUCHED)))
+        says = digest_of(text)
+        if errand.marks.get(cards.SAYS) == says:
+            return errand
+        # Announced first: if this process dies in between, the next one knows whose edit it was.
+        errand = await self._noted(errand, {cards.NEXT: says})
+        marks = {cards.SAYS: says, cards.NEXT: ""}
         try:
             await self._client.edit(number, text)
-            shown = says
+            marks[cards.SHOWN] = says
+            if proposal.open:
+                marks[cards.STAMP] = cards.stamp_of(await self._client.message(number))
         except (Denied, Refused, Missing) as refused:
             logger.info("the notice of %s cannot be edited: %s", proposal.id, refused)
             if not proposal.open:
                 await self._mark_as_ended(proposal, number)
-        await self._services.state.outbox.mark(errand.id, {"says": says, "shown": shown})
-        return shown
+        return await self._noted(errand, marks)
 
     async def _mark_as_ended(self, proposal: Proposal, number: int) -> None:
         try:
@@ -348,57 +397,91 @@ class Notices:
         pause_s = self._pace.retry
         while True:
             await self._watching.wait()
+            lasted = False
             try:
-                await self._listened()
-                pause_s = self._pace.retry
+                lasted = await self._listened()
             except KnowledgeError as error:
                 self._place = None
                 logger.warning("reactions in Zulip are not heard now: %s", error)
-                await self._sleep(pause_s)
-                pause_s = min(2 * pause_s, self._pace.longest_retry)
             except Exception:
                 logger.exception("reactions in Zulip cannot be heard")
-                await self._sleep(self._pace.longest_retry)
+                pause_s = self._pace.longest_retry
+            if lasted:
+                pause_s = self._pace.retry
+                continue
+            await self._sleep(pause_s)
+            pause_s = min(2 * pause_s, self._pace.longest_retry)
 
-    async def _listened(self) -> None:
-        """Hear of reactions until nothing is watched any more. What happened before a queue was there is looked at."""
+    async def _listened(self) -> bool:
+        """Hear of reactions until nothing is watched any more; return whether anything was heard before the queue was forgotten.
+
+        What happened before a queue was there is looked at.
+        """
         queue = await self._client.register(await self._where(), reactions=True)
-        after = queue.last_event_id
+        after, lasted = queue.last_event_id, False
         try:
             await self._look_at_all()
             while self._watched:
                 heard = None
                 with anyio.move_on_after(self._pace.look):
                     heard = await self._client.heard(queue, after, block=True)
+                lasted = True
                 if heard is None:
                     await self._look_at_all()
                     continue
                 after = heard.last_event_id
-                for number in set(heard.reactions) & set(self._watched):
-                    # Whoever reacts once more means it once more.
-                    self._weighed = {one for one in self._weighed if one[0] != number}
-                    await self._look_at(number)
+                if not await self._looked_at(heard):
+                    await self._sleep(self._pace.rest)
         except QueueGone:
-            return
+            return lasted
         finally:
             with anyio.move_on_after(1.0, shield=True):
                 await self._client.drop(queue)
         self._watching = anyio.Event()
         if self._watched:
             self._watching.set()
+        return True
+
+    async def _looked_at(self, heard: Heard) -> bool:
+        """Look at the messages to which reviewers have reacted, and return whether there were any.
+
+        An event says where to look, and no more: it may be an old one. A stranger's costs no request.
+        """
+        looked = False
+        async with self._changing:
+            for number, reactions in heard.taken_back.items():
+                if number in self._watched:
+                    await self._forget(number, {word_of(one) for one in reactions})
+            for number, reactions in heard.reactions.items():
+                if number in self._watched and any(self._may_count(one) for one in reactions):
+                    await self._look_at(number)
+                    looked = True
+        return looked
+
+    def _may_count(self, one: Reaction) -> bool:
+        return _is_word(one) and (self._known is None or one.user_id in self._known)
+
+    async def _forget(self, number: int, words: Collection[Word]) -> None:
+        """Let reactions that decided nothing count if they come once more: they were taken back."""
+        card = self._watched[number]
+        if card.ignored & frozenset(words):
+            marks = cards.ignored_mark(card.ignored - frozenset(words))
+            await self._services.state.outbox.mark(card.errand, marks)
+            self._watched[number] = replace(card, marks={**card.marks, **marks})
 
     async def _look_at_all(self) -> None:
         """Look at the reactions to every message on which one counts."""
-        if not self._watched:
-            return
-        me, where = await self._client.me(), await self._where()
-        window = await self._client.messages(
-            Where(where.channel), anchor=min(self._watched), after=MOST_MESSAGES, sender=me
-        )
-        spoken = [message for message in window.messages if message.id in self._watched and _words(message)]
-        listed = await self._listed(me) if spoken else {}
-        for message in spoken:
-            await self._weigh(message, me, listed)
+        async with self._changing:
+            if not self._watched:
+                return
+            me, where = await self._client.me(), await self._where()
+            window = await self._client.messages(
+                Where(where.channel), anchor=min(self._watched), after=MOST_MESSAGES, sender=me
+            )
+            there = [message for message in window.messages if message.id in self._watched]
+            listed = await self._listed(me) if any(_words(message) for message in there) else {}
+            for message in there:
+                await self._weigh(message, listed)
 
     async def _look_at(self, number: int) -> None:
         """Look at the reactions to one message, if nobody has deleted it."""
@@ -407,56 +490,77 @@ class Notices:
         except Missing:
             self._watched.pop(number, None)
             return
-        if _words(message):
-            me = await self._client.me()
-            await self._weigh(message, me, await self._listed(me))
+        await self._weigh(message)
 
-    async def _weigh(self, message: Message, me: User, listed: Mapping[int, User]) -> None:
-        """Take the word of those on the list; a no outweighs a yes."""
-        watched, words = self._watched.get(message.id), _words(message)
-        if watched is None or message.sender_id != me.id or digest_of(message.text) != watched.shown:
+    async def _weigh(self, message: Message, listed: Mapping[int, tuple[User, str]] | None = None) -> None:
+        """Take the word of those on the list; a no outweighs a yes. `listed` is asked for where it is not given."""
+        card = self._watched.get(message.id)
+        if card is None:
             return
+        if not card.is_as_left(message):
+            del self._watched[message.id]
+            logger.warning("reactions to the notice of %s decide nothing: it was edited or moved", card.proposal)
+            await self._services.state.outbox.mark(card.errand, {cards.TOUCHED: "yes"})
+            await self._tell(card.proposal)
+            return
+        words = _words(message)
+        await self._forget(message.id, card.ignored - {word_of(one) for one in words})
+        words = [one for one in words if word_of(one) not in card.ignored]
+        if not words:
+            return
+        me = await self._client.me()
+        if message.sender_id != me.id:
+            return
+        if listed is None:
+            listed = await self._listed(me)
         for codes in (REJECTS, APPROVES):
             for one in words:
                 if one.code in codes and one.user_id in listed:
-                    await self._decide(message.id, watched, listed[one.user_id], one)
+                    await self._decide(message.id, card, listed[one.user_id][0], one)
                     return
 
-    async def _listed(self, me: User) -> dict[int, User]:
-        """Return those whose word counts: people on the list whose accounts are active; never a bot, nor who we are there.
+    async def _listed(self, me: User) -> dict[int, tuple[User, str]]:
+        """Return those whose word counts, with the address by which they are on the list.
 
-        With a person's own key the server could else be made to say yes to itself.
+        They are people whose accounts are active; never a bot, nor who we are there: with a person's own key the server could else be
+        made to say yes to itself. Where two accounts bear one address nobody can tell which was meant, so neither counts.
         """
-        names = {name.casefold() for name in self._access.reviewers}
-        return {
-            user.id: user
-            for user in await self._client.people()
-            if user.active
-            and not user.bot
-            and user.id != me.id
-            and names & {user.email.casefold(), (user.delivery_email or "").casefold()}
+        bearers: dict[str, list[User]] = {}
+        for user in await self._client.people():
+            for address in user.mailboxes & self._names:
+                bearers.setdefault(address, []).append(user)
+        for address in bearers.keys() - self._ambiguous:
+            if len(bearers[address]) > 1:
+                self._ambiguous.add(address)
+                logger.warning("several accounts in Zulip have the address %s, so reactions of none decide", address)
+        listed = {
+            user.id: (user, address)
+            for address, (user, *others) in bearers.items()
+            if not others and user.active and not user.bot and user.id != me.id
         }
+        self._known = frozenset(listed)
+        return listed
 
-    async def _decide(self, number: int, watched: Watched, user: User, word: Reaction) -> None:
-        """Put a person's word on record, once. What does not count is said in the notice."""
-        key = (number, user.id, word.code)
-        if key in self._weighed:
-            return
-        self._weighed.add(key)
+    async def _decide(self, number: int, card: Card, user: User, word: Reaction) -> None:
+        """Put a person's word on record. What does not count is said in the notice, and counts only once it was taken back."""
         person = Person(user.delivery_email or user.email, "zulip")
         note = f"reacted :{word.emoji}: to message {number} in Zulip"
         say = self._desk.reject if word.code in REJECTS else self._desk.approve
         try:
-            await say(watched.proposal, watched.hash, person, note)
+            await say(card.proposal, card.hash, person, note)
         except CannotDecide as error:
-            logger.info("a reaction did not decide %s: %s", watched.proposal, error)
-            self._troubles[watched.proposal] = str(error)
-            await self.tell(watched.proposal)
-        except BaseException:
-            self._weighed.discard(key)
-            raise
+            logger.info("a reaction did not decide %s: %s", card.proposal, error)
+            self._troubles[card.proposal] = str(error)
+            current = self._watched.get(number, card)
+            marks = cards.ignored_mark(current.ignored | {word_of(word)})
+            await self._services.state.outbox.mark(card.errand, marks)
+            await self._tell(card.proposal)
+
+
+def _is_word(one: Reaction) -> bool:
+    return one.code in (*APPROVES, *REJECTS)
 
 
 def _words(message: Message) -> Sequence[Reaction]:
     """Return the reactions to a message that say yes or no, whosever they are."""
-    return [one for one in message.reactions if one.code in (*APPROVES, *REJECTS)]
+    return [one for one in message.reactions if _is_word(one)]

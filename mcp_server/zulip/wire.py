@@ -461,13 +461,15 @@ def heard_read(_request: Request, body: Mapping[str, Any]) -> Heard:
     """
     said: list[Message] = []
     reacted: dict[int, list[Reaction]] = {}
+    taken_back: dict[int, list[Reaction]] = {}
     for event in body["events"]:
         if event.get("type") == "message":
             said.append(_message(event["message"], local_id=event.get("local_message_id")))
-        elif event.get("type") == "reaction" and event.get("op") == "add":
-            reacted.setdefault(int(event["message_id"]), []).append(_reaction(event))
+        elif event.get("type") == "reaction":
+            among = reacted if event["op"] == "add" else taken_back
+            among.setdefault(int(event["message_id"]), []).append(_reaction(event))
     last = max((int(event["id"]) for event in body["events"]), default=-1)
-    return Heard(said, last, reacted)
+    return Heard(said, last, reacted, taken_back)
 
 
 def _queue(body: Mapping[str, Any]) -> Queue:
@@ -481,9 +483,17 @@ def _person(user: Mapping[str, Any]) -> Person:
         str(user["full_name"]),
         str(user["email"]),
         delivery_email=str(delivery) if delivery else None,
-        bot=bool(user.get("is_bot", False)),
-        active=bool(user.get("is_active", True)),
+        bot=_yes_or_no(user, "is_bot"),
+        active=_yes_or_no(user, "is_active"),
     )
+
+
+def _yes_or_no(user: Mapping[str, Any], name: str) -> bool:
+    """Return what a reply says of a user. One that does not say it is not taken for a no: it decides whose reaction counts."""
+    value = user[name]
+    if not isinstance(value, bool):
+        raise TypeError(name)
+    return value
 
 
 def _channel(channel: Mapping[str, Any]) -> Channel:
@@ -513,6 +523,8 @@ def _message(said: Mapping[str, Any], *, local_id: object = None) -> Message:
         people=tuple(sorted(between, key=lambda person: person.id)),
         reactions=tuple(_reaction(reaction) for reaction in said.get("reactions", [])),
         local_id=str(local_id) if local_id is not None else None,
+        edited_s=int(said.get("last_edit_timestamp") or 0),
+        moved_s=int(said.get("last_moved_timestamp") or 0),
     )
 
 

@@ -26,6 +26,11 @@ GENERAL_CHAT = "general chat"
 BEYOND = 10_000_000_000_000_000
 EMPTY_TOPICS = 334
 NO_USER_IN_REACTIONS = 328
+MOVES_APART = 365
+"""From this feature level on `last_edit_timestamp` tells of texts only; moves have `last_moved_timestamp`, but for resolved topics.
+
+Before it one time told of both. Source: https://zulip.com/api/changelog.
+"""
 NAMED_CHANNEL = 255
 """From this feature level on errors say channel where they said stream. Source: https://zulip.com/api/changelog."""
 CODES = {
@@ -97,6 +102,8 @@ class Said:
     received: set[int] = field(default_factory=set)
     reactions: list[tuple[int, str]] = field(default_factory=list)
     versions: list[tuple[str, float]] = field(default_factory=list)
+    moved_at: float | None = None
+    resolved_at: float | None = None
 
 
 @dataclass
@@ -194,6 +201,24 @@ class World:
         """Let a user react."""
         self.reacted(self.user(name), self.said[message_id], emoji)
 
+    def unreact(self, name: str, message_id: int, emoji: str) -> None:
+        """Let a user take a reaction back."""
+        self.reacted(self.user(name), self.said[message_id], emoji, remove=True)
+
+    def move(self, message_id: int, *, channel: str = "", topic: str = "") -> None:
+        """Move a message to another channel, another topic, or both. Its id and its reactions stay.
+
+        Source: https://zulip.com/api/update-message (`stream_id`, `topic`).
+        """
+        said = self.said[message_id]
+        before = said.topic
+        said.room = self.room(channel).id if channel else said.room
+        said.topic = topic or said.topic
+        if not channel and said.topic.removeprefix("✔ ") == before.removeprefix("✔ "):
+            said.resolved_at = self.now()
+        else:
+            said.moved_at = self.now()
+
     def texts(self, channel: str, topic: str) -> list[str]:
         """Return what was said in a topic, oldest first."""
         room = self.room(channel).id
@@ -286,6 +311,8 @@ class World:
         if remove:
             said.reactions.remove(own[0])
         else:
+            # An emoji that is there already keeps the name by which it came first. Source: Zulip's zerver/actions/reactions.py.
+            emoji = next((name for _, name in said.reactions if codes[name] == codes[emoji]), emoji)
             said.reactions.append((user.id, emoji))
         event = {"type": "reaction", "op": "remove" if remove else "add", "message_id": said.id}
         event |= self.reaction_of(user.id, emoji, event=True)
@@ -329,9 +356,17 @@ class World:
             told["flags"] = (["read"] if said.id in user.read else []) + self._mentioned(said, user)
         if said.room is not None:
             told["stream_id"] = said.room
-        if len(said.versions) > 1:
-            told["last_edit_timestamp"] = int(said.versions[-1][1])
-        return told
+        return told | self._touched(said)
+
+    def _touched(self, said: Said) -> dict[str, Any]:
+        """Return when the message was changed: its text, and its place."""
+        edited = said.versions[-1][1] if len(said.versions) > 1 else None
+        if self.level >= MOVES_APART:
+            told = {"last_edit_timestamp": edited, "last_moved_timestamp": said.moved_at}
+        else:
+            times = [at for at in (edited, said.moved_at, said.resolved_at) if at is not None]
+            told = {"last_edit_timestamp": max(times, default=None)}
+        return {name: int(at) for name, at in told.items() if at is not None}
 
     def reaction_of(self, user_id: int, emoji: str, *, event: bool = False) -> dict[str, Any]:
         """Return a reaction as the API shows it; newer servers tell only the user's id, but in events."""
