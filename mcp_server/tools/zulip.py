@@ -170,6 +170,11 @@ async def recall_react(services: Services, call: Call, asked: ReactArguments) ->
     return await recalled(services, call, await plan_react(services, call, asked))
 
 
+def needed(plan: MessagePlan) -> Trust:
+    """Return the level of the plan: where people decide on proposals only the server speaks for itself."""
+    return Trust.HIGH_STAKES if plan.among_reviews else Trust.ROUTINE
+
+
 def rehearsed(plan: MessagePlan) -> MessageActed | None:
     """Return the answer of a call that sends nothing."""
     return plan.halted
@@ -249,6 +254,7 @@ ZULIP_SEND_MESSAGE = ToolSpec[SendArguments, "MessagePlan", MessageActed](
     result=MessageActed,
     plan=plan_send,
     apply=act,
+    plan_needs=needed,
     rehearsed=rehearsed,
     recalled=recall_send,
     shows=shows,
@@ -266,6 +272,7 @@ ZULIP_REACT = ToolSpec[ReactArguments, "MessagePlan", MessageActed](
     result=MessageActed,
     plan=plan_react,
     apply=act,
+    plan_needs=needed,
     rehearsed=rehearsed,
     recalled=recall_react,
     shows=shows,

@@ -37,6 +37,7 @@ class MessagePlan:
 
     `place` is where, as people say it; `url` is where they see it. `halted` is the answer of a call that is not to be carried
     out: a rehearsal, or something that is so already. `quotes`: where text comes from that the plan repeats, of a topic.
+    `among_reviews`: it goes to the topic in which people are told of proposals, under the name that tells them.
     """
 
     site: str
@@ -49,6 +50,7 @@ class MessagePlan:
     halted: MessageActed | None = None
     arguments_hash: str = ""
     quotes: tuple[str, ...] = ()
+    among_reviews: bool = False
 
     @property
     def destination(self) -> str:

@@ -81,6 +81,14 @@ class Chat:
         named = self._allowed.difference((DIRECT,))
         return folded(word) in named | {folded(channel_word(name)) for name in named}
 
+    def is_for_reviews(self, where: Where) -> bool:
+        """Return whether people are told of proposals there, in whatever case it is written and also if the topic was resolved."""
+        if self.access.reviews is None or where.channel is None or where.topic is None:
+            return False
+        channel, topic = self.access.reviews
+        here, wanted = topic_names(where.topic)[-1], topic_names(topic)[-1]
+        return folded(where.channel.name) == folded(channel) and folded(here) == folded(wanted)
+
     async def me(self) -> Person:
         """Return the user whose key it is."""
         return await self._me.get(ALL, self.client.me)

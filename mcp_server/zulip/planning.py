@@ -85,6 +85,7 @@ async def planned_message(chat: Chat, wish: Wish) -> MessagePlan:
         note="; ".join(notes) or None,
         arguments_hash=wish.arguments_hash,
         quotes=quotes,
+        among_reviews=chat.is_for_reviews(where),
     )
     return replace(plan, halted=answered(plan, "analysis")) if wish.rehearsal else plan
 
@@ -125,6 +126,7 @@ async def planned_reaction(
         reaction=Reacted(message, name, remove, there),
         arguments_hash=arguments_hash,
         quotes=(f"zulip:{place_of(where)}",),
+        among_reviews=chat.is_for_reviews(where),
     )
     if there is not remove:
         return replace(plan, halted=answered(plan, "unchanged", _as_it_is(own) if remove else "it is there already"))
