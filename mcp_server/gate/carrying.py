@@ -212,7 +212,7 @@ class Carrier:
     async def _act(self, proposal: Proposal, verdict: Verdict) -> None:
         await self.require_trust(proposal, verdict.channel)  # a freeze may have come between the yes and this
         planned = await self.plan(proposal)
-        if planned.shown.effect != proposal.effect:
+        if planned.shown.effect != proposal.effect or planned.spec.level_for(planned.plan) > proposal.level_needed:
             await self._void(proposal, planned)
             return
         call = replace(planned.call, approval=_approval(proposal, verdict))

@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcp_server.app import App
+from mcp_server.app import App, open_app
 from mcp_server.gate.deciding import Person
 from mcp_server.gate.scores import thaw
 from mcp_server.setting_values import emails
@@ -221,8 +221,6 @@ async def test_the_card_of_one_organisation_is_no_message_of_another(tmp_path: P
                 zulip_reviews=(CHANNEL, TOPIC),
                 zulip_reviewers=("x@y",),
             )
-            from mcp_server.app import open_app
-
             async with open_app(settings, indexing=False, announcing=False) as app:
                 known = settings.zulip
                 assert known is not None
@@ -526,3 +524,20 @@ async def test_a_host_that_writes_among_the_cards_needs_the_highest_level(tmp_pa
         assert elsewhere["status"] == "done"
         read = await here.call("zulip_read_messages", channel="team", topic=here.world.said[card].topic)
         assert [message["text"] for message in read["messages"]] == ["a card"]
+
+
+async def test_a_yes_for_one_level_does_not_carry_out_what_needs_a_higher_one_by_now(tmp_path: Path) -> None:
+    """The same message, approved at level 4 before the topic became the one for reviews."""
+    async with chatting(tmp_path, level=2) as here:
+        sent = await here.call("zulip_send_message", channel="team", topic=TOPIC, text="At noon")
+        assert sent["proposal"]["level_needed"] == 4
+        later = replace(here.settings, zulip_reviews=("team", TOPIC))
+        async with open_app(later, indexing=False, announcing=False) as app:
+            proposal = await app.base.state.trust.proposal(sent["proposal"]["id"])
+            assert proposal is not None
+            ended = await app.desk.approve(proposal.id, proposal.hash, Person("ann", "page"))
+            assert ended.state == "superseded"
+            newer = await app.base.state.trust.proposal(ended.successor or "")
+            assert newer is not None
+            assert (newer.state, newer.level_needed) == ("pending", 5)
+        assert here.sent == 0
