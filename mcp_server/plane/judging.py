@@ -21,14 +21,19 @@ FIELDS = {
     "start_date": "start",
     "target_date": "due",
     "parent": "parent",
+    "priority": "priority",
+    "state": "state",
+    "assignees": "assignees",
+    "labels": "labels",
+    "external_id": "external_id",
     "non_field_errors": "",
     "error": "",
     "detail": "",
 }
-"""Plane's words for what a 400 is about, in ours; others are told as they are."""
+"""Plane's words for what an error is about, in ours. Of other words only lists are told, as fields have them.
 
-UNTOLD = ("id", "code", "error_code", "message")
-"""Parts of an error that are no reason, or say the same once more (module_create_dup)."""
+Anything else is no reason, or no answer of Plane: what another service says at its address is nobody's business.
+"""
 
 LONGEST_REASON = 110
 UNKNOWN_PATH = f"this Plane does not know the question; check {ADDRESS_SETTING}, or its version"
@@ -100,11 +105,11 @@ def _sentences(body: Any, about: str) -> Iterable[str]:
             yield f"{about}: {said}" if about else said
     elif isinstance(body, Mapping):
         for name, told in body.items():
-            if name not in UNTOLD:
-                # Inside of a field are places in a list ("0"): they are about the same field.
-                yield from _sentences(
-                    told, about or FIELDS.get(name, name if re.fullmatch(r"[a-z_]{1,40}", name) else "")
-                )
+            # Inside of a field are places in a list ("0"): they are about the same field.
+            if about or name in FIELDS:
+                yield from _sentences(told, about or FIELDS[name])
+            elif isinstance(told, list) and re.fullmatch(r"[a-z_]{1,40}", name):
+                yield from _sentences(told, name)
     elif isinstance(body, Sequence):
         for told in body:
             yield from _sentences(told, about)
