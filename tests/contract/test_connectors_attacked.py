@@ -126,6 +126,18 @@ def _message(**odd: object) -> dict[str, Any]:
     }
 
 
+ODD: dict[str, dict[str, Any]] = {
+    "reactions that are a word": {"reactions": "check"},
+    "reactions that are nothing": {"reactions": None},
+    "a reaction by a list": {
+        "reactions": [{"emoji_name": "check", "emoji_code": "2705", "reaction_type": "unicode_emoji", "user_id": [10]}]
+    },
+    "an id that is an object": {"id": {"$gt": 0}},
+    "a time beyond all": {"timestamp": 10**20},
+    "an edit beyond all": {"last_edit_timestamp": {"at": 1}},
+    "a channel that is an object": {"display_recipient": {"id": 1}},
+    "two hundred thousand reactions": {"reactions": [{"emoji_name": "a"}] * 200_000},
+}
 HOSTILE: dict[str, str] = {
     "a list": "[]",
     "deep": "[" * 100_000,
@@ -142,20 +154,7 @@ HOSTILE: dict[str, str] = {
                 "found_newest": True,
             }
         )
-        for name, odd in {
-            "reactions that are a word": {"reactions": "check"},
-            "reactions that are nothing": {"reactions": None},
-            "a reaction by a list": {
-                "reactions": [
-                    {"emoji_name": "check", "emoji_code": "2705", "reaction_type": "unicode_emoji", "user_id": [10]}
-                ]
-            },
-            "an id that is an object": {"id": {"$gt": 0}},
-            "a time beyond all": {"timestamp": 10**20},
-            "an edit beyond all": {"last_edit_timestamp": {"at": 1}},
-            "a channel that is an object": {"display_recipient": {"id": 1}},
-            "two hundred thousand reactions": {"reactions": [{"emoji_name": "a"}] * 200_000},
-        }.items()
+        for name, odd in ODD.items()
     },
 }
 
