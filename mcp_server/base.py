@@ -18,13 +18,14 @@ from knowledge.errors import DatabaseRefused, KnowledgeError
 from knowledge.ledger.past import Past
 from knowledge.paths import INDEX_NAME
 from knowledge.storage.places import INDEXING_LEASE, default_schema, indexing_lease, is_default, state_dir_for
-from knowledge.storage.ports import Progress, StateStore, TextRow
+from knowledge.storage.ports import Progress, StateStore
 from knowledge.storage.sqlite_index import SqliteIndexStore
 from knowledge.storage.sqlite_state import SqliteStateStore
 from knowledge.vault import Vault
 from knowledge.writing.locks import Locks, PageLocks
 from mcp_server.embedding import Embedding, embedding
-from mcp_server.engines import Follower, beside, meilisearch_index, qdrant_engine
+from mcp_server.engines import Follower, beside, indexed_terms, keyword_engine, meilisearch_index, qdrant_engine
+from mcp_server.indexing import PagesApart
 from mcp_server.settings import Settings
 from mcp_server.workers.pool import Workers
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from knowledge.find.search import Finder
     from knowledge.find.typos import Vocabulary
     from knowledge.index.indexer import Indexer
-    from knowledge.index.ports import KeywordIndex, VectorIndex
+    from knowledge.index.ports import VectorIndex
     from knowledge.storage.ports import IndexIdentity, IndexStore
     from knowledge.writing.judge import Judge
     from knowledge.writing.postgres_locks import PostgresLocks
@@ -190,7 +191,7 @@ async def open_base(
         stack.push_async_callback(index.close)
         if index.rebuilt:
             logger.warning("the index was damaged (%s); it is built anew", index.rebuilt)
-        keyword, vectors = Once(lambda: _keyword(folder / KEYWORD_FOLDER)), Once(_vectors)
+        keyword, vectors = Once(lambda: keyword_engine(folder / KEYWORD_FOLDER)), Once(_vectors)
         words = None if settings.meili_url else indexed_terms
         qdrant = Once(lambda: qdrant_engine(settings, folder, index, words))
         meilisearch = Once(lambda: meilisearch_index(settings, folder, index))
@@ -214,6 +215,8 @@ async def open_base(
 
         workers = Workers()
         stack.push_async_callback(workers.close)
+        apart = PagesApart(vault.root, index.path, folder / KEYWORD_FOLDER)
+        stack.push_async_callback(apart.close)
         past, locks = Past(state.ledger, utc_now), _locks(settings, state, Locks(folder / LOCKS_FOLDER))
         errand_locks = _errand_locks(settings, state, folder)
         stack.push_async_callback(locks.close)
@@ -251,6 +254,7 @@ async def open_base(
                 now_ns=time.time_ns,
                 on_progress=on_progress,
                 on_renewal=on_renewal,
+                apart=apart,
             )
 
         def writing(sources: Sources, judge: Judge | None) -> Writing:
@@ -326,27 +330,6 @@ def _vectors() -> VectorIndex:
     from knowledge.index.codes import CodesVectorIndex
 
     return CodesVectorIndex()
-
-
-def _keyword(folder: Path) -> KeywordIndex:
-    """Return tantivy, or SQLite's own full-text search where tantivy has no build for this machine."""
-    try:
-        from knowledge.index.tantivy_engine import TantivyKeywordIndex
-    except ImportError as error:
-        from knowledge.index.fts5 import Fts5KeywordIndex
-
-        logger.warning("tantivy cannot be loaded (%s); keyword search runs on SQLite FTS5", error)
-        return Fts5KeywordIndex(folder.with_suffix(".fts5.db"), indexed_terms)
-    return TantivyKeywordIndex(folder, indexed_terms)
-
-
-def indexed_terms(row: TextRow) -> Sequence[str]:
-    """Return what a keyword index stores of a chunk: the terms of its heading path and text alike."""
-    from knowledge.chunk import Chunk
-    from knowledge.find.analysis import analyzer
-
-    # The very text that was embedded: during a run its words are still known.
-    return analyzer(row.language).terms(Chunk(0, row.section, 0, 0, row.text).indexed_text)
 
 
 async def _front_matter(vault: Vault) -> Mapping[str, object]:

@@ -14,11 +14,14 @@ from knowledge.storage.places import server_index_name
 from mcp_server.settings import Settings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from knowledge.find.ranking import Engines
     from knowledge.index.meilisearch import MeilisearchKeywordIndex
+    from knowledge.index.ports import KeywordIndex
     from knowledge.index.qdrant import QdrantEngine
     from knowledge.index.qdrant_fill import Terms
-    from knowledge.storage.ports import IndexStore
+    from knowledge.storage.ports import IndexStore, TextRow
 
 logger = logging.getLogger("knowledge_forge")
 
@@ -40,6 +43,27 @@ class Follower(Protocol):
     async def caught_up(self, store: IndexStore) -> bool:
         """Return whether it has all that the store has now."""
         ...
+
+
+def keyword_engine(folder: Path) -> KeywordIndex:
+    """Return tantivy, or SQLite's own full-text search where tantivy has no build for this machine."""
+    try:
+        from knowledge.index.tantivy_engine import TantivyKeywordIndex
+    except ImportError as error:
+        from knowledge.index.fts5 import Fts5KeywordIndex
+
+        logger.warning("tantivy cannot be loaded (%s); keyword search runs on SQLite FTS5", error)
+        return Fts5KeywordIndex(folder.with_suffix(".fts5.db"), indexed_terms)
+    return TantivyKeywordIndex(folder, indexed_terms)
+
+
+def indexed_terms(row: TextRow) -> Sequence[str]:
+    """Return what a keyword index stores of a chunk: the terms of its heading path and text alike."""
+    from knowledge.chunk import Chunk
+    from knowledge.find.analysis import analyzer
+
+    # The very text that was embedded: during a run its words are still known.
+    return analyzer(row.language).terms(Chunk(0, row.section, 0, 0, row.text).indexed_text)
 
 
 def qdrant_engine(settings: Settings, folder: Path, index: IndexStore, terms: Terms | None) -> QdrantEngine:

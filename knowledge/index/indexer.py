@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections import deque
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 import anyio.to_thread
 
-from knowledge.errors import CorruptDatabase, EmbedderUnavailable, StorageError
+from knowledge.errors import CorruptDatabase, EmbedderUnavailable, StorageError, TooMuchWork
 from knowledge.find.analysis import forget_words
+from knowledge.index.apart import Indexed, Pages
 from knowledge.index.prepare import DirectoryTrust, Known, Outcome, Prepared, Unusable, index_of, prepare
 from knowledge.index.preparing import PreparingLost, PreparingProcess, is_worth_it
 from knowledge.index.renewal import NO_VECTOR, Renewal, packed
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
     from knowledge.embed.ports import EmbedderOf
+    from knowledge.index.apart import Apart
     from knowledge.index.ports import KeywordIndex
     from knowledge.storage.ports import IndexIdentity
 
@@ -39,6 +41,10 @@ BATCH_PIECES = 1_500
 BATCH_BESIDE = 128
 """Documents asked for at a time of the process that prepares them in a long run."""
 BATCH_REMOVALS = 1_000
+LARGE_BYTES = 64_000
+"""Pages from this size on are indexed in another process: in a thread they would slow every caller and leave memory behind."""
+APART_BYTES = 4_000_000
+"""Bytes of large pages that are indexed in one step; it can be stopped between steps."""
 KEYWORD_EVERY_S = 2.0
 """During a long run the keyword index is caught up this often, so that a search finds what is there."""
 EMBED_S = 30.0
@@ -63,6 +69,15 @@ class Outcomes:
     touched: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Large:
+    """A page that another process indexes."""
+
+    path: str
+    known: Known | None
+    size: int
+
+
 @dataclass(slots=True)
 class _Run:
     """One run: what is left to do, and what was done. `late` jobs wait until everything else is stored."""
@@ -73,9 +88,14 @@ class _Run:
     late: deque[tuple[str, Known | None]]
     trust: DirectoryTrust
     stored: frozenset[str]
+    reuse: bool
+    """Whether the index may have vectors of the same texts."""
     embedder: IndexIdentity
     """Whose vectors serve during the whole run."""
     total: int
+    large: deque[_Large] = field(default_factory=deque)
+    """Pages that another process indexes, after `jobs`."""
+    large_late: deque[_Large] = field(default_factory=deque)
     done: int = 0
     changed: list[str] = field(default_factory=list)
     embedded: int = 0
@@ -99,7 +119,7 @@ class Indexer:
     """Makes an `IndexStore` and a keyword index say what the files say.
 
     `keyword` and `embedder` build the engines when they are first needed, because loading them takes time and memory
-    that a run without work must not cost.
+    that a run without work must not cost. `apart` indexes large pages; without it they are indexed here.
     """
 
     def __init__(
@@ -112,8 +132,10 @@ class Indexer:
         now_ns: Callable[[], int],
         on_progress: Callable[[Progress], None] = lambda _: None,
         on_renewal: Callable[[Progress], None] = lambda _: None,
+        apart: Apart | None = None,
     ) -> None:
         self.index = index
+        self._apart = apart
         self._vault = vault
         self._keyword_factory, self._embedder = keyword, embedder
         self._keyword: KeywordIndex | None = None
@@ -256,29 +278,54 @@ class Indexer:
         # whom to trust come last of all, so that a run that dies is repeated until all below them are recorded anew.
         todo.sort(key=lambda path: (not path.endswith(INDEX_NAME), path))
         jobs = dict.fromkeys([*(p for p in todo if p not in late), *sorted(below - late - set(gone))])
+        last = sorted(late, key=len, reverse=True)
+        large = await _in_thread(partial(self._large, [*jobs, *last], found)) if self._apart else {}
         progress = await self.index.progress()
+        stored = frozenset(below.union(known))
+
+        def of(path: str) -> Known | None:
+            return None if path in below else known.get(path)
+
         run = _Run(
             fence=fence,
-            jobs=deque((path, None if path in below else known.get(path)) for path in jobs),
+            jobs=deque((path, of(path)) for path in jobs if path not in large),
+            large=deque(_Large(path, of(path), large[path]) for path in jobs if path in large),
             removals=deque(path for path in gone if path not in late),
-            late=deque((path, None) for path in sorted(late, key=len, reverse=True)),
+            late=deque((path, None) for path in last if path not in large),
+            large_late=deque(_Large(path, None, large[path]) for path in last if path in large),
             trust=trust,
-            stored=frozenset(below.union(known)),
+            stored=stored,
+            reuse=bool(stored),
             embedder=(await self.index.space()).identity,
             total=len(jobs) + len(gone) + len(late - set(gone)),
         )
         if everything or len(jobs) > BATCH_DOCUMENTS:
             news = sum(1 for path in jobs if path not in known)
             await self.index.set_total(len(found) if everything else progress.done + news)
-        with _turns_for_others() if len(jobs) > BATCH_DOCUMENTS else nullcontext():
+        with _turns_for_others():
             try:
                 await self._pipeline(run)
+                await self._index_apart(run, run.large_late)
+                if run.jobs:  # no other process could be started for them
+                    await self._pipeline(run)
                 if run.changed:
                     await self.catch_up()
             finally:
                 forget_words()
         await self._all_is_done()
         return Outcomes(tuple(run.changed), run.embedded, run.touched)
+
+    def _large(self, paths: Iterable[str], found: Mapping[str, Stamp]) -> dict[str, int]:
+        """Return the size of those pages that are large."""
+        large: dict[str, int] = {}
+        for path in paths:
+            stamp = found.get(path)
+            if stamp is None:
+                scanned = self._vault.look(path)
+                stamp = scanned.stamp if scanned else None
+            if stamp is not None and stamp.size >= LARGE_BYTES:
+                large[path] = stamp.size
+        return large
 
     async def _all_is_done(self) -> None:
         """Whatever is indexed now is all that can be indexed: the rest is in `problems`, and nobody waits for it."""
@@ -337,6 +384,9 @@ class Indexer:
             if is_worth_it(len(run.jobs)):
                 run.beside = await _in_thread(self._started_beside)
             try:
+                while run.jobs:
+                    await send.send(await _in_thread(partial(self._next_batch, run)))
+                await self._index_apart(run, run.large)
                 while batch := await _in_thread(partial(self._next_batch, run)):
                     await send.send(batch)
             finally:
@@ -346,7 +396,7 @@ class Indexer:
 
     def _next_batch(self, run: _Run) -> list[Outcome]:
         batch = self._prepared_beside(run) if run.beside else self._prepared_here(run)
-        if run.jobs:
+        if run.jobs or run.large:
             return batch
         # After the rest, so that what was renamed finds the vectors of its old name, and with it, so that nobody sees
         # neither or both if one batch can hold them.
@@ -395,7 +445,7 @@ class Indexer:
     async def _with_vectors(self, run: _Run, batch: list[Outcome]) -> _Ready:
         prepared = [outcome for outcome in batch if isinstance(outcome, Prepared)]
         texts = {piece.digest: piece.embedded for one in prepared for piece in one.pieces}
-        vectors = dict(await self.index.vectors(list(texts))) if texts and run.stored else {}
+        vectors = dict(await self.index.vectors(list(texts))) if texts and run.reuse else {}
         missing = [digest for digest in texts if digest not in vectors]
         failed: dict[str, str] = {}
         try:
@@ -453,6 +503,86 @@ class Indexer:
             raise error
         return failed
 
+    # --- large pages: all three stages in another process ---------------------------------------------------------------
+
+    async def _index_apart(self, run: _Run, large: deque[_Large]) -> None:
+        """Index these pages in steps of bounded size, each in another process. A page beyond its budget is a problem."""
+        # A renamed page has one of its names at any moment, if there is nothing else to do.
+        all_there_is = run.total == len(large) + len(run.removals)
+        with_removals = all_there_is and len(run.removals) <= BATCH_REMOVALS and _bytes(large) <= APART_BYTES
+        alone = False
+        while large and self._apart is not None:
+            step = _next_step(large, alone=alone)
+            removals = tuple(run.removals) if with_removals else ()
+            pages = Pages(
+                jobs=tuple((page.path, page.known) for page in step),
+                removals=removals,
+                stored=run.stored.intersection([*(page.path for page in step), *removals]),
+                reuse=run.reuse,
+                embedder=run.embedder,
+                fence=run.fence,
+            )
+            try:
+                indexed = await self._apart.index(pages, size=_bytes(step))
+            except OSError:
+                log.warning("large pages are indexed in this process: no other can be started", exc_info=True)
+                run.jobs.extend((page.path, page.known) for page in [*step, *large])
+                large.clear()
+                return
+            except TooMuchWork as error:
+                if len(step) > 1:
+                    large.extendleft(reversed(step))
+                    alone = True  # to tell which one it is
+                    continue
+                with_removals = False
+                await self._leave_out(run, step[0].path, error)
+                continue
+            for _ in removals:
+                run.removals.popleft()
+            for path in (*(page.path for page in step), *removals):
+                self._note(path, indexed.problems.get(path, ""))
+            run.changed += indexed.changed
+            run.embedded += indexed.embedded
+            run.touched += indexed.touched
+            self._is_further(run, len(step) + len(removals))
+
+    async def _leave_out(self, run: _Run, path: str, error: TooMuchWork) -> None:
+        self._report(path, f"it takes too much work to index: {error.why}; split the page")
+        if path in run.stored:
+            await self._store([Remove(path)], run.fence)
+            run.changed.append(path)
+        self._is_further(run, 1)
+
+    def _is_further(self, run: _Run, documents: int) -> None:
+        run.done += documents
+        self._on_progress(Progress(run.done, max(run.total, run.done)))
+
+    async def index_here(self, pages: Pages) -> Indexed:
+        """Do what `Apart` promises, in this process.
+
+        Raises:
+            LeaseLost, StorageError, VaultUnavailable: as for `reconcile`.
+        """
+        run = _Run(
+            fence=pages.fence,
+            jobs=deque(pages.jobs),
+            removals=deque(pages.removals),
+            late=deque(),
+            trust=DirectoryTrust(self._vault),
+            stored=pages.stored,
+            reuse=pages.reuse,
+            embedder=pages.embedder,
+            total=len(pages.jobs) + len(pages.removals),
+        )
+        try:
+            await self._pipeline(run)
+            if run.changed:
+                await self.catch_up()
+        finally:
+            forget_words()
+        problems = {path: self._problems[path] for path, _ in pages.jobs if path in self._problems}
+        return Indexed(tuple(run.changed), run.embedded, run.touched, problems)
+
     async def _store_stage(
         self,
         run: _Run,
@@ -464,11 +594,10 @@ class Indexer:
             async for ready in receive:
                 if ready.changes:
                     await self._store(ready.changes, run.fence)
-                run.done += ready.documents
                 run.embedded += ready.embedded
                 run.touched += sum(isinstance(change, Touch) for change in ready.changes)
                 run.changed += [_changed_path(change) for change in ready.changes if not isinstance(change, Touch)]
-                self._on_progress(Progress(run.done, max(run.total, run.done)))
+                self._is_further(run, ready.documents)
                 if anyio.current_time() - last_catch_up > KEYWORD_EVERY_S and not self._catching_up.locked():
                     beside(self.catch_up)
                     last_catch_up = anyio.current_time()
@@ -514,6 +643,18 @@ def _turns_for_others() -> Iterator[None]:
 
 def _settled(stamp: Stamp, known: Known | None) -> bool:
     return known is not None and known[0] == stamp and stamp.mtime_ns < known[2] - RACY_NS
+
+
+def _bytes(pages: Iterable[_Large]) -> int:
+    return sum(page.size for page in pages)
+
+
+def _next_step(large: deque[_Large], *, alone: bool) -> list[_Large]:
+    """Take as many pages as one step indexes, one at least."""
+    step = [large.popleft()]
+    while large and not alone and _bytes(step) + large[0].size <= APART_BYTES:
+        step.append(large.popleft())
+    return step
 
 
 def _path(outcome: Outcome) -> str:

@@ -1,6 +1,6 @@
 """A worker process: takes steps from its standard input, does them one after another, and answers on its standard output.
 
-It is started with nothing but the knowledge package in mind: it opens no file or connection of its own.
+It is started with nothing but the knowledge package in mind: it opens only files that a step names (mcp_server/indexing.py).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NICE = 10
 
 
 def main(cpu_s: int, memory_bytes: int) -> None:
-    """Work until nobody asks any more. Each step may take `cpu_s` seconds of processor time, all of them `memory_bytes`."""
+    """Work until nobody asks any more. Each step may take `cpu_s` seconds of processor time, all of them `memory_bytes` (0: any)."""
     asked: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     wire_in, wire_out = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     _let_go_of_wire()
@@ -99,7 +99,7 @@ def raised(parts: tuple[type[Exception], tuple[Any, ...], dict[str, Any]]) -> Ex
 
 
 def _limit_memory(memory_bytes: int) -> None:
-    if sys.platform == "win32":
+    if sys.platform == "win32" or not memory_bytes:
         return
     import resource
 

@@ -68,7 +68,7 @@ class Workers:
         inline_characters: int = INLINE_CHARACTERS,
         cpu_s: int = CPU_S,
         wall_s: float = WALL_S,
-        memory_bytes: int = MEMORY_BYTES,
+        memory_bytes: int | None = MEMORY_BYTES,
         patience_s: float = PATIENCE_S,
     ) -> None:
         self._inline, self._cpu_s, self._wall_s = inline_characters, cpu_s, wall_s
@@ -95,7 +95,7 @@ class Workers:
         return cast("R", told)
 
     def _memory(self) -> str:
-        return f"it takes more than {self._memory_bytes // 2**20} MiB of memory"
+        return f"it takes more than {(self._memory_bytes or 0) // 2**20} MiB of memory"
 
     @asynccontextmanager
     async def _turn(self, what: str) -> AsyncIterator[None]:
@@ -189,9 +189,9 @@ class _Worker:
         self._in = BufferedByteReceiveStream(cast("ByteReceiveStream", process.stdout))
 
     @classmethod
-    async def started(cls, cpu_s: int, memory_bytes: int) -> _Worker:
+    async def started(cls, cpu_s: int, memory_bytes: int | None) -> _Worker:
         """Start a worker. It imports what the server imports, and nothing from the folder that the server was started in."""
-        command = [sys.executable, "-I", "-c", _CODE, str(cpu_s), str(memory_bytes), *_paths()]
+        command = [sys.executable, "-I", "-c", _CODE, str(cpu_s), str(memory_bytes or 0), *_paths()]
         with anyio.CancelScope(shield=True):  # a process that nobody knows of would stay
             process = await anyio.open_process(
                 command,

@@ -47,6 +47,7 @@ COMPOSITION = {
     "mcp_server.base",
     "mcp_server.embedding",
     "mcp_server.engines",
+    "mcp_server.indexing",
     "mcp_server.journeys",
     "mcp_server.models.configured",
     "mcp_server.models.places",
