@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set as AbstractSet
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -103,9 +103,10 @@ def unwrapped(content: Cut, *, known: Sequence[str] = (), keep_items: bool = Fal
     parts: list[str] = []
     hints: list[str] = []
     dates: list[str] = []
+    folded = frozenset(known)
     for piece in content.pieces:
         if piece.kind == "heading":
-            parts.append(_heading(piece, known, hints, dates))
+            parts.append(_heading(piece, folded, hints, dates))
         elif piece.kind in ("paragraph", "list") and not keep_items:
             parts.append(_lines(piece, dates))
         else:
@@ -115,7 +116,7 @@ def unwrapped(content: Cut, *, known: Sequence[str] = (), keep_items: bool = Fal
     return Unwrapped(cut("".join(parts).lstrip("\r\n")), " ".join(hints), tuple(dict.fromkeys(dates)))
 
 
-def _heading(piece: Piece, known: Sequence[str], hints: list[str], dates: list[str]) -> str:
+def _heading(piece: Piece, known: AbstractSet[str], hints: list[str], dates: list[str]) -> str:
     words = _words(piece.text)
     if words.casefold() in known:
         return piece.text

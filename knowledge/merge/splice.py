@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -9,6 +10,9 @@ from typing import NamedTuple
 
 from knowledge.merge.cut import BOM, cut, split_lines, units
 from knowledge.merge.model import Cut, Unit, unit_digest
+
+_SAYS_SOMETHING = re.compile(r"[ \t]*[^ \t\r\n]")
+"""Matches at the start of a line that is not blank."""
 
 
 class Replaced(NamedTuple):
@@ -101,19 +105,19 @@ class Ground:
     def _insertion(self, after: int, puts: Sequence[Put]) -> Replaced:
         end = self.line_end
         start = self.starts[min(after, len(self.lines))]
-        if not start and self.page.text.startswith(BOM):
-            start = len(BOM)
-        before, following = self.page.text[:start], self.page.text[start:]
+        page = self.page.text
+        first = len(BOM) if page.startswith(BOM) else 0
+        start = max(start, first)
         lines = [put for put in puts if not put.block]
         blocks = [put for put in puts if put.block]
         text = "".join((end if put.apart else "") + self.with_ends(put.text) + end for put in lines)
         if blocks:
             written = (end + end).join(self.with_ends(put.text) for put in blocks)
-            empty = not before.removeprefix(BOM)
-            text += written + end if empty and not text else end + written + end
-            if following and split_lines(following)[0].strip(" \t\r\n"):
+            text += written + end if start == first and not text else end + written + end
+            # The page is not cut in two to look at it: thousands of blocks may go into a long page.
+            if _SAYS_SOMETHING.match(page, start):
                 text += end
-        if before.removeprefix(BOM) and not before.endswith(("\n", "\r")):
+        if start > first and not page.endswith(("\n", "\r"), 0, start):
             # The page does not end its last line, and so it does not now.
             text = end + text.removesuffix(end)
         return Replaced(start, start, text)
