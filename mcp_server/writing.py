@@ -69,7 +69,7 @@ def writing_on(ground: Ground) -> Writing:
     pages = Pages(ground.vault, ground.circles)
     related = Related(ground.index, ground.keyword)
     linking = Linking(ground.vault, ground.index)
-    elsewhere = Elsewhere(ground.vault, related, ground.ledger, pages, ground.now)
+    elsewhere = Elsewhere(ground.vault, related, ground.ledger, pages, ground.now, aside=ground.aside)
     writer = Writer(
         vault=ground.vault,
         past=ground.past,
@@ -81,7 +81,7 @@ def writing_on(ground: Ground) -> Writing:
         elsewhere=elsewhere,
         related=related,
         similarity=Meaning(ground.words),
-        witnesses=Witnesses(ground.vault, pages, ground.sources),
+        witnesses=Witnesses(ground.vault, pages, ground.sources, ground.aside),
         appraiser=Appraiser(ground.vault, ground.ledger),
         judge=ground.judge,
         aside=ground.aside,

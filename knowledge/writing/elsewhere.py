@@ -10,8 +10,9 @@ from datetime import datetime
 import anyio
 import anyio.to_thread
 
-from knowledge.errors import EngineUnavailable, KnowledgeError, StorageError
-from knowledge.ledger.ports import Actor, Entry, Ledger
+from knowledge.aside import Aside, Here
+from knowledge.errors import EngineUnavailable, KnowledgeError, StorageError, TooMuchWaiting, TooMuchWork
+from knowledge.ledger.ports import Actor, Entry, Ledger, Tracked
 from knowledge.merge.confidence import Rules, confidence, same_lineage
 from knowledge.merge.contradiction import contradictions
 from knowledge.merge.cut import cut, units
@@ -27,6 +28,8 @@ MOST_UNITS = 24
 """Units of the last writes to a page that are compared with other pages."""
 MOST_PAGES = 5
 MOST_WAITING = 200
+COMPARED_LIKE_ONE = 500
+"""Pairs of characters of a page and what was written that cost as much as one that is only read."""
 QUIET_S = 1.0
 LEAST_WORDS = 3
 
@@ -39,6 +42,28 @@ class Written:
     path: str
     revision: str
     units: Sequence[tuple[Unit, Origin]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ground:
+    """What a look at one page follows from: its text and origins, and what was written elsewhere."""
+
+    path: str
+    text: str
+    revision: str
+    tracked: Tracked | None
+    tracked_text: str | None
+    modified: datetime
+    rules: Rules
+    written: Written
+    now: datetime
+
+    @property
+    def size(self) -> int:
+        """Return how many characters have to be read, where page and units are held against each other more of them."""
+        new = sum(len(unit.text) for unit, _ in self.written.units)
+        read = len(self.text) + len(self.tracked_text or "") + new
+        return max(read, len(self.text) * new // COMPARED_LIKE_ONE)
 
 
 class Elsewhere:
@@ -54,8 +79,10 @@ class Elsewhere:
         ledger: Ledger,
         pages: Pages,
         now: Callable[[], datetime],
+        *,
+        aside: Aside | None = None,
     ) -> None:
-        self._vault, self._related = vault, related
+        self._vault, self._related, self._aside = vault, related, aside or Here()
         self._ledger, self._pages, self._now = ledger, pages, now
         self._waiting: dict[str, Written] = {}
         self._last = 0.0
@@ -107,46 +134,70 @@ class Elsewhere:
 
     async def _found(self, written: Written) -> list[Contradiction]:
         found: list[Contradiction] = []
-        wanted = list(written.units)[:MOST_UNITS]
-        texts = [unit.text for unit, _ in wanted if len(unit.text.split()) >= LEAST_WORDS]
+        written = replace(written, units=list(written.units)[:MOST_UNITS])
+        texts = [unit.text for unit, _ in written.units if len(unit.text.split()) >= LEAST_WORDS]
         for path in await self._related.pages(texts, but=written.path, limit=MOST_PAGES):
-            found += await self._against(path, written, wanted)
+            found += await self._against(path, written)
         return found
 
-    async def _against(self, path: str, written: Written, wanted: Sequence[tuple[Unit, Origin]]) -> list[Contradiction]:
+    async def _against(self, path: str, written: Written) -> list[Contradiction]:
         try:
-            file = await anyio.to_thread.run_sync(self._vault.read, path)
+            ground = await self._ground(path, written)
+            return await self._aside.run(_disagreeing, ground, size=ground.size, what=f"comparing with {path}")
+        except (TooMuchWork, TooMuchWaiting):
+            log.warning("contradictions between %s and %s are not looked for", written.path, path, exc_info=True)
+            return []
+        except (EngineUnavailable, StorageError):
+            raise
         except KnowledgeError:
             return []
-        text = file.raw.decode("utf-8", "replace")
-        there = units(cut(text))
-        pairs = await anyio.to_thread.run_sync(contradictions, there, [unit for unit, _ in wanted])
-        if not pairs:
-            return []
-        own = front_matter_of(text)
-        rules = (await self._pages.surroundings(path)).rules
-        origins = await self._origins(path, there, str(own.get("source") or "user"))
-        found = []
-        for pair in pairs:
-            unit, origin = wanted[pair.new]
-            other = origins[pair.existing]
-            if same_lineage(origin.source, other.source):
-                continue
-            existing = _side((path, file.revision), there[pair.existing], other, rules, self._now())
-            new = _side((written.path, written.revision), unit, origin, rules, self._now())
-            if (existing.confidence or 0.0) > (new.confidence or 0.0):
-                comparison = pair.comparison
-                found.append(Contradiction(comparison.kind, comparison.subject, comparison.reason, existing, new))
-        return found
 
-    async def _origins(self, path: str, there: Sequence[Unit], source: str) -> list[Origin]:
+    async def _ground(self, path: str, written: Written) -> _Ground:
+        file = await anyio.to_thread.run_sync(self._vault.read, path)
         tracked = await self._ledger.tracked(path)
-        modified = self._pages.modified(path) or self._now()
-        facts = PageFacts(path, source, modified, tracked=tracked is not None)
         before = await self._ledger.content(path, tracked.revision) if tracked else None
-        then = units(cut(before.decode("utf-8", "replace"))) if before is not None else None
-        known = trace(there, tracked.origins if tracked else (), then)
-        return [origin or presumed(unit, facts) for unit, origin in zip(there, known, strict=True)]
+        return _Ground(
+            path=path,
+            text=file.raw.decode("utf-8", "replace"),
+            revision=file.revision,
+            tracked=tracked,
+            tracked_text=None if before is None else before.decode("utf-8", "replace"),
+            modified=self._pages.modified(path) or self._now(),
+            rules=(await self._pages.surroundings(path)).rules,
+            written=written,
+            now=self._now(),
+        )
+
+
+def _disagreeing(ground: _Ground) -> list[Contradiction]:
+    """Return where the page contradicts what was written, and is the stronger of the two."""
+    written, rules = ground.written, ground.rules
+    there = units(cut(ground.text))
+    pairs = contradictions(there, [unit for unit, _ in written.units])
+    if not pairs:
+        return []
+    origins = _origins(ground, there)
+    found = []
+    for pair in pairs:
+        unit, origin = written.units[pair.new]
+        other = origins[pair.existing]
+        if same_lineage(origin.source, other.source):
+            continue
+        existing = _side((ground.path, ground.revision), there[pair.existing], other, rules, ground.now)
+        new = _side((written.path, written.revision), unit, origin, rules, ground.now)
+        if (existing.confidence or 0.0) > (new.confidence or 0.0):
+            comparison = pair.comparison
+            found.append(Contradiction(comparison.kind, comparison.subject, comparison.reason, existing, new))
+    return found
+
+
+def _origins(ground: _Ground, there: Sequence[Unit]) -> list[Origin]:
+    source = str(front_matter_of(ground.text).get("source") or "user")
+    tracked = ground.tracked
+    facts = PageFacts(ground.path, source, ground.modified, tracked=tracked is not None)
+    then = None if ground.tracked_text is None else units(cut(ground.tracked_text))
+    known = trace(there, tracked.origins if tracked else (), then)
+    return [origin or presumed(unit, facts) for unit, origin in zip(there, known, strict=True)]
 
 
 def _side(place: tuple[str, str], unit: Unit, origin: Origin, rules: Rules, now: datetime) -> Side:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import anyio.to_thread
 
+from knowledge.aside import Aside, Here
 from knowledge.errors import KnowledgeError, SourceAway
 from knowledge.find.circles import chunk_section
 from knowledge.merge.confidence import lineage_of
@@ -21,6 +22,8 @@ from knowledge.writing.sources import Sources
 
 PAGE = "kb"
 """The kind of a source that is another page."""
+COMPARED_LIKE_ONE = 500
+"""Pairs of characters of a source and of what cites it that cost as much as one that is only read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +39,20 @@ class Cited:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Cited:
+    """A source, or a section of it, and what is said to stand there."""
+
+    text: str
+    section: str
+    content: str
+
+
 class Witnesses:
     """Looks at what is cited. Whoever cannot be asked has not said anything."""
 
-    def __init__(self, vault: Vault, pages: Pages, sources: Sources) -> None:
-        self._vault, self._pages, self._sources = vault, pages, sources
+    def __init__(self, vault: Vault, pages: Pages, sources: Sources, aside: Aside | None = None) -> None:
+        self._vault, self._pages, self._sources, self._aside = vault, pages, sources, aside or Here()
 
     async def cited(self, request: MergeRequest) -> Cited:
         """Return the request as it counts once what it cites was looked up, where that can be.
@@ -83,30 +95,41 @@ class Witnesses:
 
     async def _says(self, source: str, request: MergeRequest) -> bool:
         try:
-            page = await self._read(source, request.path)
+            found = await self._read(source, request.path)
         except KnowledgeError:
             return False
-        if page is None:
+        if found is None:
             return False
-        said = [unit.text for unit in units(cut(request.content)) if unit.kind not in ("heading", "front")]
-        return bool(said) and all(says(page, text) for text in said)
+        text, section = found
+        read, new = len(text), len(request.content)
+        size, what = max(read + new, read * new // COMPARED_LIKE_ONE), f"looking up {source}"
+        return await self._aside.run(_is_said, _Cited(text, section, request.content), size=size, what=what)
 
-    async def _read(self, source: str, written: str) -> Cut | None:
-        """Return what stands at the source; None if it is the page that is written, or nothing that can be looked at."""
+    async def _read(self, source: str, written: str) -> tuple[str, str] | None:
+        """Return the text at the source, and the section that is meant ("" for all).
+
+        None if it is the page that is written, or nothing that can be looked at.
+        """
         if source_kind(source) == PAGE:
             return await self._page(source.partition(":")[2], written)
-        return cut((await self._sources.fetch(source)).text) if self._sources.knows(source) else None
+        return ((await self._sources.fetch(source)).text, "") if self._sources.knows(source) else None
 
-    async def _page(self, locator: str, written: str) -> Cut | None:
+    async def _page(self, locator: str, written: str) -> tuple[str, str] | None:
         asked, _, section = locator.partition("#")
         path = await self._pages.existing(asked)
         if path == written:
             return None
         file = await anyio.to_thread.run_sync(self._vault.read, path)
-        page = cut(text_of(path, file.raw))
-        if not section:
-            return page
-        return Cut(page.text, tuple(piece for piece in page.pieces if _lies_in(piece.section, section)))
+        return text_of(path, file.raw), section
+
+
+def _is_said(cited: _Cited) -> bool:
+    """Return whether the source says all of the content."""
+    page = cut(cited.text)
+    if cited.section:
+        page = Cut(page.text, tuple(piece for piece in page.pieces if _lies_in(piece.section, cited.section)))
+    said = [unit.text for unit in units(cut(cited.content)) if unit.kind not in ("heading", "front")]
+    return bool(said) and all(says(page, text) for text in said)
 
 
 def _weakened(request: MergeRequest) -> MergeRequest:
