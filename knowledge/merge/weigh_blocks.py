@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from itertools import islice, product
 
 from knowledge.merge.contradiction import compare
@@ -25,8 +24,9 @@ def weigh_block(w: Weighing, number: int, unit: Unit) -> None:
         w.unchanged(number, same)
         return
     lines = _lines(unit.text)
+    counted = Counter(lines)
     near = [
-        (_shared(lines, _lines(w.ground.units[at].text)), at)
+        (_shared(counted, Counter(_lines(w.ground.units[at].text))), at)
         for at in w.index.with_lines(unit.kind, lines)
         if w.comparable(at, target, alone=False) and at not in w.replaced_units and at not in w.confirmed_by
     ]
@@ -61,7 +61,7 @@ def _weigh_similar_block(w: Weighing, number: int, unit: Unit, at: int) -> None:
         w.news.append(New(w.verdict("integrate", unit.section, "", at), unit, at, whole=True))
 
 
-def _shared(one: Sequence[str], other: Sequence[str]) -> float:
+def _shared(one: Counter[str], other: Counter[str]) -> float:
     """Return how many lines of both are in both, 0..1."""
-    both = sum((Counter(one) & Counter(other)).values())
-    return 2 * both / (len(one) + len(other)) if one or other else 0.0
+    both, lines = (one & other).total(), one.total() + other.total()
+    return 2 * both / lines if lines else 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from urllib.parse import quote
 
 import anyio.to_thread
@@ -33,17 +34,22 @@ class Linking:
         `known` are pages with their texts, whose names hold although the index may not have come to them; `comes` is a path
         that a page is about to have, whose name others may bear already.
         """
-        spoken = [text for text in texts if "[[" in text]
-        wanted = {without_suffix(link.path) for text in spoken for link in links_in(text) if link.wiki}
+        wanted = wiki_names(texts)
         bearers = {_key(name): [path] for path, text in known.items() for name in _own_names(path, text)}
         if comes is not None and wanted:
             wanted.add(_stem(comes))
             bearers.setdefault(_key(_stem(comes)), []).extend(await self._files_called(_stem(comes)))
+        return names_in(self._vault, await self.called(wanted, bearers))
+
+    async def called(
+        self, wanted: Iterable[str], bearers: Mapping[str, Sequence[str]] = MappingProxyType({})
+    ) -> dict[str, Sequence[str]]:
+        """Return the pages that wiki links of these names may mean, as `names_in` takes them; `bearers` are more of them."""
         called: dict[str, Sequence[str]] = {}
         for name in wanted:
             if name and "/" not in name:
                 called[_key(name)] = list(dict.fromkeys([*await self._called(name), *bearers.get(_key(name), ())]))
-        return Names(self._exists, lambda name: called.get(_key(without_suffix(name)), ()))
+        return called
 
     async def _called(self, name: str) -> list[str]:
         found = await self._index.named(name, limit=MOST_OF_A_NAME)
@@ -52,13 +58,6 @@ class Linking:
     async def _files_called(self, name: str) -> list[str]:
         there = await anyio.to_thread.run_sync(lambda: list(self._vault.scan()))
         return [found.path for found in there if _key(_stem(found.path)) == _key(name)]
-
-    def _exists(self, path: str) -> bool:
-        try:
-            self._vault.resolve(path)
-        except (InvalidPath, NoSuchPath):
-            return False
-        return True
 
     async def to(self, path: str) -> list[str]:
         """Return the other pages that have a link to `path`, by path."""
@@ -88,6 +87,25 @@ class Linking:
             return self._vault.read(page).raw.decode("utf-8")
         except (KnowledgeError, UnicodeDecodeError):
             return None
+
+
+def wiki_names(texts: Iterable[str]) -> set[str]:
+    """Return the names that wiki links in these texts lead to."""
+    spoken = [text for text in texts if "[[" in text]
+    return {without_suffix(link.path) for text in spoken for link in links_in(text) if link.wiki}
+
+
+def names_in(vault: Vault, called: Mapping[str, Sequence[str]]) -> Names:
+    """Return what there is in the knowledge base to lead to; `called` is from `Linking.called`."""
+
+    def exists(path: str) -> bool:
+        try:
+            vault.resolve(path)
+        except (InvalidPath, NoSuchPath):
+            return False
+        return True
+
+    return Names(exists, lambda name: called.get(_key(without_suffix(name)), ()))
 
 
 def _stem(path: str) -> str:

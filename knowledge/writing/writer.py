@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import anyio.to_thread
 
-from knowledge.aside import Aside, Here
-from knowledge.errors import ConfiguresNow, EffectChanged, InvalidPath, KnowledgeError, UnmarksNow, WriteUndone
+from knowledge.aside import CALLER, Aside, Here
+from knowledge.errors import (
+    ConfiguresNow,
+    EffectChanged,
+    InvalidPath,
+    KnowledgeError,
+    TooMuchWaiting,
+    TooMuchWork,
+    UnmarksNow,
+    WriteUndone,
+)
 from knowledge.ledger.past import Past
 from knowledge.merge.confidence import USER
 from knowledge.merge.cut import first_heading
-from knowledge.merge.link_spans import links_in
 from knowledge.merge.place import Similarity, best_page
 from knowledge.merge.verify import problems
 from knowledge.paths import clean_path, is_markdown
@@ -23,7 +31,7 @@ from knowledge.writing.answers import Changed, Merged
 from knowledge.writing.effect import Effect, effect_in
 from knowledge.writing.elsewhere import Elsewhere, Written
 from knowledge.writing.judge import Judge, Judgement
-from knowledge.writing.linking import Linking
+from knowledge.writing.linking import Linking, names_in, wiki_names
 from knowledge.writing.merging import Merging, Outcome
 from knowledge.writing.model import Act, Contents, Done, Rehearsed, Stakes, Work
 from knowledge.writing.moving import Moving
@@ -37,6 +45,23 @@ FORESEEN_CHARACTERS = 16_000
 """Content and page from this length on are merged in mind before the page is held."""
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A page before and after a write, in the knowledge base at `root`; `called` is from `Linking.called`."""
+
+    root: Path
+    path: str
+    before: str
+    after: str
+    called: Mapping[str, Sequence[str]]
+
+
+def wrong_in(check: Check) -> list[str]:
+    """Return what is wrong with the page and was not before."""
+    names = names_in(Vault(check.root), check.called)
+    return problems(check.path, check.before, check.after, names=names)
 
 
 class Acts(Protocol):
@@ -275,12 +300,27 @@ class Writer:
             if len(old) + len(new) <= FORESEEN_CHARACTERS:
                 found += problems(path, old, new, names=await self._linking.names([old, new]))
                 continue
-            # What names there are is looked up while links are followed, which takes files: a thread, and no process.
-            for text in (old, new):
-                await anyio.to_thread.run_sync(links_in, text)
-            names = await self._linking.names([old, new])
-            found += await anyio.to_thread.run_sync(partial(problems, path, old, new, names=names))
+            found += await self._problems_of_large(path, old, new)
         return found
+
+    async def _problems_of_large(self, path: str, old: str, new: str) -> Sequence[str]:
+        """Return what is wrong with a large page, found out in another process.
+
+        The page is held meanwhile. So it is the server's own step, which waits for none of the caller's, and a page that takes
+        more than a step may take is looked at here: it is written already.
+        """
+        size, what = len(old) + len(new), f"checking {path}"
+        own = CALLER.set("")
+        try:
+            names = await self._aside.run(wiki_names, (old, new), size=size, what=what)
+            check = Check(self._vault.root, path, old, new, await self._linking.called(names))
+            return await self._aside.run(wrong_in, check, size=size, what=what)
+        except (TooMuchWork, TooMuchWaiting):
+            names = await anyio.to_thread.run_sync(wiki_names, (old, new))
+            check = Check(self._vault.root, path, old, new, await self._linking.called(names))
+            return await anyio.to_thread.run_sync(wrong_in, check)
+        finally:
+            CALLER.reset(own)
 
     async def _placed(self, request: MergeRequest, directory: str) -> tuple[Target, str]:
         """Return the page under `directory` that the content belongs to, or that is to be made for it, and why."""
