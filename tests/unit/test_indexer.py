@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from knowledge.embed.memory import MemoryEmbedder
-from knowledge.errors import LeaseLost, VaultUnavailable
+from knowledge.errors import LeaseLost, TooMuchWork, VaultUnavailable
 from knowledge.find.analysis import Analyzer
-from knowledge.index.indexer import Indexer
+from knowledge.index.apart import Indexed, Pages
+from knowledge.index.indexer import LARGE_BYTES, Indexer
 from knowledge.index.memory import MemoryKeywordIndex
 from knowledge.index.ports import QueryTerm
 from knowledge.index.prepare import DirectoryTrust
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
+
+    from knowledge.index.apart import Apart
 
 FENCE = 7
 LONG_AGO_NS = 1_600_000_000_000_000_000
@@ -53,7 +56,7 @@ class CountingEmbedder(MemoryEmbedder):
 class House:
     """A knowledge base with everything in memory but its files."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, apart: Apart | None = None) -> None:
         self.root = root
         self.embedder = CountingEmbedder()
         self.keyword = MemoryKeywordIndex(terms)
@@ -67,6 +70,7 @@ class House:
             embedder=self._embedder,
             now_ns=partial(next, self.clock),
             on_progress=self.progress.append,
+            apart=apart,
         )
 
     async def _keyword(self) -> MemoryKeywordIndex:
@@ -329,7 +333,8 @@ async def test_a_writer_that_was_overtaken_stops(house: House) -> None:
 QUIET = """
 import asyncio, sys, time
 from pathlib import Path
-from knowledge.index.indexer import Indexer
+from knowledge.index.apart import Indexed, Pages
+from knowledge.index.indexer import LARGE_BYTES, Indexer
 from knowledge.storage.sqlite_index import SqliteIndexStore
 from knowledge.vault import Vault
 
@@ -362,3 +367,45 @@ def test_a_start_with_nothing_new_loads_no_engine(house: House, tmp_path: Path) 
 
     assert run("engines").startswith("1 ['numpy'")
     assert run("none") == "0 []"
+
+
+class Overworked:
+    """Indexes pages in this process, save those that are too much work."""
+
+    def __init__(self, too_much: str) -> None:
+        self.too_much = too_much
+        self.indexer: Indexer | None = None
+        self.steps: list[list[str]] = []
+
+    async def index(self, pages: Pages, *, size: int) -> Indexed:
+        paths = [path for path, _ in pages.jobs]
+        self.steps.append(paths)
+        if self.indexer is None:
+            raise FileNotFoundError("no process can be started")
+        if self.too_much in paths:
+            raise TooMuchWork("indexing", f"{size} bytes take more than 1 s")
+        return await self.indexer.index_here(pages)
+
+
+async def test_a_page_beyond_its_budget_is_left_out_and_named_and_all_others_are_indexed(tmp_path: Path) -> None:
+    (tmp_path / "kb").mkdir()
+    apart = Overworked("b.md")
+    house = House(tmp_path / "kb", apart)
+    apart.indexer = house.indexer
+    for path in ("a.md", "b.md", "c.md"):
+        house.put(path, "# Fruit\n\n" + "red apples\n" * (LARGE_BYTES // 10))
+    house.put("small.md", "# Small\n\nfruit\n")
+    outcomes = await house.indexer.reconcile(FENCE)
+    assert set(outcomes.changed) == set(await contents(house.index)) == {"a.md", "c.md", "small.md"}
+    assert apart.steps == [["a.md", "b.md", "c.md"], ["a.md"], ["b.md"], ["c.md"]]
+    (problem,) = house.indexer.problems
+    assert (problem.path, "too much work to index" in problem.reason) == ("b.md", True)
+    assert house.progress[-1] == Progress(4, 4)
+
+
+async def test_where_no_process_can_be_started_large_pages_are_indexed_here(tmp_path: Path) -> None:
+    (tmp_path / "kb").mkdir()
+    house = House(tmp_path / "kb", Overworked(""))
+    house.put("a.md", "# Fruit\n\n" + "red apples\n" * (LARGE_BYTES // 10))
+    await house.indexer.reconcile(FENCE)
+    assert set(await contents(house.index)) == {"a.md"}
