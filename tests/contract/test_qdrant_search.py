@@ -16,8 +16,8 @@ from knowledge.index.qdrant import QdrantEngine
 from knowledge.index.qdrant_server import QdrantLine
 from knowledge.storage.memory import MemoryIndexStore
 from mcp_server import engines
-from mcp_server.base import indexed_terms, open_base
-from mcp_server.engines import keep_up
+from mcp_server.base import open_base
+from mcp_server.engines import indexed_terms, keep_up
 from mcp_server.settings import Settings
 from tests.contract.test_index_store import IDENTITY
 from tests.contract.test_vector_index import embedded, some

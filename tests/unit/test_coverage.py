@@ -10,9 +10,10 @@ from knowledge.index.memory import MemoryKeywordIndex
 from knowledge.index.report import EngineReport
 from knowledge.storage.memory import MemoryIndexStore
 from knowledge.storage.ports import Position
-from mcp_server.base import indexed_terms, open_base
+from mcp_server.base import open_base
 from mcp_server.cli.coverage import Coverage, ago, coverage, engine_reports
 from mcp_server.cli.indexing import bring_up_to_date, held_lease
+from mcp_server.engines import indexed_terms
 from mcp_server.settings import Settings
 from tests.knowledge_bases import PAGES, write
 

@@ -23,7 +23,7 @@ from knowledge.index.preparing import PreparingLost, PreparingProcess, is_worth_
 from knowledge.storage.memory import MemoryIndexStore
 from knowledge.storage.ports import IndexIdentity
 from knowledge.vault import Vault
-from mcp_server.base import indexed_terms
+from mcp_server.engines import indexed_terms
 from tests.knowledge_bases import PAGES, write
 
 ROOT = Path(__file__).parents[2]

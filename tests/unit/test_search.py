@@ -27,7 +27,7 @@ from knowledge.index.ports import KeywordIndex
 from knowledge.storage.memory import MemoryIndexStore
 from knowledge.storage.ports import IndexIdentity, IndexStore
 from knowledge.vault import Vault
-from mcp_server.base import indexed_terms
+from mcp_server.engines import indexed_terms
 from tests.knowledge_bases import PAGES, write
 
 TWICE = "alpha beta gamma delta " + " ".join(f"word{i}" for i in range(30))
