@@ -66,10 +66,9 @@ def _dispatch(arguments: list[str]) -> int:
         return _overview(verb)
     module = importlib.import_module(f"mcp_server.cli.{verb}")
     parsed = _parser(verb, module).parse_args([*common, *rest[1:]])
-    if verb != "serve":  # whose log is read by those who look for causes
-        from mcp_server.cli.terminal import say_warnings
+    from mcp_server.cli.terminal import log_to_stderr
 
-        say_warnings()
+    log_to_stderr(tracebacks=verb == "serve")  # whose log is read by those who look for causes
     return _run(module, parsed)
 
 
@@ -169,7 +168,9 @@ def _speak_any_text(arguments: list[str]) -> tuple[TextIO, TextIO]:
 
 def _say(sentence: str) -> None:
     with suppress(OSError):
-        print(f"knowledge-forge: {sentence}", file=sys.stderr)  # noqa: T201 - the command line speaks
+        # Indented, or a text that is quoted in a sentence could begin another one of ours.
+        told = "\n  ".join(sentence.splitlines())
+        print(f"knowledge-forge: {told}", file=sys.stderr)  # noqa: T201 - the command line speaks
 
 
 def _parser(verb: str, module: ModuleType) -> argparse.ArgumentParser:

@@ -66,7 +66,12 @@ class PreparingProcess:
         # Without -P the child would take its first modules from the working directory, which may be a stranger's.
         command = [sys.executable, "-P", "-c", _START]
         self._child = subprocess.Popen(  # noqa: S603 - ourselves
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=Path(sys.executable).anchor or None
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            # Its words would reach the terminal as they are. A page that ends it fails here again, and is logged by us.
+            stderr=subprocess.DEVNULL,
+            cwd=Path(sys.executable).anchor or None,
         )
         try:
             self._send([str(_PACKAGES), *(part for part in sys.path if Path(part).is_absolute())])

@@ -5,14 +5,11 @@ from __future__ import annotations
 import argparse
 import gc
 import logging
-import sys
 from contextlib import suppress
-from typing import TextIO
 
 import anyio
 
 from knowledge.errors import StorageError
-from mcp_server.cli.visible import OneEach
 from mcp_server.settings import Settings
 
 YOUNG = 50_000
@@ -31,20 +28,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(_args: argparse.Namespace, settings: Settings) -> int:
     """Serve until the host goes away."""
-    logging.basicConfig(handlers=[log_to(sys.stderr)], level=logging.WARNING)
     logging.getLogger("knowledge_forge").setLevel(logging.INFO)
     if settings.file is not None:
         logging.getLogger("knowledge_forge").info("settings from %s", settings.file)
     gc.set_threshold(YOUNG)
     anyio.run(_serve, settings)
     return 0
-
-
-def log_to(stream: TextIO) -> logging.Handler:
-    """Return what writes the log there, a line for each record."""
-    told = logging.StreamHandler(stream)
-    told.setFormatter(OneEach("knowledge-forge: %(message)s"))
-    return told
 
 
 async def _serve(settings: Settings) -> None:

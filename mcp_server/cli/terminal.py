@@ -12,6 +12,8 @@ from typing import IO, TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
+LONGEST_REMARK, LONGEST_TRACEBACK = 4_000, 16_000
+"""Characters of one log record: a caller may put megabytes into what is logged."""
 _MARKS = re.compile(r"^\s{0,3}(?:#{1,6}\s+|>\s?|[-*+]\s+(?:\[[ xX]\]\s+)?)")
 _RULE = re.compile(r"\s*(?:`{3,}.*|~{3,}.*|[|\s:-]*-{3,}[|\s:-]*)")
 
@@ -65,19 +67,43 @@ def tidy(text: str, most: int) -> str:
     return shortened(plain(" ".join(line.replace("|", " ") if line.startswith("|") else line for line in lines)), most)
 
 
-class _OneLine(logging.Formatter):
-    """A log record as a remark: an error's traceback is for a server's log, its last line is for a person."""
+class LogLines(logging.Formatter):
+    """Each record begins a line with our name, and nothing else does: no text in it starts a line of its own or acts on a terminal.
+
+    A person at a terminal is told an error's last line only; a server's log has its traceback, indented.
+    """
+
+    def __init__(self, *, tracebacks: bool) -> None:
+        super().__init__()
+        self._tracebacks = tracebacks
 
     def format(self, record: logging.LogRecord) -> str:
+        """Return the record as it is written."""
+        from mcp_server.cli.visible import harmless, one_line
+
+        said = record.getMessage()
         error = record.exc_info[1] if record.exc_info else None
-        why = f" ({type(error).__name__}: {error})" if error else ""
-        return f"knowledge-forge: {record.getMessage()}{why}".replace("\n", " ")
+        if error and not self._tracebacks:
+            said += f" ({type(error).__name__}: {error})"
+        lines = [f"knowledge-forge: {one_line(_cut(said, LONGEST_REMARK))}"]
+        if record.exc_info and self._tracebacks:
+            # splitlines also breaks at form feeds and the like, which another program that reads the log may take for line ends
+            told = _cut(self.formatException(record.exc_info), LONGEST_TRACEBACK).splitlines()
+            lines += [f"    {harmless(line)}" for line in told]
+        return "\n".join(lines)
 
 
-def say_warnings() -> None:
-    """Put what the parts of the program warn of on stderr, a line each."""
+def _cut(text: str, most: int) -> str:
+    """Return `text` without its middle if it is longer: an error's last words say what happened."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most // 2]} [{len(text) - most // 2 * 2:,} more characters] {text[-(most // 2) :]}"
+
+
+def log_to_stderr(*, tracebacks: bool) -> None:
+    """Put the warnings of all parts of the program, and of its libraries, on stderr."""
     handler = logging.StreamHandler()
-    handler.setFormatter(_OneLine())
+    handler.setFormatter(LogLines(tracebacks=tracebacks))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
 
 

@@ -6,16 +6,14 @@ names, diffs and errors that nobody thought of are harmless too.
 
 from __future__ import annotations
 
-import logging
 import re
-from typing import Any, TextIO
+from typing import TextIO
 
 from knowledge.addresses import without_secrets
 from knowledge.paths import ACTING
 
 _ACTS = re.compile(f"\r\n|[{ACTING}]")
 _BREAKS = {"\n": "⟦U+000A⟧", "\r": "⟦U+000D⟧"}
-_BREAK = re.compile("[\n\r]")
 
 
 def visible(text: str) -> str:
@@ -36,19 +34,9 @@ def harmless(text: str) -> str:
     return _ACTS.sub(lambda found: found[0] if found[0] == "\r\n" else f"⟦U+{ord(found[0]):04X}⟧", text)
 
 
-class OneEach(logging.Formatter):
-    """Formats a log so that each record begins a line and nothing else does: names that others gave forge no line of ours.
-
-    A line break in a message is shown as a mark; the lines of a traceback are indented. `Seen` shows the rest.
-    """
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the library's name
-        """Return the message on one line."""
-        return _BREAK.sub(lambda found: "".join(_BREAKS[one] for one in found[0]), super().formatMessage(record))
-
-    def formatException(self, ei: Any) -> str:  # noqa: N802 - the library's name
-        """Return the traceback, which may repeat what others wrote, so that no line of it looks like one of ours."""
-        return "\n".join(f"    {line}" for line in super().formatException(ei).splitlines())
+def one_line(text: str) -> str:
+    """Return `text` as `harmless` does, on one line: line ends have marks too."""
+    return "".join(_BREAKS.get(character, character) for character in harmless(text))
 
 
 class Seen:

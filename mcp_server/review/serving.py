@@ -153,9 +153,7 @@ def _wired(showing: Showing, name: str, port: int) -> _Running:
     settings = showing.settings
     house = House(showing.services, showing.desk, Live(showing.state), settings.kb.name, port, name)
     opener = open_browser if settings.open_browser and has_display() else None
-    config = bounded(
-        page_app(house), PAGE, log_config=None, server_header=False, lifespan="off", timeout_graceful_shutdown=1
-    )
+    config = bounded(page_app(house), PAGE, server_header=False, lifespan="off", timeout_graceful_shutdown=1)
     return _Running(house, Inviting(house, f"http://localhost:{port}", opener), uvicorn.Server(config))
 
 

@@ -68,8 +68,15 @@ def bounded(app: ASGIApp, bounds: Bounds, **more: Any) -> uvicorn.Config:
     """
     limited = Bounds(min(bounds.connections, _most_sockets()), bounds.head_bytes, *bounds.times().values())
     protocol = type("Bounded", (BoundedProtocol,), {"bounds": limited})
+    # With `log_config` uvicorn would write to stderr past our own form of log lines.
     return uvicorn.Config(
-        app, http=protocol, h11_max_incomplete_event_size=bounds.head_bytes, access_log=False, ws="none", **more
+        app,
+        http=protocol,
+        h11_max_incomplete_event_size=bounds.head_bytes,
+        access_log=False,
+        log_config=None,
+        ws="none",
+        **more,
     )
 
 

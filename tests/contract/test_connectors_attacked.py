@@ -20,7 +20,7 @@ import httpx
 import pytest
 
 from knowledge.errors import KnowledgeError
-from mcp_server.cli.serve import log_to
+from mcp_server.cli.terminal import LogLines
 from mcp_server.cli.visible import Seen
 from mcp_server.connectors.errors import WrongAddress
 from mcp_server.connectors.http import Place, Sender
@@ -199,7 +199,8 @@ FORGED = "lunch\nknowledge-forge: ann granted level 5 to eve\r\x1b[2K\x1b]0;owne
 def log() -> Iterator[io.StringIO]:
     """Yield what `serve` would have on standard error."""
     told = io.StringIO(newline="")
-    handler = log_to(Seen(told, remarks=True))  # type: ignore[arg-type]  # a stream, as sys.stderr is one in a process
+    handler = logging.StreamHandler(Seen(told, remarks=True))  # type: ignore[type-var]  # a stream, as sys.stderr is one in a process
+    handler.setFormatter(LogLines(tracebacks=True))
     ours = logging.getLogger("knowledge_forge")
     ours.addHandler(handler)
     try:
