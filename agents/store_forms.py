@@ -29,8 +29,6 @@ from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import aware
 from knowledge.retention.cuts import RETENTION, shortened_object
 
-ROW_BYTES = 100
-"""About what a row takes beside its text."""
 MOST_OF_A_TEXT, MOST_OF_A_VALUE = 200, 1_000
 """Characters that are kept of a text, and of anything else, after its retention."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
@@ -154,11 +152,6 @@ def _recorded(work: Work, event: Event) -> Work:
     if not isinstance(event, WorkRecorded):
         raise UnknownEvent(event.TYPE, "the state says that it records work")
     return recorded(event, work.seq, work.version)
-
-
-def bytes_of(texts: Sequence[str]) -> int:
-    """Return how many bytes events with these texts count as."""
-    return sum(map(len, texts)) + ROW_BYTES * len(texts)
 
 
 def is_bounded(events: Sequence[Event]) -> bool:

@@ -15,7 +15,6 @@ from agents.store_forms import (
     as_kept,
     asked_id,
     beginning,
-    bytes_of,
     is_bounded,
     new_id,
     noted,
@@ -27,7 +26,7 @@ from agents.store_forms import (
     whole,
 )
 from knowledge.ledger.acts import storable
-from knowledge.quota.bounds import Quotas
+from knowledge.quota.bounds import Quotas, bytes_of
 from knowledge.quota.memory import Used
 from knowledge.retention.cuts import Shortened
 

@@ -21,7 +21,6 @@ from agents.store_forms import (
     alike,
     asked_id,
     beginning,
-    bytes_of,
     filled,
     is_bounded,
     logged_row,
@@ -39,7 +38,7 @@ from agents.store_recent import Recent
 from knowledge.errors import CorruptDatabase
 from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import aware
-from knowledge.quota.bounds import Bound, Quotas
+from knowledge.quota.bounds import Bound, Quotas, bytes_of
 from knowledge.quota.postgres import charging, counted, explained, holding
 from knowledge.retention.cuts import Shortened
 from knowledge.storage.postgres_events import publishing, telling

@@ -19,7 +19,6 @@ from agents.store_forms import (
     alike,
     asked_id,
     beginning,
-    bytes_of,
     filled,
     is_bounded,
     logged_row,
@@ -37,7 +36,7 @@ from agents.store_forms import (
 from agents.store_recent import Recent
 from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import micros, moment
-from knowledge.quota.bounds import Quotas
+from knowledge.quota.bounds import Quotas, bytes_of
 from knowledge.quota.sqlite import charge
 from knowledge.retention.cuts import Shortened
 from knowledge.storage.sqlite import Database

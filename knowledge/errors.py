@@ -338,6 +338,7 @@ class OverQuota(KnowledgeError):
         "proposed": ("has proposed {} in the last 24 hours", "{} a day"),
         "started": ("has started {} in the last minute", "{} a minute"),
         "journeyed": ("has stored {} in journeys in the last 24 hours", "{} a day"),
+        "ran": ("has stored {} in runs in the last 24 hours", "{} a day"),
     }
 
     def __init__(

@@ -373,6 +373,13 @@ VARIABLES = (
         "100 MB",
     ),
     Variable(
+        "FORGE_QUOTA_RUNS",
+        "quota_runs",
+        values.size,
+        "How much one principal may store in runs of `agent_run` in any 24 hours.",
+        "100 MB",
+    ),
+    Variable(
         "FORGE_RETENTION",
         "retention",
         values.retention,

@@ -76,6 +76,7 @@ class Settings:
     quota_proposed: int = Quotas().proposed_bytes
     quota_starts: int = Quotas().starts
     quota_journeys: int = Quotas().journey_bytes
+    quota_runs: int = Quotas().run_bytes
     retention: timedelta | None = timedelta(days=90)
     """None: for ever."""
     trusted_places: tuple[str, ...] = ()
@@ -121,7 +122,7 @@ class Settings:
     @property
     def quotas(self) -> Quotas:
         """Return what one principal may have stored, and how fast."""
-        return Quotas(self.quota_pending, self.quota_proposed, self.quota_starts, self.quota_journeys)
+        return Quotas(self.quota_pending, self.quota_proposed, self.quota_starts, self.quota_journeys, self.quota_runs)
 
     @property
     def plane(self) -> PlaneAccess | None:

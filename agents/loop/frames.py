@@ -20,8 +20,8 @@ from knowledge.ledger.moments import utc_text
 
 Action = Literal["call", "ask", "respond", "give_up", "correct"]
 """What a model decided; `correct`: nothing that could be carried out, so it is told what was wrong."""
-Limit = Literal["", "iterations", "seconds", "tokens", "cost", "day"]
-"""Which bound was reached; `day`: that of all runs together."""
+Limit = Literal["", "iterations", "seconds", "tokens", "cost", "day", "stored"]
+"""Which bound was reached; `day`: that of all runs together, `stored`: what its principal may store in runs in a day."""
 Signal = Literal[
     "limit_reached",
     "cancelled",

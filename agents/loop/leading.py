@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
@@ -24,7 +24,7 @@ from agents.loop.run import Run
 from agents.loop.store import Hold, RunStore
 from agents.loop.tools import Outcome, Tools
 from agents.loop.transcript import transcript, transcript_tokens
-from knowledge.errors import KnowledgeError, OutcomeUnknown
+from knowledge.errors import KnowledgeError, OutcomeUnknown, OverQuota
 
 T = TypeVar("T")
 Progress = Callable[[Run, Frame], Awaitable[None]]
@@ -157,7 +157,13 @@ class Leading:
             return await self._left(run, told, str(error), took)
         if came.value is None:
             return await self._stopped(run, came)
-        return await self.record(self.draft(run).decided(came.value, self._since(began)))
+        milliseconds = self._since(began)
+        try:
+            return await self.record(self.draft(run).decided(came.value, milliseconds))
+        except OverQuota as full:
+            # Nothing of the answer is kept but what it took, and none of its calls is made.
+            took = replace(came.value.took, milliseconds=milliseconds)
+            return await self.record(self.draft(run).control("limit_reached", str(full), took, limit="stored"))
 
     async def _left(self, run: Run, why: KnowledgeError, detail: str, took: Took) -> Run:
         """Record that the run is left for later, and raise why; return it if somebody ended it meanwhile."""

@@ -68,7 +68,8 @@ class RunStore(Protocol):
 
         Raises:
             RunExists: another one has that id. Nothing is recorded.
-            OverQuota: its principal began too many (only where the store was given quotas). Nothing is recorded.
+            OverQuota: its principal began too many, or stored too much in runs (only where the store was given quotas). Nothing is
+                recorded.
             ValueError: no run can have such an id: a mistake of the caller.
         """
         ...
@@ -85,6 +86,7 @@ class RunStore(Protocol):
             RunTaken: somebody else holds the run.
             NoSuchRun: there is none.
             BadFrames: a frame does not fit where the run stands, or the run has another frame with its id.
+            OverQuota: its principal stored too much in runs. Results, ends and a person's own word are taken all the same.
             ValueError: no frames: a mistake of the caller.
         """
         ...

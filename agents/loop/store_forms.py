@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
+from agents.loop.entries import may_end
 from agents.loop.errors import BadFrames, NoSuchRun, RunTaken, StaleRun, UnknownFrame
-from agents.loop.frames import Frame, Header, frame_of, frame_text, header_of, header_text
+from agents.loop.frames import Answered, Frame, Header, Plan, frame_of, frame_text, header_of, header_text
 from agents.loop.run import Run, Spent, with_asking
 from agents.loop.store import TITLE_CHARS, Hold, Total
 from knowledge.leases import holds
@@ -95,6 +96,15 @@ def require_next(before: Run, count: int, hold: Hold | None, by: str | None, unt
         raise StaleRun(before.id, before.count, count)
     if hold is not None and not free_for(sound(hold), by, until):
         raise RunTaken(before.id)
+
+
+def is_bounded(run: Run, frames: Sequence[Frame]) -> bool:
+    """Return whether the frames may be refused for a quota: a model wants more done, or a host answers.
+
+    What came of a call, how the run ends, and what a person says with their own hand are never refused.
+    """
+    relayed = any(isinstance(one, Answered) and one.by == run.header.principal for one in frames)
+    return relayed or (any(isinstance(one, Plan) for one in frames) and not may_end(frames))
 
 
 ASKED = '"tokens_'

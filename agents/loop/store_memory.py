@@ -16,6 +16,7 @@ from agents.loop.store_forms import (
     asked_id,
     asked_since,
     free_for,
+    is_bounded,
     new_header,
     repeated,
     require_next,
@@ -27,7 +28,7 @@ from agents.loop.store_forms import (
 from knowledge.leases import holds
 from knowledge.ledger.acts import storable
 from knowledge.ledger.ports import Entry
-from knowledge.quota.bounds import Quotas
+from knowledge.quota.bounds import Quotas, bytes_of
 from knowledge.quota.memory import Used
 from knowledge.retention.cuts import Shortened
 
@@ -66,7 +67,8 @@ class MemoryRuns:
             return there.run
         kept = _Kept(begun(new), sound(hold).by, hold.until)
         if self._quotas is not None:
-            self._used.charge(self._quotas.started, storable(new.principal), 1, new.begun_at)
+            uses = [(self._quotas.started, 1), (self._quotas.ran, bytes_of([header_text(new)]))]
+            self._used.charge_all(uses, storable(new.principal), new.begun_at)
         self._record(entries.begun(new))
         self._kept[header.id] = kept
         await self._publish("run", [header.id])
@@ -78,7 +80,10 @@ class MemoryRuns:
         if frames and repeated(frames, {frame.id: frame_text(frame) for frame in there.run.frames}):
             return there.run
         require_next(before, there.run.count, hold, there.by, there.until)
-        moved, _ = after(there.run, frames)
+        moved, kept = after(there.run, frames)
+        if self._quotas is not None:
+            amount, refuse = bytes_of([frame_text(frame) for frame in kept]), is_bounded(moved, kept)
+            self._used.charge(self._quotas.ran, storable(moved.header.principal), amount, moved.moved_at, refuse=refuse)
         if moved.over and not there.run.over:
             self._record(entries.ended(moved))
         self._kept[before.id] = replace(there, run=moved) if hold is None else _Kept(moved, hold.by, hold.until)

@@ -1,7 +1,7 @@
 """Runs in the schema of a PostgreSQL database.
 
-Who holds more than one thing takes the end of the audit chain first, then the run, then the counter of events. So nobody waits
-for somebody who waits for him.
+Who holds more than one thing takes the quota first, then the end of the audit chain, then the run, then the counter of events. So
+nobody waits for somebody who waits for him.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from agents.loop.store_forms import (
     after,
     asked_id,
     free_for,
+    is_bounded,
     new_header,
     repeated,
     require_next,
@@ -33,7 +34,7 @@ from knowledge.leases import latest_end
 from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import aware
 from knowledge.ledger.postgres_chain import HOLD_THE_END, appending
-from knowledge.quota.bounds import Quotas
+from knowledge.quota.bounds import Quotas, bytes_of
 from knowledge.quota.postgres import charging, explained, holding
 from knowledge.retention.cuts import Shortened
 from knowledge.storage.postgres_events import publishing
@@ -104,7 +105,9 @@ class PostgresRuns:
         whose = (storable(new.principal), storable(new.model))
         row = (new.id, header_text(new), title(new), *whose, at, at, sound(hold).by, hold.until)
 
-        whose_quota, uses = whose[0], [(self._quotas.started, 1)] if self._quotas else []
+        whose_quota, uses = whose[0], []
+        if self._quotas is not None:
+            uses = [(self._quotas.started, 1), (self._quotas.ran, bytes_of([header_text(new)]))]
 
         async def work(ask: Ask) -> Run:
             if uses:
@@ -125,8 +128,12 @@ class PostgresRuns:
 
     async def append(self, before: Run, frames: Sequence[Frame], hold: Hold | None) -> Run:
         """Add the frames after those of `before`."""
+        whose, at = storable(before.header.principal), frames[-1].at if frames else before.moved_at
+        uses = [(self._quotas.ran, bytes_of([frame_text(frame) for frame in frames]))] if self._quotas else []
 
         async def work(ask: Ask) -> Run:
+            if uses:
+                await ask(holding(self._tables, whose))
             if entries.may_end(frames):
                 await ask((HOLD_THE_END, ()))
             number, _, count, by, until = await _head(ask, before.id, _HOLD_ROW)
@@ -135,6 +142,8 @@ class PostgresRuns:
                 return await _run(ask, before.id)
             require_next(before, count, hold, by, until)
             moved, kept = after(before, frames)
+            for bound, amount in uses:
+                await ask(charging(bound, whose, amount, at, refuse=is_bounded(moved, kept)))
             if moved.over and not before.over:
                 await ask(appending(entries.ended(moved)))
             bodies = [frame_text(frame) for frame in kept]
@@ -147,7 +156,7 @@ class PostgresRuns:
             await ask(self._telling(before.id))
             return moved
 
-        return await self._tables.decide(work)
+        return await explained(lambda: self._tables.decide(work), self._tables, uses, whose, at)
 
     async def claim(self, run: str, hold: Hold) -> Run | None:
         """Hold the run and return it; None if somebody else holds it then."""

@@ -19,6 +19,7 @@ from agents.loop.store_forms import (
     after,
     asked_id,
     free_for,
+    is_bounded,
     new_header,
     repeated,
     require_next,
@@ -31,7 +32,7 @@ from knowledge.leases import latest_end
 from knowledge.ledger.acts import storable
 from knowledge.ledger.moments import micros, moment
 from knowledge.ledger.sqlite_chain import append as record
-from knowledge.quota.bounds import Quotas
+from knowledge.quota.bounds import Quotas, bytes_of
 from knowledge.quota.sqlite import charge
 from knowledge.retention.cuts import Shortened
 from knowledge.storage.sqlite import Database
@@ -89,7 +90,8 @@ class SqliteRuns:
             there: Any = c.execute(_HEAD, (new.id,)).fetchall()
             if not there:
                 if self._quotas is not None:
-                    charge(c, self._quotas.started, storable(new.principal), 1, new.begun_at)
+                    charge(c, self._quotas.started, whose[0], 1, new.begun_at)
+                    charge(c, self._quotas.ran, whose[0], bytes_of([header_text(new)]), new.begun_at)
                 record(c, str(self._database.path), entries.begun(new))
                 c.execute(_BEGIN, row)
                 publish([("run", new.id)], c)
@@ -109,9 +111,15 @@ class SqliteRuns:
                 return _run(c, before.id)
             require_next(before, count, hold, by, _moment(held_us))
             moved, kept = after(before, frames)
+            bodies = [frame_text(frame) for frame in kept]
+            if self._quotas is not None:
+                whose, refuse = storable(moved.header.principal), is_bounded(moved, kept)
+                charge(c, self._quotas.ran, whose, bytes_of(bodies), moved.moved_at, refuse=refuse)
             if moved.over and not before.over:
                 record(c, str(self._database.path), entries.ended(moved))
-            c.executemany(_ADD, [(number, frame.number, frame.id, frame_text(frame)) for frame in kept])
+            c.executemany(
+                _ADD, [(number, frame.number, frame.id, body) for frame, body in zip(kept, bodies, strict=True)]
+            )
             spent = moved.spent
             took = (spent.tokens_in, spent.tokens_out, spent.cost_micros, int(spent.unpriced))
             c.execute(_MOVE, (moved.state, moved.count, micros(moved.moved_at), *took, number))

@@ -11,8 +11,8 @@ from knowledge.errors import OverQuota
 from knowledge.ledger.moments import aware
 
 MB = 1_000_000
-Kind = Literal["proposed", "started", "journeyed"]
-"""Bytes of proposals, journeys and runs that were started, bytes of events of journeys."""
+Kind = Literal["proposed", "started", "journeyed", "ran"]
+"""Bytes of proposals, journeys and runs that were started, bytes of events of journeys, bytes of runs and their frames."""
 Slot = tuple[datetime, int]
 """What was used from that moment on, for as long as a slot of its bound lasts."""
 
@@ -42,13 +42,14 @@ class Quotas:
     """What one principal may use. The defaults are ten times what a busy host of a team was seen to need.
 
     `pending_bytes`: proposals that wait; `proposed_bytes`: proposals in a day, whatever became of them; `starts`: journeys and
-    runs in a minute, each; `journey_bytes`: events of journeys in a day.
+    runs in a minute, each; `journey_bytes`: events of journeys in a day; `run_bytes`: runs and their frames in a day.
     """
 
     pending_bytes: int = 50 * MB
     proposed_bytes: int = 200 * MB
     starts: int = 60
     journey_bytes: int = 100 * MB
+    run_bytes: int = 100 * MB
 
     @property
     def proposed(self) -> Bound:
@@ -65,9 +66,21 @@ class Quotas:
         """Return the bound on bytes of events of journeys."""
         return Bound("journeyed", self.journey_bytes, timedelta(days=1), timedelta(hours=1), "FORGE_QUOTA_JOURNEYS")
 
+    @property
+    def ran(self) -> Bound:
+        """Return the bound on bytes of runs and their frames."""
+        return Bound("ran", self.run_bytes, timedelta(days=1), timedelta(hours=1), "FORGE_QUOTA_RUNS")
 
+
+ROW_BYTES = 100
+"""About what a row takes beside its text."""
 LEAST_PROPOSED = 4_000
 """Every proposal counts as at least so many bytes: about what is kept of it for good."""
+
+
+def bytes_of(texts: Sequence[str]) -> int:
+    """Return how many bytes events or frames with these texts, which are ASCII, count as."""
+    return sum(map(len, texts)) + ROW_BYTES * len(texts)
 
 
 def require_room(bound: Bound, principal: str, slots: Sequence[Slot], amount: int, at: datetime) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -14,6 +15,9 @@ import pytest
 
 from agents.events import ToolStart, ToolSuccess
 from agents.journey import decided, submitted
+from agents.loop.errors import NoSuchRun
+from agents.loop.frames import Answered, Control, frame_text
+from agents.loop.store import Hold
 from knowledge.errors import OverQuota
 from knowledge.ledger.chain import verify
 from knowledge.quota.bounds import Quotas
@@ -26,11 +30,14 @@ from mcp_server.journeys import journeys_in
 from mcp_server.runs.places import runs_in
 from mcp_server.settings import Settings
 from tests.decisions import ADA, approved, no, proposal, yes
+from tests.doubles.provider_turns import uses
 from tests.journeys import RESEARCH, begun, word, work
 from tests.knowledge_bases import write
 from tests.ledgers import MINUTE, NOW, open_shared
 from tests.review_pages import forms, shown
-from tests.runs import header, hold
+from tests.run_hosts import run_host
+from tests.runs import ADA as RUNS_ADA
+from tests.runs import Walk, header, hold
 from tests.writers import writing
 
 BOB = "bob@cursor"
@@ -263,6 +270,88 @@ async def test_what_a_host_stores_in_journeys_in_a_day_is_bounded_and_a_persons_
     assert done.version == 2
 
 
+async def test_what_a_host_stores_in_runs_in_a_day_is_bounded(store: StateStore) -> None:
+    """A model's next wish is refused. What came of a call, how the run ends and a person's own answer are taken all the same."""
+    runs = runs_in(store, Quotas(run_bytes=30_000))
+
+    async def add(walk: Walk, by: Hold | None = None) -> None:
+        there = await runs.run(walk.run.id)
+        await runs.append(there, walk.run.frames[there.count :], by or hold())
+
+    await runs.begin(header(), hold())
+    walk = Walk()
+    walk.call("kb_search", query="x" * 15_000)
+    await add(walk)
+    before = walk.run
+    walk.result("z" * 40_000)
+    await add(walk)
+    full = walk.run
+    for wish in (lambda: walk.call("kb_read", path="a" * 20), walk.correct, walk.ask):
+        wish()
+        with pytest.raises(
+            OverQuota, match=r"in runs in the last 24 hours, of 30\.0 kB a day.*FORGE_QUOTA_RUNS"
+        ) as refused:
+            await add(walk)
+        assert await runs.run("run-1") == full
+        walk.run = full
+    assert refused.value.free_at is not None
+    walk.respond("The cap is 20.")
+    await add(walk)
+    assert (await runs.run("run-1")).state == "done"
+    again = await runs.append(before, walk.run.frames[before.count :], hold())
+    assert again == walk.run, "what is on record costs nothing"
+
+    with pytest.raises(OverQuota):
+        await runs.begin(header("run-2", begun_at=NOW + MINUTE), hold(at=NOW + MINUTE))
+    with pytest.raises(NoSuchRun):
+        await runs.run("run-2")
+    await runs.begin(header("run-b", principal=BOB), hold())
+    with pytest.raises(OverQuota):
+        await runs.begin(header("run-c", principal="carl@cli", context="c" * 40_000), hold())
+    later = refused.value.free_at
+    await runs.begin(header("run-2", begun_at=later), hold(at=later))
+
+
+@pytest.mark.parametrize(("by", "taken"), [(RUNS_ADA, False), ("ada, a person", True)])
+async def test_a_persons_own_answer_is_taken_and_one_that_a_host_relays_counts(
+    store: StateStore, by: str, *, taken: bool
+) -> None:
+    runs, walk = runs_in(store, Quotas(run_bytes=30_000)), Walk()
+    await runs.begin(header(), hold())
+    walk.ask()
+    asked = await runs.append(await runs.run("run-1"), walk.run.frames, hold())
+    assert asked.ask is not None
+    answer = Answered(**walk.place(), ask=asked.ask.id, text="y" * 40_000, by=by)
+    if taken:
+        assert (await runs.append(asked, [answer], hold())).state == "running"
+    else:
+        with pytest.raises(OverQuota):
+            await runs.append(asked, [answer], hold())
+        assert await runs.run("run-1") == asked
+
+
+async def test_of_many_runs_at_once_no_more_is_stored_than_may_be(where: str, schema: str) -> None:
+    stores, stored = [await open_shared(where, schema) for _ in range(2)], []
+    runs = [runs_in(store, Quotas(run_bytes=50_000)) for store in stores]
+    walks = [Walk(replace(Walk().run, header=header(f"run-{n}"))) for n in range(8)]
+    for walk in walks:
+        await runs[0].begin(walk.run.header, hold())
+        walk.call("kb_search", query="x" * 12_000)
+
+    async def add(number: int) -> None:
+        walk = walks[number]
+        with suppress(OverQuota):
+            await runs[number % 2].append(await runs[0].run(walk.run.id), walk.run.frames, hold())
+            stored.append(number)
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(len(walks)):
+            tasks.start_soon(add, number)
+    assert len(stored) == 3
+    for one in stores:
+        await one.close()
+
+
 # --- through a real client --------------------------------------------------------------------------------------------
 
 PAGE = "guides/deploy.md"
@@ -322,6 +411,28 @@ async def test_a_host_that_starts_journeys_as_fast_as_it_can_is_held_up(settings
         # The clock goes on meanwhile, but not by a minute.
         assert 6 <= len(refused) <= 7
         assert "FORGE_QUOTA_STARTS" in refused[0].content[0].text  # type: ignore[union-attr]
+
+
+async def test_a_run_that_meets_its_quota_ends_and_says_the_bound_and_the_next_one_is_refused(tmp_path: Path) -> None:
+    """A model that obeys an order to search with a long text again and again: before, every word of it was stored."""
+    turns = [uses("kb_search", query="x" * 1_900, path="guides") for _ in range(40)]
+    async with run_host(tmp_path, quota_runs=40_000) as host:
+        host.will("Search", *turns)
+        answer = await host.call("agent_run", goal="Search on.", max_iterations=40)
+        there = await host.app.services.runs.store.run(answer["run_id"])
+        asked, last = len(host.model.asked), there.frames[-1]
+        assert isinstance(last, Control)
+        assert (answer["status"], last.signal, last.limit) == ("failed", "limit_reached", "stored")
+        assert 2 < there.iterations < 30
+        assert asked == there.iterations + 1, "the answer that was not stored was asked for"
+        assert last.tokens_in + last.tokens_out == 120, "what it took is on record"
+        for told in ("of 40.0 kB a day allowed", "Try again at", "FORGE_QUOTA_RUNS"):
+            assert told in there.why
+        size = sum(len(frame_text(frame)) for frame in there.frames)
+        assert size < 40_000 + 25_000, "one result more than the bound, and the end"
+        refusal = await host.refused("agent_run", goal="Once more.", context="c" * 9_000)
+        assert refusal.endswith("FORGE_QUOTA_RUNS")
+    assert len(host.model.asked) == asked
 
 
 # --- the review page --------------------------------------------------------------------------------------------------
