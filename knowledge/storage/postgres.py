@@ -60,8 +60,11 @@ SESSION = b"""
 SET statement_timeout = '4s';
 SET idle_in_transaction_session_timeout = '10s';
 SET default_transaction_isolation = 'read committed';
-SET timezone = 'UTC'
+SET timezone = 'UTC';
+SET search_path = pg_catalog, pg_temp
 """
+"""Every table and function of ours is named with its schema. With `public` in the path, a function that another role puts there would
+be called with our rights where its arguments fit better than those of PostgreSQL's own (CVE-2018-1058)."""
 
 OVERTAKEN = "KF001"
 """What our function `enter` raises, with the version found and the one known, when a newer program has migrated."""
@@ -75,6 +78,10 @@ SETTLED = "KF003"
 NO_ROOM = "KF004"
 """What our function `charge` raises, with the kind, when a principal would use more than its quota."""
 
+WAITED = (
+    "the server took too long, or another session holds a lock that is needed; `select * from pg_locks` shows which, and "
+    "`select pg_terminate_backend(PID)` ends it"
+)
 _REFUSALS = (
     (r"password authentication failed|no password supplied|authentication failed", "check user and password"),
     (r"pg_hba\.conf", "let this machine and user in on the server (pg_hba.conf), or change sslmode"),
@@ -155,6 +162,8 @@ class Server:
         if state == OVERTAKEN:
             found, known = map(int, reason.split())
             return NewerDatabase(self.place, found, known, "another schema with FORGE_DATABASE_SCHEMA")
+        if state in ("57014", "55P03"):
+            return DatabaseUnavailable(self.place, WAITED)
         if state in _RAISED:
             return _RAISED[state](reason)
         if state == "25006":

@@ -21,6 +21,8 @@ LOOK_S = 2.0
 DEAF_LOOK_S = 0.5
 """How often while there is no connection to listen on."""
 LONGEST_PAUSE_S = 10.0
+UNASKED_S = 0.05
+"""A look that found nothing new is not taken again sooner: any role of the database may notify, as often as it likes."""
 
 
 class Ear:

@@ -14,7 +14,7 @@ from knowledge.ledger.postgres import PostgresLedger
 from knowledge.outbox.postgres import PostgresOutbox
 from knowledge.storage.ports import Enrolment, Event, Held, Lease, Looked, Size
 from knowledge.storage.postgres import Pool, Server
-from knowledge.storage.postgres_ear import Ear
+from knowledge.storage.postgres_ear import UNASKED_S, Ear
 from knowledge.storage.postgres_events import publishing
 from knowledge.storage.postgres_schema import Schema
 from knowledge.storage.postgres_tables import Tables
@@ -247,11 +247,15 @@ class PostgresStateStore:
     async def changed(self, seq: int) -> None:
         """Return as soon as the newest event is another one than `seq`."""
         async with self._listening:  # one waits on the connection; who comes after it looks first, as everybody does
+            looked = False
             while True:
                 await self._ear.open()
                 # Only now: what is published after this look is heard.
                 if await self.last_event() != seq:
                     return
+                if looked:
+                    await anyio.sleep(UNASKED_S)  # what is published meanwhile is heard after it
+                looked = True
                 await self._ear.wait()
 
     async def note_looks(self, principal: str, journey: str, looks: Collection[Looked], *, at: datetime) -> None:
