@@ -10,6 +10,7 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.server.mcpserver.resources import ResourceSecurity
 
 from knowledge.errors import KnowledgeError
+from knowledge.ledger.chain import fields_of
 from mcp_server.gate.caller import caller
 from mcp_server.gate.handles import without_handles
 from mcp_server.gate.summary import summary
@@ -101,7 +102,7 @@ def _add_records(server: ForgeServer, services: Services) -> None:
             records = await services.state.ledger.records(after=max(0, last - MOST_RECENT), limit=MOST_RECENT)
         except KnowledgeError as error:
             raise ResourceNotFoundError(str(error)) from error
-        told = [_untold(json.loads(record.body)) for record in reversed(records)]
+        told = [_untold(fields_of(record) or {"unreadable": True}) for record in reversed(records)]
         who = caller.get()
         if who is None or who.by_handle:
             told = [{n: value for n, value in without_handles(one).items() if n not in HANDLES} for one in told]

@@ -81,7 +81,7 @@ def fields_of(record: Record) -> dict[str, Any]:
     """Return what the record's body says; nothing where somebody made it unreadable."""
     try:
         fields = json.loads(record.body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return fields if isinstance(fields, dict) else {}
 

@@ -6,6 +6,9 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EARLIEST, LATEST = datetime(1000, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
+"""A kept time before or after these is read as the nearer of them. Another program can write times that no `datetime` holds, such as
+`infinity`; to these a span can be added without an error."""
 
 
 def aware(at: datetime) -> datetime:
@@ -32,4 +35,12 @@ def micros(at: datetime) -> int:
 
 def moment(us: int) -> datetime:
     """Return the time that is so many microseconds after the epoch, in UTC."""
-    return EPOCH + timedelta(microseconds=us)
+    try:
+        return within_reach(EPOCH + timedelta(microseconds=us))
+    except OverflowError:
+        return LATEST if us > 0 else EARLIEST
+
+
+def within_reach(at: datetime) -> datetime:
+    """Return the time, or the nearest one that can be reckoned with."""
+    return min(max(at, EARLIEST), LATEST)

@@ -8,12 +8,15 @@ import select
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from datetime import datetime
 from typing import Any, TypeVar
 
 import anyio
 from psycopg import AsyncConnection, DataError, Error, InterfaceError, ProgrammingError
+from psycopg.abc import Buffer
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
+from psycopg.types.datetime import TimestamptzLoader
 
 from knowledge.addresses import shown_address
 from knowledge.errors import (
@@ -28,6 +31,7 @@ from knowledge.errors import (
     UnknownIntent,
     Unstorable,
 )
+from knowledge.ledger.moments import EARLIEST, LATEST, within_reach
 
 logging.getLogger("psycopg").setLevel(logging.ERROR)  # it warns of what our callers are told anyway
 
@@ -98,6 +102,18 @@ _LOST_STATES = {"08", "57P01", "57P02", "57P03", "57P05", "25P03"}
 """SQLSTATEs after which nobody can say whether a commit that was under way has happened."""
 
 
+class _Reachable(TimestamptzLoader):
+    """Reads a time that no `datetime` holds as the nearest one: one bad row must not make a list unreadable."""
+
+    def load(self, data: Buffer) -> datetime:
+        """Return the time."""
+        try:
+            return within_reach(super().load(data))
+        except DataError:
+            told = bytes(data)
+            return EARLIEST if told.startswith(b"-") or told.endswith(b"BC") else LATEST
+
+
 class Server:
     """How to connect to one database. No message holds the password, whatever libpq says."""
 
@@ -133,6 +149,7 @@ class Server:
             )
         except (Error, OSError) as error:
             raise self.named(error) from None
+        connection.adapters.register_loader("timestamptz", _Reachable)
         try:
             with self.translating():
                 await connection.execute(SESSION)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from knowledge.errors import TooManyPending
 from knowledge.ledger.acts import storable
@@ -15,6 +16,9 @@ from knowledge.ledger.moments import aware, utc_text
 from knowledge.quota.bounds import LEAST_PROPOSED, Quotas, require_room_waiting
 from knowledge.retention.cuts import ENDED, NOT_SHOWN, RETENTION, shortened, shortened_text
 from knowledge.trust.ports import Cut, Note, Passkey, Proposal, ProposalLine, Standing, StandingChange, Verdict
+
+MadeT = TypeVar("MadeT")
+log = logging.getLogger(__name__)
 
 TAINT_KEPT = timedelta(days=30)
 PASSAGES_KEPT = timedelta(days=1)
@@ -89,6 +93,17 @@ def cut_in(line: str | None) -> Cut | None:
     """Return whether the proposal with that line is cut, and how."""
     found = json.loads(line).get("cut") if line else None
     return Cut(*found) if found else None
+
+
+def readable(made: Callable[[Any], MadeT], rows: Iterable[Any]) -> list[MadeT]:
+    """Return what is made of the rows that can be read; one that another program spoiled must not hide all others."""
+    found = []
+    for row in rows:
+        try:
+            found.append(made(row))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            log.warning("a proposal in the state database cannot be read and is left out (%s)", type(error).__name__)
+    return found
 
 
 def proposal_line(row: Sequence[Any]) -> ProposalLine:

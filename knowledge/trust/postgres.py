@@ -38,6 +38,7 @@ from knowledge.trust.forms import (
     proposal_line,
     proposal_of,
     proposed,
+    readable,
     replaced,
     said,
     same_standing,
@@ -130,7 +131,7 @@ class PostgresTrust:
     ) -> Sequence[ProposalLine]:
         """Return the same as lines."""
         asked = {"principal": principal, "states": list(states), "before": before, "limit": limit}
-        return [proposal_line(row) for row in await self._tables.read(sql.LINES, asked)]
+        return readable(proposal_line, await self._tables.read(sql.LINES, asked))
 
     async def shorten(self, *, ended_before: datetime | None, limit: int) -> Shortened:
         """Shorten at most `limit` ended proposals of which more is kept than need be."""
@@ -381,7 +382,7 @@ async def _shorten(ask: Ask, proposal_id: str, ended_before: datetime | None = N
 
 
 def _proposals(rows: Sequence[Any]) -> list[Proposal]:
-    return [proposal_of(row) for row in rows]
+    return readable(proposal_of, rows)
 
 
 def _origin_key(origin: str) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any
 import apsw
 
 from knowledge.ledger.moments import micros, moment
-from knowledge.trust.forms import RECENT, proposal_line, proposal_of
+from knowledge.trust.forms import RECENT, proposal_line, proposal_of, readable
 from knowledge.trust.ports import Passkey, Proposal, ProposalLine, Standing, StandingChange
 
 PROPOSAL = """
@@ -31,18 +31,22 @@ INSERT INTO standing_change (principal, at_us, score_before, score_after, reason
 
 def proposals(rows: Sequence[Any]) -> list[Proposal]:
     """Return the proposals in rows with the columns `PROPOSAL`."""
-    return [
-        proposal_of((*fixed, _moment(ended_us), successor, runner, _moment(runs_until_us), line))
-        for *fixed, ended_us, successor, runner, runs_until_us, line in rows
-    ]
+    return readable(_proposal, rows)
 
 
 def lines(rows: Sequence[Any]) -> list[ProposalLine]:
     """Return the proposals in rows with the columns `LINE`."""
-    return [
-        proposal_line((*fixed, _moment(ended_us), successor, _moment(runs_until_us)))
-        for *fixed, ended_us, successor, runs_until_us in rows
-    ]
+    return readable(_proposal_line, rows)
+
+
+def _proposal(row: Any) -> Proposal:
+    *fixed, ended_us, successor, runner, runs_until_us, line = row
+    return proposal_of((*fixed, _moment(ended_us), successor, runner, _moment(runs_until_us), line))
+
+
+def _proposal_line(row: Any) -> ProposalLine:
+    *fixed, ended_us, successor, runs_until_us = row
+    return proposal_line((*fixed, _moment(ended_us), successor, _moment(runs_until_us)))
 
 
 def _moment(us: int | None) -> datetime | None:

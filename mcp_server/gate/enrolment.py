@@ -31,7 +31,7 @@ class BadHostName(KnowledgeError):
     def __init__(self, asked: str) -> None:
         self.asked = asked
         super().__init__(
-            f"{asked!r} cannot be a host's name: use up to 64 lower-case letters, digits, '.', '_' or '-' "
+            f"{asked[:100]!r} cannot be a host's name: use up to 64 lower-case letters, digits, '.', '_' or '-' "
             f"(and not {UNENROLLED!r}, which is every host without a secret)"
         )
 
