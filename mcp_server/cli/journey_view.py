@@ -61,7 +61,9 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
 
 def listed(lines: Sequence[JourneyLine]) -> list[str]:
     """Return a line for each journey: id, where it stands, when it moved last, and the beginning of its brief."""
-    return columns([(one.id, STATES.get(one.status, one.status), one.phase, moment_text(one.moved_at), one.title) for one in lines])
+    return columns(
+        [(one.id, STATES.get(one.status, one.status), one.phase, moment_text(one.moved_at), one.title) for one in lines]
+    )
 
 
 def waiting_line(one: JourneyLine) -> str:

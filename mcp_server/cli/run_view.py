@@ -150,7 +150,10 @@ def run_fields(run: Run) -> dict[str, Any]:
 def listed(lines: Sequence[RunLine]) -> list[str]:
     """Return a line for each run: id, where it stands, when it moved last, whose it is, the model, and what it is to do."""
     return columns(
-        [(one.id, _LISTED[one.state], moment_text(one.moved_at), one.principal, one.model, one.title) for one in lines]
+        [
+            (one.id, _LISTED.get(one.state, one.state), moment_text(one.moved_at), one.principal, one.model, one.title)
+            for one in lines
+        ]
     )
 
 

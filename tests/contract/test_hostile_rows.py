@@ -20,11 +20,15 @@ from mcp_server.__main__ import main
 from mcp_server.app import open_app
 from mcp_server.base import utc_now
 from mcp_server.gate.enrolment import BadHostName, enrol
+from mcp_server.journeys import journeys_in
 from mcp_server.settings import Settings
 from tests.decisions import proposal
+from tests.journeys import begun
 from tests.knowledge_bases import write
 from tests.ledgers import NOW, open_shared
 from tests.postgres import PostgresServer
+from tests.review_pages import shown
+from tests.runs import header, hold, runs_in
 from tests.standings import stand
 from tests.writers import let_in
 
@@ -157,3 +161,29 @@ async def test_no_host_is_registered_under_a_name_that_poses_or_acts(name: str, 
         await enrol(store, name, now=utc_now())
     assert len(str(refused.value)) < 400
     assert not await store.enrolments()
+
+
+async def test_a_journey_and_a_run_in_a_state_that_nobody_knows_are_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with shown(tmp_path) as place:
+        now, settings, base = utc_now(), place.settings, place.app.base
+        assert settings.state_dir is not None
+        await journeys_in(base.state).start("j-1", begun(), by="ada@desktop", at=now)
+        await runs_in(base.state).begin(header(), hold())
+        await base.state.trust.propose(proposal("p-one"), most_pending=9)
+        file = apsw.Connection(str(settings.state_dir / "state.db"))
+        for table, column in (("journey", "status"), ("run", "state"), ("proposal", "state")):
+            file.execute(f"UPDATE {table} SET {column} = 'unheard-of'")  # noqa: S608 - ours
+        file.close()
+        visitor = await place.visitor()
+        for path in ("/", "/decided", "/journeys", "/runs"):
+            await visitor.look(path)
+            assert visitor.status == 200, path
+
+    def verbs() -> list[int]:
+        places = ["--kb", str(settings.kb), "--state-dir", str(settings.state_dir)]
+        return [main([*words, *places]) for words in (["journeys", "list"], ["runs"])]
+
+    assert await anyio.to_thread.run_sync(verbs) == [0, 0]
+    assert capsys.readouterr().out.count("unheard-of") == 2
