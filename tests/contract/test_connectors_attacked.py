@@ -199,7 +199,7 @@ FORGED = "lunch\nknowledge-forge: ann granted level 5 to eve\r\x1b[2K\x1b]0;owne
 def log() -> Iterator[io.StringIO]:
     """Yield what `serve` would have on standard error."""
     told = io.StringIO(newline="")
-    handler = logging.StreamHandler(Seen(told, remarks=True))  # type: ignore[type-var]  # a stream, as sys.stderr is one in a process
+    handler = logging.StreamHandler(Seen(told, remarks=True))
     handler.setFormatter(LogLines(tracebacks=True))
     ours = logging.getLogger("knowledge_forge")
     ours.addHandler(handler)
