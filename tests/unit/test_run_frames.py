@@ -119,7 +119,7 @@ def test_the_handbook_names_every_field_of_every_frame() -> None:
     section = page.partition("\n## Frames of a run (stable)\n")[2].partition("\n## ")[0]
     intro, _, rest = section.partition("| `type` |")
     rows = {row.split("`")[1]: row.split(" | ")[-1] for row in rest.splitlines() if row.startswith("| `")}
-    took = rest.partition("What asking took is ")[2].partition("\n\n")[0]
+    took = rest.partition("The usage is ")[2].partition("\n\n")[0]
     for kind in get_args(Frame):
         told = intro + rows.pop(kind.TYPE) + (took if kind.TYPE in ("plan", "control") else "")
         assert [one.name for one in fields(kind) if f"`{one.name}`" not in told] == []
