@@ -31,7 +31,8 @@ _WIKI = re.compile(r"\[\[([^\[\]\n|]++)(?:\|[^\[\]\n]*+)?\]\]")
 _IN_FRONT_MATTER = re.compile(r"(?<=[\"'])!?\[\[([^\[\]\n|]++)(?:\|[^\[\]\n]*+)?\]\]")
 _WEB = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 _AUTOLINK = re.compile(r"<[A-Za-z][A-Za-z0-9+.-]{1,31}:[^<>\x00-\x20]*+>")
-_AUTO_PAGE = re.compile(r"<(([^<>\s#]++)(?:#[^<>\s]*+)?)>")
+# Without brackets: in `<[x](y.md)b.md>` CommonMark sees a link to y.md and two angle brackets.
+_AUTO_PAGE = re.compile(r"<(([^<>\s#\[\]]++)(?:#[^<>\s\[\]]*+)?)>")
 _ATTRIBUTE = r"""(?:\s+[a-zA-Z_:][\w:.-]*+(?:\s*+=\s*+(?:[^\s"'=<>`]+|'[^']*'|"[^"]*"))?)"""
 _TAG = re.compile(rf"<(?:[A-Za-z][A-Za-z0-9-]*+{_ATTRIBUTE}*+\s*+/?|/[A-Za-z][A-Za-z0-9-]*+\s*+)>")
 _ADDRESS = re.compile(r"""\s(?:href|src)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)')""", re.IGNORECASE)
