@@ -482,6 +482,10 @@ class Notices:
             listed = await self._listed(me) if any(_words(message) for message in there) else {}
             for message in there:
                 await self._weigh(message, listed)
+            # One that is not in the channel was moved elsewhere or deleted, perhaps while nobody listened.
+            reached = window.messages[-1].id if len(window.messages) >= MOST_MESSAGES else max(self._watched, default=0)
+            for number in [one for one in self._watched if one <= reached and all(one != found.id for found in there)]:
+                await self._look_at(number)
 
     async def _look_at(self, number: int) -> None:
         """Look at the reactions to one message, if nobody has deleted it."""
