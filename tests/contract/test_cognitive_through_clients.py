@@ -131,6 +131,7 @@ async def test_a_journey_whose_server_is_killed_at_every_step_goes_on(site: Site
     await look_back(site, agent, course)
 
 
+@pytest.mark.external
 async def test_the_skill_of_six_is_led_to_its_end(site: Site) -> None:
     """The issue, must show: the chain, agent by agent, the memory agent after each."""
     course = await led(site, "deliver", losing=False)

@@ -223,6 +223,7 @@ def test_no_address_of_a_resource_leads_out(wire: Wire, method: str, uri: str) -
     assert "root:" not in told(answer)
 
 
+@pytest.mark.external
 def test_thousands_of_subscriptions_are_taken_or_refused_and_nobody_waits(wire: Wire) -> None:
     for number in range(3_000):
         assert "id" in ask(wire, line(number, "resources/subscribe", uri=f"kb://doc/page-{number}.md"), number)

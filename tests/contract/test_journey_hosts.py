@@ -172,6 +172,7 @@ async def clients(site: Site) -> AsyncIterator[Sequence[SdkHost]]:
         yield [await stack.enter_async_context(over_http(urls[n % 2])) for n in range(CLIENTS)]
 
 
+@pytest.mark.external
 async def test_of_eight_clients_that_submit_at_one_version_one_wins_and_the_others_are_told_what_changed(
     site: Site,
 ) -> None:
@@ -219,6 +220,7 @@ async def _round(hosts: Sequence[SdkHost], journey: str, version: int) -> int:
     return winner
 
 
+@pytest.mark.external
 async def test_the_same_submit_by_all_clients_at_once_is_recorded_once_and_answered_to_all(site: Site) -> None:
     """Design 7: a repeated submit with the same content returns the first answer, also when both come at once."""
     answers: list[str] = []

@@ -370,6 +370,7 @@ async def test_connections_that_the_server_ended_meanwhile_are_not_noticed_by_ca
         assert await store.last_event() == 5
 
 
+@pytest.mark.external
 async def test_a_store_works_again_after_the_server_crashed_and_was_started(
     fragile_postgres: PostgresServer, schema: str
 ) -> None:

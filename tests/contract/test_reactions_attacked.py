@@ -62,7 +62,7 @@ async def is_pending(here: Scene, proposal_id: str) -> bool:
 # --- the card ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["double-247", "double-newer"])
+@pytest.mark.parametrize("kind", [pytest.param("double-247", marks=pytest.mark.external), "double-newer"])
 @pytest.mark.parametrize("where", ["another topic", "another channel", "there and back"])
 async def test_a_reaction_to_a_card_that_was_moved_decides_nothing(tmp_path: Path, where: str, kind: str) -> None:
     """Members may move messages by default: among messages about lunch a tick means something else."""

@@ -46,6 +46,7 @@ def migrate(settings: Settings, name: str) -> Path:
 
 
 @pytest.mark.parametrize("name", [STATE_FILE, INDEX_FILE])
+@pytest.mark.external
 async def test_an_older_program_refuses_what_a_newer_one_has_migrated_and_leaves_it(
     name: str, settings: Settings
 ) -> None:

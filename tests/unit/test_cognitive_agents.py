@@ -565,7 +565,10 @@ async def test_predecessors_that_left_no_document_are_passed_over(tmp_path: Path
 # --- budgets ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("phase", ["JOHARI_DISCOVERY", "LOOK", "JUDGE", "CLOSING", "memory.JOHARI_DISCOVERY"])
+REPEATED = ("JOHARI_DISCOVERY", "JUDGE", "CLOSING", "memory.JOHARI_DISCOVERY")
+
+
+@pytest.mark.parametrize("phase", ["LOOK", *(pytest.param(one, marks=pytest.mark.external) for one in REPEATED)])
 async def test_whatever_is_told_stays_within_the_input_budget_and_says_what_was_cut(tmp_path: Path, phase: str) -> None:
     long = "Nobody knows how long this is, but it does not end. " * 9
     look = Pages(texts={"_learnings/appraisal/general.md": LEARNED.format("It is short.")})
@@ -601,6 +604,7 @@ async def test_whatever_is_told_stays_within_the_input_budget_and_says_what_was_
         assert "## Subject" in told, "of what can be cut, the section of the highest priority stays longest"
 
 
+@pytest.mark.external
 async def test_coming_back_stays_within_the_budget_too(tmp_path: Path) -> None:
     long = "Nobody knows how long this is, but it does not end. " * 8
     async with leading(both(), tmp_path, brief=long * 30, constraints=[long] * 30, subject=long * 9) as one:
