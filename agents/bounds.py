@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from agents.events import Decision, Json, Usage, canonical
+from agents.engine.events import Decision, Json, Usage, canonical
 
 MOST_BRIEF_CHARS = 20_000
 MOST_WORK_CHARS = 400_000

@@ -11,9 +11,9 @@ from importlib import import_module
 from importlib.resources import files
 from typing import Protocol, cast
 
-from agents.agent import Agent
+from agents.engine.agent import Agent
+from agents.engine.events import Json
 from agents.errors import NoSuchAgent
-from agents.events import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,31 +33,31 @@ BUILT_IN = (
         "research",
         "Research",
         "Breaks a question into a tree, answers each part with quotes from the knowledge base, rises above, finds what is next.",
-        "agents.research.agent",
+        "agents.library.research.agent",
     ),
     Entry(
         "understand",
         "Understand",
         "Teaches a person: finds out what they know, diagnoses, teaches objective by objective until each is passed.",
-        "agents.understand.agent",
+        "agents.library.understand.agent",
     ),
     Entry(
         "build",
         "Build",
         "Makes something: first the concepts it rests on, with quotes, and a plan; then step by step, with what shows it.",
-        "agents.build.agent",
+        "agents.library.build.agent",
     ),
     Entry(
         "curate",
         "Curate",
         "From a question to a verified act: route, map, page, passages, a conclusion, the act, and what the page says then.",
-        "agents.curate.agent",
+        "agents.library.curate.agent",
     ),
     Entry(
         "orchestrate",
         "Orchestrate",
         "Plans, holds the plan to rules, does it, and has it judged: refined or planned anew until it passes or the budget ends.",
-        "agents.orchestrate.agent",
+        "agents.library.orchestrate.agent",
         {
             "requirements": "What has to be met, if the brief alone does not say it: list of {id, text}.",
             "limit": "How long all steps together may take, such as 3 days.",
@@ -70,9 +70,9 @@ BUILT_IN = (
 )
 
 
-COGNITIVE = "agents.cognitive"
+COGNITIVE = "agents.library.cognitive"
 """The package whose folders are agents."""
-SKILLS = "agents.skills"
+SKILLS = "agents.library.skills"
 """The package whose YAML files are skills: agents that are made of others."""
 
 
@@ -174,7 +174,7 @@ def skill_entries() -> tuple[Entry, ...]:
 
 
 def _shared_inputs() -> Mapping[str, str]:
-    from agents.cognitive.cognitive import INPUTS
+    from agents.library.cognitive.model import INPUTS
 
     return {name: str(form["description"]) for name, form in INPUTS.items()}
 
@@ -198,7 +198,7 @@ def inputs_in(text: str) -> Mapping[str, str]:
     block = _INPUTS.search(text)
     if block is None:
         return {}
-    from agents.team.marked import Unreadable, read_marked
+    from agents.spec.yaml.values import Unreadable, read_marked
 
     try:
         inputs = read_marked(block.group().encode()).plain()["inputs"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import ClassVar
 
-from knowledge.addresses import without_secrets
+from knowledge.wire.addresses import without_secrets
 
 
 class KnowledgeError(Exception):

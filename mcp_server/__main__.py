@@ -37,6 +37,28 @@ VERBS = {
     "doctor": "say what is configured, reachable and stale, and how to mend it",
     "reference": "print the reference of tools or settings, made from the declarations",
 }
+FOLDERS = {
+    "serve": "server",
+    "demo": "demo",
+    "install": "server",
+    "index": "search",
+    "search": "search",
+    "eval": "search",
+    "read": "search",
+    "map": "search",
+    "agents": "agents",
+    "enroll": "trust",
+    "trust": "trust",
+    "review": "review",
+    "run": "runs",
+    "runs": "runs",
+    "journeys": "journeys",
+    "audit": "trust",
+    "state": "server",
+    "doctor": "doctor",
+    "reference": "server",
+}
+"""The folder of `mcp_server/cli` that each verb's file is in."""
 COULD_NOT = 1
 USAGE_ERROR = 2
 INTERRUPTED = 130
@@ -64,9 +86,9 @@ def _dispatch(arguments: list[str]) -> int:
     verb = rest[0] if rest else ""
     if verb not in VERBS:
         return _overview(verb)
-    module = importlib.import_module(f"mcp_server.cli.{verb}")
+    module = importlib.import_module(f"mcp_server.cli.{FOLDERS[verb]}.{verb}")
     parsed = _parser(verb, module).parse_args([*common, *rest[1:]])
-    from mcp_server.cli.terminal import log_to_stderr
+    from mcp_server.cli.terminal.output import log_to_stderr
 
     log_to_stderr(tracebacks=verb == "serve")  # whose log is read by those who look for causes
     return _run(module, parsed)
@@ -84,8 +106,8 @@ def _common_first(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _run(module: ModuleType, parsed: argparse.Namespace) -> int:
-    from mcp_server import settings
-    from mcp_server.setting_variables import BY_FIELD
+    from mcp_server.app.settings import settings
+    from mcp_server.app.settings.variables import BY_FIELD
 
     flags = {field: getattr(parsed, field, None) for field in BY_FIELD}
     chosen = settings.load({**flags, "json": getattr(parsed, "json", None)})
@@ -98,8 +120,8 @@ def _run(module: ModuleType, parsed: argparse.Namespace) -> int:
 def _explained(error: BaseException) -> int:
     """Say why in one sentence and return the exit code; raise what no person can have caused."""
     from knowledge.errors import KnowledgeError
-    from mcp_server.cli.options import WronglyAsked
-    from mcp_server.settings import BadSetting
+    from mcp_server.app.settings.settings import BadSetting
+    from mcp_server.cli.terminal.options import WronglyAsked
 
     cause = _cause(error)
     if isinstance(cause, KeyboardInterrupt):
@@ -153,7 +175,7 @@ def _forget_the_working_directory() -> None:
 
 def _speak_any_text(arguments: list[str]) -> tuple[TextIO, TextIO]:
     """Mark what would act on a terminal, and make what it cannot show a question mark; return the streams as they were."""
-    from mcp_server.cli.visible import Seen
+    from mcp_server.cli.terminal.escape import Seen
 
     before = sys.stdout, sys.stderr
     for stream in before:
@@ -174,7 +196,7 @@ def _say(sentence: str) -> None:
 
 
 def _parser(verb: str, module: ModuleType) -> argparse.ArgumentParser:
-    from mcp_server.cli.options import Parser, add_common
+    from mcp_server.cli.terminal.options import Parser, add_common
 
     parser = Parser(prog=f"knowledge-forge {verb}", description=VERBS[verb])
     add_common(parser)
@@ -184,7 +206,7 @@ def _parser(verb: str, module: ModuleType) -> argparse.ArgumentParser:
 
 def _overview(asked: str) -> int:
     if asked in ("-V", "--version", "version"):
-        from mcp_server.app import version
+        from mcp_server.app.composition import version
 
         print(f"knowledge-forge {version()}")  # noqa: T201 - as above
         return 0

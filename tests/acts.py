@@ -10,14 +10,14 @@ from datetime import UTC, datetime
 from difflib import SequenceMatcher
 from pathlib import Path
 
-from knowledge.ledger.memory import MemoryLedger
-from knowledge.ledger.ports import Actor, Ledger
-from knowledge.vault import Vault
-from knowledge.writing.actor import Acts
-from knowledge.writing.files import Files
-from knowledge.writing.locks import Locks
+from knowledge.history.ports import Actor, Ledger
+from knowledge.history.stores.memory import MemoryLedger
+from knowledge.pages.vault import Vault
+from knowledge.writing.files.file_set import Files
+from knowledge.writing.files.patience import Patience
+from knowledge.writing.locks.page_locks import Locks
 from knowledge.writing.model import Act, Contents, Work
-from knowledge.writing.patience import Patience
+from knowledge.writing.transaction import Acts
 
 ADA = Actor("ada@desktop", "kb_merge", "ab" * 32)
 

@@ -10,23 +10,23 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
-from agents.agent import Agent, Called, Citation, Facts, Fate, Finding, Learning, Place, ScentLevel
 from agents.catalogue import cognitive_entries
-from agents.citing import misplaced
-from agents.events import Channel, Decision, Event, Json, PhaseChanged, canonical
-from agents.fold import fold
-from agents.learning import learning_pages, learnings_on
-from agents.position import Position
-from agents.prompting import prompt
-from agents.running import Opinion, Runner, Submission
-from agents.state import JourneyState, get_state, restore_state
-from agents.store_memory import MemoryJourneys, Publish
-from agents.work import joined
-from knowledge.document import parse
-from knowledge.find.circles import is_tainted
-from knowledge.find.keywords import keywords
+from agents.engine.agent import Agent, Called, Citation, Facts, Fate, Finding, Learning, Place, ScentLevel
+from agents.engine.events import Channel, Decision, Event, Json, PhaseChanged, canonical
+from agents.engine.evidence.learned import learning_pages, learnings_on
+from agents.engine.evidence.quote_check import misplaced
+from agents.engine.fold import fold
+from agents.engine.progress.position import Position
+from agents.engine.runner import Opinion, Runner, Submission
+from agents.engine.state import JourneyState, get_state, restore_state
+from agents.engine.work.form import joined
+from agents.prompts.prompt import prompt
+from agents.store.memory import MemoryJourneys, Publish
+from knowledge.pages.document import parse
+from knowledge.search.query.keywords import keywords
+from knowledge.search.tiers import is_tainted
 from knowledge.tokens import count_tokens
-from mcp_server.journeys import journeys_in
+from mcp_server.app.factories.journey_store import journeys_in
 from tests.journeys import ADA
 from tests.ledgers import MINUTE, NOW, open_shared
 from tests.small_agents import Only

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from agents.cognitive.cognitive import Cognitive
-from agents.cognitive.definition import Described, described_in
+from agents.library.cognitive.definition import Described, described_in
+from agents.library.cognitive.model import Cognitive
 from tests.team_agents import OWN_TOOLS as TOOLS
 
-FOLDER = "agents/cognitive/appraisal"
+FOLDER = "agents/library/cognitive/appraisal"
 AGENT = """\
 title: Appraisal
 summary: Says what a thing is worth, and why.

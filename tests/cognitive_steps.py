@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agents.agent import Agent, Called, Facts, Finding
-from agents.cognitive.agent import as_agent
-from agents.cognitive.library import cognitive
-from agents.state import JourneyState
-from agents.work import joined
+from agents.engine.agent import Agent, Called, Facts, Finding
+from agents.engine.state import JourneyState
+from agents.engine.work.form import joined
+from agents.library.cognitive.agent import as_agent
+from agents.library.cognitive.library import cognitive
 from tests.agents_at_work import AROUND_TOKENS, Led, Pages, cost, leading
 from tests.cognitive_host import Cast, script_of
 from tests.cognitive_scripts import Act, Scene, Script, shared

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agents.agent import Called, Fate
-from agents.curate.record import DEEP_DIVE, REASON, ROUTE
-from agents.events import Json
+from agents.engine.agent import Called, Fate
+from agents.engine.events import Json
+from agents.library.curate.record import DEEP_DIVE, REASON, ROUTE
 from tests.agents_at_work import VARROA, WINTER, Pages, revision
 
 Work = Mapping[str, Json]

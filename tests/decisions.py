@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from knowledge.ledger.chain import verify
-from knowledge.storage.ports import StateStore
+from knowledge.history.audit.chain import verify
+from knowledge.state.ports import StateStore
 from knowledge.trust.ports import Note, Passkey, Proposal, Verdict
 from tests.ledgers import DAY, MINUTE, NOW
 

@@ -8,14 +8,14 @@ from typing import Annotated
 
 from pydantic import Field
 
-from agents.agent import MET, Agent, Facts, Finding, Look
-from agents.asking import open_in
-from agents.context import Budget
-from agents.events import Json
-from agents.graph import Phase, PhaseGraph, Transition
-from agents.position import Position
-from agents.running import Runner, Submission
-from agents.work import ModelForm, Part, PhaseWork
+from agents.engine.agent import MET, Agent, Facts, Finding, Look
+from agents.engine.events import Json
+from agents.engine.graph import Phase, PhaseGraph, Transition
+from agents.engine.progress.position import Position
+from agents.engine.runner import Runner, Submission
+from agents.engine.work.answers import open_in
+from agents.engine.work.form import ModelForm, Part, PhaseWork
+from agents.prompts.context import Budget
 from tests.agents_at_work import Led, Pages, Remembering, runner_of
 from tests.journeys import ADA
 

@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from agents.agent import Agent, Facts, Finding, Look, ModelAdvice
-from agents.composing import Part as AgentPart
-from agents.composing import composed
-from agents.context import Budget
-from agents.events import Json
-from agents.graph import Phase, PhaseGraph, Transition
-from agents.state import JourneyState
-from agents.work import ModelForm, Part, PhaseWork, listed, unanswered
+from agents.engine.agent import Agent, Facts, Finding, Look, ModelAdvice
+from agents.engine.events import Json
+from agents.engine.graph import Phase, PhaseGraph, Transition
+from agents.engine.progress.composition import Part as AgentPart
+from agents.engine.progress.composition import composed
+from agents.engine.state import JourneyState
+from agents.engine.work.form import ModelForm, Part, PhaseWork, listed, unanswered
+from agents.prompts.context import Budget
 
 ASK: dict[str, Any] = {
     "ask": [

@@ -23,12 +23,12 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import TextContent
 
-from agents.events import Logged, logged_form
-from agents.fold import fold
-from agents.state import JourneyState, get_state
-from mcp_server.base import open_state
-from mcp_server.journeys import journeys_in
-from mcp_server.settings import Settings
+from agents.engine.events import Logged, logged_form
+from agents.engine.fold import fold
+from agents.engine.state import JourneyState, get_state
+from mcp_server.app.factories.journey_store import journeys_in
+from mcp_server.app.knowledge_base import open_state
+from mcp_server.app.settings.settings import Settings
 from tests.contract.test_server import announced
 from tests.external.programs import node_program, run
 from tests.writers import Refused

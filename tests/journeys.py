@@ -10,11 +10,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from agents.events import Channel, Decided, Decision, Logged, Started, Step, WorkRecorded
-from agents.fold import fold
-from agents.graph import CheckpointKind, Phase, PhaseGraph, Transition
-from agents.journey import REJECTED, decided, submitted
-from agents.state import JourneyState
+from agents.engine.decide import REJECTED, decided, submitted
+from agents.engine.events import Channel, Decided, Decision, Logged, Started, Step, WorkRecorded
+from agents.engine.fold import fold
+from agents.engine.graph import CheckpointKind, Phase, PhaseGraph, Transition
+from agents.engine.state import JourneyState
 from tests.ledgers import NOW
 
 ADA = "ada@desktop"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from agents.loop.provider import Asked, FromUser, Said, Shape, Told, Usage
+from agents.loop.model.ports import Asked, FromUser, Said, Shape, Told, Usage
 from tests.doubles.provider_turns import Script, Turn
 
 Opinion = Callable[[str, str], float]

@@ -7,11 +7,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from knowledge.index.fts5 import Fts5KeywordIndex
-from knowledge.index.memory import MemoryKeywordIndex
+from knowledge.index.engines.fts5 import Fts5KeywordIndex
+from knowledge.index.engines.memory import MemoryKeywordIndex
+from knowledge.index.engines.tantivy_keywords import TantivyKeywordIndex
 from knowledge.index.ports import KeywordIndex
-from knowledge.index.tantivy_engine import TantivyKeywordIndex
-from knowledge.storage.ports import TextRow
+from knowledge.state.ports import TextRow
 from tests.meilisearch_places import double_place, index_at
 from tests.meilisearch_places import server_place as meilisearch_place
 from tests.qdrant_places import engine_at, local_place, server_place

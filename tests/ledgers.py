@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from knowledge.ledger.ports import Actor, Entry, FileChange, Intent
+from knowledge.history.ports import Actor, Entry, FileChange, Intent
 from knowledge.merge.model import Contradiction, Origin, Side, unit_digest
-from knowledge.storage.ports import StateStore
-from knowledge.storage.postgres_state import PostgresStateStore
-from knowledge.storage.sqlite_state import SqliteStateStore
+from knowledge.state.ports import StateStore
+from knowledge.state.postgres.store import PostgresStateStore
+from knowledge.state.sqlite.store import SqliteStateStore
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

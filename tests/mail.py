@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from mcp_server.connectors.courier import Delivered, Json, Trip, errand_for
+from mcp_server.app.dependencies import Call, Services
 from mcp_server.connectors.errors import ReplyLost
+from mcp_server.connectors.outbox_dispatcher import Delivered, Json, Trip, errand_for
 from mcp_server.gate.policy import Trust
-from mcp_server.services import Call, Services
-from mcp_server.tools.registry import AnySpec
-from mcp_server.tools.spec import Arguments, Shown, ToolSpec
+from mcp_server.toolsets.registry import AnySpec
+from mcp_server.toolsets.spec import Arguments, Shown, ToolSpec
 
 PLACE = "https://mail.example/all"
 

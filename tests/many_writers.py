@@ -23,7 +23,7 @@ import anyio.to_thread
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from mcp_server.settings import Settings
+from mcp_server.app.settings.settings import Settings
 from tests.writers import Refused, let_in, writing
 
 ROOT = Path(__file__).parents[1]

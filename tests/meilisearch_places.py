@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from knowledge.index.meilisearch import MeilisearchKeywordIndex
-from knowledge.index.meilisearch_server import MeilisearchAddress, MeilisearchLine
+from knowledge.index.engines.meilisearch.engine import MeilisearchKeywordIndex
+from knowledge.index.engines.meilisearch.server import MeilisearchAddress, MeilisearchLine
 from tests.doubles.meilisearch import serving
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from knowledge.merge.cut import cut
-from knowledge.merge.three_way import Joined, join
+from knowledge.merge.document.units import cut
+from knowledge.merge.three_way.join import Joined, join
 from tests.markdown_pages import Maker, edited, free_atoms, parted, printed, scrambled
 
 BATCH = 250

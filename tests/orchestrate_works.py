@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agents.agent import Facts, Finding, Spent
-from agents.events import Json
-from agents.orchestrate.agent import AGENT
-from agents.orchestrate.record import IMPLEMENTING, PLANNING, VALIDATING
-from agents.work import joined
+from agents.engine.agent import Facts, Finding, Spent
+from agents.engine.events import Json
+from agents.engine.work.form import joined
+from agents.library.orchestrate.agent import AGENT
+from agents.library.orchestrate.record import IMPLEMENTING, PLANNING, VALIDATING
 from tests.agents_at_work import VARROA, WINTER, Pages
 
 Work = Mapping[str, Json]

@@ -17,14 +17,14 @@ from unittest.mock import patch
 
 from mcp import Client
 
-from knowledge.storage.ports import StateStore
+from knowledge.state.ports import StateStore
 from knowledge.trust.ports import Note, Passkey, Proposal
 from mcp_server.__main__ import main
-from mcp_server.app import open_app
-from mcp_server.base import open_state, utc_now
-from mcp_server.gate.deciding import Person as Signer
-from mcp_server.gate.enrolment import enrol, os_user
-from mcp_server.settings import Settings
+from mcp_server.app.composition import open_app
+from mcp_server.app.knowledge_base import open_state, utc_now
+from mcp_server.app.settings.settings import Settings
+from mcp_server.approvals.approvers import Person as Signer
+from mcp_server.gate.host_registration import enrol, os_user
 from tests.terminals import TIMEOUT_S, Terminal, terminal
 from tests.writers import Writer
 

@@ -12,8 +12,8 @@ import anyio
 import anyio.lowlevel
 from mcp import Client
 
-from mcp_server.app import App, open_app
-from mcp_server.settings import Settings
+from mcp_server.app.composition import App, open_app
+from mcp_server.app.settings.settings import Settings
 from tests.doubles.plane import ADA, WORKSPACE, Plane, plane_served
 from tests.doubles.serving import Fault, Plan, Served, before
 from tests.knowledge_bases import write

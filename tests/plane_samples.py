@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from mcp_server.connectors.wire import Reply
+from mcp_server.connectors.request.wire import Reply
 
 FOLDER = Path(__file__).parent / "samples" / "plane"
 

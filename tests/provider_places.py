@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from agents.loop.providers.access import Access, Patience
-from agents.loop.providers.anthropic import anthropic_provider
-from agents.loop.providers.asking import ModelProvider
-from agents.loop.providers.openai_compatible import Interface, openai_provider
+from agents.loop.providers.anthropic.provider import anthropic_provider
+from agents.loop.providers.openai.provider import Interface, openai_provider
+from agents.loop.providers.request_loop import ModelProvider
 from tests.doubles.provider import KEY, Model
 from tests.doubles.provider_turns import Script
 from tests.doubles.serving import Served, serving

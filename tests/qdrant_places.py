@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from qdrant_client import AsyncQdrantClient
 
-from knowledge.index.qdrant import QdrantEngine
-from knowledge.index.qdrant_fill import QdrantOptions, Terms
-from knowledge.index.qdrant_server import QdrantAddress, QdrantLine
-from knowledge.storage.ports import IndexStore
+from knowledge.index.engines.qdrant.engine import QdrantEngine
+from knowledge.index.engines.qdrant.fill import QdrantOptions, Terms
+from knowledge.index.engines.qdrant.server import QdrantAddress, QdrantLine
+from knowledge.state.ports import IndexStore
 
 NAME = "kf-test"
 

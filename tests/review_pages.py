@@ -17,14 +17,14 @@ from mcp import Client
 
 from agents.catalogue import Catalogue
 from knowledge.trust.ports import Proposal
-from mcp_server.app import App, open_app
-from mcp_server.base import utc_now
-from mcp_server.gate.enrolment import os_user
-from mcp_server.review.address import address
-from mcp_server.review.inviting import login_link
-from mcp_server.review.serving import show
-from mcp_server.review.sessions import Sessions
-from mcp_server.settings import Settings
+from mcp_server.app.composition import App, open_app
+from mcp_server.app.knowledge_base import utc_now
+from mcp_server.app.settings.settings import Settings
+from mcp_server.gate.host_registration import os_user
+from mcp_server.web.access.login_links import login_link
+from mcp_server.web.access.sessions import Sessions
+from mcp_server.web.address import address
+from mcp_server.web.server import show
 from tests.knowledge_bases import write
 
 PATIENCE_S = 20.0

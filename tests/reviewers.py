@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from knowledge.trust.ports import Proposal
-from mcp_server.app import App, open_app
-from mcp_server.gate.deciding import Person
-from mcp_server.settings import Settings
+from mcp_server.app.composition import App, open_app
+from mcp_server.app.settings.settings import Settings
+from mcp_server.approvals.approvers import Person
 
 ANN = Person("ann", "page")
 

@@ -12,9 +12,9 @@ import anyio
 import anyio.lowlevel
 from mcp import Client
 
-from mcp_server.app import App, open_app
-from mcp_server.setting_values import ModelName
-from mcp_server.settings import Settings
+from mcp_server.app.composition import App, open_app
+from mcp_server.app.settings.settings import Settings
+from mcp_server.app.settings.values import ModelName
 from tests.doubles.provider import KEY, Model
 from tests.doubles.provider_turns import Script
 from tests.doubles.serving import Served, served

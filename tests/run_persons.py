@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agents.loop.run import Run
-from mcp_server.runs.places import runs_in
+from agents.loop.record.run import Run
+from mcp_server.runs.locations import runs_in
 from tests.doubles.provider import KEY, Model
 from tests.doubles.provider_turns import Script
 from tests.doubles.serving import Served, serving

@@ -12,16 +12,16 @@ from typing import Any
 
 import anyio
 
-from agents.loop.bounding import Full
 from agents.loop.executor import Executor
-from agents.loop.frames import Frame, Header
+from agents.loop.limits import Full
+from agents.loop.model.ports import Asked, Echo, Said, Shape, Told, ToolDefinition, ToolUse, Usage
 from agents.loop.processor import Cost, Processor, asked_of, unknown_cost
-from agents.loop.provider import Asked, Echo, Said, Shape, Told, ToolDefinition, ToolUse, Usage
-from agents.loop.run import Run, fold
-from agents.loop.store import RunStore
-from agents.loop.store_memory import MemoryRuns
+from agents.loop.record.frames import Frame, Header
+from agents.loop.record.run import Run, fold
+from agents.loop.record.transcript import ASK, GIVE_UP
+from agents.loop.store.memory import MemoryRuns
+from agents.loop.store.ports import RunStore
 from agents.loop.tools import Outcome
-from agents.loop.transcript import ASK, GIVE_UP
 from knowledge.errors import NoSuchPath
 from tests.ledgers import NOW
 from tests.runs import SECOND, header

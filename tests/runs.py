@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from agents.loop.frames import (
+from agents.loop.record.frames import (
     Answered,
     AskUser,
     Control,
@@ -22,13 +22,13 @@ from agents.loop.frames import (
     ToolCall,
     ToolResult,
 )
-from agents.loop.run import Run, begun
-from agents.loop.store import Hold, RunStore
-from agents.loop.store_memory import MemoryRuns
-from agents.loop.store_sqlite import SqliteRuns
-from knowledge.storage.memory import MemoryStateStore
-from knowledge.storage.ports import StateStore
-from knowledge.storage.sqlite_state import SqliteStateStore
+from agents.loop.record.run import Run, begun
+from agents.loop.store.memory import MemoryRuns
+from agents.loop.store.ports import Hold, RunStore
+from agents.loop.store.sqlite import SqliteRuns
+from knowledge.state.memory_store import MemoryStateStore
+from knowledge.state.ports import StateStore
+from knowledge.state.sqlite.store import SqliteStateStore
 from tests.ledgers import NOW
 
 ADA = "ada@desktop"
@@ -52,8 +52,8 @@ def runs_in(state: StateStore) -> RunStore:
         return SqliteRuns(state.database)
     if isinstance(state, MemoryStateStore):
         return MemoryRuns(state.publish, state.ledger.append)
-    from agents.loop.store_postgres import PostgresRuns
-    from knowledge.storage.postgres_state import PostgresStateStore
+    from agents.loop.store.postgres import PostgresRuns
+    from knowledge.state.postgres.store import PostgresStateStore
 
     assert isinstance(state, PostgresStateStore)
     return PostgresRuns(state.tables)

@@ -7,11 +7,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from agents.agent import MET, Agent, Facts, Finding, Look
 from agents.catalogue import no_such_agent
-from agents.events import Json
-from agents.graph import CheckpointKind, Phase, PhaseGraph, Transition
-from agents.work import ModelForm, Part, PhaseWork, Quoted, citations_in, listed
+from agents.engine.agent import MET, Agent, Facts, Finding, Look
+from agents.engine.events import Json
+from agents.engine.graph import CheckpointKind, Phase, PhaseGraph, Transition
+from agents.engine.work.form import ModelForm, Part, PhaseWork, Quoted, citations_in, listed
 
 
 class Line(Part):

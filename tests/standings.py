@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from knowledge.storage.ports import StateStore
+from knowledge.state.ports import StateStore
 from knowledge.trust.ports import Note, Standing
 
 

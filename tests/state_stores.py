@@ -12,11 +12,11 @@ import psycopg
 import pytest
 from psycopg.sql import SQL, Identifier
 
-from knowledge.storage.memory import MemoryStateStore
-from knowledge.storage.ports import StateStore
-from knowledge.storage.postgres_schema import APPLICATION, Schema, migrations
-from knowledge.storage.sqlite import Database, load_schema
-from knowledge.storage.sqlite_state import APPLICATION_ID
+from knowledge.state.memory_store import MemoryStateStore
+from knowledge.state.ports import StateStore
+from knowledge.state.postgres.schema import APPLICATION, Schema, migrations
+from knowledge.state.sqlite.database import Database, load_schema
+from knowledge.state.sqlite.store import APPLICATION_ID
 from tests.ledgers import open_shared
 
 Act = TypeVar("Act")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import anyio
 
-from agents.running import Submission
-from mcp_server.app import open_app
-from mcp_server.settings import Settings
+from agents.engine.runner import Submission
+from mcp_server.app.composition import open_app
+from mcp_server.app.settings.settings import Settings
 from tests.small_agents import Only, noting
 
 

@@ -19,7 +19,7 @@ from mcp.client.session import ClientSession
 from mcp_types import CallToolResult, Request, RequestParams, Result
 from pydantic import BaseModel, ConfigDict
 
-from mcp_server.app import App
+from mcp_server.app.composition import App
 from mcp_server.transport.http import http_app
 
 IDENTIFIER = "io.modelcontextprotocol/tasks"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from knowledge.trust.ports import Proposal
-from mcp_server.gate.deciding import Person
+from mcp_server.approvals.approvers import Person
 from tests.doubles.provider_turns import Call, Turn
 from tests.run_hosts import RunHost, run_host
 from tests.task_clients import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from agents.agent import Agent
-from agents.team.definition import Definition, defined
+from agents.engine.agent import Agent
+from agents.spec.definition import Definition, defined
 from tests.agents_at_work import TOOLS
 
 HANDBOOK = Path(__file__).parents[1] / "kb"

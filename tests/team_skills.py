@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from agents.agent import Agent
-from agents.cognitive.cognitive import Cognitive
-from agents.skills.building import Built, Worker, built
-from agents.skills.definition import SkillFile, read_skill
+from agents.engine.agent import Agent
+from agents.library.cognitive.model import Cognitive
+from agents.library.skills.assembly import Built, Worker, built
+from agents.library.skills.definition import SkillFile, read_skill
 from tests.small_agents import noting
 from tests.team_agents import OWN_TOOLS, agent
 

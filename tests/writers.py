@@ -12,14 +12,14 @@ from typing import Any
 from mcp import Client
 from mcp_types import TextContent
 
-from knowledge.storage.ports import StateStore
+from knowledge.state.ports import StateStore
 from knowledge.trust.ports import Note
-from mcp_server.app import App, open_app
-from mcp_server.base import open_state, utc_now
-from mcp_server.cli.acts import enrol
-from mcp_server.gate.enrolment import Principal, os_user
-from mcp_server.gate.scores import grant
-from mcp_server.settings import Settings
+from mcp_server.app.composition import App, open_app
+from mcp_server.app.knowledge_base import open_state, utc_now
+from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.trust.acts import enrol
+from mcp_server.gate.host_registration import Principal, os_user
+from mcp_server.gate.trust.scores import grant
 
 
 class Refused(Exception):

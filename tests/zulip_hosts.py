@@ -14,8 +14,8 @@ import anyio
 import anyio.lowlevel
 from mcp import Client
 
-from mcp_server.app import App, open_app
-from mcp_server.settings import Settings
+from mcp_server.app.composition import App, open_app
+from mcp_server.app.settings.settings import Settings
 from tests.doubles.serving import Served, served
 from tests.doubles.zulip import Zulip
 from tests.doubles.zulip_world import NEWER_LEVEL, RECORDED_LEVEL, World

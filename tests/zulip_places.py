@@ -13,9 +13,9 @@ import anyio
 import pytest
 
 from mcp_server.connectors.http import Bounds, Place, Sender, made_clients
-from mcp_server.zulip import wire
-from mcp_server.zulip.client import ZulipClient
-from mcp_server.zulip.model import Channel
+from mcp_server.connectors.zulip import wire
+from mcp_server.connectors.zulip.client import ZulipClient
+from mcp_server.connectors.zulip.model import Channel
 from tests.doubles.serving import Served, served
 from tests.doubles.zulip import Zulip
 from tests.doubles.zulip_world import NEWER_LEVEL, RECORDED_LEVEL

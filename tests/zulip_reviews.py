@@ -11,9 +11,9 @@ from typing import Any
 import anyio
 
 from knowledge.trust.ports import Proposal
-from mcp_server.app import App
-from mcp_server.settings import Settings, ZulipAccess
-from mcp_server.zulip.notices import Pace, run
+from mcp_server.app.composition import App
+from mcp_server.app.settings.settings import Settings, ZulipAccess
+from mcp_server.approvals.zulip.notices import Pace, run
 from tests.doubles.serving import Served, served
 from tests.doubles.zulip import Zulip
 from tests.knowledge_bases import write

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
-from agents.events import Json, canonical
-from agents.loop.frames import Action, Answered, Control, Frame, ToolResult
-from agents.loop.provider import Said, ToolDefinition, ToolUse
-from agents.loop.run import Run
-from agents.loop.transcript import ASK, GIVE_UP, OWN_TOOLS
-from agents.work_words import one_line
+from agents.engine.events import Json, canonical
+from agents.engine.work.markdown import one_line
+from agents.loop.model.ports import Said, ToolDefinition, ToolUse
+from agents.loop.record.frames import Action, Answered, Control, Frame, ToolResult
+from agents.loop.record.run import Run
+from agents.loop.record.transcript import ASK, GIVE_UP, OWN_TOOLS
 
 OBSERVED_CHARS, MOST_STRUCTURED_CHARS = 160, 100_000
 MOST_SAID_CHARS, MOST_ARGUMENTS_CHARS, MOST_CALLS = 200_000, 1_000_000, 32

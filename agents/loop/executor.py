@@ -13,15 +13,15 @@ from datetime import datetime
 
 import anyio
 
-from agents.loop.bounding import Full
 from agents.loop.errors import RunNotThere, RunTaken
-from agents.loop.explained import STANDS
-from agents.loop.frames import Answered, Frame, Header
-from agents.loop.leading import CANCELLED, CLOSING_S, Leading, Ports, Progress
-from agents.loop.outside import end
+from agents.loop.explanation import STANDS
+from agents.loop.leader import CANCELLED, CLOSING_S, Leading, Ports, Progress
+from agents.loop.limits import Full
 from agents.loop.processor import Processor
-from agents.loop.run import Run
-from agents.loop.store import LONGEST_HOLD_S, RunStore
+from agents.loop.record.frames import Answered, Frame, Header
+from agents.loop.record.interventions import end
+from agents.loop.record.run import Run
+from agents.loop.store.ports import LONGEST_HOLD_S, RunStore
 from agents.loop.tools import Tools
 from knowledge.errors import KnowledgeError
 

@@ -8,10 +8,10 @@ from decimal import ROUND_CEILING, Decimal
 from hashlib import sha256
 
 from agents.loop.decision import Decision, Took, decided, digest, observed
-from agents.loop.provider import Asked, Provider, Said, ToolDefinition, Usage
-from agents.loop.provider_errors import Malformed, ProviderError
-from agents.loop.run import Run
-from agents.loop.transcript import OWN_TOOLS, SYSTEM, message_tokens, transcript, transcript_tokens
+from agents.loop.model.errors import Malformed, ProviderError
+from agents.loop.model.ports import Asked, Provider, Said, ToolDefinition, Usage
+from agents.loop.record.run import Run
+from agents.loop.record.transcript import OWN_TOOLS, SYSTEM, message_tokens, transcript, transcript_tokens
 
 AGENT = "run"
 MICROS = 1_000_000

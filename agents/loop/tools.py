@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from agents.events import Json
-from agents.loop.provider import ToolDefinition
+from agents.engine.events import Json
+from agents.loop.model.ports import ToolDefinition
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from knowledge.evaluate.metrics import ndcg, recall, reciprocal_rank
 from knowledge.evaluate.queries import Query, Relevant
-from knowledge.paths import MARKDOWN_SUFFIXES
+from knowledge.pages.paths import MARKDOWN_SUFFIXES
 
 DEPTH_NDCG = 10
 DEPTH_RECALL = 20

@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, get_args
 
 from knowledge.errors import BadQuerySet, InvalidPath
-from knowledge.find.route import Mode
-from knowledge.paths import clean_path
-from knowledge.storage.ports import Filters
+from knowledge.pages.paths import clean_path
+from knowledge.search.route.route_kind import Mode
+from knowledge.state.ports import Filters
 
 if TYPE_CHECKING:
     import yaml

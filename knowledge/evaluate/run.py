@@ -10,7 +10,7 @@ from knowledge.errors import KnowledgeError, NoSuchPath, NoSuchSection
 from knowledge.evaluate.judge import holds_answer, judged_as, plain, quality
 from knowledge.evaluate.metrics import Interval, bootstrap, mean, percentile
 from knowledge.evaluate.queries import Query
-from knowledge.find.answers import Hit, Reading, SearchAnswer
+from knowledge.search.answers import Hit, Reading, SearchAnswer
 from knowledge.tokens import count_tokens
 
 DEPTH = 50

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from knowledge.errors import BadQuerySet, InvalidPath
 from knowledge.evaluate.queries import Query, Relevant, from_json_lines, refuse_repeated
-from knowledge.paths import clean_path
+from knowledge.pages.paths import clean_path
 
 _BEIR_HEADING = ("query-id", "corpus-id", "score")
 

@@ -15,24 +15,24 @@ import anyio
 import anyio.to_thread
 
 from knowledge.errors import CorruptDatabase, EmbedderUnavailable, StorageError, TooMuchWork
-from knowledge.find.analysis import forget_words
-from knowledge.index.apart import Indexed, Pages
-from knowledge.index.prepare import DirectoryTrust, Known, Outcome, Prepared, Unusable, index_of, prepare
-from knowledge.index.preparing import PreparingLost, PreparingProcess, is_worth_it
-from knowledge.index.renewal import NO_VECTOR, Renewal, packed
-from knowledge.paths import INDEX_NAME, is_hidden, parent, within
-from knowledge.storage.ports import IndexChange, IndexStore, Progress, Remove, Stamp, Touch
-from knowledge.vault import Problem, Vault
+from knowledge.index.preparation.page_rows import DirectoryTrust, Known, Outcome, Prepared, Unusable, index_of, prepare
+from knowledge.index.preparation.process import PreparingLost, PreparingProcess, is_worth_it
+from knowledge.index.preparation.remote import Indexed, Pages
+from knowledge.index.vector_renewal import NO_VECTOR, Renewal, packed
+from knowledge.pages.paths import INDEX_NAME, is_hidden, parent, within
+from knowledge.pages.vault import Problem, Vault
+from knowledge.search.query.analysis import forget_words
+from knowledge.state.ports import IndexChange, IndexStore, Progress, Remove, Stamp, Touch
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-    from knowledge.embed.ports import EmbedderOf
-    from knowledge.index.apart import Apart
+    from knowledge.index.embed.ports import EmbedderOf
     from knowledge.index.ports import KeywordIndex
-    from knowledge.storage.ports import IndexIdentity
+    from knowledge.index.preparation.remote import Apart
+    from knowledge.state.ports import IndexIdentity
 
 log = logging.getLogger(__name__)
 

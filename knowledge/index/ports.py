@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from knowledge.storage.ports import Filters, IndexStore, Position
+from knowledge.state.ports import Filters, IndexStore, Position
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from knowledge.merge.confidence import USER, Rules, confidence
-from knowledge.merge.cut import cut, units
-from knowledge.merge.evidence import weigh
-from knowledge.merge.fit import fitted
-from knowledge.merge.form import Taken
+from knowledge.merge.document.unit_origins import PageFacts, origins_after, presumed
+from knowledge.merge.document.units import cut, units
+from knowledge.merge.document_form import Taken
+from knowledge.merge.evidence.confidence import USER, Rules, confidence
+from knowledge.merge.evidence.merge import weigh
+from knowledge.merge.evidence.placement import Similarity
 from knowledge.merge.model import (
     Confidence,
     Conflict,
@@ -25,9 +26,8 @@ from knowledge.merge.model import (
     section_name,
     unit_digest,
 )
-from knowledge.merge.place import Similarity
-from knowledge.merge.provenance import PageFacts, origins_after, presumed
-from knowledge.merge.three_way import Change, Joined, join
+from knowledge.merge.normalise import fitted
+from knowledge.merge.three_way.join import Change, Joined, join
 
 MOST_VERDICTS = 60
 """Blocks whose verdict is told one by one."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
-from knowledge.merge.cut import BOM, cut, split_lines, units
+from knowledge.merge.document.units import BOM, cut, split_lines, units
 from knowledge.merge.model import Cut, Unit, unit_digest
 
 _SAYS_SOMETHING = re.compile(r"[ \t]*[^ \t\r\n]")

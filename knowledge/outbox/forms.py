@@ -8,8 +8,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from knowledge.ledger.acts import storable
-from knowledge.ledger.moments import aware
+from knowledge.history.acts import storable
+from knowledge.history.timestamps import aware
 from knowledge.outbox.ports import Errand, Fate, Mention
 
 OPEN: Final = ("begun", "unsure")

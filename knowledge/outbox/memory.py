@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from knowledge.errors import UnknownErrand
-from knowledge.ledger.moments import aware
-from knowledge.ledger.ports import Entry
-from knowledge.outbox import entries
+from knowledge.history.ports import Entry
+from knowledge.history.timestamps import aware
+from knowledge.outbox import audit_entries as entries
 from knowledge.outbox.forms import MENTIONS_IN_ALL, MENTIONS_OF_A_PAGE, OPEN, ended, fresh, kept_marks, newest
 from knowledge.outbox.ports import Errand, Fate, Mention
 

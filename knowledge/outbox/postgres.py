@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from knowledge.errors import UnknownErrand
-from knowledge.ledger.moments import aware
-from knowledge.ledger.postgres_chain import HOLD_THE_END, appending
-from knowledge.outbox import entries
+from knowledge.history.audit.postgres_chain import HOLD_THE_END, appending
+from knowledge.history.timestamps import aware
+from knowledge.outbox import audit_entries as entries
 from knowledge.outbox.forms import (
     MENTIONS_IN_ALL,
     MENTIONS_OF_A_PAGE,
@@ -25,7 +25,7 @@ from knowledge.outbox.forms import (
     newest,
 )
 from knowledge.outbox.ports import Errand, Fate, Mention
-from knowledge.storage.postgres_tables import Ask, Part, Tables
+from knowledge.state.postgres.tables import Ask, Part, Tables
 
 # Columns by name: a program that was overtaken reads on in tables that may have more of them.
 _ERRAND = """

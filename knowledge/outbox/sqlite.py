@@ -10,9 +10,9 @@ from typing import Any
 import apsw
 
 from knowledge.errors import UnknownErrand
-from knowledge.ledger.moments import micros, moment
-from knowledge.ledger.sqlite_chain import append
-from knowledge.outbox import entries
+from knowledge.history.audit.sqlite_chain import append
+from knowledge.history.timestamps import micros, moment
+from knowledge.outbox import audit_entries as entries
 from knowledge.outbox.forms import (
     MENTIONS_IN_ALL,
     MENTIONS_OF_A_PAGE,
@@ -25,7 +25,7 @@ from knowledge.outbox.forms import (
     newest,
 )
 from knowledge.outbox.ports import Errand, Fate, Mention
-from knowledge.storage.sqlite import Database
+from knowledge.state.sqlite.database import Database
 
 _ERRAND = """
 SELECT id, principal, tool, target, digest, begun_us, proposal, arguments_hash, marks, fate, result, ended_us FROM errand

@@ -11,10 +11,10 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from knowledge.errors import TooManyPending
-from knowledge.ledger.acts import storable
-from knowledge.ledger.moments import aware, utc_text
-from knowledge.quota.bounds import LEAST_PROPOSED, Quotas, require_room_waiting
-from knowledge.retention.cuts import ENDED, NOT_SHOWN, RETENTION, shortened, shortened_text
+from knowledge.history.acts import storable
+from knowledge.history.timestamps import aware, utc_text
+from knowledge.state.quota.bounds import LEAST_PROPOSED, Quotas, require_room_waiting
+from knowledge.state.retention.cuts import ENDED, NOT_SHOWN, RETENTION, shortened, shortened_text
 from knowledge.trust.ports import Cut, Note, Passkey, Proposal, ProposalLine, Standing, StandingChange, Verdict
 
 MadeT = TypeVar("MadeT")

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
+from knowledge.history.acts import storable
+from knowledge.history.ports import Entry
+from knowledge.history.timestamps import aware
 from knowledge.leases import holds
-from knowledge.ledger.acts import storable
-from knowledge.ledger.moments import aware
-from knowledge.ledger.ports import Entry
-from knowledge.quota.bounds import Quotas
-from knowledge.quota.memory import Used
-from knowledge.retention.cuts import Shortened
-from knowledge.trust.entries import decided, forms_noted, passkey_noted, place_noted, restood, withdrawn
+from knowledge.state.quota.bounds import Quotas
+from knowledge.state.quota.memory import Used
+from knowledge.state.retention.cuts import Shortened
+from knowledge.trust.audit_entries import decided, forms_noted, passkey_noted, place_noted, restood, withdrawn
 from knowledge.trust.forms import (
     MOST_PASSAGES,
     PASSAGES_KEPT,

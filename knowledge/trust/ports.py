@@ -13,8 +13,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
-    from knowledge.quota.bounds import Quotas
-    from knowledge.retention.cuts import Shortened
+    from knowledge.state.quota.bounds import Quotas
+    from knowledge.state.retention.cuts import Shortened
 
 Kind = Literal["call", "flag", "admin"]
 """A caller's call; claims that a call brought and that contradict what is there; an act on trust itself."""
@@ -173,7 +173,7 @@ class Passkey:
 
 @dataclass(frozen=True, slots=True)
 class TrustedPlace:
-    """A place whose text a person vouches for, in the form of `knowledge.provenance.place`."""
+    """A place whose text a person vouches for, in the form of `knowledge.pages.claim_source.place`."""
 
     place: str
     by: str

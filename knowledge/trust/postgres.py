@@ -13,18 +13,18 @@ from functools import partial
 from typing import Any, Literal
 
 from knowledge.errors import Unstorable
+from knowledge.history.acts import storable
+from knowledge.history.audit.postgres_chain import HOLD_THE_END, appending
+from knowledge.history.ports import Entry
+from knowledge.history.timestamps import aware
 from knowledge.leases import latest_end
-from knowledge.ledger.acts import storable
-from knowledge.ledger.moments import aware
-from knowledge.ledger.ports import Entry
-from knowledge.ledger.postgres_chain import HOLD_THE_END, appending
-from knowledge.quota.bounds import Quotas
-from knowledge.quota.postgres import charging, explained
-from knowledge.retention.cuts import Shortened
-from knowledge.storage.postgres_events import publishing
-from knowledge.storage.postgres_tables import Ask, Tables
+from knowledge.state.postgres.events import publishing
+from knowledge.state.postgres.tables import Ask, Tables
+from knowledge.state.quota.bounds import Quotas
+from knowledge.state.quota.postgres import charging, explained
+from knowledge.state.retention.cuts import Shortened
 from knowledge.trust import postgres_sql as sql
-from knowledge.trust.entries import decided, forms_noted, passkey_noted, place_noted, restood, withdrawn
+from knowledge.trust.audit_entries import decided, forms_noted, passkey_noted, place_noted, restood, withdrawn
 from knowledge.trust.forms import (
     MOST_PASSAGES,
     PASSAGES_KEPT,

@@ -9,17 +9,17 @@ from typing import Any, Literal
 
 import apsw
 
+from knowledge.history.acts import storable
+from knowledge.history.audit.sqlite_chain import append
+from knowledge.history.ports import Entry
+from knowledge.history.timestamps import micros, moment
 from knowledge.leases import latest_end
-from knowledge.ledger.acts import storable
-from knowledge.ledger.moments import micros, moment
-from knowledge.ledger.ports import Entry
-from knowledge.ledger.sqlite_chain import append
-from knowledge.quota.bounds import Quotas
-from knowledge.quota.sqlite import charge
-from knowledge.retention.cuts import Shortened
-from knowledge.storage.sqlite import Database
-from knowledge.storage.sqlite_events import publish
-from knowledge.trust.entries import decided, forms_noted, passkey_noted, place_noted, restood, withdrawn
+from knowledge.state.quota.bounds import Quotas
+from knowledge.state.quota.sqlite import charge
+from knowledge.state.retention.cuts import Shortened
+from knowledge.state.sqlite.database import Database
+from knowledge.state.sqlite.events import publish
+from knowledge.trust.audit_entries import decided, forms_noted, passkey_noted, place_noted, restood, withdrawn
 from knowledge.trust.forms import (
     MOST_PASSAGES,
     PASSAGES_KEPT,

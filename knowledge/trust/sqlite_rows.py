@@ -8,7 +8,7 @@ from typing import Any
 
 import apsw
 
-from knowledge.ledger.moments import micros, moment
+from knowledge.history.timestamps import micros, moment
 from knowledge.trust.forms import RECENT, proposal_line, proposal_of, readable
 from knowledge.trust.ports import Passkey, Proposal, ProposalLine, Standing, StandingChange
 

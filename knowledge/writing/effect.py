@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from knowledge.merge.cut import cut
-from knowledge.merge.diff import unified
-from knowledge.merge.lines import hunks
-from knowledge.vault import revision_of
+from knowledge.merge.document.units import cut
+from knowledge.merge.three_way.line_join import hunks
+from knowledge.merge.unified_diff import unified
+from knowledge.pages.vault import revision_of
 from knowledge.writing.model import Contents, Stakes, Work
 
 CONTEXT = 3

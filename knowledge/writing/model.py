@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from knowledge.ledger.ports import Actor, Record
+from knowledge.history.ports import Actor, Record
 from knowledge.merge.model import Contradiction, Origin
 
 T = TypeVar("T")

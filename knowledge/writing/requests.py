@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from knowledge.ledger.ports import Actor
-from knowledge.writing.judge import Judgement
+from knowledge.history.ports import Actor
+from knowledge.writing.evidence.judge import Judgement
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,8 @@ class MergeRequest:
 
     `against` are texts of the page that a person decided against: what says otherwise takes their place. `earlier` are
     requests for the same page that are carried out first, in the same act. `judgement` is what a language model holds of it,
-    None before one was asked. `repeats` are sentences of it (see `knowledge.passages`) that its writer was shown as somebody
-    else's and does not name as such, each with where it comes from.
+    None before one was asked. `repeats` are sentences of it (see `knowledge.pages.markdown.passages`) that its writer was
+    shown as somebody else's and does not name as such, each with where it comes from.
     """
 
     actor: Actor

@@ -13,18 +13,18 @@ from typing import Any
 
 import anyio.to_thread
 
-from knowledge.document import head
 from knowledge.errors import InvalidPath
-from knowledge.index.prepare import DirectoryTrust
-from knowledge.ledger.ports import Ledger
-from knowledge.merge.confidence import lineage_of
-from knowledge.passages import repeats
-from knowledge.paths import clean_path, parent
-from knowledge.provenance import FETCHED_KINDS, place_of, source_kind
-from knowledge.vault import Vault
-from knowledge.writing.files import Files
+from knowledge.history.ports import Ledger
+from knowledge.index.preparation.page_rows import DirectoryTrust
+from knowledge.merge.evidence.confidence import lineage_of
+from knowledge.pages.claim_source import FETCHED_KINDS, place_of, source_kind
+from knowledge.pages.document import head
+from knowledge.pages.markdown.passages import repeats
+from knowledge.pages.paths import clean_path, parent
+from knowledge.pages.vault import Vault
+from knowledge.writing.files.file_set import Files
 from knowledge.writing.model import Contents, Stakes, Work
-from knowledge.writing.pages import configures, in_configuring_folder, is_index
+from knowledge.writing.related.target_page import configures, in_configuring_folder, is_index
 
 UNTRUSTED = "untrusted"
 

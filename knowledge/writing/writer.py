@@ -9,7 +9,6 @@ from typing import Any, Protocol, TypeVar
 
 import anyio.to_thread
 
-from knowledge.aside import CALLER, Aside, Here
 from knowledge.errors import (
     ConfiguresNow,
     EffectChanged,
@@ -20,26 +19,27 @@ from knowledge.errors import (
     UnmarksNow,
     WriteUndone,
 )
-from knowledge.ledger.past import Past
-from knowledge.merge.confidence import USER
-from knowledge.merge.cut import first_heading
-from knowledge.merge.place import Similarity, best_page
-from knowledge.merge.verify import problems
-from knowledge.paths import clean_path, is_markdown
-from knowledge.vault import Vault, revision_of
+from knowledge.history.past_states import Past
+from knowledge.merge.damage import problems
+from knowledge.merge.document.units import first_heading
+from knowledge.merge.evidence.confidence import USER
+from knowledge.merge.evidence.placement import Similarity, best_page
+from knowledge.offload import CALLER, Aside, Here
+from knowledge.pages.paths import clean_path, is_markdown
+from knowledge.pages.vault import Vault, revision_of
+from knowledge.writing.acts.merge_act import Merging, Outcome
+from knowledge.writing.acts.move_act import Moving
 from knowledge.writing.answers import Changed, Merged
 from knowledge.writing.effect import Effect, effect_in
-from knowledge.writing.elsewhere import Elsewhere, Written
-from knowledge.writing.judge import Judge, Judgement
-from knowledge.writing.linking import Linking, names_in, wiki_names
-from knowledge.writing.merging import Merging, Outcome
+from knowledge.writing.evidence.citation_check import Cited, Witnesses, slug
+from knowledge.writing.evidence.judge import Judge, Judgement
 from knowledge.writing.model import Act, Contents, Done, Rehearsed, Stakes, Work
-from knowledge.writing.moving import Moving
-from knowledge.writing.pages import Pages, Target, may_configure, new_page_path, text_of
-from knowledge.writing.related import Related
+from knowledge.writing.related.backlinks import Linking, names_in, wiki_names
+from knowledge.writing.related.cross_page import Elsewhere, Written
+from knowledge.writing.related.related_pages import Related
+from knowledge.writing.related.target_page import Pages, Target, may_configure, new_page_path, text_of
 from knowledge.writing.requests import Approval, ChangeRequest, DeleteRequest, MergeRequest, MoveRequest, RevertRequest
 from knowledge.writing.stakes import Appraiser
-from knowledge.writing.witnesses import Cited, Witnesses, slug
 
 FORESEEN_CHARACTERS = 16_000
 """Content and page from this length on are merged in mind before the page is held."""

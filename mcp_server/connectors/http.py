@@ -19,13 +19,13 @@ from pathlib import Path
 import anyio
 import httpx
 
-from knowledge.addresses import shown_address
-from knowledge.compression import ACCEPTED, bounding
+from knowledge.wire.addresses import shown_address
+from knowledge.wire.compression import ACCEPTED, bounding
 from mcp_server import VERSION
-from mcp_server.connectors.bodies import BadBody, read_body, wait_of, without
 from mcp_server.connectors.errors import ConnectorError, Limited, NoAnswer, ReplyLost, Unreachable, WrongAddress
-from mcp_server.connectors.trouble import BROKEN, trouble_of
-from mcp_server.connectors.wire import Reply, Request
+from mcp_server.connectors.request.bodies import BadBody, read_body, wait_of, without
+from mcp_server.connectors.request.transport_errors import BROKEN, trouble_of
+from mcp_server.connectors.request.wire import Reply, Request
 
 USER_AGENT = f"knowledge-forge/{VERSION}"
 REDIRECTS = (301, 302, 303, 307, 308)

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 
-from mcp_server.gate.enrolment import Principal
+from mcp_server.gate.host_registration import Principal
 
 caller: ContextVar[Principal | None] = ContextVar("caller", default=None)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from knowledge.errors import KnowledgeError
-from mcp_server.gate.enrolment import Principal
+from mcp_server.gate.host_registration import Principal
 
 HANDLE_BYTES = 10
 """Random bytes in a handle. Ids of journeys had four once, which can be tried out in an hour where there are many."""

@@ -11,9 +11,9 @@ from typing import Any
 import anyio.to_thread
 
 from knowledge.errors import StorageError
-from knowledge.passages import passages
-from knowledge.provenance import vouched
-from knowledge.storage.ports import StateStore
+from knowledge.pages.claim_source import vouched
+from knowledge.pages.markdown.passages import passages
+from knowledge.state.ports import StateStore
 from knowledge.trust.forms import MOST_PASSAGES, PASSAGES_KEPT
 
 logger = logging.getLogger("knowledge_forge.gate")
@@ -208,7 +208,7 @@ _SAYS = {"plane": "key", "zulip": "place"}
 
 
 def _origin_in(node: Mapping[str, Any], toolset: str) -> str:
-    from mcp_server.tools.knowledge import origin_of
+    from mcp_server.toolsets.knowledge.read_tools import origin_of
 
     if isinstance(node.get("path"), str) and isinstance(node.get("source"), str):
         return origin_of(node["path"], node["source"])

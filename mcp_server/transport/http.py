@@ -11,8 +11,8 @@ import anyio
 from anyio.abc import TaskStatus
 from mcp.server.transport_security import TransportSecuritySettings
 
-from mcp_server.setting_values import HttpAddress
-from mcp_server.settings import BadSetting
+from mcp_server.app.settings.settings import BadSetting
+from mcp_server.app.settings.values import HttpAddress
 from mcp_server.transport.signals import ending_signals
 from mcp_server.transport.tokens import KnownTokens
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import uvicorn
     from starlette.applications import Starlette
 
-    from mcp_server.server import ForgeServer
+    from mcp_server.protocol.server import ForgeServer
 
 logger = logging.getLogger("knowledge_forge")
 
@@ -56,7 +56,7 @@ async def serve_http(server: ForgeServer, address: HttpAddress) -> None:
     """Serve until a signal that ends programs; say on stderr where."""
     import uvicorn
 
-    from mcp_server.transport.bounds import MCP, bounded
+    from mcp_server.transport.http_limits import MCP, bounded
 
     with bound(address) as listening:
         config = bounded(http_app(server), MCP, log_level="warning", timeout_graceful_shutdown=ENDING_S)

@@ -15,13 +15,13 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 from mcp_types import INVALID_REQUEST, JSONRPCError
 
-from mcp_server.transport.malformed import failure, mended, refusal
+from mcp_server.transport.bad_lines import failure, mended, refusal
 from mcp_server.transport.signals import ending_signals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mcp_server.server import ForgeServer
+    from mcp_server.protocol.server import ForgeServer
 
 LONGEST_LINE = 8 * 1024 * 1024
 """Bytes of one message; a longer one is answered with an error and skipped, in flat memory."""

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from knowledge.errors import StorageError
-from mcp_server.gate.enrolment import Principal, UnknownSecret
+from mcp_server.gate.host_registration import Principal, UnknownSecret
 
 if TYPE_CHECKING:
     from starlette.datastructures import Headers

@@ -1,6 +1,6 @@
 """A worker process: takes steps from its standard input, does them one after another, and answers on its standard output.
 
-It is started with nothing but the knowledge package in mind: it opens only files that a step names (mcp_server/indexing.py).
+It is started with nothing but the knowledge package in mind: it opens only files that a step names (mcp_server/workers/indexing.py).
 """
 
 from __future__ import annotations

@@ -21,9 +21,9 @@ import anyio.to_thread
 from anyio.abc import ByteReceiveStream, ByteSendStream, Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from knowledge.aside import CALLER
 from knowledge.errors import TooMuchWaiting, TooMuchWork
-from mcp_server.settings import worker_environment
+from knowledge.offload import CALLER
+from mcp_server.app.settings.settings import worker_environment
 from mcp_server.workers.child import HEADER, raised
 
 A = TypeVar("A")
@@ -80,7 +80,7 @@ class Workers:
         self._all: set[_Worker] = set()
 
     async def run(self, step: Callable[[A], R], asked: A, *, size: int, what: str) -> R:
-        """Return `step(asked)`, as `knowledge.aside.Aside` promises."""
+        """Return `step(asked)`, as `knowledge.offload.Aside` promises."""
         if size <= self._inline:
             return step(asked)
         async with self._turn(what):

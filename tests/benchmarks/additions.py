@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from knowledge.find import search
-from mcp_server.app import App, open_app
-from mcp_server.gate.enrolment import Principal
-from mcp_server.services import Call
-from mcp_server.settings import load
-from mcp_server.tools.knowledge import SearchArguments
-from mcp_server.tools.knowledge import search as search_tool
+from knowledge.search import chunk_tier as search
+from mcp_server.app.composition import App, open_app
+from mcp_server.app.dependencies import Call
+from mcp_server.app.settings.settings import load
+from mcp_server.gate.host_registration import Principal
+from mcp_server.toolsets.knowledge.read_tools import SearchArguments
+from mcp_server.toolsets.knowledge.read_tools import search as search_tool
 from tests.benchmarks.corpus import Query
 from tests.benchmarks.measures import Base
 

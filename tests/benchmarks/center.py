@@ -1,6 +1,6 @@
-"""Makes `knowledge/embed/center.py`: where ordinary English lies among the word vectors, taken from this handbook.
+"""Makes `knowledge/index/embed/center.py`: where ordinary English lies among the word vectors, taken from this handbook.
 
-`python -m tests.benchmarks.center > knowledge/embed/center.py`
+`python -m tests.benchmarks.center > knowledge/index/embed/center.py`
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from knowledge.chunk import cut
-from knowledge.document import parse
-from knowledge.embed.static import DIMENSIONS, _Lexicon, general_weight
-from knowledge.find.analysis import words
+from knowledge.index.embed.static import DIMENSIONS, _Lexicon, general_weight
+from knowledge.pages.document import parse
+from knowledge.pages.markdown.chunk import cut
+from knowledge.search.query.analysis import words
 
 KB = Path(__file__).parents[2] / "kb"
 HEAD = '''"""Where ordinary English lies among the word vectors of `StaticEmbedder`: taken from every word, so that texts differ.

@@ -22,14 +22,14 @@ from typing import NamedTuple
 import anyio
 
 from knowledge.evaluate.metrics import mean, ndcg, recall, reciprocal_rank
-from knowledge.find.analysis import is_stop_word, stem, words
-from knowledge.find.question import Questions
-from knowledge.find.ranking import Ranker, Within
 from knowledge.index.ports import QueryTerm
-from knowledge.storage.ports import Filters
-from mcp_server.base import KnowledgeBase, Vocabularies, open_base
-from mcp_server.cli.indexing import bring_up_to_date, held_lease
-from mcp_server.settings import Settings
+from knowledge.search.query.analysis import is_stop_word, stem, words
+from knowledge.search.query.question import Questions
+from knowledge.search.ranker import Ranker, Within
+from knowledge.state.ports import Filters
+from mcp_server.app.knowledge_base import KnowledgeBase, Vocabularies, open_base
+from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.search.index_update import bring_up_to_date, held_lease
 from tests.benchmarks.collections_read import Collection, read
 
 SHOWN = 50

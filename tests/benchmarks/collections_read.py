@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from knowledge.document import parse
+from knowledge.pages.document import parse
 
 CRANFIELD, NPL, BEIR = "data/cran/cran.all.1400", "npl/doc-text", "corpus.jsonl"
 BEIR_JUDGEMENTS = ("qrels/test.tsv", "qrels/dev.tsv", "qrels/train.tsv", "qrels.tsv")

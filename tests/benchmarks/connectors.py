@@ -25,8 +25,8 @@ import anyio
 import anyio.to_thread
 import httpx
 
-from mcp_server.settings import Settings
-from mcp_server.tools.registry import SERVICES, chosen, declared
+from mcp_server.app.settings.settings import Settings
+from mcp_server.toolsets.registry import SERVICES, chosen, declared
 from tests.benchmarks.handbook import write_section
 from tests.benchmarks.processes import ROOT, Served, first_listing, memory_mb, ours, served
 from tests.doubles.plane import ADA, MEL, WORKSPACE, Plane, plane_served

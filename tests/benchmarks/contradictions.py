@@ -18,9 +18,9 @@ from functools import cache
 from pathlib import Path
 from statistics import median
 
-from knowledge.merge.claims import claim, said_in
-from knowledge.merge.contradiction import compare, contradictions
-from knowledge.merge.cut import cut, units
+from knowledge.merge.claims.claim import claim, said_in
+from knowledge.merge.claims.contradiction import compare, contradictions
+from knowledge.merge.document.units import cut, units
 from tests.benchmarks.processes import ROOT
 
 PAIRS = Path(__file__).parents[1] / "unit" / "contradictions.jsonl"

@@ -22,10 +22,10 @@ import anyio.lowlevel
 from mcp import Client
 
 from knowledge.trust.ports import Proposal
-from mcp_server.app import open_app
-from mcp_server.base import open_state
-from mcp_server.gate.proposals import LONGEST, hash_of
-from mcp_server.settings import Settings
+from mcp_server.app.composition import open_app
+from mcp_server.app.knowledge_base import open_state
+from mcp_server.app.settings.settings import Settings
+from mcp_server.approvals.proposals import LONGEST, hash_of
 from tests.decisions import proposal
 from tests.review_pages import Place, shown
 from tests.writers import let_in

@@ -21,14 +21,14 @@ from mcp import Client
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp_types import CallToolRequestParams
 
-from mcp_server.app import App, open_app
-from mcp_server.base import open_state, utc_now
+from mcp_server.app.composition import App, open_app
+from mcp_server.app.dependencies import Call
+from mcp_server.app.knowledge_base import open_state, utc_now
+from mcp_server.app.settings.settings import Settings
 from mcp_server.gate.dispatch import Answered
-from mcp_server.gate.enrolment import Principal, enrol, os_user
-from mcp_server.gate.extension import GateExtension, as_result
-from mcp_server.gate.scores import grant
-from mcp_server.services import Call
-from mcp_server.settings import Settings
+from mcp_server.gate.host_registration import Principal, enrol, os_user
+from mcp_server.gate.trust.scores import grant
+from mcp_server.protocol.gate_extension import GateExtension, as_result
 from tests.benchmarks.handbook import write_section
 from tests.knowledge_bases import write
 

@@ -32,8 +32,8 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import TextContent
 
-from mcp_server.cli.acts import enrol
-from mcp_server.settings import Settings
+from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.trust.acts import enrol
 from tests.benchmarks.processes import ROOT, memory_mb
 from tests.hostile_markdown import FAMILIES, SIZES, changed
 

@@ -27,15 +27,15 @@ from typing import Any, Protocol
 import apsw
 import psycopg
 
-from agents.agent import MET, Agent, Facts, Finding, Look
-from agents.events import Json
-from agents.graph import Phase, PhaseGraph, Transition
-from agents.journey import step_key, submitted
-from agents.running import Runner, Submission
-from agents.store import JourneyStore
-from agents.work import ModelForm, PhaseWork
-from knowledge.storage.ports import StateStore
-from mcp_server.journeys import journeys_in
+from agents.engine.agent import MET, Agent, Facts, Finding, Look
+from agents.engine.decide import step_key, submitted
+from agents.engine.events import Json
+from agents.engine.graph import Phase, PhaseGraph, Transition
+from agents.engine.runner import Runner, Submission
+from agents.engine.work.form import ModelForm, PhaseWork
+from agents.store.ports import JourneyStore
+from knowledge.state.ports import StateStore
+from mcp_server.app.factories.journey_store import journeys_in
 from tests.agents_at_work import Pages
 from tests.benchmarks.handbook import write_section
 from tests.journeys import ADA, begun, work

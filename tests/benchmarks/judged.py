@@ -23,19 +23,19 @@ from pathlib import Path
 
 import anyio
 
-from agents.loop.provider import Provider
-from knowledge.embed.static import StaticEmbedder
-from knowledge.merge.confidence import DEFAULT_RULES
-from knowledge.merge.cut import cut, units
-from knowledge.merge.evidence import weigh
+from agents.loop.model.ports import Provider
+from knowledge.index.embed.static import StaticEmbedder
+from knowledge.merge.document.unit_origins import PageFacts
+from knowledge.merge.document.units import cut, units
+from knowledge.merge.evidence.confidence import DEFAULT_RULES
+from knowledge.merge.evidence.merge import weigh
+from knowledge.merge.evidence.undecided import Pair as Asked
+from knowledge.merge.evidence.undecided import undecided
 from knowledge.merge.model import Doubt, Evidence, MergePlan
-from knowledge.merge.provenance import PageFacts
-from knowledge.merge.undecided import Pair as Asked
-from knowledge.merge.undecided import undecided
-from mcp_server.models.configured import ConfiguredModel
-from mcp_server.models.judging import ModelJudge
-from mcp_server.settings import load as settings_of
-from mcp_server.writing import Meaning
+from mcp_server.app.factories.writer import Meaning
+from mcp_server.app.settings.settings import load as settings_of
+from mcp_server.models.contradiction_judge import ModelJudge
+from mcp_server.models.language_model import ConfiguredModel
 from tests.benchmarks.contradictions import Figures, Pair, load
 from tests.judges import Opinion, Opinionated
 

@@ -17,11 +17,11 @@ from typing import Any
 
 import apsw
 
-from knowledge.ledger.forms import pack, packed_origins, unpacked_origins
-from knowledge.ledger.inspection import inspect
-from knowledge.ledger.ports import Ledger
+from knowledge.history.audit.inspection import inspect
+from knowledge.history.forms import pack, packed_origins, unpacked_origins
+from knowledge.history.ports import Ledger
 from knowledge.merge.model import Origin
-from knowledge.storage.sqlite_state import SqliteStateStore
+from knowledge.state.sqlite.store import SqliteStateStore
 from tests.ledgers import MINUTE, NOW, change, entry, intent, origin
 
 ROOT = Path(__file__).parents[2]

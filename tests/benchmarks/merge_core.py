@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
-from knowledge.merge.cut import _cut_once, cut, units
-from knowledge.merge.three_way import join
+from knowledge.merge.document.units import _cut_once, cut, units
+from knowledge.merge.three_way.join import join
 from tests.markdown_pages import Maker, edited, parted, printed
 
 LINES = 2_000

@@ -13,10 +13,10 @@ from pathlib import Path
 import anyio
 import numpy as np
 
-from knowledge.index import codes
-from knowledge.storage.ports import Position
-from mcp_server.base import KnowledgeBase, open_base
-from mcp_server.settings import Settings
+from knowledge.index.engines import codes
+from knowledge.state.ports import Position
+from mcp_server.app.knowledge_base import KnowledgeBase, open_base
+from mcp_server.app.settings.settings import Settings
 
 QUESTIONS = 150
 TRIED = (200, codes.RESCORED, 2_000)

@@ -17,9 +17,9 @@ from typing import Any
 
 import anyio
 
-from agents.loop.run import begun
-from agents.loop.store import RunStore
-from mcp_server.base import utc_now
+from agents.loop.record.run import begun
+from agents.loop.store.ports import RunStore
+from mcp_server.app.knowledge_base import utc_now
 from tests.ledgers import DAY, NOW, open_shared
 from tests.runs import SECOND, Walk, header, hold, runs_in
 

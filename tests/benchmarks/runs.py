@@ -21,14 +21,14 @@ from typing import Any
 
 import anyio
 
-from agents.loop.frames import Header, Limits
-from agents.loop.provider import Asked, Said, Shape, Told, ToolUse, Usage
-from mcp_server.app import App, open_app
-from mcp_server.base import utc_now
-from mcp_server.gate.enrolment import Principal, os_user
-from mcp_server.services import Call
-from mcp_server.setting_values import ModelName
-from mcp_server.settings import Settings
+from agents.loop.model.ports import Asked, Said, Shape, Told, ToolUse, Usage
+from agents.loop.record.frames import Header, Limits
+from mcp_server.app.composition import App, open_app
+from mcp_server.app.dependencies import Call
+from mcp_server.app.knowledge_base import utc_now
+from mcp_server.app.settings.settings import Settings
+from mcp_server.app.settings.values import ModelName
+from mcp_server.gate.host_registration import Principal, os_user
 from tests.benchmarks.handbook import write_section
 from tests.benchmarks.processes import first_listing, memory_mb, ours, served
 from tests.doubles.provider import KEY, Model
@@ -138,7 +138,7 @@ async def _run(app: App, steps: int, number: int) -> Times:
 
 async def _bytes(app: App) -> float:
     """Return how many bytes the frames of a step take."""
-    from agents.loop.frames import frame_text
+    from agents.loop.record.frames import frame_text
 
     run = await app.services.runs.store.run(f"r-{STEPS[-1]}-0")
     return sum(len(frame_text(frame).encode()) for frame in run.frames) / run.iterations

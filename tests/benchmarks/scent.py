@@ -3,7 +3,7 @@
     python -m tests.benchmarks.scent kb=kb docs=FOLDER [--fit] [--write-doc]
 
 An answer is right if a shown chunk holds the quote. With `--fit` the weights are fitted on the calibrating half, and the
-constants for `knowledge/find/scent.py` are printed; without it the constants that are there are measured. The other half
+constants for `knowledge/search/result/scent.py` are printed; without it the constants that are there are measured. The other half
 is only ever measured.
 """
 
@@ -23,8 +23,8 @@ import anyio
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge.find import search
-from knowledge.find.scent import ENOUGH_COVERAGE, Level, Scent, Signs, level_of
+from knowledge.search import chunk_tier as search
+from knowledge.search.result.scent import ENOUGH_COVERAGE, Level, Scent, Signs, level_of
 from tests.benchmarks.handbook import write_section
 from tests.benchmarks.question_set import Half, Labelled, load
 from tests.benchmarks.served import Served, served

@@ -15,8 +15,8 @@ from mcp import Client
 from mcp_types import TextContent
 
 from knowledge.tokens import count_tokens
-from mcp_server.app import open_app
-from mcp_server.settings import Settings
+from mcp_server.app.composition import open_app
+from mcp_server.app.settings.settings import Settings
 from tests.benchmarks.processes import ROOT
 
 STATES = ROOT / ".bench" / "states"

@@ -18,12 +18,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
-from agents.agent import Called
 from agents.catalogue import built_in
-from agents.events import Json, canonical
-from agents.prompting import prompt
-from agents.running import Submission
-from agents.state import bare, get_state
+from agents.engine.agent import Called
+from agents.engine.events import Json, canonical
+from agents.engine.runner import Submission
+from agents.engine.state import bare, get_state
+from agents.prompts.prompt import prompt
 from tests.agents_at_work import Led, leading
 from tests.benchmarks.handbook import write_section
 from tests.cognitive_host import Cast, acts

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 from hashlib import blake2b
 from pathlib import Path
 
-from knowledge.storage.ports import DocumentRecord, Filters, IndexedChunk, IndexIdentity, Position, Replace, Stamp
-from knowledge.storage.sqlite_index import SqliteIndexStore
+from knowledge.index.store.sqlite import SqliteIndexStore
+from knowledge.state.ports import DocumentRecord, Filters, IndexedChunk, IndexIdentity, Position, Replace, Stamp
 
 DRAW = random.Random(1)
 WORDS = [f"w{DRAW.getrandbits(32):x}" for _ in range(30_000)]

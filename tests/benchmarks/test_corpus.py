@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from knowledge.chunk import cut
-from knowledge.document import parse
+from knowledge.pages.document import parse
+from knowledge.pages.markdown.chunk import cut
 from tests.benchmarks.corpus import TWENTY, load, write
 from tests.benchmarks.report import BEGIN, END, Line, page, promises
 

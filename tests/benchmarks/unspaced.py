@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from knowledge.evaluate.metrics import mean, ndcg
-from knowledge.find.analysis import analyzer
+from knowledge.search.query.analysis import analyzer
 
 FOLDER = Path(__file__).parent / "languages"
 LANGUAGES = ("zh", "ja", "ko", "th")

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from playwright.async_api import expect
 
-from agents.agent import Agent
 from agents.catalogue import BUILT_IN, built_in
-from agents.events import Note, ToolStart, ToolSuccess
-from agents.graph import Phase, PhaseGraph, Transition
-from agents.running import Opinion, Submission
-from agents.state import JourneyState
-from mcp_server.base import utc_now
+from agents.engine.agent import Agent
+from agents.engine.events import Note, ToolStart, ToolSuccess
+from agents.engine.graph import Phase, PhaseGraph, Transition
+from agents.engine.runner import Opinion, Submission
+from agents.engine.state import JourneyState
+from mcp_server.app.knowledge_base import utc_now
 from tests.browser.chromium import Person, executable, somebody
 from tests.browser.payloads import LONG, MARKUP, PAYLOADS
 from tests.browser.test_review_page import contrast

@@ -14,9 +14,9 @@ from starlette.applications import Starlette
 from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
-from mcp_server.gate.enrolment import os_user
-from mcp_server.review.house import NAVIGATION
-from mcp_server.review.inert import marks
+from mcp_server.gate.host_registration import os_user
+from mcp_server.web.page_context import NAVIGATION
+from mcp_server.web.text.sanitize import marks
 from tests.browser.chromium import Person, browser, executable, somebody
 from tests.browser.payloads import LONG, MARKUP, PAYLOADS
 from tests.review_pages import PAGE, Place, shown

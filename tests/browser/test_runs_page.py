@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from playwright.async_api import expect
 
-from agents.loop.frames import Header
-from agents.loop.run import Run
-from agents.loop.store import RunStore
+from agents.loop.record.frames import Header
+from agents.loop.record.run import Run
+from agents.loop.store.ports import RunStore
 from agents.loop.tools import Outcome
-from mcp_server.runs.places import runs_in
+from mcp_server.runs.locations import runs_in
 from tests.browser.chromium import Person, executable, somebody
 from tests.browser.payloads import LONG, MARKUP, PAYLOADS
 from tests.browser.test_review_page import LOOKS, contrast

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from agents.learning import learning_page
+from agents.engine.evidence.learned import learning_page
 from tests.cognitive_scripts import Act, Json, Scene
 
 WORKS: Mapping[str, Mapping[str, Json]] = {

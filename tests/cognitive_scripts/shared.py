@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from agents.cognitive.memory_document import UNFILLED
+from agents.library.cognitive.phases.memory_document import UNFILLED
 from tests.cognitive_scripts import Act, Scene
 
 PHASES = ("JOHARI_DISCOVERY", "CLOSING")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from knowledge.storage.ports import StateStore
+from knowledge.state.ports import StateStore
 from knowledge.trust.ports import Proposal, Restand, Standing
-from mcp_server.gate.accounts import unaccounted
-from mcp_server.gate.canonical import canonical_text
-from mcp_server.gate.proposals import hash_of
+from mcp_server.approvals.proposals import hash_of
+from mcp_server.gate.canonical_json import canonical_text
+from mcp_server.gate.trust.reconcile import unaccounted
 from tests.decisions import ODD, note, passkey, proposal, yes
 from tests.ledgers import NOW
 

@@ -14,12 +14,12 @@ import anyio.lowlevel
 import pytest
 
 from knowledge.errors import InvalidPath, KeepsChanging, UnreadableDocument, UnwritableDocument
-from knowledge.ledger.memory import MemoryLedger
-from knowledge.ledger.ports import Ledger
-from knowledge.vault import LARGEST_BYTES, revision_of
-from knowledge.writing.locks import LONGEST_WAIT_S
+from knowledge.history.ports import Ledger
+from knowledge.history.stores.memory import MemoryLedger
+from knowledge.pages.vault import LARGEST_BYTES, revision_of
+from knowledge.writing.files.patience import LEAST_TRIES, Patience
+from knowledge.writing.locks.page_locks import LONGEST_WAIT_S
 from knowledge.writing.model import Act, Contents, Work
-from knowledge.writing.patience import LEAST_TRIES, Patience
 from tests.acts import (
     ADA,
     World,

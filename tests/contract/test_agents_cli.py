@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agents.catalogue import entries
-from agents.orchestrate.rules import TEAM_FILE
+from agents.library.orchestrate.plan_rules.rules import TEAM_FILE
 from tests.knowledge_bases import write as write_pages
 from tests.persons import Person
 from tests.team_agents import FILE, HANDBOOK, SMALL, write

@@ -14,11 +14,11 @@ from mcp import Client
 from mcp_types import TextContent, TextResourceContents
 
 from agents.catalogue import BUILT_IN, built_in
-from agents.state import get_state, restore_state
+from agents.engine.state import get_state, restore_state
 from knowledge.tokens import count_tokens
-from mcp_server.app import open_app
-from mcp_server.gate.deciding import Person
-from mcp_server.settings import Settings
+from mcp_server.app.composition import open_app
+from mcp_server.app.settings.settings import Settings
+from mcp_server.approvals.approvers import Person
 from tests.agent_scripts import SCRIPTS, Script, Step
 from tests.agents_at_work import PAGES
 from tests.contract.test_server import over_http, over_stdio

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server.app import open_app
-from mcp_server.gate import carrying
-from mcp_server.gate.deciding import CannotDecide
-from mcp_server.settings import Settings
+from mcp_server.app.composition import open_app
+from mcp_server.app.settings.settings import Settings
+from mcp_server.approvals import proposal_executor as carrying
+from mcp_server.approvals.approvers import CannotDecide
 from tests.plane_hosts import plane_settings, working
 from tests.reviewers import ANN, reviewing
 

@@ -13,14 +13,14 @@ import pytest
 from mcp import Client
 from mcp_types import ElicitRequestFormParams, ElicitRequestParams, ElicitResult, ErrorData
 
-from agents.agent import Agent
-from agents.events import Decided
-from agents.questions import Question, within
+from agents.engine.agent import Agent
+from agents.engine.events import Decided
+from agents.engine.work.questions import Question, within
 from knowledge.tokens import count_tokens
-from mcp_server.app import open_app
-from mcp_server.gate.checkpoints import MOST_FIELDS, answered, schema_of
-from mcp_server.gate.enrolment import os_user
-from mcp_server.settings import Settings
+from mcp_server.app.composition import open_app
+from mcp_server.app.settings.settings import Settings
+from mcp_server.approvals.elicitation.checkpoints import MOST_FIELDS, answered, schema_of
+from mcp_server.gate.host_registration import os_user
 from tests.inquiry import ASK, inquiry
 from tests.knowledge_bases import write
 from tests.small_agents import Only

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from agents.agent import Agent
-from agents.events import Usage
-from agents.questions import Question
-from agents.running import Opinion, Submission
-from mcp_server.review.response_views import field_of
+from agents.engine.agent import Agent
+from agents.engine.events import Usage
+from agents.engine.runner import Opinion, Submission
+from agents.engine.work.questions import Question
+from mcp_server.web.journeys.response_views import field_of
 from tests.browser.payloads import PAYLOADS
 from tests.contract.test_journeys_page import HOST, at, runner, said, state, text_of
 from tests.inquiry import ASK, DOCUMENT, chained, inquiry

@@ -16,12 +16,12 @@ from typing import Any
 import apsw
 import pytest
 
-from agents.loop.run import begun
-from knowledge.ledger.ports import Actor
+from agents.loop.record.run import begun
+from knowledge.history.ports import Actor
 from knowledge.outbox.ports import Errand
 from mcp_server.__main__ import main
-from mcp_server.base import STATE_FILE
-from mcp_server.settings import Settings
+from mcp_server.app.knowledge_base import STATE_FILE
+from mcp_server.app.settings.settings import Settings
 from tests.knowledge_bases import write
 from tests.ledgers import DAY, NOW, change, entry, origin
 from tests.runs import Walk, header, hold, runs_in
@@ -39,7 +39,7 @@ class Person:
         asyncio.run(self._act())
 
     async def _act(self) -> None:
-        from mcp_server.base import open_state
+        from mcp_server.app.knowledge_base import open_state
 
         async with open_state(Settings(kb=self.kb, state_dir=self.state)) as state:
             for done in (
@@ -52,7 +52,7 @@ class Person:
 
     async def send(self, errand: Errand, *, at: datetime) -> None:
         """Put an act in another service on record."""
-        from mcp_server.base import open_state
+        from mcp_server.app.knowledge_base import open_state
 
         async with open_state(Settings(kb=self.kb, state_dir=self.state)) as state:
             await state.outbox.begin(errand, within=DAY)
@@ -60,7 +60,7 @@ class Person:
 
     async def carry_through(self, walk: Walk) -> None:
         """Put a run on record as far as the walk goes."""
-        from mcp_server.base import open_state
+        from mcp_server.app.knowledge_base import open_state
 
         async with open_state(Settings(kb=self.kb, state_dir=self.state)) as state:
             runs = runs_in(state)

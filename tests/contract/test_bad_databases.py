@@ -18,9 +18,9 @@ from mcp import Client
 from mcp_types import CallToolResult, TextContent
 
 from knowledge.errors import CorruptDatabase, ForeignDatabase, StorageError, UnsafeStateDirectory
-from mcp_server.app import open_app
-from mcp_server.base import INDEX_FILE, KEYWORD_FOLDER, STATE_FILE
-from mcp_server.settings import Settings
+from mcp_server.app.composition import open_app
+from mcp_server.app.knowledge_base import INDEX_FILE, KEYWORD_FOLDER, STATE_FILE
+from mcp_server.app.settings.settings import Settings
 from tests.contract.test_bad_input import INNARDS, LONGEST_MESSAGE, ROOT
 from tests.knowledge_bases import write
 

@@ -15,8 +15,8 @@ import pytest
 from mcp_types import CallToolResult, TextContent
 
 from knowledge.errors import VaultUnavailable
-from mcp_server.app import open_app
-from mcp_server.settings import Settings
+from mcp_server.app.composition import open_app
+from mcp_server.app.settings.settings import Settings
 from tests.contract.test_bad_input import Wire, calling, serving, told
 from tests.knowledge_bases import write
 

@@ -17,8 +17,8 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CallToolResult, ResourceTemplateReference, TextContent
 
-from mcp_server.app import App, open_app
-from mcp_server.settings import Settings
+from mcp_server.app.composition import App, open_app
+from mcp_server.app.settings.settings import Settings
 from tests.knowledge_bases import write
 
 ROOT = Path(__file__).parents[2]

@@ -17,18 +17,18 @@ from mcp.client import ClientRequestContext
 from mcp_types import ElicitRequestParams, ElicitResult, TextResourceContents
 
 from knowledge.errors import ConfiguresNow, StorageError
-from knowledge.storage.ports import StateStore
+from knowledge.state.ports import StateStore
 from knowledge.trust.ports import Verdict
-from mcp_server.app import open_app
-from mcp_server.base import utc_now
-from mcp_server.gate.awaiting import ended
-from mcp_server.gate.deciding import AdminAct, CannotDecide, Person
-from mcp_server.gate.enrolment import Principal, os_user
-from mcp_server.gate.proposals import MOST_PENDING
-from mcp_server.gate.scores import freeze, grant, thaw
-from mcp_server.services import MOST_WAITING, Call
-from mcp_server.settings import Settings
-from mcp_server.tools.writing import RevertArguments, change, plan_revert
+from mcp_server.app.composition import open_app
+from mcp_server.app.dependencies import MOST_WAITING, Call
+from mcp_server.app.knowledge_base import utc_now
+from mcp_server.app.settings.settings import Settings
+from mcp_server.approvals.approvers import AdminAct, CannotDecide, Person
+from mcp_server.approvals.proposals import MOST_PENDING
+from mcp_server.approvals.wait import ended
+from mcp_server.gate.host_registration import Principal, os_user
+from mcp_server.gate.trust.scores import freeze, grant, thaw
+from mcp_server.toolsets.knowledge.write_tools import RevertArguments, change, plan_revert
 from tests.knowledge_bases import write
 from tests.reviewers import ANN, Reviewer, reviewing
 from tests.writers import Refused, Writer, let_in, writing
@@ -342,7 +342,7 @@ async def test_a_state_database_that_is_away_for_a_moment_does_not_break_off_wha
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else the act would be cancelled half way, and the process die of it."""
-    monkeypatch.setattr("mcp_server.gate.carrying.LEASE_S", 0.01)
+    monkeypatch.setattr("mcp_server.approvals.proposal_executor.LEASE_S", 0.01)
     async with both(settings) as (host, person):
         base = await host.revision("page.md")
         waits = (await host.merge("page.md", "# Page\n\nSecond.\n", base_revision=base))["proposal"]

@@ -14,14 +14,14 @@ from mcp.shared.subscriptions import ResourceUpdated, ServerEvent
 from mcp_types import ResourceListChangedNotification, ResourceUpdatedNotification
 
 from knowledge.errors import DatabaseUnavailable
-from knowledge.storage.memory import MemoryStateStore
-from knowledge.storage.ports import Event
+from knowledge.state.memory_store import MemoryStateStore
+from knowledge.state.ports import Event
 from knowledge.trust.ports import Standing
-from mcp_server.app import App, open_app
-from mcp_server.base import utc_now
-from mcp_server.changes import SessionSubscribers, follow_changes
-from mcp_server.gate.enrolment import UNENROLLED, Principal, os_user
-from mcp_server.settings import Settings
+from mcp_server.app.composition import App, open_app
+from mcp_server.app.knowledge_base import utc_now
+from mcp_server.app.settings.settings import Settings
+from mcp_server.gate.host_registration import UNENROLLED, Principal, os_user
+from mcp_server.protocol.change_events import SessionSubscribers, follow_changes
 from tests.knowledge_bases import write
 from tests.standings import stand
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agents.loop.provider import Asked, FromTool, FromUser, Message, ToolDefinition
+from agents.loop.model.ports import Asked, FromTool, FromUser, Message, ToolDefinition
 from agents.loop.providers.access import Patience
 from tests.doubles.provider_turns import Call, Step, Trouble, Turn, said
 from tests.provider_places import IN_ONE, IN_PIECES, Place, double_of

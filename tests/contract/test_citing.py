@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from knowledge.errors import DatabaseUnavailable
-from mcp_server.connectors.citing import cited_by, noted, pages_of
+from mcp_server.connectors.page_mentions import cited_by, noted, pages_of
 from tests.knowledge_bases import write
 from tests.plane_hosts import PlaneHost, working
 from tests.zulip_hosts import chatting

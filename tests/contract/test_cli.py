@@ -18,10 +18,10 @@ from typing import Any
 import anyio
 import pytest
 
-from knowledge.index.watch import LEASE
+from knowledge.index.watch.service import LEASE
 from mcp_server.__main__ import main
-from mcp_server.base import open_state, utc_now
-from mcp_server.settings import Settings
+from mcp_server.app.knowledge_base import open_state, utc_now
+from mcp_server.app.settings.settings import Settings
 from tests.knowledge_bases import PAGES, write
 
 ROOT = Path(__file__).parents[2]

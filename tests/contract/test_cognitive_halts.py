@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agents.catalogue import built_in
-from mcp_server.settings import Settings
+from mcp_server.app.settings.settings import Settings
 from tests.agents_at_work import PAGES
 from tests.cognitive_host import Cast, acts, costs
 from tests.cognitive_scripts import Scene, shared

@@ -10,8 +10,8 @@ import pytest
 from mcp_types import TextResourceContents
 
 from agents.catalogue import built_in
-from agents.cognitive.cognitive import CLOSING
-from agents.events import WorkRecorded
+from agents.engine.events import WorkRecorded
+from agents.library.cognitive.model import CLOSING
 from tests import journey_hosts
 from tests.agents_at_work import PAGES
 from tests.cognitive_host import MODEL, TOKENS_IN, TOKENS_OUT, Cast, Course, Host, Played, lead

@@ -13,13 +13,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from agents.loop.provider import Asked, FromUser, Said
-from agents.loop.provider_errors import BadKey, NotInstalled
+from agents.loop.model.errors import BadKey, NotInstalled
+from agents.loop.model.ports import Asked, FromUser, Said
 from agents.loop.providers.usage import conversation_id
-from mcp_server.base import utc_now
-from mcp_server.models.configured import ConfiguredModel
-from mcp_server.runs.day import DayBounds
-from mcp_server.settings import Settings, load
+from mcp_server.app.knowledge_base import utc_now
+from mcp_server.app.settings.settings import Settings, load
+from mcp_server.models.language_model import ConfiguredModel
+from mcp_server.runs.daily_limit import DayBounds
 from tests.doubles.provider import KEY, Model
 from tests.doubles.provider_turns import said
 from tests.doubles.serving import Served, serving
@@ -142,8 +142,8 @@ def test_the_bounds_of_a_day_are_told_likewise_and_whether_the_model_has_a_price
 STARTED = """
 import sys, anyio
 from mcp import Client
-from mcp_server.app import open_app
-from mcp_server.settings import load
+from mcp_server.app.composition import open_app
+from mcp_server.app.settings.settings import load
 
 async def main():
     settings = load({"kb": sys.argv[1], "state_dir": sys.argv[2]})

@@ -24,7 +24,6 @@ from starlette.requests import Request as Asked
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
-from mcp_server.connectors.bodies import BadBody, read_body, wait_of
 from mcp_server.connectors.errors import (
     ConnectorError,
     Limited,
@@ -34,7 +33,8 @@ from mcp_server.connectors.errors import (
     WrongAddress,
 )
 from mcp_server.connectors.http import Bounds, Clients, Place, Sender, made_clients
-from mcp_server.connectors.wire import Reply, Request
+from mcp_server.connectors.request.bodies import BadBody, read_body, wait_of
+from mcp_server.connectors.request.wire import Reply, Request
 from tests.doubles import serving
 from tests.doubles.serving import Fault, Served, in_turn, served
 

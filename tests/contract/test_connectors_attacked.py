@@ -20,11 +20,11 @@ import httpx
 import pytest
 
 from knowledge.errors import KnowledgeError
-from mcp_server.cli.terminal import LogLines
-from mcp_server.cli.visible import Seen
+from mcp_server.cli.terminal.escape import Seen
+from mcp_server.cli.terminal.output import LogLines
 from mcp_server.connectors.errors import WrongAddress
 from mcp_server.connectors.http import Place, Sender
-from mcp_server.connectors.wire import Request
+from mcp_server.connectors.request.wire import Request
 from tests.doubles.serving import Fault, redirected, served, status
 from tests.plane_hosts import working
 from tests.zulip_hosts import chatting

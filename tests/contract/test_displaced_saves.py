@@ -14,10 +14,10 @@ import anyio.lowlevel
 import pytest
 
 from knowledge.errors import DocumentBusy, KeepsChanging
-from knowledge.ledger.memory import MemoryLedger
-from knowledge.writing import watch
-from knowledge.writing.files import Displaced
-from knowledge.writing.patience import LEAST_TRIES
+from knowledge.history.stores.memory import MemoryLedger
+from knowledge.writing.files import save_watch as watch
+from knowledge.writing.files.file_set import Displaced
+from knowledge.writing.files.patience import LEAST_TRIES
 from tests.acts import World, appending, save_as_new, save_in_place
 from tests.ledgers import open_shared
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server.cli import doctor
-from mcp_server.cli.doctor_model import model_examined
-from mcp_server.cli.finding import Finding
-from mcp_server.settings import Settings, load
+from mcp_server.app.settings.settings import Settings, load
+from mcp_server.cli.doctor import doctor
+from mcp_server.cli.doctor.model import model_examined
+from mcp_server.cli.doctor.result import Finding
 from tests.doubles.provider import KEY, Model
 from tests.doubles.provider_turns import Raw, Trouble, said, uses
 from tests.doubles.serving import Served, serving

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from knowledge.storage.memory import MemoryStateStore
-from mcp_server.app import open_app
-from mcp_server.cli import doctor
-from mcp_server.cli.doctor_services import services_examined
-from mcp_server.cli.finding import Finding
-from mcp_server.settings import Settings, load
+from knowledge.state.memory_store import MemoryStateStore
+from mcp_server.app.composition import open_app
+from mcp_server.app.settings.settings import Settings, load
+from mcp_server.cli.doctor import doctor
+from mcp_server.cli.doctor.result import Finding
+from mcp_server.cli.doctor.services import services_examined
 from tests.contract.test_connector_http import Authority, authority
 from tests.doubles.plane import MEL, OTTO, WORKSPACE, Plane, seeded
 from tests.doubles.serving import Served, html, in_turn, redirected, serving, status
@@ -226,7 +226,7 @@ async def test_a_key_that_sees_no_project_is_told(site: Site) -> None:
 
 
 async def test_a_key_that_goes_out_unencrypted_is_told(site: Site) -> None:
-    from mcp_server.cli.doctor_services import Said, _in_clear
+    from mcp_server.cli.doctor.services import Said, _in_clear
 
     (note,) = _in_clear(Said("plane", "http://plane.example.com", "PLANE_BASE_URL"))
     assert (note.health, note.mend) == ("note", "use https")

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge.embed.memory import MemoryEmbedder
-from knowledge.embed.ports import Embedder
-from knowledge.embed.static import StaticEmbedder
+from knowledge.index.embed.memory import MemoryEmbedder
+from knowledge.index.embed.ports import Embedder
+from knowledge.index.embed.static import StaticEmbedder
 
 SHARED = StaticEmbedder()
 LONG = " ".join(f"longer{n}" for n in range(5_000))
@@ -63,8 +63,8 @@ async def test_synonyms_are_close_without_sharing_a_word() -> None:
 
 
 async def test_a_full_memory_changes_no_vector(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("knowledge.embed.static.MOST_WORDS", 4)
-    monkeypatch.setattr("knowledge.embed.static.KEPT_WORDS", 2)
+    monkeypatch.setattr("knowledge.index.embed.static.MOST_WORDS", 4)
+    monkeypatch.setattr("knowledge.index.embed.static.KEPT_WORDS", 2)
     text = "one two three four five six seven eight nine ten"
     (cramped,) = await StaticEmbedder().embed([text])
     monkeypatch.undo()

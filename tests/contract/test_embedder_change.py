@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge.errors import LeaseLost
-from knowledge.storage.memory import MemoryIndexStore
-from knowledge.storage.ports import IndexedChunk, IndexIdentity, IndexStore, LackingRow, Progress, Remove, Replace
-from knowledge.storage.sqlite_index import SqliteIndexStore
+from knowledge.index.store.sqlite import SqliteIndexStore
+from knowledge.state.memory_store import MemoryIndexStore
+from knowledge.state.ports import IndexedChunk, IndexIdentity, IndexStore, LackingRow, Progress, Remove, Replace
 from tests.contract.test_index_store import IDENTITY, START, page, record, store
 
 __all__ = ["store"]

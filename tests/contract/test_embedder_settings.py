@@ -12,14 +12,14 @@ import anyio.to_thread
 import pytest
 
 from knowledge.errors import EmbedderUnavailable
-from knowledge.find.answers import SearchAnswer
-from knowledge.storage.ports import IndexIdentity, Space
-from mcp_server.app import App, open_app
-from mcp_server.base import KnowledgeBase, open_base
-from mcp_server.cli import doctor
-from mcp_server.cli.indexing import bring_up_to_date, held_lease
-from mcp_server.embedding import STATIC, wanted_identity
-from mcp_server.settings import BadSetting, Settings, load
+from knowledge.search.answers import SearchAnswer
+from knowledge.state.ports import IndexIdentity, Space
+from mcp_server.app.composition import App, open_app
+from mcp_server.app.factories.embedder import STATIC, wanted_identity
+from mcp_server.app.knowledge_base import KnowledgeBase, open_base
+from mcp_server.app.settings.settings import BadSetting, Settings, load
+from mcp_server.cli.doctor import doctor
+from mcp_server.cli.search.index_update import bring_up_to_date, held_lease
 from tests.embedding_server import EmbeddingServer, serving
 from tests.knowledge_bases import write
 
@@ -247,6 +247,6 @@ def test_what_is_wanted_is_known_without_loading_or_asking() -> None:
 
 
 async def test_the_static_identity_is_what_the_embedder_says() -> None:
-    from knowledge.embed.static import StaticEmbedder
+    from knowledge.index.embed.static import StaticEmbedder
 
     assert (STATIC.embedder, STATIC.dimensions) == (StaticEmbedder().name, StaticEmbedder().dimensions)

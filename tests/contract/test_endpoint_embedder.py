@@ -15,11 +15,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.embed import endpoint_wire as wire
-from knowledge.embed.endpoint import FOR_PASSAGES, FOR_QUESTIONS, MOST_CHARACTERS, Endpoint, EndpointEmbedder, Patience
-from knowledge.embed.memory import MemoryEmbedder
-from knowledge.embed.naming import ModelName, Prefixes, parse
 from knowledge.errors import EmbedderUnavailable
+from knowledge.index.embed.endpoint import wire
+from knowledge.index.embed.endpoint.embedder import (
+    FOR_PASSAGES,
+    FOR_QUESTIONS,
+    MOST_CHARACTERS,
+    Endpoint,
+    EndpointEmbedder,
+    Patience,
+)
+from knowledge.index.embed.identity import ModelName, Prefixes, parse
+from knowledge.index.embed.memory import MemoryEmbedder
 from tests.embedding_server import EmbeddingServer, dies, fails, says, serving
 
 KEY = "sk-very-secret"

@@ -16,17 +16,27 @@ import psycopg
 import pytest
 from psycopg.sql import SQL, Identifier
 
+from agents.engine.events import (
+    Decided,
+    Json,
+    Logged,
+    PhaseChanged,
+    Usage,
+    WorkRecorded,
+    canonical,
+    logged_form,
+    logged_of,
+)
+from agents.engine.fold import FOLDING, fold
+from agents.engine.progress.position import Position
+from agents.engine.runner import Opinion, Runner, Submission
+from agents.engine.state import JourneyState, get_state, restore_state
 from agents.errors import StaleJourney
-from agents.events import Decided, Json, Logged, PhaseChanged, Usage, WorkRecorded, canonical, logged_form, logged_of
-from agents.fold import FOLDING, fold
-from agents.journey_file import exported, imported
-from agents.position import Position
-from agents.running import Opinion, Runner, Submission
-from agents.state import JourneyState, get_state, restore_state
-from agents.store_forms import state_of, state_text
-from knowledge.storage.memory import MemoryStateStore
-from knowledge.storage.ports import StateStore
-from mcp_server.journeys import journeys_in
+from agents.store.export_file import exported, imported
+from agents.store.forms import state_of, state_text
+from knowledge.state.memory_store import MemoryStateStore
+from knowledge.state.ports import StateStore
+from mcp_server.app.factories.journey_store import journeys_in
 from tests.agents_at_work import Pages
 from tests.engine_agents import ASK, PLAN, making
 from tests.journeys import ADA, ODD

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from mcp_server.app import open_app
-from mcp_server.connecting import Connected
-from mcp_server.evidence import KEPT_S, Evidence
-from mcp_server.gate.deciding import Person
-from mcp_server.settings import Settings
+from mcp_server.app.composition import open_app
+from mcp_server.app.factories.connectors import Connected
+from mcp_server.app.settings.settings import Settings
+from mcp_server.approvals.approvers import Person
+from mcp_server.connectors.evidence_sources import KEPT_S, Evidence
 from tests.doubles import serving
 from tests.doubles.plane import Plane, plane_served
 from tests.doubles.serving import Served, served

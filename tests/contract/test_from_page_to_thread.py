@@ -8,8 +8,8 @@ from typing import Any
 
 from mcp import Client
 
-from mcp_server.app import open_app
-from mcp_server.settings import Settings
+from mcp_server.app.composition import open_app
+from mcp_server.app.settings.settings import Settings
 from tests.doubles.plane import ADA, WORKSPACE, plane_served
 from tests.doubles.serving import served
 from tests.knowledge_bases import write

@@ -15,16 +15,16 @@ from mcp_types import Implementation, TextContent
 
 from knowledge.errors import StorageError
 from knowledge.trust.ports import Standing
-from mcp_server.app import App, open_app
-from mcp_server.base import utc_now
+from mcp_server.app.composition import App, open_app
+from mcp_server.app.dependencies import Call, Services
+from mcp_server.app.knowledge_base import utc_now
+from mcp_server.app.settings.settings import Settings
 from mcp_server.gate.dispatch import Answered, Failed, Gate
-from mcp_server.gate.enrolment import TOKENLESS, UNENROLLED, BadHostName, Principal, enrol, os_user
-from mcp_server.gate.extension import REFUSED
+from mcp_server.gate.host_registration import TOKENLESS, UNENROLLED, BadHostName, Principal, enrol, os_user
 from mcp_server.gate.policy import Trust
-from mcp_server.gate.scores import BadGrant, grant
-from mcp_server.services import Call, Services
-from mcp_server.settings import Settings
-from mcp_server.tools.spec import Arguments, Shown, ToolSpec
+from mcp_server.gate.trust.scores import BadGrant, grant
+from mcp_server.protocol.gate_extension import REFUSED
+from mcp_server.toolsets.spec import Arguments, Shown, ToolSpec
 from tests.knowledge_bases import write
 from tests.standings import stand
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server.settings import Settings
+from mcp_server.app.settings.settings import Settings
 from tests.knowledge_bases import write
 from tests.writers import writing
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcp_server import base
-from mcp_server.settings import Settings
+from mcp_server.app import knowledge_base as base
+from mcp_server.app.settings.settings import Settings
 from mcp_server.workers.pool import MOST_WAITING, Workers
 from tests.hostile_markdown import FAMILIES, changed
 from tests.knowledge_bases import write

@@ -20,14 +20,14 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from knowledge.index.preparing import PreparingProcess
-from knowledge.vault import Vault
-from mcp_server.base import open_state, utc_now
-from mcp_server.cli.install import launch_of_this_program
-from mcp_server.gate.enrolment import Principal, enrol, os_user
-from mcp_server.gate.scores import grant
-from mcp_server.review.inviting import open_browser
-from mcp_server.settings import Settings
+from knowledge.index.preparation.process import PreparingProcess
+from knowledge.pages.vault import Vault
+from mcp_server.app.knowledge_base import open_state, utc_now
+from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.server.install import launch_of_this_program
+from mcp_server.gate.host_registration import Principal, enrol, os_user
+from mcp_server.gate.trust.scores import grant
+from mcp_server.web.access.login_links import open_browser
 from tests.embedding_server import EmbeddingServer, serving
 from tests.knowledge_bases import write
 

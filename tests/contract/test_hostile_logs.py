@@ -22,12 +22,12 @@ import anyio
 import pytest
 from mcp import Client
 
-from knowledge.paths import ACTING
+from knowledge.pages.paths import ACTING
 from mcp_server.__main__ import main
-from mcp_server.app import open_app
-from mcp_server.cli.terminal import LONGEST_REMARK, LONGEST_TRACEBACK, LogLines
-from mcp_server.cli.visible import Seen
-from mcp_server.settings import Settings
+from mcp_server.app.composition import open_app
+from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.terminal.escape import Seen
+from mcp_server.cli.terminal.output import LONGEST_REMARK, LONGEST_TRACEBACK, LogLines
 from tests.knowledge_bases import write
 from tests.writers import let_in
 

@@ -8,13 +8,13 @@ import anyio
 import pytest
 
 from agents.loop.decision import MOST_ARGUMENTS_CHARS, MOST_CALLS, MOST_NOTED, MOST_SAID_CHARS
-from agents.loop.frames import Header, Plan, ToolCall, ToolResult
-from agents.loop.store import Hold
-from mcp_server.base import utc_now
+from agents.loop.record.frames import Header, Plan, ToolCall, ToolResult
+from agents.loop.store.ports import Hold
+from mcp_server.app.dependencies import Call as InnerCall
+from mcp_server.app.knowledge_base import utc_now
 from mcp_server.gate.dispatch import Answered, Failed
-from mcp_server.gate.enrolment import Principal, os_user
-from mcp_server.runs.office import MOST_ASIDE, MOST_UNDER_WAY
-from mcp_server.services import Call as InnerCall
+from mcp_server.gate.host_registration import Principal, os_user
+from mcp_server.runs.supervisor import MOST_ASIDE, MOST_UNDER_WAY
 from tests.doubles.provider_turns import Call, Turn, said, uses
 from tests.run_hosts import RunHost, run_host
 

@@ -20,16 +20,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.responses import JSONResponse
 
-from agents.loop.provider import Asked, FromUser
-from agents.loop.provider_errors import ProviderError
-from agents.loop.providers import line
+from agents.loop.model.errors import ProviderError
+from agents.loop.model.ports import Asked, FromUser
+from agents.loop.providers import vendor_client as line
 from agents.loop.providers.access import Patience as ModelPatience
-from knowledge.compression import PIECE, BadPacking, Unpacking
-from knowledge.embed.endpoint import Endpoint, EndpointEmbedder, Patience, endpoint_client
 from knowledge.errors import EmbedderUnavailable, EngineUnavailable
-from knowledge.index import meilisearch_server, qdrant_server
-from knowledge.index.meilisearch_server import MeilisearchAddress, MeilisearchLine
-from knowledge.index.qdrant_server import QdrantAddress, QdrantLine
+from knowledge.index.embed.endpoint.embedder import Endpoint, EndpointEmbedder, Patience, endpoint_client
+from knowledge.index.engines.meilisearch import server as meilisearch_server
+from knowledge.index.engines.meilisearch.server import MeilisearchAddress, MeilisearchLine
+from knowledge.index.engines.qdrant import server as qdrant_server
+from knowledge.index.engines.qdrant.server import QdrantAddress, QdrantLine
+from knowledge.wire.compression import PIECE, BadPacking, Unpacking
 from mcp_server.connectors.errors import ConnectorError
 from tests.contract.test_connector_http import READ, WRITE, opened
 from tests.doubles import serving

@@ -17,9 +17,10 @@ import pytest
 from psycopg.sql import SQL, Identifier
 
 from knowledge.errors import DatabaseRefused, DatabaseUnavailable, StorageError
-from knowledge.storage import postgres_ear, postgres_schema
-from knowledge.storage.postgres_schema import Schema
-from knowledge.storage.postgres_state import PostgresStateStore
+from knowledge.state.postgres import listener as postgres_ear
+from knowledge.state.postgres import schema as postgres_schema
+from knowledge.state.postgres.schema import Schema
+from knowledge.state.postgres.store import PostgresStateStore
 from tests.contract.test_postgres import opened, standing, within
 from tests.postgres import PASSWORD, USER, PostgresServer
 from tests.standings import stand

@@ -14,14 +14,14 @@ import pytest
 from mcp import Client
 from psycopg.sql import SQL, Identifier, Literal
 
-from knowledge.storage.ports import StateStore
+from knowledge.state.ports import StateStore
 from knowledge.trust.ports import Standing
 from mcp_server.__main__ import main
-from mcp_server.app import open_app
-from mcp_server.base import utc_now
-from mcp_server.gate.enrolment import BadHostName, enrol
-from mcp_server.journeys import journeys_in
-from mcp_server.settings import Settings
+from mcp_server.app.composition import open_app
+from mcp_server.app.factories.journey_store import journeys_in
+from mcp_server.app.knowledge_base import utc_now
+from mcp_server.app.settings.settings import Settings
+from mcp_server.gate.host_registration import BadHostName, enrol
 from tests.decisions import proposal
 from tests.journeys import begun
 from tests.knowledge_bases import write

@@ -15,15 +15,15 @@ import anyio
 import pytest
 from mcp import Client
 
-from knowledge.paths import ACTING
+from knowledge.pages.paths import ACTING
 from mcp_server.__main__ import VERBS as DECLARED
 from mcp_server.__main__ import main
-from mcp_server.app import open_app
-from mcp_server.base import open_state, utc_now
-from mcp_server.cli.terminal import drawing
-from mcp_server.cli.visible import Seen, harmless
-from mcp_server.gate.enrolment import BadHostName, enrol
-from mcp_server.settings import Settings
+from mcp_server.app.composition import open_app
+from mcp_server.app.knowledge_base import open_state, utc_now
+from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.terminal.escape import Seen, harmless
+from mcp_server.cli.terminal.output import drawing
+from mcp_server.gate.host_registration import BadHostName, enrol
 from tests.knowledge_bases import write
 from tests.runs import Walk, header, hold, runs_in
 from tests.writers import let_in, writing

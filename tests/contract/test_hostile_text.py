@@ -16,9 +16,9 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from knowledge.storage.ports import StateStore
-from mcp_server.app import open_app
-from mcp_server.settings import Settings
+from knowledge.state.ports import StateStore
+from mcp_server.app.composition import open_app
+from mcp_server.app.settings.settings import Settings
 from tests.knowledge_bases import write
 from tests.ledgers import open_shared
 from tests.postgres import PostgresServer
@@ -99,7 +99,7 @@ async def outcome(store: StateStore, use: Use, text: str) -> Any:
 async def test_every_store_answers_alike_and_goes_on(
     kind: str, tmp_path: Path, schema: str, postgres: PostgresServer
 ) -> None:
-    from knowledge.storage.memory import MemoryStateStore
+    from knowledge.state.memory_store import MemoryStateStore
 
     stores: list[StateStore] = [
         MemoryStateStore(),

@@ -16,11 +16,11 @@ import httpx
 import pytest
 import uvicorn
 
-from mcp_server.app import App, open_app
-from mcp_server.base import utc_now
-from mcp_server.gate.enrolment import enrol, os_user
-from mcp_server.setting_values import HttpAddress
-from mcp_server.settings import BadSetting, Settings
+from mcp_server.app.composition import App, open_app
+from mcp_server.app.knowledge_base import utc_now
+from mcp_server.app.settings.settings import BadSetting, Settings
+from mcp_server.app.settings.values import HttpAddress
+from mcp_server.gate.host_registration import enrol, os_user
 from mcp_server.transport.http import bound, http_app, stop_on_signal
 from tests.knowledge_bases import write
 

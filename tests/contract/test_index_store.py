@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge.errors import LeaseLost
-from knowledge.storage.memory import MemoryIndexStore
-from knowledge.storage.ports import (
+from knowledge.index.store.sqlite import SqliteIndexStore
+from knowledge.state.memory_store import MemoryIndexStore
+from knowledge.state.ports import (
     DocumentRecord,
     Filters,
     IndexChange,
@@ -29,7 +30,6 @@ from knowledge.storage.ports import (
     Stamp,
     Touch,
 )
-from knowledge.storage.sqlite_index import SqliteIndexStore
 
 IDENTITY = IndexIdentity("words", 256, 1)
 START = Position("", 0)

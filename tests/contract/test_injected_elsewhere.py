@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from knowledge.trust.ports import Proposal
-from mcp_server.app import App, open_app
+from mcp_server.app.composition import App, open_app
+from mcp_server.app.dependencies import Call
 from mcp_server.gate.dispatch import Answered, Outcome
-from mcp_server.gate.enrolment import Principal
-from mcp_server.gate.scores import grant
-from mcp_server.services import Call
+from mcp_server.gate.host_registration import Principal
+from mcp_server.gate.trust.scores import grant
 from tests.doubles.plane import Plane, plane_served
 from tests.doubles.serving import Served, served
 from tests.doubles.zulip import Zulip

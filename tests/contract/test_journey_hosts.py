@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from agents.events import WorkRecorded
+from agents.engine.events import WorkRecorded
 from tests.journey_hosts import (
     Gone,
     Host,

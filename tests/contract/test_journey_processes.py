@@ -8,12 +8,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from agents.engine.events import Thinking, WorkRecorded
+from agents.engine.fold import fold
 from agents.errors import StaleJourney
-from agents.events import Thinking, WorkRecorded
-from agents.fold import fold
-from agents.store import Begun
-from agents.store_forms import beginning
-from mcp_server.journeys import journeys_in
+from agents.store.forms import beginning
+from agents.store.ports import Begun
+from mcp_server.app.factories.journey_store import journeys_in
 from tests.journeys import ADA, begun
 from tests.ledgers import NOW, open_shared
 from tests.state_stores import Older

@@ -18,16 +18,16 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, PromptReference, TextContent
 
 from agents import catalogue
-from agents.agent import Agent
 from agents.bounds import MOST_BRIEF_CHARS
 from agents.catalogue import BUILT_IN, Entry, built_in, entries
-from agents.graph import CheckpointKind
+from agents.engine.agent import Agent
+from agents.engine.graph import CheckpointKind
 from knowledge.errors import DatabaseUnavailable
 from knowledge.tokens import count_tokens
-from mcp_server.app import open_app
-from mcp_server.gate.enrolment import Principal, os_user
-from mcp_server.journey_prompts import meanings
-from mcp_server.settings import Settings
+from mcp_server.app.composition import open_app
+from mcp_server.app.settings.settings import Settings
+from mcp_server.gate.host_registration import Principal, os_user
+from mcp_server.toolsets.journeys.prompts import meanings
 from tests.agents_at_work import ANSWER_TOKENS, AROUND_TOKENS
 from tests.inquiry import chained, inquiry
 from tests.knowledge_bases import write
@@ -138,7 +138,7 @@ async def test_an_agent_of_this_program_is_not_loaded_for_a_list(
 
 def test_a_server_starts_without_what_leads_journeys() -> None:
     """What is loaded at the start is paid for by every host, whether it leads journeys or not."""
-    script = "import sys, mcp_server.app; print([name for name in sys.modules if name.partition('.')[0] == 'agents'])"
+    script = "import sys, mcp_server.app.composition; print([name for name in sys.modules if name.partition('.')[0] == 'agents'])"
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
     assert said.stdout.strip() == "[]"
 

@@ -25,13 +25,14 @@ from mcp_types import (
 )
 
 from agents.catalogue import entries
-from agents.events import Thinking
-from agents.graph import mermaid
-from agents.state import restore_state
-from mcp_server import changes, journey_resources
-from mcp_server.app import open_app
-from mcp_server.gate.enrolment import Principal, os_user
-from mcp_server.settings import Settings
+from agents.engine.events import Thinking
+from agents.engine.graph import mermaid
+from agents.engine.state import restore_state
+from mcp_server.app.composition import open_app
+from mcp_server.app.settings.settings import Settings
+from mcp_server.gate.host_registration import Principal, os_user
+from mcp_server.protocol import change_events as changes
+from mcp_server.toolsets.journeys import resources as journey_resources
 from tests.inquiry import inquiry
 from tests.journey_hosts import ROOT, SdkHost, Site, over_http, over_stdio, serving_http
 from tests.knowledge_bases import write

@@ -19,8 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from psycopg.sql import SQL, Identifier
 
-from agents.errors import BadJourneyFile, BadLog, JourneyExists, NoSuchJourney, StaleJourney
-from agents.events import (
+from agents.engine.decide import decided, submitted
+from agents.engine.events import (
     NOTES,
     Completed,
     FeedbackAdded,
@@ -35,17 +35,17 @@ from agents.events import (
     WorkRecorded,
     canonical,
 )
-from agents.fold import FOLDING, fold
-from agents.forking import fork
-from agents.journey import decided, submitted
-from agents.journey_file import exported, imported
-from agents.state import JourneyState
-from agents.store import NEWEST_COMPARED, Appended, Begun, JourneyStore
-from agents.store_forms import beginning
+from agents.engine.fold import FOLDING, fold
+from agents.engine.progress.fork import fork
+from agents.engine.state import JourneyState
+from agents.errors import BadJourneyFile, BadLog, JourneyExists, NoSuchJourney, StaleJourney
+from agents.store.export_file import exported, imported
+from agents.store.forms import beginning
+from agents.store.ports import NEWEST_COMPARED, Appended, Begun, JourneyStore
 from knowledge.errors import CorruptDatabase
-from knowledge.storage.memory import MemoryStateStore
-from knowledge.storage.ports import StateStore
-from mcp_server.journeys import journeys_in
+from knowledge.state.memory_store import MemoryStateStore
+from knowledge.state.ports import StateStore
+from mcp_server.app.factories.journey_store import journeys_in
 from tests.journeys import ADA, CONDITIONS, ODD, RESEARCH, Walk, begun, word, work
 from tests.ledgers import MINUTE, NOW, open_shared
 

@@ -15,17 +15,17 @@ from typing import Any
 import pytest
 from psycopg import AsyncConnection
 
-from agents.agent import Citation
+from agents.engine.agent import Citation
+from agents.engine.events import Thinking, WorkRecorded
+from agents.engine.fold import fold
+from agents.engine.progress.position import Position
+from agents.engine.runner import Opinion, Runner, Submission
+from agents.engine.state import get_state
 from agents.errors import StaleJourney
-from agents.events import Thinking, WorkRecorded
-from agents.fold import fold
-from agents.position import Position
-from agents.running import Opinion, Runner, Submission
-from agents.state import get_state
-from agents.store import JourneyStore
-from knowledge.storage.memory import MemoryStateStore
-from knowledge.storage.ports import StateStore
-from mcp_server.journeys import journeys_in
+from agents.store.ports import JourneyStore
+from knowledge.state.memory_store import MemoryStateStore
+from knowledge.state.ports import StateStore
+from mcp_server.app.factories.journey_store import journeys_in
 from tests.agents_at_work import WINTER, Pages
 from tests.journeys import ADA
 from tests.ledgers import MINUTE, NOW, open_shared

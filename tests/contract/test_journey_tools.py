@@ -14,16 +14,16 @@ import pytest
 from mcp import Client
 from mcp_types import ElicitRequestParams, ElicitResult, ErrorData
 
+from agents.engine.events import Started, WorkRecorded
+from agents.engine.graph import Transition
+from agents.engine.runner import Opinion
 from agents.errors import BadStart
-from agents.events import Started, WorkRecorded
-from agents.graph import Transition
-from agents.running import Opinion
-from knowledge.cursors import question, seal
 from knowledge.tokens import count_tokens
-from mcp_server.app import open_app
-from mcp_server.gate.enrolment import Principal, os_user
+from knowledge.wire.cursors import question, seal
+from mcp_server.app.composition import open_app
+from mcp_server.app.settings.settings import Settings
+from mcp_server.gate.host_registration import Principal, os_user
 from mcp_server.gate.taint import Taints
-from mcp_server.settings import Settings
 from tests.knowledge_bases import write
 from tests.small_agents import Only, noting
 from tests.writers import Refused, Writer, let_in
@@ -578,7 +578,7 @@ async def test_calls_for_a_journey_that_waits_or_is_over_or_is_none_are_refused(
 async def test_a_call_above_the_caller_s_level_is_proposed_for_its_journey_and_told_there_once_done(
     tmp_path: Path,
 ) -> None:
-    from mcp_server.gate.deciding import Person
+    from mcp_server.approvals.approvers import Person
 
     async with hosting(tmp_path, level=2.5) as host:
         journey = await host.start()
@@ -623,7 +623,7 @@ async def test_who_reads_a_journey_has_read_what_it_rests_on(tmp_path: Path) -> 
 
 
 async def test_who_is_frozen_leads_no_journey(tmp_path: Path) -> None:
-    from mcp_server.gate.deciding import Person
+    from mcp_server.approvals.approvers import Person
 
     async with hosting(tmp_path) as host:
         journey = await host.start()

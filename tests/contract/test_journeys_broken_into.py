@@ -14,28 +14,28 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, InputRequiredResult, InputResponses
 
-from agents.agent import Citation
 from agents.bounds import MOST_LABEL_CHARS, MOST_TOKENS, MOST_WORK_CHARS
 from agents.catalogue import BUILT_IN, built_in
-from agents.citing import misplaced
+from agents.engine.agent import Citation
+from agents.engine.decide import started
+from agents.engine.events import Decided, Logged, Started
+from agents.engine.evidence.quote_check import misplaced
+from agents.engine.fold import fold
+from agents.engine.runner import Opinion, Submission
+from agents.engine.state import Feedback, Word
+from agents.engine.work.form import doubled
 from agents.errors import BadStart, BadWork, NotToDecide
-from agents.events import Decided, Logged, Started
-from agents.fold import fold
-from agents.journey import started
-from agents.prompting import COMMON, placeholders, prompt
-from agents.running import Opinion, Submission
-from agents.state import Feedback, Word
-from agents.work import doubled
-from knowledge.document import parse
+from agents.prompts.prompt import COMMON, placeholders, prompt
+from knowledge.pages.document import parse
+from knowledge.pages.vault import Vault
 from knowledge.tokens import count_tokens
-from knowledge.vault import Vault
-from mcp_server.app import open_app
-from mcp_server.gate.accompanying import Companion
-from mcp_server.gate.enrolment import Principal, os_user
-from mcp_server.looking import KnowledgeLook
-from mcp_server.services import Call
-from mcp_server.settings import Settings
-from mcp_server.team_files import VaultFiles
+from mcp_server.app.composition import open_app
+from mcp_server.app.dependencies import Call
+from mcp_server.app.factories.team_files import VaultFiles
+from mcp_server.app.settings.settings import Settings
+from mcp_server.gate.host_registration import Principal, os_user
+from mcp_server.gate.journey_hook import Companion
+from mcp_server.toolsets.journeys.condition_context import KnowledgeLook
 from tests.contract.test_journey_tools import TWO, Host, approve, hosting
 from tests.small_agents import Only, noting
 from tests.writers import Refused, let_in

@@ -20,21 +20,21 @@ from unittest.mock import patch
 
 import pytest
 
-from agents.agent import Agent
-from agents.events import Decided, Started
-from agents.fold import fold
-from agents.graph import mermaid
-from agents.journey_file import exported, imported
-from agents.report import report
-from agents.research.agent import AGENT as RESEARCH
-from agents.running import Opinion, Runner, Submission
-from agents.state import JourneyState, restore_state
-from mcp_server import app as application
+from agents.engine.agent import Agent
+from agents.engine.events import Decided, Started
+from agents.engine.fold import fold
+from agents.engine.graph import mermaid
+from agents.engine.runner import Opinion, Runner, Submission
+from agents.engine.state import JourneyState, restore_state
+from agents.library.research.agent import AGENT as RESEARCH
+from agents.report.journey_report import report
+from agents.store.export_file import exported, imported
 from mcp_server.__main__ import main
-from mcp_server.app import open_app
-from mcp_server.base import utc_now
+from mcp_server.app import composition as application
+from mcp_server.app.composition import open_app
+from mcp_server.app.factories.journey_store import journeys_in
+from mcp_server.app.knowledge_base import utc_now
 from mcp_server.gate.taint import Taints
-from mcp_server.journeys import journeys_in
 from tests.journeys import ADA
 from tests.knowledge_bases import write
 from tests.persons import ME, Person

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from agents.state import JourneyState
-from mcp_server import app as application
-from mcp_server.app import open_app
-from mcp_server.cli.journey_view import shown
-from mcp_server.gate.enrolment import os_user
-from mcp_server.journeys import journeys_in
+from agents.engine.state import JourneyState
+from mcp_server.app import composition as application
+from mcp_server.app.composition import open_app
+from mcp_server.app.factories.journey_store import journeys_in
+from mcp_server.cli.journeys.view import shown
+from mcp_server.gate.host_registration import os_user
 from tests.contract.test_journeys_cli import at_terminal
 from tests.inquiry import ASK, DOCUMENT, chained, inquiry
 from tests.knowledge_bases import write

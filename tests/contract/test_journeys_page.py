@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from agents.agent import Agent
-from agents.events import Decided, ToolStart, ToolSuccess
-from agents.graph import Phase
-from agents.running import Runner, Submission
-from agents.state import JourneyState
-from mcp_server.base import utc_now
+from agents.engine.agent import Agent
+from agents.engine.events import Decided, ToolStart, ToolSuccess
+from agents.engine.graph import Phase
+from agents.engine.runner import Runner, Submission
+from agents.engine.state import JourneyState
+from mcp_server.app.knowledge_base import utc_now
 from tests.review_pages import ME, Place, Visitor, kept
 from tests.small_agents import Only, noting
 

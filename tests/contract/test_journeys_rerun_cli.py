@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server import app as application
-from mcp_server.app import open_app
-from mcp_server.journeys import journeys_in
+from mcp_server.app import composition as application
+from mcp_server.app.composition import open_app
+from mcp_server.app.factories.journey_store import journeys_in
 from tests.contract.test_journeys_cli import at_terminal
 from tests.contract.test_journeys_led_cli import begun, submitted, told
 from tests.inquiry import ASK, DOCUMENT, inquiry

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
+from mcp_server.connectors.cache import Keeping
 from mcp_server.connectors.errors import NoAnswer
-from mcp_server.connectors.keeping import Keeping
 
 
 class Asked:

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from knowledge.index.memory import MemoryKeywordIndex
+from knowledge.index.engines.memory import MemoryKeywordIndex
+from knowledge.index.engines.tantivy_keywords import TantivyKeywordIndex
 from knowledge.index.ports import KeywordIndex, QueryTerm
-from knowledge.index.tantivy_engine import TantivyKeywordIndex
-from knowledge.storage.memory import MemoryIndexStore
-from knowledge.storage.ports import IndexIdentity, Remove
-from knowledge.storage.sqlite_index import SqliteIndexStore
+from knowledge.index.store.sqlite import SqliteIndexStore
+from knowledge.state.memory_store import MemoryIndexStore
+from knowledge.state.ports import IndexIdentity, Remove
 from tests.contract.test_index_store import IDENTITY, page
 from tests.keyword_engines import ENGINES, EXACT, ON_DISK, SHARED, terms_of
 
@@ -257,7 +257,7 @@ async def test_tiny_commits_do_not_pile_up(store: MemoryIndexStore, tmp_path: Pa
 CHILD = """
 import asyncio, sys
 from pathlib import Path
-from knowledge.storage.sqlite_index import SqliteIndexStore
+from knowledge.index.store.sqlite import SqliteIndexStore
 from tests.keyword_engines import ENGINES
 
 async def main(engine, place, database):

@@ -11,15 +11,16 @@ from pathlib import Path
 import anyio
 import pytest
 
-from knowledge import document
-from knowledge.document import Document
-from knowledge.index import prepare
 from knowledge.index.indexer import Indexer
-from knowledge.storage.ports import Delta, Position
-from knowledge.storage.sqlite_index import SqliteIndexStore
-from knowledge.writing import elsewhere, writer
-from mcp_server.base import KnowledgeBase, open_base
-from mcp_server.settings import Settings
+from knowledge.index.preparation import page_rows as prepare
+from knowledge.index.store.sqlite import SqliteIndexStore
+from knowledge.pages import document
+from knowledge.pages.document import Document
+from knowledge.state.ports import Delta, Position
+from knowledge.writing import writer
+from knowledge.writing.related import cross_page as elsewhere
+from mcp_server.app.knowledge_base import KnowledgeBase, open_base
+from mcp_server.app.settings.settings import Settings
 from tests.contract.test_hostile_calls import until, workers
 from tests.contract.test_server import answers
 from tests.hostile_markdown import FAMILIES

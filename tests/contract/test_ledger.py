@@ -11,10 +11,10 @@ from datetime import timedelta
 import pytest
 
 from knowledge.errors import UnknownIntent
-from knowledge.ledger.chain import digest_of, verify
-from knowledge.ledger.keeping import KEPT, collect
-from knowledge.ledger.ports import Actor, FileChange, Intent, Ledger, Tracked
-from knowledge.storage.ports import StateStore
+from knowledge.history.audit.chain import digest_of, verify
+from knowledge.history.ports import Actor, FileChange, Intent, Ledger, Tracked
+from knowledge.history.retention import KEPT, collect
+from knowledge.state.ports import StateStore
 from tests.ledgers import ADA, DAY, MINUTE, NOW, change, contradiction, entry, intent, origin, revision
 
 ODD = 'Pläne/日本 🗺/it\'s a "100%" _x_ \\ page [1]/' + "long" * 230 + ".md"

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge.errors import UnknownIntent
-from knowledge.ledger.ports import FileChange, Ledger
-from knowledge.storage.ports import StateStore
-from knowledge.storage.sqlite_state import SqliteStateStore
+from knowledge.history.ports import FileChange, Ledger
+from knowledge.state.ports import StateStore
+from knowledge.state.sqlite.store import SqliteStateStore
 from tests.ledgers import MINUTE, NOW, change, contradiction, entry, intent, open_shared, origin, revision
 from tests.postgres import PostgresServer
 from tests.state_stores import alike

@@ -20,10 +20,10 @@ import pytest
 from psycopg.sql import SQL, Identifier
 
 from knowledge.errors import CorruptDatabase, UnknownIntent
-from knowledge.ledger.chain import verify
-from knowledge.ledger.inspection import inspect
-from knowledge.ledger.ports import Ledger
-from knowledge.storage.ports import StateStore
+from knowledge.history.audit.chain import verify
+from knowledge.history.audit.inspection import inspect
+from knowledge.history.ports import Ledger
+from knowledge.state.ports import StateStore
 from tests.ledgers import MINUTE, NOW, change, entry, intent, open_shared, revision
 from tests.state_stores import Older
 

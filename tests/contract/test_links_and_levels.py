@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mcp_server.settings import Settings
+from mcp_server.app.settings.settings import Settings
 from tests.knowledge_bases import write
 from tests.reviewers import Reviewer, reviewing
 from tests.writers import Writer, writing
@@ -152,7 +152,7 @@ async def test_front_matter_that_configures_and_learnings_are_read_from_real_fil
 
 async def test_no_other_page_speaks_for_the_root_by_being_called_so(settings: Settings) -> None:
     """A page whose alias was `_index.md` set the router's words at level 3."""
-    from mcp_server.base import _front_matter
+    from mcp_server.app.knowledge_base import _front_matter
 
     async with writing(settings, level=3) as host:
         done = await host.merge("mine.md", "---\naliases: [_index.md]\nrouter: [how]\n---\n# Mine\n")

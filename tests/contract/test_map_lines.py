@@ -14,14 +14,14 @@ import anyio
 import pytest
 from mcp import Client
 
-from mcp_server.app import App, open_app
-from mcp_server.base import utc_now
-from mcp_server.cli.indexing import bring_up_to_date, held_lease
-from mcp_server.cli.map_lines import made_lines, map_lines
-from mcp_server.models.places import summaries_in
-from mcp_server.models.summaries import LEASE, MapLines, Round, line_of
-from mcp_server.running import make_map_lines
-from mcp_server.settings import Settings
+from mcp_server.app.composition import App, open_app
+from mcp_server.app.factories.model_runs import make_map_lines
+from mcp_server.app.knowledge_base import utc_now
+from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.doctor.map_lines import made_lines, map_lines
+from mcp_server.cli.search.index_update import bring_up_to_date, held_lease
+from mcp_server.models.locations import summaries_in
+from mcp_server.models.map_lines import LEASE, MapLines, Round, line_of
 from tests.doubles.provider import Model
 from tests.doubles.provider_turns import Raw, Script, Trouble, said
 from tests.doubles.serving import served

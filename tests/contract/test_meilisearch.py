@@ -12,18 +12,20 @@ from pathlib import Path
 import pytest
 
 from knowledge.errors import EngineUnavailable
-from knowledge.index import meilisearch, meilisearch_server, meilisearch_wire
-from knowledge.index.meilisearch import MeilisearchKeywordIndex
-from knowledge.index.meilisearch_server import MeilisearchAddress, MeilisearchLine
-from knowledge.index.memory import MemoryKeywordIndex
+from knowledge.index.engines.meilisearch import engine as meilisearch
+from knowledge.index.engines.meilisearch import server as meilisearch_server
+from knowledge.index.engines.meilisearch import wire as meilisearch_wire
+from knowledge.index.engines.meilisearch.engine import MeilisearchKeywordIndex
+from knowledge.index.engines.meilisearch.server import MeilisearchAddress, MeilisearchLine
+from knowledge.index.engines.memory import MemoryKeywordIndex
+from knowledge.index.engines.standby import StandbyKeyword
 from knowledge.index.ports import Noted, QueryTerm, Scored
-from knowledge.index.standby import StandbyKeyword
-from knowledge.storage.memory import MemoryIndexStore
-from knowledge.storage.ports import Filters, IndexIdentity, Remove, Stamp, Touch
-from mcp_server import engines
-from mcp_server.base import open_base
-from mcp_server.cli.indexing import bring_up_to_date, held_lease
-from mcp_server.settings import Settings
+from knowledge.state.memory_store import MemoryIndexStore
+from knowledge.state.ports import Filters, IndexIdentity, Remove, Stamp, Touch
+from mcp_server.app.factories import engines
+from mcp_server.app.knowledge_base import open_base
+from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.search.index_update import bring_up_to_date, held_lease
 from tests.contract.test_index_store import IDENTITY, page
 from tests.doubles.meilisearch import MeilisearchDouble, serving
 from tests.keyword_engines import ENGINES, terms_of

@@ -14,10 +14,10 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ResourceUpdated
 from mcp_types import ResourceTemplateReference, ResourceUpdatedNotification, TextResourceContents
 
-from agents.agent import Agent
-from mcp_server.app import open_app
-from mcp_server.gate.enrolment import Principal, os_user
-from mcp_server.settings import Settings
+from agents.engine.agent import Agent
+from mcp_server.app.composition import open_app
+from mcp_server.app.settings.settings import Settings
+from mcp_server.gate.host_registration import Principal, os_user
 from tests.inquiry import ASK, DOCUMENT, chained, inquiry
 from tests.knowledge_bases import write
 from tests.small_agents import Only, noting

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_server.models.routing import WITHIN_S, AskedRoutes
+from mcp_server.models.route_opinion import WITHIN_S, AskedRoutes
 from tests.doubles.provider_turns import Raw, Script, Trouble, said
 from tests.run_hosts import RunHost, run_host
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mcp_server.settings import Settings
+from mcp_server.app.settings.settings import Settings
 from tests.knowledge_bases import write
 from tests.writers import writing
 

@@ -19,11 +19,11 @@ from typing import Any
 
 import pytest
 
-from agents.loop.provider import Asked, FromUser
-from agents.loop.provider_errors import ProviderError
+from agents.loop.model.errors import ProviderError
+from agents.loop.model.ports import Asked, FromUser
 from mcp_server.__main__ import VERBS, main
-from mcp_server.cli import doctor
-from mcp_server.setting_variables import VARIABLES
+from mcp_server.app.settings.variables import VARIABLES
+from mcp_server.cli.doctor import doctor
 from tests.contract.test_no_secrets import everything_logged, on_disk
 from tests.doubles.provider import KEY
 from tests.doubles.provider_turns import Call, Raw, Step, Trouble, Turn, said, uses

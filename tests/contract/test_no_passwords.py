@@ -10,11 +10,11 @@ from typing import TextIO, cast
 
 import pytest
 
-from knowledge.addresses import without_secrets
+from knowledge.wire.addresses import without_secrets
 from mcp_server.__main__ import main
-from mcp_server.cli.visible import Seen
-from mcp_server.setting_variables import VARIABLES, Variable
-from mcp_server.settings import BadSetting, load
+from mcp_server.app.settings.settings import BadSetting, load
+from mcp_server.app.settings.variables import VARIABLES, Variable
+from mcp_server.cli.terminal.escape import Seen
 from tests.knowledge_bases import write
 
 CANARY = "c4nary-Pa55"

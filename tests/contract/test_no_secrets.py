@@ -23,10 +23,10 @@ import pytest
 from mcp import Client
 
 from mcp_server.__main__ import main
-from mcp_server.app import App, listed, open_app
-from mcp_server.cli import doctor
-from mcp_server.gate.summary import summary
-from mcp_server.settings import Settings
+from mcp_server.app.composition import App, listed, open_app
+from mcp_server.app.settings.settings import Settings
+from mcp_server.approvals.summary import summary
+from mcp_server.cli.doctor import doctor
 from tests.doubles.plane import ADA, GUS, MEL, OTTO, WORKSPACE, Plane, seeded
 from tests.doubles.serving import (
     Fault,
@@ -372,6 +372,6 @@ def _within(things: Sequence[object], depth: int) -> Iterator[object]:
 
 
 def _person() -> Any:
-    from mcp_server.gate.deciding import Person
+    from mcp_server.approvals.approvers import Person
 
     return Person("ann", "page")

@@ -9,8 +9,8 @@ import anyio
 import pytest
 from mcp import Client
 
-from mcp_server.app import open_app
-from mcp_server.settings import load
+from mcp_server.app.composition import open_app
+from mcp_server.app.settings.settings import load
 from tests.doubles.serving import served
 from tests.doubles.zulip_world import RECORDED_LEVEL
 from tests.knowledge_bases import write

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from agents.loop.frames import ToolResult
-from mcp_server.tools.registry import declared
+from agents.loop.record.frames import ToolResult
+from mcp_server.toolsets.registry import declared
 from tests.contract.test_runs_injected import SECRET, house
 from tests.doubles.provider_turns import uses
 

@@ -13,14 +13,14 @@ import anyio
 import pytest
 
 from knowledge.outbox.ports import Errand
-from mcp_server.app import App, open_app
-from mcp_server.base import open_state, utc_now
-from mcp_server.cli.doctor import examine
+from mcp_server.app.composition import App, open_app
+from mcp_server.app.dependencies import Call
+from mcp_server.app.knowledge_base import open_state, utc_now
+from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.doctor.doctor import examine
 from mcp_server.gate.dispatch import Answered
-from mcp_server.gate.enrolment import Principal
-from mcp_server.gate.scores import grant
-from mcp_server.services import Call
-from mcp_server.settings import Settings
+from mcp_server.gate.host_registration import Principal
+from mcp_server.gate.trust.scores import grant
 from tests.knowledge_bases import write
 from tests.mail import Mail
 

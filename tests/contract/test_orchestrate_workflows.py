@@ -14,10 +14,10 @@ import anyio
 from mcp import Client
 from mcp_types import TextContent, TextResourceContents
 
-from agents.orchestrate.rules import TEAM_FILE
-from agents.state import restore_state
+from agents.engine.state import restore_state
+from agents.library.orchestrate.plan_rules.rules import TEAM_FILE
 from knowledge.tokens import count_tokens
-from mcp_server.settings import Settings
+from mcp_server.app.settings.settings import Settings
 from tests.agents_at_work import ANSWER_TOKENS, PAGES, VARROA, WINTER
 from tests.contract.test_server import over_stdio
 from tests.knowledge_bases import write

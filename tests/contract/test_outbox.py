@@ -18,7 +18,7 @@ from knowledge.outbox import postgres as postgres_outbox
 from knowledge.outbox import sqlite as sqlite_outbox
 from knowledge.outbox.forms import LONGEST_TITLE, MENTIONS_OF_A_PAGE
 from knowledge.outbox.ports import Errand, Mention, Outbox
-from knowledge.storage.ports import StateStore
+from knowledge.state.ports import StateStore
 from tests.decisions import ADA, ODD, approved, sound
 from tests.ledgers import DAY, MINUTE, NOW, open_shared
 from tests.state_stores import SHARED, Older, bodies

@@ -20,10 +20,10 @@ import httpx
 import pytest
 
 from knowledge.trust.ports import Proposal
-from mcp_server.base import utc_now
-from mcp_server.gate.proposals import hash_of
-from mcp_server.review.house import NAVIGATION
-from mcp_server.review.live import MOST_OF_ONE
+from mcp_server.app.knowledge_base import utc_now
+from mcp_server.approvals.proposals import hash_of
+from mcp_server.web.live_updates import MOST_OF_ONE
+from mcp_server.web.page_context import NAVIGATION
 from tests.browser.payloads import MARKUP
 from tests.decisions import proposal
 from tests.passkeys import SoftPasskey

@@ -23,10 +23,10 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp_types import TextContent
 
-from mcp_server.base import open_state, utc_now
-from mcp_server.gate.enrolment import Principal, enrol, os_user
-from mcp_server.gate.scores import grant
-from mcp_server.settings import Settings
+from mcp_server.app.knowledge_base import open_state, utc_now
+from mcp_server.app.settings.settings import Settings
+from mcp_server.gate.host_registration import Principal, enrol, os_user
+from mcp_server.gate.trust.scores import grant
 from tests.doubles.plane import ADA, WORKSPACE, Plane, plane_served
 from tests.doubles.serving import Served, served
 from tests.doubles.zulip import Zulip

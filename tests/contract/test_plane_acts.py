@@ -12,9 +12,9 @@ import pytest
 
 from knowledge.outbox.ports import Errand
 from knowledge.trust.ports import Verdict
-from mcp_server.app import listed
-from mcp_server.gate.enrolment import Principal, os_user
-from mcp_server.plane.doing import SENT
+from mcp_server.app.composition import listed
+from mcp_server.gate.host_registration import Principal, os_user
+from mcp_server.toolsets.plane.act_execution import SENT
 from tests.doubles.plane import MEL
 from tests.doubles.serving import (
     Fault,

@@ -20,11 +20,22 @@ import pytest
 
 from mcp_server.connectors.errors import Denied, Limited, Missing, Refused
 from mcp_server.connectors.http import Clients, Place, Sender, made_clients
-from mcp_server.connectors.wire import Reply, Request
-from mcp_server.plane import wire
-from mcp_server.plane.client import PlaneClient
-from mcp_server.plane.model import CLEAR, Label, Module, Person, Project, State, Taken, Task, TaskChanges, TaskDraft
-from mcp_server.plane.walking import everything
+from mcp_server.connectors.plane import wire
+from mcp_server.connectors.plane.client import PlaneClient
+from mcp_server.connectors.plane.model import (
+    CLEAR,
+    Label,
+    Module,
+    Person,
+    Project,
+    State,
+    Taken,
+    Task,
+    TaskChanges,
+    TaskDraft,
+)
+from mcp_server.connectors.plane.pagination import everything
+from mcp_server.connectors.request.wire import Reply, Request
 from tests.doubles.plane import ADA, WORKSPACE, plane_served
 
 NOBODY = "00000000-0000-4000-8000-000000000000"

@@ -14,10 +14,10 @@ import pytest
 
 from mcp_server.connectors.errors import ConnectorError, Denied, Limited, NoAnswer, ReplyLost, Unreachable, WrongAddress
 from mcp_server.connectors.http import Bounds, Place, Sender, made_clients
-from mcp_server.plane import wire
-from mcp_server.plane.client import PlaneClient
-from mcp_server.plane.model import Task, TaskChanges, TaskDraft
-from mcp_server.plane.walking import everything
+from mcp_server.connectors.plane import wire
+from mcp_server.connectors.plane.client import PlaneClient
+from mcp_server.connectors.plane.model import Task, TaskChanges, TaskDraft
+from mcp_server.connectors.plane.pagination import everything
 from tests.doubles import serving
 from tests.doubles.plane import ADA, GUS, MEL, OTTO, WORKSPACE, Account, Plane, plane_served, seeded
 from tests.doubles.serving import Fault, Plan, Served, for_requests, in_turn

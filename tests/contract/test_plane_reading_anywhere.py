@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from mcp_server.app import open_app
-from mcp_server.plane import wire
-from mcp_server.plane.text import differs, html_of, markdown_of
-from mcp_server.settings import Settings
+from mcp_server.app.composition import open_app
+from mcp_server.app.settings.settings import Settings
+from mcp_server.connectors.plane import wire
+from mcp_server.connectors.plane.text.markdown import differs, html_of, markdown_of
 from tests.contract.test_plane_client import NEEDED, Here, opened
 from tests.doubles.plane import ADA, WORKSPACE, plane_served
 from tests.knowledge_bases import write

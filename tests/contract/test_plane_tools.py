@@ -16,8 +16,8 @@ import anyio
 import pytest
 from mcp import Client
 
-from mcp_server.app import open_app
-from mcp_server.plane.text import markdown_of
+from mcp_server.app.composition import open_app
+from mcp_server.connectors.plane.text.markdown import markdown_of
 from tests.contract.test_plane_client import NEEDED, Here, opened
 from tests.doubles.plane import ADA, WORKSPACE, plane_served
 from tests.plane_hosts import plane_settings

@@ -23,10 +23,10 @@ from knowledge.errors import (
     OutcomeUnknown,
     StorageError,
 )
-from knowledge.storage import postgres_ear
-from knowledge.storage.ports import Looked
-from knowledge.storage.postgres_schema import migrations
-from knowledge.storage.postgres_state import PostgresStateStore
+from knowledge.state.ports import Looked
+from knowledge.state.postgres import listener as postgres_ear
+from knowledge.state.postgres.schema import migrations
+from knowledge.state.postgres.store import PostgresStateStore
 from knowledge.trust.ports import Standing
 from tests.postgres import PASSWORD, PostgresServer
 from tests.standings import stand

@@ -11,9 +11,9 @@ import anyio.lowlevel
 import pytest
 
 from knowledge.errors import DocumentBusy
-from knowledge.storage.postgres import Server
-from knowledge.writing.locks import Locks
-from knowledge.writing.postgres_locks import PostgresLocks
+from knowledge.state.postgres.database import Server
+from knowledge.writing.locks.page_locks import Locks
+from knowledge.writing.locks.postgres_locks import PostgresLocks
 from tests.postgres import PostgresServer
 
 

@@ -20,13 +20,13 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ResourceUpdated
 from mcp_types import CallToolResult
 
-from knowledge.storage.places import default_schema, indexing_lease
+from knowledge.state.locations import default_schema, indexing_lease
 from mcp_server.__main__ import main
-from mcp_server.app import open_app
-from mcp_server.base import open_state, utc_now
-from mcp_server.gate.enrolment import REMEMBERED_S, Callers, Principal, UnknownSecret, enrol, os_user
-from mcp_server.gate.scores import grant
-from mcp_server.settings import Settings
+from mcp_server.app.composition import open_app
+from mcp_server.app.knowledge_base import open_state, utc_now
+from mcp_server.app.settings.settings import Settings
+from mcp_server.gate.host_registration import REMEMBERED_S, Callers, Principal, UnknownSecret, enrol, os_user
+from mcp_server.gate.trust.scores import grant
 from tests.knowledge_bases import write
 from tests.postgres import PASSWORD, PostgresServer
 

@@ -15,9 +15,9 @@ from mcp.client.subscriptions import ResourceUpdated
 from mcp.shared.exceptions import MCPError
 from mcp_types import TextResourceContents
 
-from mcp_server.gate.deciding import CannotDecide, Person
-from mcp_server.gate.proposals import MOST_PENDING, hash_of
-from mcp_server.settings import Settings
+from mcp_server.app.settings.settings import Settings
+from mcp_server.approvals.approvers import CannotDecide, Person
+from mcp_server.approvals.proposals import MOST_PENDING, hash_of
 from tests.knowledge_bases import write
 from tests.reviewers import ANN, Reviewer, reviewing
 from tests.writers import Refused, Writer, allow_forms, writing

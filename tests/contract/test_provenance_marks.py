@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from knowledge.trust.ports import Channel
-from mcp_server.gate.deciding import CannotDecide, Person
-from mcp_server.settings import Settings
+from mcp_server.app.settings.settings import Settings
+from mcp_server.approvals.approvers import CannotDecide, Person
 from tests.knowledge_bases import write
 from tests.reviewers import Reviewer, reviewing
 from tests.writers import Writer, writing

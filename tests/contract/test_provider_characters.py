@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.loop.provider import Asked, FromModel, FromTool, FromUser, Message, Shape, ToolDefinition, ToolUse
+from agents.loop.model.ports import Asked, FromModel, FromTool, FromUser, Message, Shape, ToolDefinition, ToolUse
 from tests.doubles.provider_shapes import Chat, Messages, Responses
 from tests.doubles.provider_turns import Call, Raw, Turn, said
 from tests.provider_places import IN_ONE, IN_PIECES, KINDS, Place, double_of

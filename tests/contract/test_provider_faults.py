@@ -22,8 +22,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from agents.loop.provider import Asked, FromModel, FromTool, FromUser, Shape, ToolDefinition, ToolUse, Usage
-from agents.loop.provider_errors import (
+from agents.loop.model.errors import (
     BadAddress,
     BadKey,
     BadSurroundings,
@@ -39,11 +38,12 @@ from agents.loop.provider_errors import (
     Rejected,
     SpentUp,
 )
+from agents.loop.model.ports import Asked, FromModel, FromTool, FromUser, Shape, ToolDefinition, ToolUse, Usage
 from agents.loop.providers.access import Access, Patience
-from agents.loop.providers.anthropic import anthropic_provider
-from agents.loop.providers.asking import LONGEST_JSON
-from agents.loop.providers.line import trusted
-from agents.loop.providers.openai_compatible import openai_provider
+from agents.loop.providers.anthropic.provider import anthropic_provider
+from agents.loop.providers.openai.provider import openai_provider
+from agents.loop.providers.request_loop import LONGEST_JSON
+from agents.loop.providers.vendor_client import trusted
 from tests.doubles import serving
 from tests.doubles.provider import KEY, Model
 from tests.doubles.provider_turns import Call, Raw, Trouble, Turn, said, uses

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from agents.loop.provider import Asked, Echo, FromModel, FromTool, FromUser, Shape, ToolDefinition, ToolUse
-from agents.loop.providers.anthropic_wire import AnthropicWire
-from agents.loop.providers.openai_chat_wire import ChatWire
-from agents.loop.providers.openai_responses_wire import ResponsesWire
-from agents.loop.providers.wire import Wire
+from agents.loop.model.ports import Asked, Echo, FromModel, FromTool, FromUser, Shape, ToolDefinition, ToolUse
+from agents.loop.providers.anthropic.wire import AnthropicWire
+from agents.loop.providers.openai.chat_wire import ChatWire
+from agents.loop.providers.openai.responses_wire import ResponsesWire
+from agents.loop.providers.wire.request import Wire
 from tests.doubles.provider_shapes import Chat, Messages, Responses
 from tests.doubles.provider_turns import Call, Trouble, Turn
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from agents.loop.provider import Asked, FromTool, FromUser, Provider, Shape, ToolDefinition
-from agents.loop.provider_errors import BadKey
+from agents.loop.model.errors import BadKey
+from agents.loop.model.ports import Asked, FromTool, FromUser, Provider, Shape, ToolDefinition
 from agents.loop.providers.access import Access, Patience
 from tests.doubles.provider_turns import Call, Turn, said
 from tests.provider_places import IN_ONE, IN_PIECES, KINDS, Place, double_of, real

@@ -20,15 +20,18 @@ from hypothesis import strategies as st
 from qdrant_client import AsyncQdrantClient
 
 from knowledge.errors import EngineUnavailable
-from knowledge.find.rank import fuse
-from knowledge.index import qdrant, qdrant_fill, qdrant_points, qdrant_server
-from knowledge.index.memory import MemoryKeywordIndex, MemoryVectorIndex
+from knowledge.index.engines.memory import MemoryKeywordIndex, MemoryVectorIndex
+from knowledge.index.engines.qdrant import engine as qdrant
+from knowledge.index.engines.qdrant import fill as qdrant_fill
+from knowledge.index.engines.qdrant import points as qdrant_points
+from knowledge.index.engines.qdrant import server as qdrant_server
+from knowledge.index.engines.qdrant.engine import QdrantEngine
+from knowledge.index.engines.qdrant.fill import QdrantOptions
+from knowledge.index.engines.qdrant.server import QdrantAddress, QdrantLine
 from knowledge.index.ports import QueryTerm
-from knowledge.index.qdrant import QdrantEngine
-from knowledge.index.qdrant_fill import QdrantOptions
-from knowledge.index.qdrant_server import QdrantAddress, QdrantLine
-from knowledge.storage.memory import MemoryIndexStore
-from knowledge.storage.ports import Filters, IndexIdentity, Position, Remove, Replace, Stamp, Touch
+from knowledge.search.fusion import fuse
+from knowledge.state.memory_store import MemoryIndexStore
+from knowledge.state.ports import Filters, IndexIdentity, Position, Remove, Replace, Stamp, Touch
 from tests.contract.test_index_store import IDENTITY, page
 from tests.contract.test_vector_index import embedded, some
 from tests.keyword_engines import terms_of

@@ -10,15 +10,15 @@ import anyio
 import pytest
 
 from knowledge.errors import EngineUnavailable
-from knowledge.find.ranking import Engines
-from knowledge.index.memory import MemoryVectorIndex
-from knowledge.index.qdrant import QdrantEngine
-from knowledge.index.qdrant_server import QdrantLine
-from knowledge.storage.memory import MemoryIndexStore
-from mcp_server import engines
-from mcp_server.base import open_base
-from mcp_server.engines import indexed_terms, keep_up
-from mcp_server.settings import Settings
+from knowledge.index.engines.memory import MemoryVectorIndex
+from knowledge.index.engines.qdrant.engine import QdrantEngine
+from knowledge.index.engines.qdrant.server import QdrantLine
+from knowledge.search.ranker import Engines
+from knowledge.state.memory_store import MemoryIndexStore
+from mcp_server.app.factories import engines
+from mcp_server.app.factories.engines import indexed_terms, keep_up
+from mcp_server.app.knowledge_base import open_base
+from mcp_server.app.settings.settings import Settings
 from tests.contract.test_index_store import IDENTITY
 from tests.contract.test_vector_index import embedded, some
 from tests.knowledge_bases import PAGES, write

@@ -13,22 +13,22 @@ import anyio
 import apsw
 import pytest
 
-from agents.events import ToolStart, ToolSuccess
-from agents.journey import decided, submitted
+from agents.engine.decide import decided, submitted
+from agents.engine.events import ToolStart, ToolSuccess
 from agents.loop.errors import NoSuchRun
-from agents.loop.frames import Answered, Control, frame_text
-from agents.loop.store import Hold
+from agents.loop.record.frames import Answered, Control, frame_text
+from agents.loop.store.ports import Hold
 from knowledge.errors import OverQuota
-from knowledge.ledger.chain import verify
-from knowledge.quota.bounds import Quotas
-from knowledge.storage.ports import StateStore
+from knowledge.history.audit.chain import verify
+from knowledge.state.ports import StateStore
+from knowledge.state.quota.bounds import Quotas
 from knowledge.trust.forms import MOST_KEPT
 from knowledge.trust.ports import Proposal
-from mcp_server.base import utc_now
-from mcp_server.gate.proposals import LONGEST, hash_of
-from mcp_server.journeys import journeys_in
-from mcp_server.runs.places import runs_in
-from mcp_server.settings import Settings
+from mcp_server.app.factories.journey_store import journeys_in
+from mcp_server.app.knowledge_base import utc_now
+from mcp_server.app.settings.settings import Settings
+from mcp_server.approvals.proposals import LONGEST, hash_of
+from mcp_server.runs.locations import runs_in
 from tests.decisions import ADA, approved, no, proposal, yes
 from tests.doubles.provider_turns import uses
 from tests.journeys import RESEARCH, begun, word, work

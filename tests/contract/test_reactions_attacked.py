@@ -11,10 +11,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcp_server.app import App, open_app
-from mcp_server.gate.deciding import Person
-from mcp_server.gate.scores import thaw
-from mcp_server.setting_values import emails
+from mcp_server.app.composition import App, open_app
+from mcp_server.app.settings.values import emails
+from mcp_server.approvals.approvers import Person
+from mcp_server.gate.trust.scores import thaw
 from tests.doubles.serving import served
 from tests.zulip_hosts import chatting
 from tests.zulip_places import BOT, CHANNEL, zulip_of

@@ -15,16 +15,16 @@ import pytest
 
 from knowledge.errors import DatabaseUnavailable
 from knowledge.trust.ports import Proposal, Verdict
-from mcp_server.app import App, open_app
-from mcp_server.base import utc_now
-from mcp_server.connectors.courier import SETTLED, Delivered, errand_for
+from mcp_server.app.composition import App, open_app
+from mcp_server.app.dependencies import Call
+from mcp_server.app.knowledge_base import utc_now
+from mcp_server.app.settings.settings import Settings
+from mcp_server.approvals.proposal_executor import UNSURE
 from mcp_server.connectors.errors import NoAnswer, ReplyLost
-from mcp_server.gate.carrying import UNSURE
+from mcp_server.connectors.outbox_dispatcher import SETTLED, Delivered, errand_for
 from mcp_server.gate.dispatch import CRASHED, CRASHED_ELSEWHERE, Answered, Failed
-from mcp_server.gate.enrolment import Principal
-from mcp_server.gate.scores import grant
-from mcp_server.services import Call
-from mcp_server.settings import Settings
+from mcp_server.gate.host_registration import Principal
+from mcp_server.gate.trust.scores import grant
 from tests.knowledge_bases import write
 from tests.mail import PLACE, Mail
 

@@ -16,11 +16,11 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, ElicitResult, InputRequiredResult, InputResponses
 
-from mcp_server.app import open_app
-from mcp_server.base import open_state, utc_now
-from mcp_server.gate.enrolment import Principal, enrol, os_user
-from mcp_server.gate.scores import grant
-from mcp_server.settings import Settings
+from mcp_server.app.composition import open_app
+from mcp_server.app.knowledge_base import open_state, utc_now
+from mcp_server.app.settings.settings import Settings
+from mcp_server.gate.host_registration import Principal, enrol, os_user
+from mcp_server.gate.trust.scores import grant
 from tests.contract.test_trust_gradient import Forms, connected
 from tests.knowledge_bases import write
 from tests.reviewers import reviewing
@@ -146,7 +146,7 @@ def mutated(chance: random.Random, arguments: dict[str, Any], state: str) -> tup
 async def test_a_question_that_was_answered_too_late_is_rejected(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_server.app.QUESTION_S", 0.2)
+    monkeypatch.setattr("mcp_server.app.composition.QUESTION_S", 0.2)
     secret = await host(settings, "host")
     async with beside(settings, secret) as client:
         arguments, state = await asked(client, "Late.")

@@ -12,21 +12,21 @@ import anyio
 import apsw
 import pytest
 
-from agents.fold import fold
-from agents.journey import decided, submitted
-from agents.loop.store import RunStore
-from agents.store import JourneyStore
-from knowledge.ledger.chain import verify
-from knowledge.storage.ports import StateStore
-from knowledge.storage.postgres_state import PostgresStateStore
-from knowledge.storage.sqlite_state import SqliteStateStore
+from agents.engine.decide import decided, submitted
+from agents.engine.fold import fold
+from agents.loop.store.ports import RunStore
+from agents.store.ports import JourneyStore
+from knowledge.history.audit.chain import verify
+from knowledge.state.ports import StateStore
+from knowledge.state.postgres.store import PostgresStateStore
+from knowledge.state.sqlite.store import SqliteStateStore
 from knowledge.trust.forms import told
 from mcp_server.__main__ import main
-from mcp_server.cli.state import LARGE
-from mcp_server.gate.accounts import unaccounted
-from mcp_server.gate.proposals import hash_of
-from mcp_server.journeys import journeys_in
-from mcp_server.retention import LEASE, Passed, Retention
+from mcp_server.app.factories.journey_store import journeys_in
+from mcp_server.app.retention import LEASE, Passed, Retention
+from mcp_server.approvals.proposals import hash_of
+from mcp_server.cli.server.state import LARGE
+from mcp_server.gate.trust.reconcile import unaccounted
 from tests.contract.test_quotas import kept_bytes, long
 from tests.decisions import ADA, approved, no, proposal, yes
 from tests.journeys import CONDITIONS, RESEARCH, begun, word, work
@@ -239,7 +239,7 @@ def test_a_database_of_an_older_program_is_rewritten_once_and_a_large_one_only_w
     connection.execute("PRAGMA journal_mode=WAL").fetchall()
     connection.close()
 
-    monkeypatch.setattr("mcp_server.cli.state.LARGE", 1_000_000)
+    monkeypatch.setattr("mcp_server.cli.server.state.LARGE", 1_000_000)
     assert LARGE > 1_000_000
     assert main(["state", "compact", *place]) == 1
     assert "--rewrite" in capsys.readouterr().out
@@ -259,7 +259,7 @@ def test_a_file_that_does_not_fit_on_the_disk_twice_is_left_alone(
     class Full:
         free = 10
 
-    monkeypatch.setattr("knowledge.storage.sqlite_space.shutil.disk_usage", lambda _: Full)
+    monkeypatch.setattr("knowledge.state.sqlite.space.shutil.disk_usage", lambda _: Full)
     assert main(["state", "compact", *place, "--rewrite"]) == 1
     assert "10 bytes free" in capsys.readouterr().err
 

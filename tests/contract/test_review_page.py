@@ -15,16 +15,16 @@ from mcp import Client
 
 from knowledge.outbox.ports import Errand
 from knowledge.trust.ports import Note, Proposal, Verdict
-from mcp_server.app import open_app
-from mcp_server.base import utc_now
-from mcp_server.gate.deciding import Person
-from mcp_server.gate.enrolment import digest
-from mcp_server.gate.enrolment import enrol as enrol_host
-from mcp_server.gate.scores import grant as give
-from mcp_server.review.house import NAVIGATION, House
-from mcp_server.review.inviting import Inviting
-from mcp_server.review.live import Live
-from mcp_server.review.sessions import Sessions
+from mcp_server.app.composition import open_app
+from mcp_server.app.knowledge_base import utc_now
+from mcp_server.approvals.approvers import Person
+from mcp_server.gate.host_registration import digest
+from mcp_server.gate.host_registration import enrol as enrol_host
+from mcp_server.gate.trust.scores import grant as give
+from mcp_server.web.access.login_links import Inviting
+from mcp_server.web.access.sessions import Sessions
+from mcp_server.web.live_updates import Live
+from mcp_server.web.page_context import NAVIGATION, House
 from tests.decisions import passkey
 from tests.passkeys import SoftPasskey
 from tests.review_pages import ME, PAGE, Place, Visitor, forms, kept

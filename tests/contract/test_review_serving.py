@@ -21,13 +21,13 @@ import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-from mcp_server.app import open_app
-from mcp_server.base import open_state, utc_now
-from mcp_server.review.address import address, holder_of, lease_name
-from mcp_server.review.ports import LOWEST_PORT, PORTS, listening, preferred_port
-from mcp_server.setting_values import HttpAddress
-from mcp_server.settings import Settings, has_display
+from mcp_server.app.composition import open_app
+from mcp_server.app.knowledge_base import open_state, utc_now
+from mcp_server.app.settings.settings import Settings, has_display
+from mcp_server.app.settings.values import HttpAddress
 from mcp_server.transport.http import bound
+from mcp_server.web.address import address, holder_of, lease_name
+from mcp_server.web.ports import LOWEST_PORT, PORTS, listening, preferred_port
 from tests.knowledge_bases import write
 from tests.review_pages import PAGE, PATIENCE_S
 
@@ -144,7 +144,7 @@ async def test_a_page_that_is_gone_or_something_else_is_not_given_out(settings: 
 async def test_a_program_that_holds_the_port_and_says_nothing_is_not_waited_for(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_server.review.address.PROBE_S", 0.1)
+    monkeypatch.setattr("mcp_server.web.address.PROBE_S", 0.1)
     async with open_state(settings) as state:
         with bound(HttpAddress("127.0.0.1", 0)) as silent:
             held = holder_of(silent.getsockname()[1], "1-secret")

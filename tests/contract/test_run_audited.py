@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from knowledge.ledger.chain import fields_of
-from knowledge.ledger.forms import packed_intent, unpacked_intent
-from knowledge.ledger.inspection import inspect
-from knowledge.ledger.ports import Actor, Entry, Intent
-from mcp_server.gate.accounts import unaccounted
-from mcp_server.gate.deciding import Person
+from knowledge.history.audit.chain import fields_of
+from knowledge.history.audit.inspection import inspect
+from knowledge.history.forms import packed_intent, unpacked_intent
+from knowledge.history.ports import Actor, Entry, Intent
+from mcp_server.approvals.approvers import Person
+from mcp_server.gate.trust.reconcile import unaccounted
 from tests.contract.test_runs_injected import House, house, in_a_message
 from tests.doubles.provider_turns import said, uses
 from tests.ledgers import NOW

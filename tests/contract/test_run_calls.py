@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from agents.loop.frames import ToolResult
+from agents.loop.record.frames import ToolResult
 from knowledge.trust.ports import Proposal
-from mcp_server.base import utc_now
+from mcp_server.app.knowledge_base import utc_now
+from mcp_server.approvals.proposals import hash_of, run_of
+from mcp_server.approvals.zulip.notice_text import waiting
 from mcp_server.gate.dispatch import Answered
-from mcp_server.gate.enrolment import Principal, os_user
-from mcp_server.gate.proposals import hash_of, run_of
-from mcp_server.gate.scores import freeze, grant
-from mcp_server.runs.gated import UNTRUSTED, WITHHELD, told
-from mcp_server.zulip.notice_text import waiting
+from mcp_server.gate.host_registration import Principal, os_user
+from mcp_server.gate.trust.scores import freeze, grant
+from mcp_server.toolsets.runs.gated_tools import UNTRUSTED, WITHHELD, told
 from tests.doubles.provider_turns import Call, Script, Turn, said, uses
 from tests.run_hosts import RunHost, run_host
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from mcp_server.base import open_state, utc_now
-from mcp_server.cli.run_deciding import QUESTION
-from mcp_server.gate.scores import freeze
+from mcp_server.app.knowledge_base import open_state, utc_now
+from mcp_server.cli.runs.decision import QUESTION
+from mcp_server.gate.trust.scores import freeze
 from tests.doubles.provider_turns import Script, said, uses
 from tests.knowledge_bases import write
 from tests.persons import ME, ROOT

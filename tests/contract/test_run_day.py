@@ -18,17 +18,17 @@ import anyio
 import pytest
 from mcp import Client
 
-from agents.loop.frames import Answered, Control
-from agents.loop.run import Run
-from agents.loop.store import Hold
-from agents.loop.store_memory import MemoryRuns
-from mcp_server.app import App, open_app
-from mcp_server.base import utc_now
-from mcp_server.cli.doctor_model import day_examined
-from mcp_server.runs.day import NO_BOUNDS, UNPRICED, Day, DayBounds
-from mcp_server.runs.keeping import SURELY_S, Keeper
-from mcp_server.setting_values import prices
-from mcp_server.settings import Settings
+from agents.loop.record.frames import Answered, Control
+from agents.loop.record.run import Run
+from agents.loop.store.memory import MemoryRuns
+from agents.loop.store.ports import Hold
+from mcp_server.app.composition import App, open_app
+from mcp_server.app.knowledge_base import utc_now
+from mcp_server.app.settings.settings import Settings
+from mcp_server.app.settings.values import prices
+from mcp_server.cli.doctor.model import day_examined
+from mcp_server.runs.daily_limit import NO_BOUNDS, UNPRICED, Day, DayBounds
+from mcp_server.runs.resume import SURELY_S, Keeper
 from tests.doubles.provider_turns import said, uses
 from tests.knowledge_bases import write
 from tests.ledgers import NOW

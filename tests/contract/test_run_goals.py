@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcp_server.setting_values import prices
+from mcp_server.app.settings.values import prices
 from tests.doubles.plane import ADA, WORKSPACE, plane_served
 from tests.doubles.provider_turns import Call, Trouble, Turn, said, uses
 from tests.doubles.serving import delayed, served

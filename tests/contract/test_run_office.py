@@ -22,24 +22,24 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
 from agents.loop.decision import decided
-from agents.loop.drafting import Draft
 from agents.loop.errors import LeftToOthers, RunNotThere
-from agents.loop.explained import explained
-from agents.loop.frames import Answered, Control, Frame, Header, Plan, ToolResult
+from agents.loop.explanation import explained
+from agents.loop.model.errors import BadKey, ProviderAway
 from agents.loop.processor import unknown_cost
-from agents.loop.provider_errors import BadKey, ProviderAway
-from agents.loop.run import Run
-from agents.loop.store import Hold
-from agents.loop.store_memory import MemoryRuns
+from agents.loop.record.frame_factory import Draft
+from agents.loop.record.frames import Answered, Control, Frame, Header, Plan, ToolResult
+from agents.loop.record.run import Run
+from agents.loop.store.memory import MemoryRuns
+from agents.loop.store.ports import Hold
 from agents.loop.tools import Outcome
-from knowledge.storage.memory import MemoryStateStore
-from mcp_server.app import App, open_app
-from mcp_server.base import open_state, utc_now
-from mcp_server.gate.enrolment import os_user
-from mcp_server.gate.scores import freeze
-from mcp_server.runs.keeping import ABANDONED, OTHERS_S, SURELY_S, Keeper, became
-from mcp_server.runs.office import MOST_ASIDE, Runs
-from mcp_server.settings import Settings
+from knowledge.state.memory_store import MemoryStateStore
+from mcp_server.app.composition import App, open_app
+from mcp_server.app.knowledge_base import open_state, utc_now
+from mcp_server.app.settings.settings import Settings
+from mcp_server.gate.host_registration import os_user
+from mcp_server.gate.trust.scores import freeze
+from mcp_server.runs.resume import ABANDONED, OTHERS_S, SURELY_S, Keeper, became
+from mcp_server.runs.supervisor import MOST_ASIDE, Runs
 from mcp_server.transport.http import http_app
 from tests.doubles.provider import Model
 from tests.doubles.provider_turns import Turn, said, uses
@@ -649,7 +649,7 @@ async def test_an_answer_is_on_record_at_once_and_belongs_to_its_question() -> N
 
 
 async def test_who_looks_on_and_breaks_or_hangs_holds_no_run_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcp_server.runs.office.TOLD_S", 0.05)
+    monkeypatch.setattr("mcp_server.runs.supervisor.TOLD_S", 0.05)
     heard: list[Frame] = []
 
     async def breaks(_run: Run, frame: Frame) -> None:

@@ -13,7 +13,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import TextResourceContents
 
-from mcp_server.settings import Settings
+from mcp_server.app.settings.settings import Settings
 from tests.doubles.provider import KEY, Model
 from tests.doubles.provider_turns import said, uses
 from tests.doubles.serving import served

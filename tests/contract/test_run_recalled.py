@@ -13,21 +13,21 @@ from typing import Any
 import apsw
 import pytest
 
-from agents.loop.frames import Header, Plan, ToolCall, ToolResult
-from agents.loop.run import Run
-from agents.loop.store import Hold
+from agents.loop.record.frames import Header, Plan, ToolCall, ToolResult
+from agents.loop.record.run import Run
+from agents.loop.store.ports import Hold
 from agents.loop.tools import Outcome
 from knowledge.errors import DatabaseUnavailable, OutcomeUnknown
-from knowledge.storage.sqlite_state import SqliteStateStore
-from mcp_server.app import App, open_app
-from mcp_server.base import utc_now
+from knowledge.state.sqlite.store import SqliteStateStore
+from mcp_server.app.composition import App, open_app
+from mcp_server.app.dependencies import Call
+from mcp_server.app.knowledge_base import utc_now
+from mcp_server.app.settings.settings import Settings
 from mcp_server.gate.dispatch import Failed
-from mcp_server.gate.enrolment import Principal, os_user
-from mcp_server.gate.scores import freeze, grant
-from mcp_server.runs.gated import OVERTAKEN, GatedTools
-from mcp_server.runs.recalling import ANSWER_LOST, FAILED_THERE, FROM_RECORD, NOT_DONE, NOT_WHOLE, REPEATABLE
-from mcp_server.services import Call
-from mcp_server.settings import Settings
+from mcp_server.gate.host_registration import Principal, os_user
+from mcp_server.gate.trust.scores import freeze, grant
+from mcp_server.toolsets.runs.gated_tools import OVERTAKEN, GatedTools
+from mcp_server.toolsets.runs.recovery import ANSWER_LOST, FAILED_THERE, FROM_RECORD, NOT_DONE, NOT_WHOLE, REPEATABLE
 from tests.doubles.plane import Plane, plane_served
 from tests.doubles.provider import Model
 from tests.doubles.provider_turns import said, uses

@@ -16,10 +16,10 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ResourceUpdated
 from mcp_types import ResourceTemplateReference, ResourceUpdatedNotification, TextResourceContents
 
-from agents.loop.frames import frame_text
-from mcp_server import run_resources
-from mcp_server.app import open_app
+from agents.loop.record.frames import frame_text
+from mcp_server.app.composition import open_app
 from mcp_server.gate.taint import TAINTED
+from mcp_server.toolsets.runs import resources as run_resources
 from tests.doubles.provider_turns import said, uses
 from tests.run_hosts import RunHost, run_host
 from tests.writers import Writer, let_in

@@ -24,22 +24,22 @@ from mcp_types import (
     InputRequiredResult,
 )
 
-from agents.loop.frames import Answered, Control
-from agents.loop.run import Run
+from agents.loop.record.frames import Answered, Control
+from agents.loop.record.run import Run
 from knowledge.trust.ports import Proposal, State
-from mcp_server.app import App, open_app
-from mcp_server.base import utc_now
-from mcp_server.cli.acts import enrol
-from mcp_server.gate import asking as asking_form
-from mcp_server.gate import run_rounds
-from mcp_server.gate.deciding import Person
-from mcp_server.gate.enrolment import Principal, os_user
-from mcp_server.gate.run_rounds import MOST_ROUNDS
-from mcp_server.gate.scores import freeze, grant
-from mcp_server.runs.day import Day, DayBounds
-from mcp_server.services import Call, Services
-from mcp_server.setting_values import ModelName
-from mcp_server.settings import Settings
+from mcp_server.app.composition import App, open_app
+from mcp_server.app.dependencies import Call, Services
+from mcp_server.app.knowledge_base import utc_now
+from mcp_server.app.settings.settings import Settings
+from mcp_server.app.settings.values import ModelName
+from mcp_server.approvals.approvers import Person
+from mcp_server.approvals.elicitation import proposal_form as asking_form
+from mcp_server.approvals.elicitation import run_elicitation as run_rounds
+from mcp_server.approvals.elicitation.run_elicitation import MOST_ROUNDS
+from mcp_server.cli.trust.acts import enrol
+from mcp_server.gate.host_registration import Principal, os_user
+from mcp_server.gate.trust.scores import freeze, grant
+from mcp_server.runs.daily_limit import Day, DayBounds
 from tests.doubles.provider import KEY, Model
 from tests.doubles.provider_turns import Call as Use
 from tests.doubles.provider_turns import Turn, said, uses

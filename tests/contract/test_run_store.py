@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 
 from agents.loop.errors import BadFrames, NoSuchRun, RunExists, RunTaken, StaleRun
-from agents.loop.frames import Control, Limits, frame_text
-from agents.loop.run import Run, fold
-from agents.loop.store import RunStore, Total
-from agents.loop.store_forms import with_earlier
-from knowledge.ledger.chain import fields_of, verify
-from knowledge.ledger.moments import utc_text
-from knowledge.storage.memory import MemoryStateStore
-from knowledge.storage.ports import StateStore
+from agents.loop.record.frames import Control, Limits, frame_text
+from agents.loop.record.run import Run, fold
+from agents.loop.store.forms import with_earlier
+from agents.loop.store.ports import RunStore, Total
+from knowledge.history.audit.chain import fields_of, verify
+from knowledge.history.timestamps import utc_text
+from knowledge.state.memory_store import MemoryStateStore
+from knowledge.state.ports import StateStore
 from tests.ledgers import DAY, MINUTE, NOW, open_shared
 from tests.runs import ADA, ODD, SECOND, Walk, header, hold, runs_in
 

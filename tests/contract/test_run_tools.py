@@ -14,19 +14,19 @@ import pytest
 from mcp import Client
 from mcp_types import ElicitRequestParams, ElicitResult, ErrorData
 
-from agents.loop.store import Hold
+from agents.loop.store.ports import Hold
 from knowledge.trust.ports import Proposal, Verdict
 from knowledge.writing.requests import Approval
-from mcp_server import services
-from mcp_server.app import App, open_app
-from mcp_server.base import utc_now
-from mcp_server.gate.deciding import Person
+from mcp_server.app import dependencies as services
+from mcp_server.app.composition import App, open_app
+from mcp_server.app.knowledge_base import utc_now
+from mcp_server.approvals.approvers import Person
 from mcp_server.gate.dispatch import Answered
-from mcp_server.gate.enrolment import Principal, os_user
-from mcp_server.gate.scores import grant
+from mcp_server.gate.host_registration import Principal, os_user
 from mcp_server.gate.taint import TAINTED
-from mcp_server.runs import words
-from mcp_server.tools import runs
+from mcp_server.gate.trust.scores import grant
+from mcp_server.toolsets.runs import sentences as words
+from mcp_server.toolsets.runs import tools as runs
 from tests.doubles.provider_turns import Call, Turn, said, uses
 from tests.reviewers import ANN
 from tests.run_hosts import RunHost, at_once, run_host

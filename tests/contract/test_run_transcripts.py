@@ -14,12 +14,12 @@ import anyio
 import pytest
 
 from agents.loop.decision import digest
-from agents.loop.frames import Plan
+from agents.loop.model.ports import Asked
 from agents.loop.processor import asked_of
-from agents.loop.provider import Asked
-from agents.loop.run import Run, fold
-from mcp_server.base import utc_now
-from mcp_server.models.configured import ConfiguredModel
+from agents.loop.record.frames import Plan
+from agents.loop.record.run import Run, fold
+from mcp_server.app.knowledge_base import utc_now
+from mcp_server.models.language_model import ConfiguredModel
 from tests.doubles.provider import Model
 from tests.doubles.provider_turns import Call, Turn, said, uses
 from tests.doubles.serving import served

@@ -13,11 +13,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from agents.loop.frames import Answered, Control
-from agents.loop.store import Hold
-from mcp_server.app import open_app
-from mcp_server.base import utc_now
-from mcp_server.runs.places import runs_in
+from agents.loop.record.frames import Answered, Control
+from agents.loop.store.ports import Hold
+from mcp_server.app.composition import open_app
+from mcp_server.app.knowledge_base import utc_now
+from mcp_server.runs.locations import runs_in
 from tests.contract.test_run_cli import ACHIEVED, ANSWER, COULD_NOT, DEPLOY, MOVE, READ, WAITS, WRONGLY_ASKED, asks
 from tests.doubles.provider_turns import said
 from tests.knowledge_bases import write

@@ -18,18 +18,18 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from agents.loop.frames import ToolResult
-from agents.loop.run import Run
+from agents.loop.record.frames import ToolResult
+from agents.loop.record.run import Run
 from knowledge.trust.ports import Proposal
-from mcp_server.app import App, open_app
-from mcp_server.base import utc_now
+from mcp_server.app.composition import App, open_app
+from mcp_server.app.dependencies import Call as InnerCall
+from mcp_server.app.knowledge_base import utc_now
+from mcp_server.app.settings.settings import Settings
 from mcp_server.gate.dispatch import Answered
-from mcp_server.gate.enrolment import Principal, os_user
-from mcp_server.gate.scores import grant
+from mcp_server.gate.host_registration import Principal, os_user
 from mcp_server.gate.taint import Taints
-from mcp_server.runs.gated import WITHHELD
-from mcp_server.services import Call as InnerCall
-from mcp_server.settings import Settings
+from mcp_server.gate.trust.scores import grant
+from mcp_server.toolsets.runs.gated_tools import WITHHELD
 from tests.doubles.plane import Plane, plane_served
 from tests.doubles.provider import Model
 from tests.doubles.provider_turns import Call, Turn, said, uses

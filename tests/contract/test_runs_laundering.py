@@ -12,10 +12,10 @@ import pytest
 from mcp import Client
 from mcp_types import ElicitRequestParams, ElicitResult, ErrorData
 
-from mcp_server.app import open_app
-from mcp_server.base import utc_now
-from mcp_server.gate.deciding import Person
-from mcp_server.gate.scores import grant
+from mcp_server.app.composition import open_app
+from mcp_server.app.knowledge_base import utc_now
+from mcp_server.approvals.approvers import Person
+from mcp_server.gate.trust.scores import grant
 from tests.contract.test_runs_injected import ME, SECRET, House, house, in_a_message, order
 from tests.doubles.provider_turns import said, uses
 from tests.task_clients import KnowsTasks, accepting, task_get, task_until, task_update

@@ -11,17 +11,17 @@ from typing import Any
 import anyio
 import pytest
 
-from agents.loop.bounding import MOST_TAKEN_UP, Full
 from agents.loop.errors import RunExists, RunNotThere, RunTaken
-from agents.loop.explained import explained
-from agents.loop.frames import AskUser, Control, Frame, Limits, Plan, Response, ToolCall, ToolResult
-from agents.loop.provider import Asked, FromModel, FromTool, FromUser, Said, ToolDefinition, ToolUse, Usage
-from agents.loop.provider_errors import ContextTooLong, Malformed, Overloaded
-from agents.loop.run import Run
-from agents.loop.store import Hold
-from agents.loop.store_memory import MemoryRuns
+from agents.loop.explanation import explained
+from agents.loop.limits import MOST_TAKEN_UP, Full
+from agents.loop.model.errors import ContextTooLong, Malformed, Overloaded
+from agents.loop.model.ports import Asked, FromModel, FromTool, FromUser, Said, ToolDefinition, ToolUse, Usage
+from agents.loop.record.frames import AskUser, Control, Frame, Limits, Plan, Response, ToolCall, ToolResult
+from agents.loop.record.run import Run
+from agents.loop.record.transcript import LAST_STEP, transcript_tokens
+from agents.loop.store.memory import MemoryRuns
+from agents.loop.store.ports import Hold
 from agents.loop.tools import Outcome
-from agents.loop.transcript import LAST_STEP, transcript_tokens
 from knowledge.errors import OutcomeUnknown
 from tests.ledgers import MINUTE, NOW
 from tests.run_scripts import (

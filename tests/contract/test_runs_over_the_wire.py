@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from agents.loop.executor import Executor
-from agents.loop.frames import Limits, Plan, ToolCall, ToolResult
 from agents.loop.processor import Processor
-from agents.loop.providers.asking import ModelProvider
+from agents.loop.providers.request_loop import ModelProvider
+from agents.loop.record.frames import Limits, Plan, ToolCall, ToolResult
 from agents.loop.tools import Outcome
 from tests.doubles.provider_turns import Call, Turn, said
 from tests.provider_places import KINDS, Place, double_of

@@ -11,15 +11,15 @@ from typing import Any
 import anyio
 import pytest
 
-from agents.loop.frames import Answered, Header, Limits
-from agents.loop.run import Run
-from agents.loop.store import RunStore
+from agents.loop.record.frames import Answered, Header, Limits
+from agents.loop.record.run import Run
+from agents.loop.store.ports import RunStore
 from agents.loop.tools import Outcome
-from mcp_server.base import utc_now
-from mcp_server.gate.enrolment import Principal
-from mcp_server.runs.places import runs_in
-from mcp_server.services import Call
-from mcp_server.setting_values import ModelName
+from mcp_server.app.dependencies import Call
+from mcp_server.app.knowledge_base import utc_now
+from mcp_server.app.settings.values import ModelName
+from mcp_server.gate.host_registration import Principal
+from mcp_server.runs.locations import runs_in
 from tests.doubles.provider import KEY, Model
 from tests.doubles.provider_turns import said as says
 from tests.doubles.provider_turns import uses

@@ -8,14 +8,14 @@ from typing import Any
 import anyio
 import pytest
 
-from agents.loop.frames import Header
+from agents.loop.record.frames import Header
 from knowledge.trust.ports import Proposal
-from mcp_server.base import utc_now
-from mcp_server.gate.deciding import Person
-from mcp_server.gate.enrolment import os_user
-from mcp_server.gate.proposals import calls_of, run_of
-from mcp_server.gate.scores import grant
-from mcp_server.runs.by_persons import cancel
+from mcp_server.app.knowledge_base import utc_now
+from mcp_server.approvals.approvers import Person
+from mcp_server.approvals.proposals import calls_of, run_of
+from mcp_server.gate.host_registration import os_user
+from mcp_server.gate.trust.scores import grant
+from mcp_server.runs.interventions import cancel
 from tests.doubles.provider_turns import said, uses
 from tests.run_hosts import RunHost, run_host
 

@@ -12,12 +12,14 @@ import anyio
 import apsw
 import pytest
 
-from agents.loop import leading, outlasting
-from agents.loop.frames import Control, Plan, ToolResult
+from agents.loop import leader as leading
+from agents.loop.record.frames import Control, Plan, ToolResult
+from agents.loop.store import retries as outlasting
 from knowledge.errors import DatabaseUnavailable
-from knowledge.storage import sqlite
-from knowledge.storage.ports import Event, StateStore
-from mcp_server.runs import keeping, office
+from knowledge.state.ports import Event, StateStore
+from knowledge.state.sqlite import database as sqlite
+from mcp_server.runs import resume as keeping
+from mcp_server.runs import supervisor as office
 from tests.contract.test_run_office import only_run, over, until
 from tests.doubles.provider_turns import Turn, said, uses
 from tests.run_hosts import RunHost, run_host

@@ -26,10 +26,10 @@ from mcp.client import ClientRequestContext
 from mcp.client.stdio import stdio_client
 from mcp_types import ElicitRequestParams, ElicitResult, TextContent
 
-from knowledge.ledger.chain import fields_of
-from knowledge.ledger.inspection import records_of
-from knowledge.storage.ports import StateStore
-from mcp_server.base import open_state
+from knowledge.history.audit.chain import fields_of
+from knowledge.history.audit.inspection import records_of
+from knowledge.state.ports import StateStore
+from mcp_server.app.knowledge_base import open_state
 from tests.knowledge_bases import write
 from tests.passkeys import SoftPasskey
 from tests.persons import ME, Person

@@ -22,9 +22,9 @@ _ASK = """
 import dataclasses, json, sys
 from pathlib import Path
 import anyio
-from mcp_server.base import open_base
-from mcp_server.cli.indexing import bring_up_to_date, held_lease
-from mcp_server.settings import Settings
+from mcp_server.app.knowledge_base import open_base
+from mcp_server.cli.search.index_update import bring_up_to_date, held_lease
+from mcp_server.app.settings.settings import Settings
 
 async def answers(kb, state, questions):
     async with open_base(Settings(kb=Path(kb), state_dir=Path(state))) as base:

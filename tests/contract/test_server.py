@@ -20,9 +20,9 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, ResourceTemplateReference, TextContent, TextResourceContents
 
-from mcp_server.app import open_app
-from mcp_server.settings import Settings
-from mcp_server.tools.registry import chosen, declared
+from mcp_server.app.composition import open_app
+from mcp_server.app.settings.settings import Settings
+from mcp_server.toolsets.registry import chosen, declared
 from tests.knowledge_bases import write
 
 ERAS = ["auto", "legacy"]

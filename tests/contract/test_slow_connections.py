@@ -15,10 +15,11 @@ import pytest
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mcp_server.app import open_app
-from mcp_server.setting_values import HttpAddress
-from mcp_server.settings import Settings
-from mcp_server.transport import bounds, http
+from mcp_server.app.composition import open_app
+from mcp_server.app.settings.settings import Settings
+from mcp_server.app.settings.values import HttpAddress
+from mcp_server.transport import http
+from mcp_server.transport import http_limits as bounds
 from tests.knowledge_bases import write
 from tests.review_pages import TRUSTING_NOBODY, shown
 from tests.serving import Prompt

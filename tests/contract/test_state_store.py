@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from knowledge.storage.ports import Looked, StateStore
+from knowledge.state.ports import Looked, StateStore
 from knowledge.trust.ports import Note, Standing
 from tests.ledgers import open_shared
 from tests.postgres import PASSWORD

@@ -27,15 +27,15 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult, InputRequiredResult, InputResponses, PromptReference, ResourceTemplateReference
 
-from knowledge.storage.sqlite import load_schema
-from knowledge.storage.sqlite_state import APPLICATION_ID
-from mcp_server.app import App, open_app
-from mcp_server.base import open_state, utc_now
-from mcp_server.gate.deciding import Person
-from mcp_server.gate.enrolment import TOKENLESS, UNENROLLED, Principal, os_user
-from mcp_server.gate.extension import QUESTION
-from mcp_server.gate.scores import BadGrant, freeze, grant
-from mcp_server.settings import Settings
+from knowledge.state.sqlite.database import load_schema
+from knowledge.state.sqlite.store import APPLICATION_ID
+from mcp_server.app.composition import App, open_app
+from mcp_server.app.knowledge_base import open_state, utc_now
+from mcp_server.app.settings.settings import Settings
+from mcp_server.approvals.approvers import Person
+from mcp_server.gate.host_registration import TOKENLESS, UNENROLLED, Principal, os_user
+from mcp_server.gate.trust.scores import BadGrant, freeze, grant
+from mcp_server.protocol.gate_extension import QUESTION
 from tests.contract.test_trust_gradient import ERAS, ROOT, Forms, serving
 from tests.doubles.provider_turns import said
 from tests.knowledge_bases import write

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from knowledge.storage.ports import StateStore
-from knowledge.summaries.ports import Made, Spent, Summaries
-from mcp_server.models.places import summaries_in
+from knowledge.search.summaries.ports import Made, Spent, Summaries
+from knowledge.state.ports import StateStore
+from mcp_server.models.locations import summaries_in
 from tests.decisions import ODD
 from tests.ledgers import MINUTE, NOW
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from knowledge.errors import KnowledgeError
-from knowledge.writing.exchange import is_temporary
+from knowledge.writing.files.exchange import is_temporary
 from tests.acts import World, appending, setting
 
 PAGE, OTHER, NEW = "notes/a.md", "other/b.md", "notes/new.md"

@@ -12,18 +12,18 @@ from typing import Any, cast
 import pytest
 
 from knowledge.errors import DatabaseUnavailable
-from knowledge.provenance import place_of
-from knowledge.storage.ports import StateStore
+from knowledge.pages.claim_source import place_of
+from knowledge.state.ports import StateStore
 from knowledge.trust.ports import TrustRecords
-from mcp_server.app import open_app
+from mcp_server.app.composition import open_app
+from mcp_server.app.dependencies import Call, Services
+from mcp_server.app.settings.settings import Settings
 from mcp_server.gate.dispatch import Answered
-from mcp_server.gate.enrolment import Principal
+from mcp_server.gate.host_registration import Principal
 from mcp_server.gate.policy import Trust
-from mcp_server.gate.scores import grant
 from mcp_server.gate.taint import TAINTED, Taints
-from mcp_server.services import Call, Services
-from mcp_server.settings import Settings
-from mcp_server.tools.spec import Arguments, Shown, ToolSpec
+from mcp_server.gate.trust.scores import grant
+from mcp_server.toolsets.spec import Arguments, Shown, ToolSpec
 from tests.knowledge_bases import write
 
 ME = Principal("ann", "host")

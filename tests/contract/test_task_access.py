@@ -24,10 +24,10 @@ from mcp_types import (
     TextContent,
 )
 
-from mcp_server.app import open_app
-from mcp_server.gate.enrolment import Principal, os_user
-from mcp_server.gate.scores import freeze
-from mcp_server.settings import Settings
+from mcp_server.app.composition import open_app
+from mcp_server.app.settings.settings import Settings
+from mcp_server.gate.host_registration import Principal, os_user
+from mcp_server.gate.trust.scores import freeze
 from tests.doubles.provider_turns import said, uses
 from tests.knowledge_bases import write
 from tests.run_hosts import run_host

@@ -10,9 +10,9 @@ import httpx
 import pytest
 from mcp_types import ElicitRequestParams, ElicitResult, ErrorData
 
-from mcp_server.app import open_app
-from mcp_server.gate.deciding import Person
-from mcp_server.settings import Settings
+from mcp_server.app.composition import open_app
+from mcp_server.app.settings.settings import Settings
+from mcp_server.approvals.approvers import Person
 from tests.doubles.provider import KEY, Model
 from tests.doubles.provider_turns import Call, Turn, said
 from tests.doubles.serving import served

@@ -17,9 +17,9 @@ from mcp_types import (
     ErrorData,
 )
 
-from agents.loop.frames import Answered
-from mcp_server.app import open_app
-from mcp_server.gate.enrolment import os_user
+from agents.loop.record.frames import Answered
+from mcp_server.app.composition import open_app
+from mcp_server.gate.host_registration import os_user
 from tests.doubles.plane import ADA, WORKSPACE, plane_served
 from tests.doubles.provider_turns import Turn, said, uses
 from tests.plane_hosts import named

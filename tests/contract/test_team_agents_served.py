@@ -12,9 +12,9 @@ import anyio
 import pytest
 from mcp import Client
 
-from agents.team.catalogue import LOOK_EVERY_S
-from mcp_server.app import open_app
-from mcp_server.settings import Settings
+from agents.spec.catalogue import LOOK_EVERY_S
+from mcp_server.app.composition import open_app
+from mcp_server.app.settings.settings import Settings
 from tests.knowledge_bases import write
 from tests.team_agents import FILE, HANDBOOK, SMALL
 from tests.team_agents import write as write_agent

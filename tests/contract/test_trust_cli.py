@@ -17,8 +17,8 @@ import apsw
 import pytest
 
 from knowledge.trust.ports import Note, Standing
-from mcp_server.base import STATE_FILE, utc_now
-from mcp_server.gate.enrolment import digest
+from mcp_server.app.knowledge_base import STATE_FILE, utc_now
+from mcp_server.gate.host_registration import digest
 from tests.knowledge_bases import write
 from tests.persons import ME, Person
 

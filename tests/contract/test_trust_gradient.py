@@ -18,12 +18,12 @@ from mcp.client import ClientRequestContext
 from mcp.client.stdio import stdio_client
 from mcp_types import ElicitRequestParams, ElicitResult, TextContent
 
-from mcp_server.app import open_app
-from mcp_server.base import open_state, utc_now
-from mcp_server.gate.enrolment import Principal, enrol, os_user
-from mcp_server.gate.scores import grant
-from mcp_server.setting_values import HttpAddress
-from mcp_server.settings import Settings
+from mcp_server.app.composition import open_app
+from mcp_server.app.knowledge_base import open_state, utc_now
+from mcp_server.app.settings.settings import Settings
+from mcp_server.app.settings.values import HttpAddress
+from mcp_server.gate.host_registration import Principal, enrol, os_user
+from mcp_server.gate.trust.scores import grant
 from tests.knowledge_bases import write
 from tests.reviewers import Reviewer, reviewing
 from tests.writers import allow_forms

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge.errors import ProposalSettled, TooManyPending
-from knowledge.storage.ports import StateStore
-from knowledge.storage.sqlite_state import SqliteStateStore
+from knowledge.state.ports import StateStore
+from knowledge.state.sqlite.store import SqliteStateStore
 from knowledge.trust.ports import Restand, Standing
 from tests.decisions import ADA, no, note, passkey, proposal, yes
 from tests.ledgers import MINUTE, NOW, change, entry, open_shared

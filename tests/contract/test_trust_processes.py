@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from knowledge.errors import ProposalSettled, TooManyPending
-from knowledge.storage.ports import StateStore
+from knowledge.state.ports import StateStore
 from knowledge.trust.ports import Standing, StandingChange
 from tests.decisions import ADA, approved, no, note, proposal, put, sound, yes
 from tests.ledgers import MINUTE, NOW, change, entry, open_shared

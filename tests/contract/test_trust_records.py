@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from knowledge.errors import ProposalSettled, TooManyPending
-from knowledge.storage.ports import StateStore
+from knowledge.state.ports import StateStore
 from knowledge.trust.forms import MOST_PASSAGES
 from knowledge.trust.ports import Standing, StandingChange, TrustRecords
 from tests.decisions import ADA, ODD, approved, no, note, passkey, proposal, put, sound, yes

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from knowledge.trust.ports import Note
-from mcp_server.app import listed
-from mcp_server.base import open_state, utc_now
-from mcp_server.cli.acts import trust_place
-from mcp_server.cli.doctor import examine
-from mcp_server.cli.trust import NotTrusted
-from mcp_server.gate.accounts import unaccounted
-from mcp_server.gate.deciding import CannotDecide, Person
-from mcp_server.gate.proposals import places_of
-from mcp_server.settings import Settings
+from mcp_server.app.composition import listed
+from mcp_server.app.knowledge_base import open_state, utc_now
+from mcp_server.app.settings.settings import Settings
+from mcp_server.approvals.approvers import CannotDecide, Person
+from mcp_server.approvals.proposals import places_of
+from mcp_server.cli.doctor.doctor import examine
+from mcp_server.cli.trust.acts import trust_place
+from mcp_server.cli.trust.trust import NotTrusted
+from mcp_server.gate.trust.reconcile import unaccounted
 from tests.decisions import passkey
 from tests.knowledge_bases import write
 from tests.plane_hosts import working
@@ -119,7 +119,7 @@ async def test_the_command_line_vouches_lists_and_takes_back(
 ) -> None:
     from argparse import Namespace
 
-    from mcp_server.cli.trust import _places
+    from mcp_server.cli.trust.trust import _places
 
     def asked(what: str, place: str | None = None) -> Any:
         return _places(settings, Namespace(what=what, place=place))

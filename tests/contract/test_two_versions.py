@@ -16,9 +16,9 @@ from mcp.client.stdio import stdio_client
 from mcp_types import CallToolResult
 
 from knowledge.errors import NewerDatabase
-from mcp_server.app import open_app
-from mcp_server.base import INDEX_FILE, STATE_FILE
-from mcp_server.settings import Settings
+from mcp_server.app.composition import open_app
+from mcp_server.app.knowledge_base import INDEX_FILE, STATE_FILE
+from mcp_server.app.settings.settings import Settings
 from tests.contract.test_bad_input import indexed
 from tests.knowledge_bases import write
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from knowledge.index.codes import CodesVectorIndex, encode
-from knowledge.index.memory import MemoryVectorIndex
+from knowledge.index.engines.codes import CodesVectorIndex, encode
+from knowledge.index.engines.memory import MemoryVectorIndex
 from knowledge.index.ports import VectorIndex
-from knowledge.storage.memory import MemoryIndexStore
-from knowledge.storage.ports import IndexIdentity, Remove, Replace
+from knowledge.state.memory_store import MemoryIndexStore
+from knowledge.state.ports import IndexIdentity, Remove, Replace
 from tests.contract.test_index_store import IDENTITY, page
 from tests.qdrant_places import PLACES, engine_at
 
@@ -146,7 +146,7 @@ async def test_vectors_in_memory_say_the_same_as_those_in_the_store(
         await store.apply([embedded(f"{number}.md", vectors[20 * number : 20 * number + 20])], fence=1)
         hits = await held.search(store, vectors[5], limit=60)
         with monkeypatch.context() as none:
-            none.setattr("knowledge.index.codes.HELD_BYTES", 0)
+            none.setattr("knowledge.index.engines.codes.HELD_BYTES", 0)
             assert await read.search(store, vectors[5], limit=60) == hits
             assert read.cosines(vectors[5], [1]) == {}
         assert held.cosines(vectors[5], [hit.seq for hit in hits] + [999]) == {hit.seq: hit.score for hit in hits}

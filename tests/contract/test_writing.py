@@ -14,7 +14,7 @@ import pytest
 from mcp_types import TextResourceContents
 
 from knowledge.outbox.ports import Errand
-from mcp_server.settings import Settings
+from mcp_server.app.settings.settings import Settings
 from tests.contract.test_server import answers
 from tests.knowledge_bases import write
 from tests.postgres import PostgresServer

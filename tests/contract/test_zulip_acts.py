@@ -16,16 +16,16 @@ import anyio
 import pytest
 
 from knowledge.errors import KnowledgeError
-from knowledge.writing.locks import Locks
+from knowledge.writing.locks.page_locks import Locks
 from knowledge.writing.requests import Approval
-from mcp_server.app import listed
-from mcp_server.connectors.courier import Courier, Trip, errand_for
-from mcp_server.gate.enrolment import Principal
-from mcp_server.services import Call, Services
-from mcp_server.settings import Settings
-from mcp_server.tools.zulip import SendArguments, act, plan_send, recall_send
-from mcp_server.zulip.answers import MessageActed
-from mcp_server.zulip.sending import Sending
+from mcp_server.app.composition import listed
+from mcp_server.app.dependencies import Call, Services
+from mcp_server.app.settings.settings import Settings
+from mcp_server.connectors.outbox_dispatcher import Courier, Trip, errand_for
+from mcp_server.gate.host_registration import Principal
+from mcp_server.toolsets.zulip.act_execution import Sending
+from mcp_server.toolsets.zulip.answers import MessageActed
+from mcp_server.toolsets.zulip.tools import SendArguments, act, plan_send, recall_send
 from tests.doubles.serving import (
     Fault,
     after,

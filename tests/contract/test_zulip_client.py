@@ -11,10 +11,10 @@ import pytest
 
 from mcp_server.connectors.errors import ConnectorError, Denied, Limited, Missing, NoAnswer, Refused, ReplyLost
 from mcp_server.connectors.http import Bounds
-from mcp_server.zulip import wire
-from mcp_server.zulip.links import link_to, read_link
-from mcp_server.zulip.model import Channel, Queue, Where
-from mcp_server.zulip.wire import QueueGone
+from mcp_server.connectors.zulip import wire
+from mcp_server.connectors.zulip.model import Channel, Queue, Where
+from mcp_server.connectors.zulip.text.links import link_to, read_link
+from mcp_server.connectors.zulip.wire import QueueGone
 from tests.doubles.serving import after, before, for_requests, html, in_turn, served, status
 from tests.zulip_places import ALL, BOT, DOUBLES, Ground, client_at, ground, zulip_of
 

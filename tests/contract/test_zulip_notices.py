@@ -16,10 +16,10 @@ import anyio
 import pytest
 
 from knowledge.trust.ports import Proposal
-from mcp_server.base import utc_now
-from mcp_server.connectors.courier import Courier
-from mcp_server.gate.deciding import Person
-from mcp_server.zulip.notices import LEASE
+from mcp_server.app.knowledge_base import utc_now
+from mcp_server.approvals.approvers import Person
+from mcp_server.approvals.zulip.notices import LEASE
+from mcp_server.connectors.outbox_dispatcher import Courier
 from tests.doubles.serving import Fault, after, before, for_requests, served, status
 from tests.reviewers import reviewing
 from tests.writers import writing
@@ -425,9 +425,9 @@ CHILD = """
 import sys, anyio
 from pathlib import Path
 from dataclasses import replace
-from mcp_server.app import open_app
-from mcp_server.settings import Settings
-from mcp_server.zulip.notices import Pace, run
+from mcp_server.app.composition import open_app
+from mcp_server.app.settings.settings import Settings
+from mcp_server.approvals.zulip.notices import Pace, run
 
 async def main(kb, state, site, email, key):
     settings = Settings(kb=Path(kb), state_dir=Path(state), zulip_site=site, zulip_email=email, zulip_api_key=key)

@@ -299,7 +299,7 @@ async def test_a_channel_that_is_not_allowed_is_never_taken_for_one_that_is(tmp_
 
 
 async def test_a_topic_is_evidence_with_its_time_title_and_address(both: ZulipHost) -> None:
-    from knowledge.writing.sources import Fetched
+    from knowledge.writing.evidence.sources import Fetched
 
     first = both.said("The limit is 4,000.", topic="a/b")
     last = both.said("Agreed.", topic="a/b", by="Iago")

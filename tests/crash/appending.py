@@ -17,11 +17,11 @@ from pathlib import Path
 
 import anyio
 
-from agents.events import PhaseChanged, Thinking, WorkRecorded
-from agents.fold import fold
-from agents.store import JourneyStore
-from knowledge.storage.sqlite_state import SqliteStateStore
-from mcp_server.journeys import journeys_in
+from agents.engine.events import PhaseChanged, Thinking, WorkRecorded
+from agents.engine.fold import fold
+from agents.store.ports import JourneyStore
+from knowledge.state.sqlite.store import SqliteStateStore
+from mcp_server.app.factories.journey_store import journeys_in
 from tests.journeys import ADA, begun
 
 LONGEST_LIFE_S = 0.03

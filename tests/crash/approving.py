@@ -10,9 +10,9 @@ import sys
 
 import anyio
 
-from mcp_server.app import open_app
-from mcp_server.gate import carrying
-from mcp_server.settings import load
+from mcp_server.app.composition import open_app
+from mcp_server.app.settings.settings import load
+from mcp_server.approvals import proposal_executor as carrying
 from tests.reviewers import ANN
 
 LEASE_S = 0.3

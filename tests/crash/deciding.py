@@ -19,14 +19,14 @@ from pathlib import Path
 
 import anyio
 
-from knowledge.ledger.chain import verify
+from knowledge.history.audit.chain import verify
 from knowledge.trust.ports import Proposal
-from mcp_server.app import App, open_app
-from mcp_server.gate.deciding import Person
+from mcp_server.app.composition import App, open_app
+from mcp_server.app.dependencies import Call
+from mcp_server.app.settings.settings import Settings
+from mcp_server.approvals.approvers import Person
 from mcp_server.gate.dispatch import Answered
-from mcp_server.gate.enrolment import Principal
-from mcp_server.services import Call
-from mcp_server.settings import Settings
+from mcp_server.gate.host_registration import Principal
 
 PAGE = "page.md"
 HOST = Principal("ann", "writer")

@@ -18,11 +18,11 @@ from typing import Any
 import anyio
 
 from agents.loop.errors import NoSuchRun, StaleRun
-from agents.loop.frames import Control, Frame
-from agents.loop.provider import Asked, FromModel, Said
-from agents.loop.run import Run
-from agents.loop.store import Hold
-from agents.loop.store_sqlite import SqliteRuns
+from agents.loop.model.ports import Asked, FromModel, Said
+from agents.loop.record.frames import Control, Frame
+from agents.loop.record.run import Run
+from agents.loop.store.ports import Hold
+from agents.loop.store.sqlite import SqliteRuns
 from agents.loop.tools import Outcome
 from tests.ledgers import NOW, open_shared
 from tests.run_scripts import Deeds, Led, Scripted, ask, said, use

@@ -17,16 +17,16 @@ import anyio
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge.embed.memory import MemoryEmbedder
-from knowledge.embed.ports import Embedder
 from knowledge.errors import EmbedderUnavailable
-from knowledge.index import renewal
+from knowledge.index import vector_renewal as renewal
+from knowledge.index.embed.memory import MemoryEmbedder
+from knowledge.index.embed.ports import Embedder
+from knowledge.index.engines.memory import MemoryKeywordIndex
 from knowledge.index.indexer import Indexer
-from knowledge.index.memory import MemoryKeywordIndex
-from knowledge.storage import sqlite_index_vectors as writing
-from knowledge.storage.ports import IndexIdentity
-from knowledge.storage.sqlite_index import SqliteIndexStore
-from knowledge.vault import Vault
+from knowledge.index.store import sqlite_vectors as writing
+from knowledge.index.store.sqlite import SqliteIndexStore
+from knowledge.pages.vault import Vault
+from knowledge.state.ports import IndexIdentity
 
 POINTS = ("supplying", "supplied", "swapping", "swapped")
 BATCH = 40

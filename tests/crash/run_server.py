@@ -9,11 +9,12 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from agents.loop.store import RunStore
-from knowledge.quota.bounds import Quotas
-from knowledge.storage.ports import StateStore
+from agents.loop.store.ports import RunStore
+from knowledge.state.ports import StateStore
+from knowledge.state.quota.bounds import Quotas
 from mcp_server.__main__ import main
-from mcp_server.runs import office, places
+from mcp_server.runs import locations as places
+from mcp_server.runs import supervisor as office
 from tests.crash.leading import Mortal
 
 HOLD_S = 0.6

@@ -14,13 +14,13 @@ import anyio
 import anyio.to_thread
 
 from knowledge.errors import KeepsChanging
-from knowledge.ledger.ports import Actor
-from knowledge.storage.sqlite_state import SqliteStateStore
-from knowledge.vault import Vault
-from knowledge.writing.actor import Acts
-from knowledge.writing.files import Files
-from knowledge.writing.locks import Locks
+from knowledge.history.ports import Actor
+from knowledge.pages.vault import Vault
+from knowledge.state.sqlite.store import SqliteStateStore
+from knowledge.writing.files.file_set import Files
+from knowledge.writing.locks.page_locks import Locks
 from knowledge.writing.model import Act, Contents, Work
+from knowledge.writing.transaction import Acts
 from tests.acts import now, rejoin
 
 PAGE = "note.md"

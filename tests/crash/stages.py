@@ -22,14 +22,15 @@ from typing import Any
 import anyio
 import apsw
 
-from knowledge.embed.memory import MemoryEmbedder
-from knowledge.embed.ports import Embedder
-from knowledge.index import renewal, tantivy_engine
+from knowledge.index import vector_renewal as renewal
+from knowledge.index.embed.memory import MemoryEmbedder
+from knowledge.index.embed.ports import Embedder
+from knowledge.index.engines import tantivy_keywords as tantivy_engine
 from knowledge.index.indexer import Indexer
 from knowledge.index.ports import KeywordIndex
-from knowledge.storage.ports import IndexIdentity
-from knowledge.storage.sqlite_index import SqliteIndexStore
-from knowledge.vault import Vault
+from knowledge.index.store.sqlite import SqliteIndexStore
+from knowledge.pages.vault import Vault
+from knowledge.state.ports import IndexIdentity
 from tests.crash.renewing import NEW, OLD, OtherEmbedder
 from tests.keyword_engines import ENGINES
 
@@ -109,12 +110,12 @@ def _watch_servers(engine: str, moment: Moment) -> None:
     if engine.startswith("qdrant"):
         from qdrant_client import AsyncQdrantClient
 
-        from knowledge.index.qdrant_fill import Filling
+        from knowledge.index.engines.qdrant.fill import Filling
 
         _around_async(AsyncQdrantClient, "upsert", VECTOR, moment)
         _around_async(Filling, "serve", SWAP, moment)
     if engine.startswith("meilisearch"):
-        from knowledge.index.meilisearch import MeilisearchKeywordIndex
+        from knowledge.index.engines.meilisearch.engine import MeilisearchKeywordIndex
 
         _around_async(MeilisearchKeywordIndex, "_put", KEYWORD, moment)
         _around_async(MeilisearchKeywordIndex, "_serve", SWAP, moment)

@@ -26,12 +26,12 @@ import pytest
 from mcp import Client
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from knowledge.ledger.chain import verify
+from knowledge.history.audit.chain import verify
 from knowledge.trust.ports import Proposal
-from mcp_server.app import open_app
-from mcp_server.base import open_state
-from mcp_server.gate.carrying import UNSURE, UNTOLD
-from mcp_server.settings import Settings
+from mcp_server.app.composition import open_app
+from mcp_server.app.knowledge_base import open_state
+from mcp_server.app.settings.settings import Settings
+from mcp_server.approvals.proposal_executor import UNSURE, UNTOLD
 from tests.crash.approving import LEASE_S
 from tests.doubles.plane import ADA, WORKSPACE, Plane, seeded
 from tests.doubles.serving import Fault, Served, after, before, served

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import anyio
 import pytest
 
-from knowledge.ledger.chain import verify
-from knowledge.storage.sqlite_state import SqliteStateStore
+from knowledge.history.audit.chain import verify
+from knowledge.state.sqlite.store import SqliteStateStore
 from tests.acts import World, save_as_new, save_in_place
 from tests.crash.saving import PAGE
 

@@ -16,13 +16,13 @@ import anyio.to_thread
 import numpy as np
 import pytest
 
-from knowledge.find.question import Questions
-from knowledge.find.ranking import Engines, Ranker, Within
-from knowledge.index.codes import CodesVectorIndex
-from knowledge.index.memory import MemoryKeywordIndex
-from knowledge.index.renewal import packed
-from knowledge.storage.ports import Filters, IndexIdentity, IndexStore, Position
-from knowledge.storage.sqlite_index import SqliteIndexStore
+from knowledge.index.engines.codes import CodesVectorIndex
+from knowledge.index.engines.memory import MemoryKeywordIndex
+from knowledge.index.store.sqlite import SqliteIndexStore
+from knowledge.index.vector_renewal import packed
+from knowledge.search.query.question import Questions
+from knowledge.search.ranker import Engines, Ranker, Within
+from knowledge.state.ports import Filters, IndexIdentity, IndexStore, Position
 from tests.crash.renewing import AFTER, BATCH, BEFORE, POINTS, embedder, indexer
 
 ROOT = Path(__file__).parents[2]

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from knowledge.embed.memory import MemoryEmbedder
-from knowledge.find.analysis import Analyzer
-from knowledge.index import watch
+from knowledge.index.embed.memory import MemoryEmbedder
+from knowledge.index.engines.tantivy_keywords import TantivyKeywordIndex
 from knowledge.index.indexer import Indexer
 from knowledge.index.ports import QueryTerm
-from knowledge.index.tantivy_engine import TantivyKeywordIndex
-from knowledge.index.watch import IndexingService
-from knowledge.storage.ports import IndexIdentity, Position, TextRow
-from knowledge.storage.sqlite_index import SqliteIndexStore
-from knowledge.storage.sqlite_state import SqliteStateStore
-from knowledge.vault import Vault
+from knowledge.index.store.sqlite import SqliteIndexStore
+from knowledge.index.watch import service as watch
+from knowledge.index.watch.service import IndexingService
+from knowledge.pages.vault import Vault
+from knowledge.search.query.analysis import Analyzer
+from knowledge.state.ports import IndexIdentity, Position, TextRow
+from knowledge.state.sqlite.store import SqliteStateStore
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerProcess

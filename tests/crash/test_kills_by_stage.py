@@ -16,10 +16,10 @@ import anyio.to_thread
 import numpy as np
 import pytest
 
-from knowledge.index.memory import MemoryKeywordIndex
+from knowledge.index.engines.memory import MemoryKeywordIndex
 from knowledge.index.ports import KeywordIndex, QueryTerm
-from knowledge.storage.ports import Position
-from knowledge.storage.sqlite_index import SqliteIndexStore
+from knowledge.index.store.sqlite import SqliteIndexStore
+from knowledge.state.ports import Position
 from tests.crash.renewing import NEW, OLD
 from tests.crash.stages import (
     DATABASE,

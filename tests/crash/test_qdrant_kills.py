@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from knowledge.index.qdrant_fill import MARK
-from knowledge.storage.ports import Position, Remove
-from knowledge.storage.sqlite_index import SqliteIndexStore
+from knowledge.index.engines.qdrant.fill import MARK
+from knowledge.index.store.sqlite import SqliteIndexStore
+from knowledge.state.ports import Position, Remove
 from tests.contract.test_index_store import IDENTITY
 from tests.contract.test_vector_index import embedded, some
 from tests.keyword_engines import terms_of
@@ -28,8 +28,8 @@ CHILD = """
 import asyncio, sys
 from pathlib import Path
 from knowledge.index import qdrant_fill
-from knowledge.index.qdrant_server import QdrantLine
-from knowledge.storage.sqlite_index import SqliteIndexStore
+from knowledge.index.engines.qdrant.server import QdrantLine
+from knowledge.index.store.sqlite import SqliteIndexStore
 from tests.keyword_engines import terms_of
 from tests.qdrant_places import engine_at
 

@@ -20,13 +20,14 @@ from typing import Any
 import anyio
 import pytest
 
-from agents.loop.frames import Control, ToolResult
-from agents.loop.run import Run
-from knowledge.ledger.chain import verify
-from mcp_server.app import App, open_app
-from mcp_server.runs import keeping, office
-from mcp_server.setting_values import ModelName
-from mcp_server.settings import Settings
+from agents.loop.record.frames import Control, ToolResult
+from agents.loop.record.run import Run
+from knowledge.history.audit.chain import verify
+from mcp_server.app.composition import App, open_app
+from mcp_server.app.settings.settings import Settings
+from mcp_server.app.settings.values import ModelName
+from mcp_server.runs import resume as keeping
+from mcp_server.runs import supervisor as office
 from tests.crash.run_server import HOLD_S
 from tests.crash.test_acts_killed import kill
 from tests.doubles.plane import ADA, WORKSPACE, Plane, seeded

@@ -16,14 +16,14 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
-from agents.loop.frames import Header
-from agents.loop.run import Run
-from agents.loop.store import Hold
-from mcp_server.base import open_state, utc_now
-from mcp_server.gate.enrolment import os_user
-from mcp_server.runs.places import runs_in
-from mcp_server.setting_values import ModelName
-from mcp_server.settings import Settings
+from agents.loop.record.frames import Header
+from agents.loop.record.run import Run
+from agents.loop.store.ports import Hold
+from mcp_server.app.knowledge_base import open_state, utc_now
+from mcp_server.app.settings.settings import Settings
+from mcp_server.app.settings.values import ModelName
+from mcp_server.gate.host_registration import os_user
+from mcp_server.runs.locations import runs_in
 from tests.contract.test_server import announced
 from tests.doubles.provider import KEY, Model
 from tests.doubles.provider_turns import said

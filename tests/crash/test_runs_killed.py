@@ -17,7 +17,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from agents.loop.frames import ToolResult
+from agents.loop.record.frames import ToolResult
 from tests.crash import leading
 from tests.ledgers import open_shared
 from tests.run_scripts import sound

@@ -15,9 +15,9 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.shared.exceptions import MCPError
 
-from knowledge.ledger.inspection import inspect
-from mcp_server.base import open_state
-from mcp_server.settings import Settings
+from knowledge.history.audit.inspection import inspect
+from mcp_server.app.knowledge_base import open_state
+from mcp_server.app.settings.settings import Settings
 from tests.writers import let_in
 
 KILLS = int(os.environ.get("FORGE_TEST_SERVER_KILLS", "40"))

@@ -19,18 +19,18 @@ import anyio.to_thread
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from knowledge.find.analysis import analyzer
 from knowledge.index.ports import QueryTerm
-from knowledge.index.watch import LEASE
-from knowledge.storage.sqlite_state import SqliteStateStore
-from mcp_server.base import STATE_FILE, open_base
-from mcp_server.settings import Settings
+from knowledge.index.watch.service import LEASE
+from knowledge.search.query.analysis import analyzer
+from knowledge.state.sqlite.store import SqliteStateStore
+from mcp_server.app.knowledge_base import STATE_FILE, open_base
+from mcp_server.app.settings.settings import Settings
 from tests.crash.test_indexing_kills import contents
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from mcp_server.base import KnowledgeBase
+    from mcp_server.app.knowledge_base import KnowledgeBase
 
 ROOT = Path(__file__).parents[2]
 SERVERS = 4

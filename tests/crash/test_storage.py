@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from knowledge.storage.ports import Position, StateStore
-from knowledge.storage.postgres_state import PostgresStateStore
-from knowledge.storage.sqlite_index import SqliteIndexStore
-from knowledge.storage.sqlite_state import SqliteStateStore
+from knowledge.index.store.sqlite import SqliteIndexStore
+from knowledge.state.ports import Position, StateStore
+from knowledge.state.postgres.store import PostgresStateStore
+from knowledge.state.sqlite.store import SqliteStateStore
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -20,8 +20,8 @@ INDEXING = """
 import asyncio, itertools, sys
 from dataclasses import replace
 from pathlib import Path
-from knowledge.storage.ports import DocumentRecord, IndexedChunk, Replace, Stamp
-from knowledge.storage.sqlite_index import SqliteIndexStore
+from knowledge.state.ports import DocumentRecord, IndexedChunk, Replace, Stamp
+from knowledge.index.store.sqlite import SqliteIndexStore
 
 async def main():
     store = await SqliteIndexStore.open(Path(sys.argv[1]))
@@ -46,13 +46,13 @@ import asyncio, itertools, sys
 from datetime import UTC, datetime
 from pathlib import Path
 from knowledge.trust.ports import Standing
-from knowledge.storage.sqlite_state import SqliteStateStore
+from knowledge.state.sqlite.store import SqliteStateStore
 from tests.standings import stand
 
 async def opened(where, schema):
     if not schema:
         return await SqliteStateStore.open(Path(where))
-    from knowledge.storage.postgres_state import PostgresStateStore
+    from knowledge.state.postgres.store import PostgresStateStore
     return await PostgresStateStore.open(where, schema)
 
 async def main():

@@ -17,7 +17,7 @@ from typing import Any
 import anyio
 import pytest
 
-from agents.events import Decided, Logged, WorkRecorded
+from agents.engine.events import Decided, Logged, WorkRecorded
 from tests.journey_hosts import Gone, SdkHost, Site, over_stdio
 from tests.knowledge_bases import write
 

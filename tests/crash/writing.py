@@ -22,14 +22,14 @@ from typing import Any
 
 import anyio
 
-from knowledge.ledger.chain import verify
-from knowledge.ledger.ports import Actor, Ledger
-from knowledge.storage.sqlite_state import SqliteStateStore
-from knowledge.vault import Vault, revision_of
-from knowledge.writing.actor import Acts
-from knowledge.writing.files import Files
-from knowledge.writing.locks import Locks
+from knowledge.history.audit.chain import verify
+from knowledge.history.ports import Actor, Ledger
+from knowledge.pages.vault import Vault, revision_of
+from knowledge.state.sqlite.store import SqliteStateStore
+from knowledge.writing.files.file_set import Files
+from knowledge.writing.locks.page_locks import Locks
 from knowledge.writing.model import Act, Contents, Work
+from knowledge.writing.transaction import Acts
 from tests.acts import now, rejoin
 
 REVISION, WRITTEN, EXCHANGED, SYNCED, AUDIT = (

@@ -17,7 +17,7 @@ from mcp_types import (
     UnsubscribeRequestParams,
 )
 
-from mcp_server.server import ForgeServer
+from mcp_server.protocol.server import ForgeServer
 from tests.external.fixture_rounds import filled_in, form
 from tests.external.fixture_tools import embedded, picture, red_pixel
 from tests.external.fixtures import carry_requests

@@ -21,7 +21,7 @@ from mcp_types import (
     TextContent,
 )
 
-from mcp_server.tools.spec import ToolSpec
+from mcp_server.toolsets.spec import ToolSpec
 from tests.external.fixtures import NoArguments, spec
 
 Request = Context[Any, Any]

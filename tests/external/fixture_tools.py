@@ -22,7 +22,7 @@ from mcp_types import (
 )
 from pydantic import Field
 
-from mcp_server.tools.spec import Arguments, ToolSpec
+from mcp_server.toolsets.spec import Arguments, ToolSpec
 from tests.external.fixtures import IntendedFailure, NoArguments, declaration, spec, text
 
 PAUSE_S = 0.05

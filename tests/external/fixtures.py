@@ -18,10 +18,10 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolRequestParams, CallToolResult, ContentBlock, InputRequiredResult, TextContent
 
 from knowledge.errors import KnowledgeError
+from mcp_server.app.dependencies import Call, Services
 from mcp_server.gate.policy import Trust
-from mcp_server.server import ForgeServer
-from mcp_server.services import Call, Services
-from mcp_server.tools.spec import Arguments, ToolSpec
+from mcp_server.protocol.server import ForgeServer
+from mcp_server.toolsets.spec import Arguments, ToolSpec
 
 Reply = str | list[ContentBlock] | InputRequiredResult
 Fixture = Callable[[Context[Any, Any], Any], Awaitable[Reply]]

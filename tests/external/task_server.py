@@ -19,15 +19,15 @@ import uvicorn
 from mcp_types import ContentBlock
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mcp_server.app import App, open_app
-from mcp_server.base import utc_now
-from mcp_server.gate.deciding import CannotDecide, Person
-from mcp_server.gate.enrolment import enrol
+from mcp_server.app.composition import App, open_app
+from mcp_server.app.dependencies import Call, Services
+from mcp_server.app.knowledge_base import utc_now
+from mcp_server.app.settings.settings import load
+from mcp_server.approvals.approvers import CannotDecide, Person
+from mcp_server.approvals.proposals import calls_of
+from mcp_server.gate.host_registration import enrol
 from mcp_server.gate.policy import Trust
-from mcp_server.gate.proposals import calls_of
-from mcp_server.services import Call, Services
-from mcp_server.settings import load
-from mcp_server.tools.spec import Arguments, Shown, ToolSpec
+from mcp_server.toolsets.spec import Arguments, Shown, ToolSpec
 from mcp_server.transport.http import http_app
 from tests.external.fixture_offers import extend
 from tests.external.fixture_tools import Request

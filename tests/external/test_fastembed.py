@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from knowledge.embed.fastembed import FastEmbedder
 from knowledge.errors import EmbedderUnavailable
+from knowledge.index.embed.fastembed import FastEmbedder
 from tests.external.programs import unavailable
 
 pytestmark = pytest.mark.external

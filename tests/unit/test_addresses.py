@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from knowledge.addresses import shown_address, without_secrets
+from knowledge.wire.addresses import shown_address, without_secrets
 
 SECRET = "c4nary"  # noqa: S105 - invented
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agents.agent import Agent, ModelAdvice
-from agents.context import Budget
-from mcp_server.cli.agent_view import shown
-from mcp_server.journey_resources import definition, phase_definition
+from agents.engine.agent import Agent, ModelAdvice
+from agents.prompts.context import Budget
+from mcp_server.cli.agents.view import shown
+from mcp_server.toolsets.journeys.resources import definition, phase_definition
 from tests.inquiry import chained, inquiry
 
 

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.find import analysis
-from knowledge.find.analysis import (
+from knowledge.pages.markdown.language import STOP_WORDS
+from knowledge.search.query import analysis
+from knowledge.search.query.analysis import (
     Analyzer,
     forget_words,
     is_stop_word,
@@ -14,7 +15,6 @@ from knowledge.find.analysis import (
     stem,
     words,
 )
-from knowledge.language import STOP_WORDS
 
 
 @pytest.mark.parametrize(
@@ -139,14 +139,14 @@ def test_no_word_reaches_over_a_blank(parts: list[str], blank: str) -> None:
 def test_a_full_memory_changes_no_words_and_no_stems(monkeypatch: pytest.MonkeyPatch) -> None:
     text = " ".join(f"running{n} walks foo_{n}, Words{n % 3}." for n in range(40))
     found, terms = words(text), Analyzer("en").terms(text)
-    monkeypatch.setattr("knowledge.find.analysis._words_of_runs._most", 8)
+    monkeypatch.setattr("knowledge.search.query.analysis._words_of_runs._most", 8)
     monkeypatch.setattr(analysis._stems("en"), "_most", 8)
     assert words(text) == found
     assert Analyzer("en").terms(text) == terms
 
 
 def test_kept_words_are_the_words_and_only_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("knowledge.find.analysis.MOST_REMEMBERED", 20)
+    monkeypatch.setattr("knowledge.search.query.analysis.MOST_REMEMBERED", 20)
     forget_words()
     texts = ["one Two three", "four Five six", "x" * 30]
     assert [list(remember_words(text)) for text in texts] == [words(text) for text in texts]

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.build.agent import AGENT, values
-from agents.build.plan import COMPLETE, GROUNDING, MAKING, plan_of
 from agents.catalogue import BUILT_IN
+from agents.engine.events import CheckpointReached, Completed, Json, PhaseChanged, SourceFound, Speaking, Thinking
+from agents.engine.graph import checked
+from agents.engine.state import JourneyState
 from agents.errors import BadWork
-from agents.events import CheckpointReached, Completed, Json, PhaseChanged, SourceFound, Speaking, Thinking
-from agents.graph import checked
-from agents.prompting import COMMON, placeholders
-from agents.state import JourneyState
+from agents.library.build.agent import AGENT, values
+from agents.library.build.plan import COMPLETE, GROUNDING, MAKING, plan_of
+from agents.prompts.prompt import COMMON, placeholders
 from tests.agents_at_work import (
     ALTERED,
     ANSWER_TOKENS,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.ledger.chain import START, body_around, body_of, digest_of, verify
-from knowledge.ledger.ports import Actor, Entry, Record
+from knowledge.history.audit.chain import START, body_around, body_of, digest_of, verify
+from knowledge.history.ports import Actor, Entry, Record
 from tests.ledgers import MINUTE, NOW, change, entry
 
 Records = list[Record]

@@ -3,9 +3,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge.chunk import MOST, TARGET, Chunk, cut
-from knowledge.document import Document, parse
-from knowledge.markdown import scan
+from knowledge.pages.document import Document, parse
+from knowledge.pages.markdown.blocks import scan
+from knowledge.pages.markdown.chunk import MOST, TARGET, Chunk, cut
 
 
 def doc(text: str) -> Document:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from knowledge.find.circles import MOST_CHILDREN, Circles
-from knowledge.storage.memory import MemoryIndexStore
-from knowledge.vault import Vault
+from knowledge.pages.vault import Vault
+from knowledge.search.tiers import MOST_CHILDREN, Circles
+from knowledge.state.memory_store import MemoryIndexStore
 from tests.knowledge_bases import write
 from tests.unit.test_search import Base
 

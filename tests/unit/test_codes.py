@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.index.codes import _candidates, _distances, _empty, _moved, encode
-from knowledge.storage.ports import CodeRow, Position
+from knowledge.index.engines.codes import _candidates, _distances, _empty, _moved, encode
+from knowledge.state.ports import CodeRow, Position
 
 
 @pytest.mark.parametrize("dimensions", [64, 256, 384, 1024])

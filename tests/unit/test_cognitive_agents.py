@@ -16,25 +16,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents import catalogue
-from agents.agent import Agent
 from agents.catalogue import BuiltIn, cognitive_entries, entries
-from agents.cognitive import library
-from agents.cognitive.agent import alone, as_agent
-from agents.cognitive.closing import expected
-from agents.cognitive.cognitive import Cognitive
-from agents.cognitive.material import told as in_words
-from agents.cognitive.memory_document import skeleton
-from agents.cognitive.opening import LEARNINGS_SHARE
-from agents.cognitive.sections import ADVICE
-from agents.cognitive.setting import Pattern, Predecessor, Setting
-from agents.composing import Part, composed
-from agents.context import Budget
+from agents.engine.agent import Agent
+from agents.engine.events import QuestionAdded, canonical
+from agents.engine.fold import fold
+from agents.engine.graph import Phase, checked
+from agents.engine.progress.composition import Part, composed
+from agents.engine.state import JourneyState, get_state, restore_state
 from agents.errors import BadWork, NoSuchAgent, NotToDecide
-from agents.events import QuestionAdded, canonical
-from agents.fold import fold
-from agents.graph import Phase, checked
-from agents.prompting import prompt
-from agents.state import JourneyState, get_state, restore_state
+from agents.library.cognitive import library
+from agents.library.cognitive.agent import alone, as_agent
+from agents.library.cognitive.model import Cognitive
+from agents.library.cognitive.phases.first_phases import LEARNINGS_SHARE
+from agents.library.cognitive.phases.last_phases import expected
+from agents.library.cognitive.phases.material import told as in_words
+from agents.library.cognitive.phases.memory_document import skeleton
+from agents.library.cognitive.phases.prompt_sections import ADVICE
+from agents.library.cognitive.setting import Pattern, Predecessor, Setting
+from agents.prompts.context import Budget
+from agents.prompts.prompt import prompt
 from knowledge.tokens import count_tokens
 from tests.agents_at_work import Led, Pages, cost, leading, walk
 from tests.cognitive_agents import AGENT, appraisal, write
@@ -634,7 +634,9 @@ def eighth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     write(package / "memory", AGENT.replace("Appraisal\n", "Memory\n", 1))
     write(package / "appraisal")
     for module in (catalogue, library):
-        monkeypatch.setattr(module, "files", lambda name: package if name == "agents.cognitive" else files(name))
+        monkeypatch.setattr(
+            module, "files", lambda name: package if name == "agents.library.cognitive" else files(name)
+        )
     _forget()
     yield package
     monkeypatch.undo()
@@ -671,7 +673,7 @@ async def test_a_folder_that_cannot_be_used_is_told_with_file_and_line(eighth: P
     text = AGENT.replace("class: balanced", "class: best")
     (eighth / "appraisal" / "agent.yaml").write_text(text, encoding="utf-8")
     with pytest.raises(
-        NoSuchAgent, match=r"agents/cognitive/appraisal/agent.yaml:5: there is no class of models 'best'"
+        NoSuchAgent, match=r"agents/library/cognitive/appraisal/agent.yaml:5: there is no class of models 'best'"
     ):
         await BuiltIn().agent("appraisal")
 
@@ -716,7 +718,11 @@ def _words(path: Path) -> set[str]:
 KINDS_OF_FEEDBACK = {"validation"}
 
 
-@pytest.mark.parametrize("path", sorted(Path(catalogue.__file__).parent.glob("*.py")), ids=lambda path: path.name)
+AGENTS = Path(catalogue.__file__).parent
+ENGINE = [path for path in sorted(AGENTS.rglob("*.py")) if path.relative_to(AGENTS).parts[0] not in ("library", "spec")]
+
+
+@pytest.mark.parametrize("path", ENGINE, ids=lambda path: str(path.relative_to(AGENTS)))
 def test_the_engine_knows_no_cognitive_agent_by_name(path: Path) -> None:
     assert not _words(path) & (set(STEPS) - KINDS_OF_FEEDBACK)
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.cognitive.library import cognitive, described
-from agents.state import JourneyState
+from agents.engine.state import JourneyState
+from agents.library.cognitive.library import cognitive, described
 from tests.agents_at_work import ALTERED, VARROA, WINTER, Led, change, leading, walk
 from tests.cognitive_scripts import Scene
 from tests.cognitive_scripts.analysis import BOUND, CONCLUDE, DECOMPOSE, DRIVERS, WEIGH, WORKS, acts

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from agents.cognitive.agent import alone, as_agent
-from agents.cognitive.cognitive import MOST_FOCUS, MOST_TERMS
-from agents.cognitive.library import cognitive, names
-from agents.cognitive.setting import Setting
-from agents.events import canonical
-from agents.prompting import CUT, prompt
-from agents.skills.definition import MOST_INSTRUCTIONS, MOST_OUTPUT
-from agents.state import JourneyState
+from agents.engine.events import canonical
+from agents.engine.state import JourneyState
+from agents.library.cognitive.agent import alone, as_agent
+from agents.library.cognitive.library import cognitive, names
+from agents.library.cognitive.model import MOST_FOCUS, MOST_TERMS
+from agents.library.cognitive.setting import Setting
+from agents.library.skills.definition import MOST_INSTRUCTIONS, MOST_OUTPUT
+from agents.prompts.prompt import CUT, prompt
 from knowledge.tokens import count_tokens
 from tests.agents_at_work import leading
 from tests.cognitive_host import Cast

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.cognitive.library import cognitive, described
+from agents.engine.state import JourneyState
 from agents.errors import BadWork, NotToDecide, WaitsForPerson
-from agents.state import JourneyState
+from agents.library.cognitive.library import cognitive, described
 from tests.agents_at_work import Led, change, leading, walk
 from tests.cognitive_scripts import Scene
 from tests.cognitive_scripts.clarification import ANSWERED, ASK, DOUBT, READ, SETTLE, SPECIFY, WORKS, acts

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from agents.catalogue import heading_of
-from agents.cognitive import library
-from agents.cognitive.cognitive import INPUTS
-from agents.cognitive.sources import Source, source_of
-from agents.context import Budget
+from agents.library.cognitive import library
+from agents.library.cognitive.model import INPUTS
+from agents.library.cognitive.sources import Source, source_of
+from agents.prompts.context import Budget
 from tests.cognitive_agents import AGENT, FOLDER, appraisal, read
 from tests.team_agents import HANDBOOK
 from tests.team_agents import OWN_TOOLS as TOOLS
@@ -141,7 +141,7 @@ def test_a_prompt_that_leaves_no_room_for_the_context_is_a_mistake() -> None:
 def test_a_file_without_the_block_and_a_folder_without_the_file_are_told() -> None:
     start, end = AGENT.index("cognitive:"), AGENT.index("inputs:")
     assert "lacks 'cognitive'" in read(AGENT[:start] + AGENT[end:]).problems[0].text
-    from agents.cognitive.definition import described_in
+    from agents.library.cognitive.definition import described_in
 
     assert described_in("x/empty", {}, TOOLS).problems[0].text == "the folder has no agent.yaml"
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.agent import Called, Fate
-from agents.cognitive.library import cognitive, described
-from agents.state import JourneyState
+from agents.engine.agent import Called, Fate
+from agents.engine.state import JourneyState
+from agents.library.cognitive.library import cognitive, described
 from tests.agents_at_work import ALTERED, VARROA, WINTER, Pages, change, leading, walk
 from tests.cognitive_scripts import Act, Scene
 from tests.cognitive_scripts.generation import FAILED, ITEMS, MET, NOTES, PLAN, STORES, TREATMENT, VAGUE, acts

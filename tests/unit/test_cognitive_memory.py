@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.agent import Called
-from agents.cognitive.agent import alone, as_agent
-from agents.cognitive.library import cognitive, described
-from agents.cognitive.setting import Predecessor, Setting
-from agents.events import canonical
-from agents.state import JourneyState
+from agents.engine.agent import Called
+from agents.engine.events import canonical
+from agents.engine.state import JourneyState
+from agents.library.cognitive.agent import alone, as_agent
+from agents.library.cognitive.library import cognitive, described
+from agents.library.cognitive.setting import Predecessor, Setting
 from knowledge.tokens import count_tokens
 from tests.agents_at_work import Led, Pages, change, leading, walk
 from tests.cognitive_host import Cast

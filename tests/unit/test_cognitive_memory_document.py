@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.cognitive.memory_document import MOST_PROBLEMS, UNFILLED, Expected, digest, problems, section, skeleton
+from agents.library.cognitive.phases.memory_document import (
+    MOST_PROBLEMS,
+    UNFILLED,
+    Expected,
+    digest,
+    problems,
+    section,
+    skeleton,
+)
 from tests.team_agents import HANDBOOK
 
 EXPECTED = Expected("Analysis", "ANALYSIS_COMPLETE", ("DECOMPOSE", "WEIGH_OPTIONS"), ("analysis-0001",))

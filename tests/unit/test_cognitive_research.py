@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.agent import Called
-from agents.cognitive.library import cognitive, described
-from agents.state import JourneyState
+from agents.engine.agent import Called
+from agents.engine.state import JourneyState
+from agents.library.cognitive.library import cognitive, described
 from tests.agents_at_work import ALTERED, ELSEWHERE, NOWHERE, VARROA, WINTER, Led, Pages, change, leading, walk
 from tests.cognitive_scripts import Scene
 from tests.cognitive_scripts.research_cognitive import FIND, GATHER, PLAN, QUESTIONS, WEIGH, WORKS, acts

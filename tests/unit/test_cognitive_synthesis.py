@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.cognitive.library import cognitive, described
+from agents.engine.state import JourneyState
 from agents.errors import NotToDecide, WaitsForPerson
-from agents.state import JourneyState
+from agents.library.cognitive.library import cognitive, described
 from tests.agents_at_work import ALTERED, VARROA, WINTER, change, leading, walk
 from tests.cognitive_scripts import Scene
 from tests.cognitive_scripts.synthesis import DECISIONS, DROWNING, PARTS, POSITIONS, SETTLED, TOPICS, acts, checks

@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.agent import Called, Facts
-from agents.cognitive.agent import as_agent
-from agents.cognitive.library import cognitive, described
-from agents.cognitive.setting import Predecessor, Setting
-from agents.composing import Part, composed
-from agents.graph import Phase
-from agents.prompting import prompt
-from agents.state import JourneyState
+from agents.engine.agent import Called, Facts
+from agents.engine.graph import Phase
+from agents.engine.progress.composition import Part, composed
+from agents.engine.state import JourneyState
+from agents.library.cognitive.agent import as_agent
+from agents.library.cognitive.library import cognitive, described
+from agents.library.cognitive.setting import Predecessor, Setting
+from agents.prompts.prompt import prompt
 from tests.agents_at_work import ALTERED, VARROA, Pages, change, leading, walk
 from tests.cognitive_scripts import Scene, generation, shared
 from tests.cognitive_scripts.validation import CRITERIA, EVIDENCE, acts, failing, verdicts

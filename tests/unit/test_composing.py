@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.agent import Agent, Facts, Finding, Look, ModelAdvice
-from agents.composing import Link, Part, composed, state_for
-from agents.context import Section
+from agents.engine.agent import Agent, Facts, Finding, Look, ModelAdvice
+from agents.engine.decide import REJECTED
+from agents.engine.events import Json, PhaseChanged, Usage, WorkRecorded
+from agents.engine.fold import fold
+from agents.engine.graph import Phase, Transition, checked
+from agents.engine.progress.composition import Link, Part, composed, state_for
+from agents.engine.runner import Submission
+from agents.engine.state import JourneyState, get_state, restore_state
 from agents.errors import BadStart, BadWork, NotToDecide
-from agents.events import Json, PhaseChanged, Usage, WorkRecorded
-from agents.fold import fold
-from agents.graph import Phase, Transition, checked
-from agents.journey import REJECTED
-from agents.prompting import questions_asked
-from agents.running import Submission
-from agents.state import JourneyState, get_state, restore_state
+from agents.prompts.context import Section
+from agents.prompts.prompt import questions_asked
 from tests.agents_at_work import TOOLS, Led, walk
 from tests.engine_agents import ASK, PLAN, begun, making, with_phase, with_ways
 from tests.journeys import ADA

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from knowledge.merge.confidence import (
+from knowledge.merge.evidence.confidence import (
     DEFAULT_RULES,
     Rules,
     confidence,
@@ -16,7 +16,7 @@ from knowledge.merge.confidence import (
     rules_of,
     same_lineage,
 )
-from knowledge.provenance import AUTHORITY
+from knowledge.pages.claim_source import AUTHORITY
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 KINDS = st.sampled_from([*AUTHORITY, "kb", "url", "rumour", ""])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_server.connectors.mentions import MOST_NAMES, Named, names_in
+from mcp_server.connectors.text.mentions import MOST_NAMES, Named, names_in
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_server.connectors.errors import AmbiguousName, UnknownName
-from mcp_server.connectors.names import chosen, edits, loosened
+from mcp_server.connectors.text.name_match import chosen, edits, loosened
 
 Person = tuple[str, ...]
 ANNA = ("Anna Keller", "anna", "anna@example.com", "11")

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.trust.ports import Proposal
-from mcp_server.cli.review_card import About, card
-from mcp_server.connectors.showing import shown_change
-from mcp_server.gate.asking import can_be_shown, message
-from mcp_server.gate.summary import file_text
-from mcp_server.review.changes import Showing, files_of
+from mcp_server.approvals.elicitation.proposal_form import can_be_shown, message
+from mcp_server.approvals.summary import file_text
+from mcp_server.cli.review.card import About, card
+from mcp_server.connectors.text.preview import shown_change
+from mcp_server.web.proposals.page_changes import Showing, files_of
 from tests.unit.test_review_card import ASKER, NOW, proposal, text
 
 WHOLE = Showing(whole=True)

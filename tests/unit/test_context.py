@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.context import CUT, LEAST_TOKENS, Section, fitted
+from agents.prompts.context import CUT, LEAST_TOKENS, Section, fitted
 from knowledge.tokens import count_tokens
 
 WORD = "honey "

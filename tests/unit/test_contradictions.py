@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.merge.claims import claims_of
-from knowledge.merge.contradiction import Found, compare, compare_rows, contradictions
-from knowledge.merge.cut import cut, units
+from knowledge.merge.claims.claim import claims_of
+from knowledge.merge.claims.contradiction import Found, compare, compare_rows, contradictions
+from knowledge.merge.claims.quantities import readings
+from knowledge.merge.document.units import cut, units
 from knowledge.merge.model import Unit
-from knowledge.merge.quantities import readings
 from tests.benchmarks.contradictions import Pair, baseline, figures, load, ours
 
 LEAST_PRECISION, LEAST_RECALL = 0.9, 0.75

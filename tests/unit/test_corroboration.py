@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.merge.corroboration import says
-from knowledge.merge.cut import cut
+from knowledge.merge.document.units import cut
+from knowledge.merge.evidence.corroboration import says
 
 PAGE = """\
 ---

@@ -15,14 +15,16 @@ import anyio.lowlevel
 import pytest
 
 from knowledge.errors import DatabaseUnavailable, KnowledgeError
-from knowledge.ledger.chain import verify
+from knowledge.history.audit.chain import verify
 from knowledge.outbox.forms import KEPT
-from knowledge.outbox.keeping import put_away
 from knowledge.outbox.ports import Errand
-from knowledge.storage.memory import MemoryStateStore
-from knowledge.writing.locks import Locks
+from knowledge.outbox.retention import put_away
+from knowledge.state.memory_store import MemoryStateStore
+from knowledge.writing.locks.page_locks import Locks
 from knowledge.writing.requests import Approval
-from mcp_server.connectors.courier import (
+from mcp_server.app.dependencies import Call
+from mcp_server.connectors.errors import NoAnswer, Refused, ReplyLost, Unreachable
+from mcp_server.connectors.outbox_dispatcher import (
     BUSY,
     LONGEST_S,
     LOOKED_AFTER_S,
@@ -41,9 +43,7 @@ from mcp_server.connectors.courier import (
     Trip,
     errand_for,
 )
-from mcp_server.connectors.errors import NoAnswer, Refused, ReplyLost, Unreachable
-from mcp_server.gate.enrolment import Principal
-from mcp_server.services import Call
+from mcp_server.gate.host_registration import Principal
 from tests.ledgers import NOW
 
 ME = Call(Principal("ada", "desktop"))
@@ -451,7 +451,7 @@ async def test_a_caller_that_goes_away_does_not_stop_what_is_being_sent(world: W
 
 
 async def test_an_act_that_never_ends_is_given_up_as_unsure(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcp_server.connectors.courier.LONGEST_S", 0.05)
+    monkeypatch.setattr("mcp_server.connectors.outbox_dispatcher.LONGEST_S", 0.05)
     told = await world.send(slow(world))
     assert (told.status, told.why) == ("unsure", SLOW)
     assert await world.outcomes() == ["unsure"]

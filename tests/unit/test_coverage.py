@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from knowledge.errors import EngineUnavailable
-from knowledge.index.memory import MemoryKeywordIndex
+from knowledge.index.engines.memory import MemoryKeywordIndex
 from knowledge.index.report import EngineReport
-from knowledge.storage.memory import MemoryIndexStore
-from knowledge.storage.ports import Position
-from mcp_server.base import open_base
-from mcp_server.cli.coverage import Coverage, ago, coverage, engine_reports
-from mcp_server.cli.indexing import bring_up_to_date, held_lease
-from mcp_server.engines import indexed_terms
-from mcp_server.settings import Settings
+from knowledge.state.memory_store import MemoryIndexStore
+from knowledge.state.ports import Position
+from mcp_server.app.factories.engines import indexed_terms
+from mcp_server.app.knowledge_base import open_base
+from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.doctor.index_coverage import Coverage, ago, coverage, engine_reports
+from mcp_server.cli.search.index_update import bring_up_to_date, held_lease
 from tests.knowledge_bases import PAGES, write
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)

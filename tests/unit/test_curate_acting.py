@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from agents.agent import Fate
-from agents.curate.agent import AGENT
-from agents.curate.record import ACT, MERGE, REASON
-from agents.events import Json
+from agents.engine.agent import Fate
+from agents.engine.events import Json
+from agents.library.curate.agent import AGENT
+from agents.library.curate.record import ACT, MERGE, REASON
 from tests.agents_at_work import ALTERED, ELSEWHERE, TOOLS, VARROA, WATER, WINTER, Pages, judged, lacks
 from tests.curate_works import (
     AT_BEES,

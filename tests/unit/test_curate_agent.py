@@ -8,10 +8,14 @@ from typing import get_args
 
 import pytest
 
-from agents.agent import Fate
 from agents.catalogue import BUILT_IN
-from agents.curate.agent import AGENT, done, values
-from agents.curate.record import (
+from agents.engine.agent import Fate
+from agents.engine.events import Json, PhaseChanged, QuestionAdded, SourceFound, Thinking
+from agents.engine.graph import checked
+from agents.engine.state import JourneyState
+from agents.errors import BadWork, JourneyOver
+from agents.library.curate.agent import AGENT, done, values
+from agents.library.curate.record import (
     ACT,
     COMPLETE,
     DEEP_DIVE,
@@ -25,12 +29,8 @@ from agents.curate.record import (
     TASKS,
     record_of,
 )
-from agents.curate.work import Writer
-from agents.errors import BadWork, JourneyOver
-from agents.events import Json, PhaseChanged, QuestionAdded, SourceFound, Thinking
-from agents.graph import checked
-from agents.prompting import COMMON, placeholders
-from agents.state import JourneyState
+from agents.library.curate.work import Writer
+from agents.prompts.prompt import COMMON, placeholders
 from tests.agents_at_work import FLOWERS, TOOLS, WINTER, Led, Pages, leading, revision, words_in
 from tests.curate_works import (
     ASKED,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agents.agent import Called
-from agents.curate.agent import AGENT
-from agents.curate.record import DEEP_DIVE, ORIENT, REASON, ROUTE, TARGET
+from agents.engine.agent import Called
+from agents.library.curate.agent import AGENT
+from agents.library.curate.record import DEEP_DIVE, ORIENT, REASON, ROUTE, TARGET
 from tests.agents_at_work import ALTERED, ELSEWHERE, NOWHERE, WATER, WINTER, Pages, change, judged, lacks
 from tests.curate_works import (
     ASKED,

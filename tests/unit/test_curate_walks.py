@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.agent import Fate
-from agents.curate.agent import AGENT
-from agents.curate.record import ACT, DEEP_DIVE, MERGE, ORIENT, REASON, ROUTE, TARGET, record_of
-from agents.events import Json
-from agents.state import JourneyState
+from agents.engine.agent import Fate
+from agents.engine.events import Json
+from agents.engine.state import JourneyState
+from agents.library.curate.agent import AGENT
+from agents.library.curate.record import ACT, DEEP_DIVE, MERGE, ORIENT, REASON, ROUTE, TARGET, record_of
 from tests.agents_at_work import (
     ALTERED,
     ANSWER_TOKENS,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.cursors import question, seal, unseal
 from knowledge.errors import BadCursor
+from knowledge.wire.cursors import question, seal, unseal
 
 KEY = question({"state": "active", "agent": None})
 WHOLE = st.integers(min_value=-(2**63) + 1, max_value=2**63 - 1)

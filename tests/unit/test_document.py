@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge.document import Document, find_section, parse, plain, section_text, section_tokens
 from knowledge.errors import AmbiguousName, NoSuchSection
+from knowledge.pages.document import Document, find_section, parse, plain, section_text, section_tokens
 
 
 def doc(text: str, path: str = "notes/a-page.md") -> Document:

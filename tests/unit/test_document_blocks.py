@@ -9,8 +9,8 @@ from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from knowledge.document import parse
-from knowledge.markdown import scan
+from knowledge.pages.document import parse
+from knowledge.pages.markdown.blocks import scan
 
 _KINDS = {"heading_open": "heading", "fence": "fence", "code_block": "code", "html_block": "html", "hr": "break"}
 _ORACLE = MarkdownIt("commonmark")

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from knowledge.document import parse
+from knowledge.pages.document import parse
 from mcp_server.__main__ import VERBS
-from mcp_server.reference import settings_page, tool_table, tools_page
-from mcp_server.server import INSTRUCTIONS
-from mcp_server.tools.registry import declared
+from mcp_server.app.settings.reference_pages import settings_page, tool_table, tools_page
+from mcp_server.protocol.server import INSTRUCTIONS
+from mcp_server.toolsets.registry import declared
 
 ROOT = Path(__file__).parents[2]
 KB = ROOT / "kb"

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge.merge.confidence import DEFAULT_RULES
-from knowledge.merge.cut import cut, units
-from knowledge.merge.evidence import weigh
+from knowledge.merge.document.unit_origins import PageFacts
+from knowledge.merge.document.units import cut, units
+from knowledge.merge.evidence.confidence import DEFAULT_RULES
+from knowledge.merge.evidence.merge import weigh
+from knowledge.merge.evidence.undecided import LONGEST, MOST_CHARACTERS, MOST_OF_ONE, MOST_PAIRS, Pair, undecided
 from knowledge.merge.model import Doubt, Evidence, MergePlan, Origin, unit_digest
-from knowledge.merge.provenance import PageFacts
-from knowledge.merge.undecided import LONGEST, MOST_CHARACTERS, MOST_OF_ONE, MOST_PAIRS, Pair, undecided
 from tests.benchmarks.contradictions import load
 from tests.unit.test_evidence import CHAT, CODE, NOW
 

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from agents.agent import Facts, Finding, Look
-from agents.asking import open_in, unanswered
+from agents.engine.agent import Facts, Finding, Look
+from agents.engine.decide import REJECTED
+from agents.engine.events import Channel, CheckpointReached, Decided, canonical, event_of, event_text
+from agents.engine.fold import fold
+from agents.engine.graph import Transition
+from agents.engine.runner import Opinion, Submission
+from agents.engine.state import get_state, restore_state
+from agents.engine.work.answers import open_in, unanswered
 from agents.errors import BadWork, NeedsOwnHand, NotToDecide, StaleJourney, UnknownEvent, WaitsForPerson
-from agents.events import Channel, CheckpointReached, Decided, canonical, event_of, event_text
-from agents.fold import fold
-from agents.graph import Transition
-from agents.journey import REJECTED
-from agents.journey_file import exported, imported
-from agents.prompting import question, questions_asked
-from agents.running import Opinion, Submission
-from agents.state import get_state, restore_state
+from agents.prompts.prompt import question, questions_asked
+from agents.store.export_file import exported, imported
 from tests.agents_at_work import Led, Pages, Remembering, cost, runner_of
 from tests.engine_agents import ASK, PLAN, begun, making, sent, with_phase, with_ways
 from tests.journeys import ADA, ODD

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.agent import Agent, Facts, Finding, Look
+from agents.engine.agent import Agent, Facts, Finding, Look
+from agents.engine.events import CheckpointReached, Completed, FeedbackAdded, Json, PhaseChanged, WorkRecorded
+from agents.engine.fold import fold
+from agents.engine.graph import Phase, PhaseGraph, Transition, checked
+from agents.engine.runner import Opinion, Submission
+from agents.engine.state import get_state, restore_state
+from agents.engine.work.form import ModelForm
 from agents.errors import BadGraph, BadWork, NotToDecide
-from agents.events import CheckpointReached, Completed, FeedbackAdded, Json, PhaseChanged, WorkRecorded
-from agents.fold import fold
-from agents.graph import Phase, PhaseGraph, Transition, checked
-from agents.journey_file import exported, imported
-from agents.prompting import prompt, stayed
-from agents.running import Opinion, Submission
-from agents.state import get_state, restore_state
-from agents.work import ModelForm
+from agents.prompts.prompt import prompt, stayed
+from agents.store.export_file import exported, imported
 from tests.agents_at_work import Pages, Remembering, runner_of
 from tests.engine_agents import PHASES, PLAN, WAYS, Made, begun, making, sent, with_phase, with_ways
 from tests.journeys import ADA

@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.agent import Agent, Facts, Finding, Look
-from agents.context import Budget, Section
+from agents.engine.agent import Agent, Facts, Finding, Look
+from agents.engine.events import FeedbackAdded, Json, Usage, canonical
+from agents.engine.graph import FEEDBACK_KINDS, Phase, PhaseGraph, Transition, checked
+from agents.engine.progress.metrics import costliest, slowest, table
+from agents.engine.runner import Opinion, Runner, Submission
+from agents.engine.state import JourneyState
+from agents.engine.work.form import ModelForm
 from agents.errors import BadStart, BadWork
-from agents.events import FeedbackAdded, Json, Usage, canonical
-from agents.graph import FEEDBACK_KINDS, Phase, PhaseGraph, Transition, checked
-from agents.metrics import costliest, slowest, table
-from agents.prompting import prompt
-from agents.report import report
-from agents.running import Opinion, Runner, Submission
-from agents.state import JourneyState
-from agents.work import ModelForm
+from agents.prompts.context import Budget, Section
+from agents.prompts.prompt import prompt
+from agents.report.journey_report import report
 from knowledge.tokens import count_tokens
 from tests.agents_at_work import Led, Pages, Remembering, runner_of
 from tests.engine_agents import PLAN, Made, begun, making, sent, with_phase

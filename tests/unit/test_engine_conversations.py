@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.events import Forked, PhaseChanged, Started, Usage, WorkRecorded, canonical, event_of, event_text
-from agents.fold import fold
-from agents.graph import Transition
-from agents.running import Submission
-from agents.state import JourneyState
+from agents.engine.events import Forked, PhaseChanged, Started, Usage, WorkRecorded, canonical, event_of, event_text
+from agents.engine.fold import fold
+from agents.engine.graph import Transition
+from agents.engine.runner import Submission
+from agents.engine.state import JourneyState
 from tests.agents_at_work import Led
 from tests.engine_agents import ASK, PLAN, begun, making, sent, with_phase, with_ways
 from tests.journeys import ADA, Walk, work

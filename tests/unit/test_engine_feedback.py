@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.events import FeedbackAdded, canonical
-from agents.feedback import KINDS, LEAST_CHARS, newest_within, told
-from agents.fold import FEEDBACK_TOKENS, fold
-from agents.graph import FEEDBACK_KINDS, FeedbackKind
-from agents.state import Feedback, get_state, restore_state
+from agents.engine.events import FeedbackAdded, canonical
+from agents.engine.fold import FEEDBACK_TOKENS, fold
+from agents.engine.graph import FEEDBACK_KINDS, FeedbackKind
+from agents.engine.progress.feedback import KINDS, LEAST_CHARS, newest_within, told
+from agents.engine.state import Feedback, get_state, restore_state
 from knowledge.tokens import count_tokens
 from tests.engine_agents import PLAN, begun, making, with_phase
 from tests.journeys import Walk

@@ -10,9 +10,9 @@ from knowledge.errors import NoSuchPath
 from knowledge.evaluate.compare import compare, measured_from
 from knowledge.evaluate.queries import Query, Relevant
 from knowledge.evaluate.run import Measured, Subject, run, summarise, unresolved
-from knowledge.find.answers import Hit, Indexed, PageLine, Reading, SearchAnswer
-from knowledge.find.route import Route
-from knowledge.find.scent import Scent
+from knowledge.search.answers import Hit, Indexed, PageLine, Reading, SearchAnswer
+from knowledge.search.result.scent import Scent
+from knowledge.search.route.route_kind import Route
 
 PAGE = "# Deploy\n\nA long story.\n\n## Rolling back\n\nSwitch the router to the previous colour.\n"
 ANSWER = Query("q1", "roll back", (Relevant("deploy.md", "Rolling back", quote="previous colour"),), line=4)

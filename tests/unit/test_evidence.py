@@ -8,12 +8,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from knowledge.errors import NoSuchSection
-from knowledge.merge.confidence import DEFAULT_RULES, Rules
-from knowledge.merge.cut import cut, split_lines, units
-from knowledge.merge.evidence import weigh
+from knowledge.merge.document.unit_origins import PageFacts
+from knowledge.merge.document.units import cut, split_lines, units
+from knowledge.merge.evidence.confidence import DEFAULT_RULES, Rules
+from knowledge.merge.evidence.merge import weigh
+from knowledge.merge.evidence.placement import Similarity
 from knowledge.merge.model import Evidence, MergePlan, Origin, unit_digest
-from knowledge.merge.place import Similarity
-from knowledge.merge.provenance import PageFacts
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(days=360)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from knowledge.find.feedback import MOST_TERMS, WEIGHT, Feedback, weigh
 from knowledge.index.ports import QueryTerm, Scored
+from knowledge.search.query.relevance_feedback import MOST_TERMS, WEIGHT, Feedback, weigh
 
 
 def asked(*words: str) -> list[QueryTerm]:

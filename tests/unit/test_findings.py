@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agents.events import SourceFound
-from agents.findings import (
+from agents.engine.events import SourceFound
+from agents.engine.work.gaps import (
     MOST_NAMED,
     MOST_TOLD,
     folded,

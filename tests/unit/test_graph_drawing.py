@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.catalogue import BUILT_IN, built_in
-from agents.graph import Phase, PhaseGraph, Transition
-from mcp_server.review.graph_drawing import NARROW, WIDE, Move, Travelled, drawing, in_lines
-from mcp_server.review.graph_layout import (
+from agents.engine.graph import Phase, PhaseGraph, Transition
+from mcp_server.web.graph.layout import (
     Arrow,
     Box,
     Direction,
@@ -24,7 +23,8 @@ from mcp_server.review.graph_layout import (
     on_curve,
     returning,
 )
-from mcp_server.review.inert import has_hidden
+from mcp_server.web.graph.svg import NARROW, WIDE, Move, Travelled, drawing, in_lines
+from mcp_server.web.text.sanitize import has_hidden
 from tests.browser.payloads import PAYLOADS
 from tests.journeys import RESEARCH, graphs
 

@@ -8,9 +8,9 @@ from itertools import pairwise
 import pytest
 
 from agents.catalogue import built_in, entries
-from agents.graph import ALWAYS, Phase, PhaseGraph, Transition
-from mcp_server.review.graph_drawing import NARROW, WIDE, Drawing, Move, Travelled
-from mcp_server.review.graph_folding import MOST_PHASES, parts_of, pictures
+from agents.engine.graph import ALWAYS, Phase, PhaseGraph, Transition
+from mcp_server.web.graph.parts import MOST_PHASES, parts_of, pictures
+from mcp_server.web.graph.svg import NARROW, WIDE, Drawing, Move, Travelled
 from tests.inquiry import chained, inquiry
 from tests.unit.test_graph_drawing import SVG, read, texts
 

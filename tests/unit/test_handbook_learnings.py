@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from agents.cognitive.library import cognitive, names
-from agents.cognitive.opening import LEARNINGS_SHARE
-from agents.learning import ALL, FOLDER, GENERAL, learning_page, learning_pages, learnings_on
-from knowledge.document import Document, parse
+from agents.engine.evidence.learned import ALL, FOLDER, GENERAL, learning_page, learning_pages, learnings_on
+from agents.library.cognitive.library import cognitive, names
+from agents.library.cognitive.phases.first_phases import LEARNINGS_SHARE
+from knowledge.pages.document import Document, parse
 from knowledge.tokens import count_tokens
 
 KB = Path(__file__).parents[2] / "kb"

@@ -15,16 +15,16 @@ from typing import SupportsIndex
 
 import pytest
 
-from knowledge.document import parse
-from knowledge.merge.confidence import DEFAULT_RULES
-from knowledge.merge.cut import cut, units
-from knowledge.merge.dated import unwrapped
-from knowledge.merge.diff import unified
-from knowledge.merge.form import Taken
+from knowledge.merge.document.dated_log import unwrapped
+from knowledge.merge.document.unit_origins import PageFacts
+from knowledge.merge.document.units import cut, units
+from knowledge.merge.document_form import Taken
+from knowledge.merge.evidence.confidence import DEFAULT_RULES
 from knowledge.merge.model import Evidence
 from knowledge.merge.plan import Setting, merge
-from knowledge.merge.provenance import PageFacts
 from knowledge.merge.splice import Ground, Put
+from knowledge.merge.unified_diff import unified
+from knowledge.pages.document import parse
 from tests.hostile_markdown import FAMILIES, changed
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_server.hosts.edit import NotAnObject, TwiceTheSameKey, drop, lookup, members, put
+from mcp_server.hosts.json_edit import NotAnObject, TwiceTheSameKey, drop, lookup, members, put
 from mcp_server.hosts.jsonc import BOM, DEEPEST, BadJson, parse
 
 OURS = "knowledge-forge"

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from knowledge.embed.memory import MemoryEmbedder
 from knowledge.errors import LeaseLost, TooMuchWork, VaultUnavailable
-from knowledge.find.analysis import Analyzer
-from knowledge.index.apart import Indexed, Pages
+from knowledge.index.embed.memory import MemoryEmbedder
+from knowledge.index.engines.memory import MemoryKeywordIndex
 from knowledge.index.indexer import LARGE_BYTES, Indexer
-from knowledge.index.memory import MemoryKeywordIndex
 from knowledge.index.ports import QueryTerm
-from knowledge.index.prepare import DirectoryTrust
-from knowledge.storage.memory import MemoryIndexStore
-from knowledge.storage.ports import IndexIdentity, IndexStore, Progress, TextRow
-from knowledge.vault import Vault
+from knowledge.index.preparation.page_rows import DirectoryTrust
+from knowledge.index.preparation.remote import Indexed, Pages
+from knowledge.pages.vault import Vault
+from knowledge.search.query.analysis import Analyzer
+from knowledge.state.memory_store import MemoryIndexStore
+from knowledge.state.ports import IndexIdentity, IndexStore, Progress, TextRow
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from knowledge.index.apart import Apart
+    from knowledge.index.preparation.remote import Apart
 
 FENCE = 7
 LONG_AGO_NS = 1_600_000_000_000_000_000
@@ -333,19 +333,19 @@ async def test_a_writer_that_was_overtaken_stops(house: House) -> None:
 QUIET = """
 import asyncio, sys, time
 from pathlib import Path
-from knowledge.index.apart import Indexed, Pages
+from knowledge.index.preparation.remote import Indexed, Pages
 from knowledge.index.indexer import LARGE_BYTES, Indexer
-from knowledge.storage.sqlite_index import SqliteIndexStore
-from knowledge.vault import Vault
+from knowledge.index.store.sqlite import SqliteIndexStore
+from knowledge.pages.vault import Vault
 
 async def main(root, database, engines):
     async def keyword():
         if not engines: raise AssertionError("the keyword index was asked for")
-        from knowledge.index.memory import MemoryKeywordIndex
+        from knowledge.index.engines.memory import MemoryKeywordIndex
         return MemoryKeywordIndex(lambda row: row.text.split())
     async def embedder(identity):
         if not engines: raise AssertionError("the embedder was asked for")
-        from knowledge.embed.memory import MemoryEmbedder
+        from knowledge.index.embed.memory import MemoryEmbedder
         return MemoryEmbedder()
     index = await SqliteIndexStore.open(Path(database))
     indexer = Indexer(Vault.open(Path(root)), index, keyword=keyword, embedder=embedder, now_ns=time.time_ns)

@@ -12,22 +12,22 @@ import anyio
 import anyio.from_thread
 import pytest
 
-from knowledge.embed.memory import MemoryEmbedder
 from knowledge.errors import CorruptDatabase
-from knowledge.find.analysis import words
-from knowledge.index import watch
+from knowledge.index.embed.memory import MemoryEmbedder
+from knowledge.index.engines.memory import MemoryKeywordIndex
 from knowledge.index.indexer import Indexer
-from knowledge.index.memory import MemoryKeywordIndex
-from knowledge.index.watch import IndexingService
-from knowledge.storage.memory import MemoryIndexStore, MemoryStateStore
-from knowledge.storage.ports import IndexIdentity
-from knowledge.vault import Vault
+from knowledge.index.watch import service as watch
+from knowledge.index.watch.service import IndexingService
+from knowledge.pages.vault import Vault
+from knowledge.search.query.analysis import words
+from knowledge.state.memory_store import MemoryIndexStore, MemoryStateStore
+from knowledge.state.ports import IndexIdentity
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
-    from knowledge.storage.ports import StateStore
+    from knowledge.state.ports import StateStore
 
 IDENTITY = IndexIdentity("hashed", 64, 1)
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import Markup
 
-from mcp_server.review.inert import escaped, has_hidden, inert, inert_line, marks, spelled_out
+from mcp_server.web.text.sanitize import escaped, has_hidden, inert, inert_line, marks, spelled_out
 
 HIDDEN = (
     "\u202e\u202d\u202a\u202b\u202c\u2066\u2067\u2068\u2069\u200e\u200f\u061c"  # direction

@@ -15,9 +15,10 @@ import anyio
 import pytest
 
 from mcp_server.__main__ import main
-from mcp_server.base import open_state, utc_now
-from mcp_server.cli import install as verb
-from mcp_server.cli.install import (
+from mcp_server.app.knowledge_base import open_state, utc_now
+from mcp_server.app.settings.settings import HOST_VARIABLES, Settings, load
+from mcp_server.cli.server import install as verb
+from mcp_server.cli.server.install import (
     QUESTION,
     Means,
     Request,
@@ -26,14 +27,13 @@ from mcp_server.cli.install import (
     with_database,
     with_file,
 )
-from mcp_server.cli.terminal import ask_yes_no, console, print_json
-from mcp_server.gate.enrolment import Principal, identify, os_user
-from mcp_server.gate.scores import standing_of
+from mcp_server.cli.terminal.output import ask_yes_no, console, print_json
+from mcp_server.gate.host_registration import Principal, identify, os_user
+from mcp_server.gate.trust.scores import standing_of
 from mcp_server.hosts.catalogue import Place, host_named
-from mcp_server.hosts.edit import lookup
 from mcp_server.hosts.entry import MASKED, Launch, Served, masked, server_entry
 from mcp_server.hosts.files import backups
-from mcp_server.settings import HOST_VARIABLES, Settings, load
+from mcp_server.hosts.json_edit import lookup
 
 SOMEONES = '{\n  // mine\n  "theme": "dark",\n  "mcpServers": {\n    "other": {"command": "x"}, // keep\n  },\n}\n'
 PLATFORMS = ("darwin", "win32", "linux")

@@ -10,17 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.errors import (
-    BadGraph,
-    BadLog,
-    BadState,
-    JourneyOver,
-    NeedsOwnHand,
-    NotToDecide,
-    UnknownEvent,
-    WaitsForPerson,
-)
-from agents.events import (
+from agents.engine.decide import conditions_at, modified, started, step_key
+from agents.engine.events import (
     CheckpointReached,
     Completed,
     FeedbackAdded,
@@ -37,11 +28,20 @@ from agents.events import (
     logged_form,
     logged_of,
 )
-from agents.fold import FEEDBACK_TOKENS, fold
-from agents.graph import Phase, PhaseGraph, Transition, checked
-from agents.journey import conditions_at, modified, started, step_key
-from agents.state import TRANSITIONS_KEPT, get_state, held, restore_state
-from agents.store_forms import filled, state_of, state_text
+from agents.engine.fold import FEEDBACK_TOKENS, fold
+from agents.engine.graph import Phase, PhaseGraph, Transition, checked
+from agents.engine.state import TRANSITIONS_KEPT, get_state, held, restore_state
+from agents.errors import (
+    BadGraph,
+    BadLog,
+    BadState,
+    JourneyOver,
+    NeedsOwnHand,
+    NotToDecide,
+    UnknownEvent,
+    WaitsForPerson,
+)
+from agents.store.forms import filled, state_of, state_text
 from knowledge.tokens import count_tokens
 from tests.journeys import ADA, CONDITIONS, ODD, RESEARCH, Walk, begun, graphs
 from tests.ledgers import NOW

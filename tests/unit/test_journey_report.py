@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.agent import Agent
-from agents.events import (
+from agents.engine.agent import Agent
+from agents.engine.events import (
     CheckpointReached,
     Decided,
     Event,
@@ -25,13 +25,13 @@ from agents.events import (
     Usage,
     WorkRecorded,
 )
-from agents.fold import fold
-from agents.graph import PhaseGraph
-from agents.metrics import averages, bottleneck, costliest, lasting, slowest, table, waits
-from agents.position import Position
-from agents.report import report, whole
-from agents.state import get_state, restore_state
-from agents.work_words import work_lines
+from agents.engine.fold import fold
+from agents.engine.graph import PhaseGraph
+from agents.engine.progress.metrics import averages, bottleneck, costliest, lasting, slowest, table, waits
+from agents.engine.progress.position import Position
+from agents.engine.state import get_state, restore_state
+from agents.engine.work.markdown import work_lines
+from agents.report.journey_report import report, whole
 from tests.agents_at_work import VARROA, WINTER
 from tests.journeys import ADA, RESEARCH, Walk, begun, graphs, word
 from tests.ledgers import MINUTE, NOW

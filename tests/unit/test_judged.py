@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agents.loop.provider import Provider
+from agents.loop.model.ports import Provider
 from tests.benchmarks.contradictions import Pair
 from tests.benchmarks.judged import Row, in_meaning, labelled, measured, models
 from tests.judges import Opinionated

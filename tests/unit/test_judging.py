@@ -7,10 +7,10 @@ import json
 import anyio
 import pytest
 
-from agents.loop.provider import Asked, Provider, Shape, Told
-from agents.loop.provider_errors import BadKey, ProviderError
-from knowledge.merge.undecided import Pair
-from mcp_server.models.judging import (
+from agents.loop.model.errors import BadKey, ProviderError
+from agents.loop.model.ports import Asked, Provider, Shape, Told
+from knowledge.merge.evidence.undecided import Pair
+from mcp_server.models.contradiction_judge import (
     ABOUT,
     AT_ONCE,
     MOST_KEPT,

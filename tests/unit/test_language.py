@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from knowledge.language import STOP_WORDS, detect, normal_language
+from knowledge.pages.markdown.language import STOP_WORDS, detect, normal_language
 
 # ruff: noqa: RUF001 - letters of other scripts that look like Latin ones are meant
 SHORT = {

@@ -10,13 +10,13 @@ import anyio.lowlevel
 import pytest
 
 from knowledge.errors import DatabaseUnavailable
-from knowledge.find.answers import Hit, Indexed, MapView, SearchAnswer
-from knowledge.find.ledger import Reader, ReadingLedger
-from knowledge.find.route import Route
-from knowledge.find.scent import Scent
-from knowledge.map import Entry
-from knowledge.storage.memory import MemoryStateStore
-from knowledge.storage.ports import Looked
+from knowledge.pages.map_view import Entry
+from knowledge.search.answers import Hit, Indexed, MapView, SearchAnswer
+from knowledge.search.reading_ledger import Reader, ReadingLedger
+from knowledge.search.result.scent import Scent
+from knowledge.search.route.route_kind import Route
+from knowledge.state.memory_store import MemoryStateStore
+from knowledge.state.ports import Looked
 
 ADA = Reader("ada@desktop")
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import anyio
 import pytest
 
-from agents.learning import learning_page, learning_pages, learnings_on, slug
-from knowledge.document import parse
+from agents.engine.evidence.learned import learning_page, learning_pages, learnings_on, slug
 from knowledge.errors import InvalidPath
-from knowledge.find.keywords import keywords, near_terms
-from mcp_server.app import open_app
-from mcp_server.looking import KnowledgeLook
-from mcp_server.settings import Settings
-from mcp_server.team_files import VaultFiles
+from knowledge.pages.document import parse
+from knowledge.search.query.keywords import keywords, near_terms
+from mcp_server.app.composition import open_app
+from mcp_server.app.factories.team_files import VaultFiles
+from mcp_server.app.settings.settings import Settings
+from mcp_server.toolsets.journeys.condition_context import KnowledgeLook
 from tests.agents_at_work import Pages
 from tests.knowledge_bases import write
 from tests.small_agents import Only, noting

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from knowledge.map import Entry, describe_directory, readable
+from knowledge.pages.map_view import Entry, describe_directory, readable
 
 
 @pytest.mark.parametrize(

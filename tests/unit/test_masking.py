@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from agents.loop.provider import Asked, Echo, FromUser, Said, Shape, Told, ToolUse, Usage
-from agents.loop.provider_errors import Malformed, ProviderError, Rejected
-from mcp_server.models.masking import MASK, Masked
+from agents.loop.model.errors import Malformed, ProviderError, Rejected
+from agents.loop.model.ports import Asked, Echo, FromUser, Said, Shape, Told, ToolUse, Usage
+from mcp_server.models.secret_mask import MASK, Masked
 
 KEYS = ["sk-0123456789abcdef", "sk-\\012\"345'6789", "sk/0123+4567=="]
 ASKED = Asked("test_iter1_0a1b2c3d", (FromUser("goal"),))

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from knowledge.document import parse
-from knowledge.front_matter import read_front_matter
-from knowledge.markdown import Scan, scan
-from knowledge.merge.cut import cut, front_matter, split_lines, units
+from knowledge.merge.document.units import cut, front_matter, split_lines, units
+from knowledge.pages.document import parse
+from knowledge.pages.front_matter import read_front_matter
+from knowledge.pages.markdown.blocks import Scan, scan
 from tests.markdown_pages import Maker, printed, scrambled
 
 _PARTS = (
@@ -97,7 +97,7 @@ def test_code_full_of_what_looks_like_headings_is_cut_in_linear_time() -> None:
         return scan(lines_read, first)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("knowledge.merge.cut.scan", counted)
+        patch.setattr("knowledge.merge.document.units.scan", counted)
         assert [piece.kind for piece in cut(text).pieces if piece.kind != "blank"] == ["heading", "fence", "heading"]
     assert lines < 8 * text.count("\n")
 

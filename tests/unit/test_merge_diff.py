@@ -8,7 +8,7 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge.merge.diff import counts, unified
+from knowledge.merge.unified_diff import counts, unified
 
 LINES = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "\n", "d\r\n", "long " * 5 + "\n"]), max_size=30)
 TEXTS = st.tuples(LINES, st.sampled_from(["", "end"])).map(lambda parts: "".join(parts[0]) + parts[1])

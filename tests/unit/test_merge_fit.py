@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge.errors import AmbiguousName, NoSuchSection
-from knowledge.merge.cut import cut
-from knowledge.merge.fit import fitted
-from knowledge.merge.form import Taken, as_document
-from knowledge.merge.three_way import join
+from knowledge.merge.document.units import cut
+from knowledge.merge.document_form import Taken, as_document
+from knowledge.merge.normalise import fitted
+from knowledge.merge.three_way.join import join
 
 FILE = "\ufeff---\r\nk: v\r\n---\r\n\r\n# T\r\n\r\nfirst\r\n\r\nlast\r\n"
 PAGE = "---\nk: v\n---\n\n# T\n\nintro\n\n## A\n\nabout A\n\n### A1\n\nabout A1\n\n## B\n\nabout B\n"

@@ -9,8 +9,8 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge.merge.cut import cut
-from knowledge.merge.three_way import Joined, join
+from knowledge.merge.document.units import cut
+from knowledge.merge.three_way.join import Joined, join
 from tests import markdown_pages
 from tests.markdown_pages import Maker, free_atoms, parted, printed, scrambled
 from tests.merge_oracle import compared

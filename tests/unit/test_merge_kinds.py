@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from knowledge.merge.cut import cut
-from knowledge.merge.three_way import Joined, join
+from knowledge.merge.document.units import cut
+from knowledge.merge.three_way.join import Joined, join
 
 TABLE = "| k | v | w |\n|---|---|---|\n| a | 1 | x |\n| b | 2 | y |\n| c | 3 | z |\n"
 LIST = "- one\n- two\n  - inner a\n  - inner b\n- three\n"

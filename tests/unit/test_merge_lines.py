@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge.merge.lines import Part, _shortest, clean, hunks, matches, merge_lines, union
+from knowledge.merge.three_way.line_join import Part, _shortest, clean, hunks, matches, merge_lines, union
 
 LINES = st.lists(st.sampled_from("abcd"), max_size=12)
 

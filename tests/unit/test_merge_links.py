@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from knowledge.merge.links import Link, broken, links_in, names_of, relocated, resolve, retargeted
+from knowledge.merge.document.links import Link, broken, links_in, names_of, relocated, resolve, retargeted
 
 ORACLE = MarkdownIt("commonmark").enable("table")
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge.merge.links import names_of
-from knowledge.merge.verify import problems
+from knowledge.merge.damage import problems
+from knowledge.merge.document.links import names_of
 
 NAMES = names_of({"a.md": [], "b.md": []})
 PAGE = (

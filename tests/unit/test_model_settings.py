@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server.app import listed
-from mcp_server.reference import settings_page
-from mcp_server.setting_notes import about_model
-from mcp_server.setting_values import HELPS, ModelName, ModelPrice, model_name, prices
-from mcp_server.setting_variables import VARIABLES
-from mcp_server.settings import Settings
+from mcp_server.app.composition import listed
+from mcp_server.app.settings.notes import about_model
+from mcp_server.app.settings.reference_pages import settings_page
+from mcp_server.app.settings.settings import Settings
+from mcp_server.app.settings.values import HELPS, ModelName, ModelPrice, model_name, prices
+from mcp_server.app.settings.variables import VARIABLES
 from tests.unit.test_service_settings import Given
 
 KEY = "sk-ant-0123456789abcdef"

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from agents.catalogue import BUILT_IN
+from agents.engine.events import CheckpointReached, PhaseChanged, SourceFound, Thinking, WorkRecorded
+from agents.engine.graph import checked
 from agents.errors import BadStart, BadWork, NotToDecide
-from agents.events import CheckpointReached, PhaseChanged, SourceFound, Thinking, WorkRecorded
-from agents.graph import checked
-from agents.orchestrate.agent import AGENT, values
-from agents.orchestrate.record import (
+from agents.library.orchestrate.agent import AGENT, values
+from agents.library.orchestrate.plan_rules.rules import TEAM_FILE
+from agents.library.orchestrate.record import (
     BUDGET_EXHAUSTED,
     FAILED,
     IMPLEMENTING,
@@ -23,8 +24,7 @@ from agents.orchestrate.record import (
     VALIDATING,
     of_state,
 )
-from agents.orchestrate.rules import TEAM_FILE
-from agents.prompting import COMMON, placeholders
+from agents.prompts.prompt import COMMON, placeholders
 from tests.agents_at_work import PAGES, TOOLS, WINTER, Pages, leading, words_in
 from tests.journeys import Walk
 from tests.orchestrate_works import (

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.agent import Spent
-from agents.events import Json
-from agents.orchestrate.agent import AGENT
-from agents.orchestrate.budget import Limits, limits_of, used_up
-from agents.orchestrate.record import IMPLEMENTING, JUDGING, PLANNING
-from agents.orchestrate.scoring import ISSUE_POINTS, MET_POINTS, score_range
+from agents.engine.agent import Spent
+from agents.engine.events import Json
+from agents.library.orchestrate.agent import AGENT
+from agents.library.orchestrate.budget import Limits, limits_of, used_up
+from agents.library.orchestrate.record import IMPLEMENTING, JUDGING, PLANNING
+from agents.library.orchestrate.scores import ISSUE_POINTS, MET_POINTS, score_range
 from tests.agents_at_work import ALTERED, VARROA, WINTER, change, lacks
 from tests.orchestrate_works import DONE, GOOD, HARD, MADE, PLAN, SOFT, Work, issue, judge, judgement, verdict
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from agents.agent import Called, Fate, Finding
-from agents.events import Json
-from agents.orchestrate.record import IMPLEMENTING, JUDGING, PLANNING, VALIDATING
+from agents.engine.agent import Called, Fate, Finding
+from agents.engine.events import Json
+from agents.library.orchestrate.record import IMPLEMENTING, JUDGING, PLANNING, VALIDATING
 from tests.agents_at_work import ALTERED, NOWHERE, VARROA, Pages, change, lacks
 from tests.orchestrate_works import BROKEN, CANNOT, DONE, GOOD, HARD, MADE, PLAN, SEEN, SOFT, VALID, Work, judge
 

@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.agent import Facts
-from agents.orchestrate.checks import KINDS, statements
-from agents.orchestrate.durations import durations_in, in_words, limits_in, seconds_of
-from agents.orchestrate.order import behind, circles, doable, longest, serving
-from agents.orchestrate.record import IMPLEMENTING, PLANNING, VALIDATING, Undertaking
-from agents.orchestrate.rules import OF_JOURNEY, TEAM_FILE, Rule, failures, rule_set, rules_in
-from agents.orchestrate.validating import OWN_FILE, own_rules, validated
+from agents.engine.agent import Facts
+from agents.library.orchestrate.plan_rules.checks import KINDS, statements
+from agents.library.orchestrate.plan_rules.durations import durations_in, in_words, limits_in, seconds_of
+from agents.library.orchestrate.plan_rules.order import behind, circles, doable, longest, serving
+from agents.library.orchestrate.plan_rules.rules import OF_JOURNEY, TEAM_FILE, Rule, failures, rule_set, rules_in
+from agents.library.orchestrate.record import IMPLEMENTING, PLANNING, VALIDATING, Undertaking
+from agents.library.orchestrate.validator import OWN_FILE, own_rules, validated
 from knowledge.errors import InvalidPath, KnowledgeError, NoSuchPath
 from tests.agents_at_work import Pages
 

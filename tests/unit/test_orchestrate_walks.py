@@ -12,10 +12,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agents.orchestrate.agent import AGENT
-from agents.orchestrate.record import IMPLEMENTING, JUDGING, PLANNING, SUCCEEDED, of_state
-from agents.orchestrate.scoring import score_range
-from agents.state import JourneyState
+from agents.engine.state import JourneyState
+from agents.library.orchestrate.agent import AGENT
+from agents.library.orchestrate.record import IMPLEMENTING, JUDGING, PLANNING, SUCCEEDED, of_state
+from agents.library.orchestrate.scores import score_range
 from knowledge.tokens import count_tokens
 from tests.agents_at_work import ALTERED, ANSWER_TOKENS, NOWHERE, WINTER, Led, cost, leading, walk, ways_not_taken
 from tests.orchestrate_works import BRIEF, BROKEN, CANNOT, DONE, GOOD, PLAN, SEEN, Work, issue, judgement, step, verdict

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from knowledge.errors import UnsafeStateDirectory
-from knowledge.storage import ownership
-from knowledge.storage.ownership import Exposure, others_could_read, others_could_replace, others_could_write
-from knowledge.storage.places import state_dir_for
-from mcp_server.settings import BadSetting, load
+from knowledge.state import ownership
+from knowledge.state.locations import state_dir_for
+from knowledge.state.ownership import Exposure, others_could_read, others_could_replace, others_could_write
+from mcp_server.app.settings.settings import BadSetting, load
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows keeps no modes")
 SOMEBODY = 54_321

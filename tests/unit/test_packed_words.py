@@ -9,8 +9,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.find.analysis import words
-from knowledge.storage.sqlite_index_write import pack_words, unpack_words
+from knowledge.index.store.sqlite_write import pack_words, unpack_words
+from knowledge.search.query.analysis import words
 
 
 @given(st.text(max_size=200), st.integers(1, 1_000))

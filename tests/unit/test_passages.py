@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from knowledge.passages import passages, repeats
+from knowledge.pages.markdown.passages import passages, repeats
 
 SAID = "The new deploy key lies in the vault of the ops team. Ask Bo before you rotate it on a Friday."
 

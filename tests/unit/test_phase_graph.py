@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agents.engine.graph import Phase, PhaseGraph, Transition, advance, checked, grouped, mermaid, ways_out
 from agents.errors import BadGraph
-from agents.graph import Phase, PhaseGraph, Transition, advance, checked, grouped, mermaid, ways_out
 from tests.inquiry import chained
 from tests.journeys import CONDITIONS, RESEARCH, TOOLS, graphs
 

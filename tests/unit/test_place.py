@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge.merge.cut import cut, split_lines
-from knowledge.merge.dated import dated_heading, is_log, newest_first, unwrapped
-from knowledge.merge.place import PageSketch, Placement, best_page, place, sections_of
+from knowledge.merge.document.dated_log import dated_heading, is_log, newest_first, unwrapped
+from knowledge.merge.document.units import cut, split_lines
+from knowledge.merge.evidence.placement import PageSketch, Placement, best_page, place, sections_of
 
 KB = Path(__file__).parents[2] / "kb"
 PAGE = """\

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from knowledge.errors import NoUserFolder, UnsafeStateDirectory
-from knowledge.storage.places import default_schema, indexing_lease, server_index_name, state_dir_for, user_folder
+from knowledge.state.locations import default_schema, indexing_lease, server_index_name, state_dir_for, user_folder
 
 
 @pytest.fixture(autouse=True)

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_server.plane.acts import Field, FieldName, TaskPlan, Value, answered, changes, preview, sentence
-from mcp_server.plane.doing import changes_of, draft_of
-from mcp_server.plane.embedded import flattened, with_pictures
-from mcp_server.plane.model import CLEAR, Project, Task, TaskChanges
-from mcp_server.plane.readback import Difference, difference, is_as_before, is_between, is_done
-from mcp_server.plane.text import html_of, markdown_of
+from mcp_server.connectors.plane.model import CLEAR, Project, Task, TaskChanges
+from mcp_server.connectors.plane.readback import Difference, difference, is_as_before, is_between, is_done
+from mcp_server.connectors.plane.text.embedded import flattened, with_pictures
+from mcp_server.connectors.plane.text.markdown import html_of, markdown_of
+from mcp_server.toolsets.plane.act_execution import changes_of, draft_of
+from mcp_server.toolsets.plane.act_model import Field, FieldName, TaskPlan, Value, answered, changes, preview, sentence
 
 KB = Project("p-1", "KB", "Knowledge Base")
 AT = datetime(2026, 11, 20, 21, 1, 4, 576801, tzinfo=UTC)

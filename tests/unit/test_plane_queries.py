@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.cursors import seal
 from knowledge.errors import BadCursor
-from mcp_server.plane.errors import BadDate, BadReference
-from mcp_server.plane.model import State, Task
-from mcp_server.plane.queries import (
+from knowledge.wire.cursors import seal
+from mcp_server.connectors.plane.errors import BadDate, BadReference
+from mcp_server.connectors.plane.model import State, Task
+from mcp_server.toolsets.plane.queries import (
     Reference,
     Wanted,
     day_of,

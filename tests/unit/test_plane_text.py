@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mcp_server.plane.elements import Element, parsed, plain_text
-from mcp_server.plane.text import differs, html_of, markdown_of
+from mcp_server.connectors.plane.text.html_tree import Element, parsed, plain_text
+from mcp_server.connectors.plane.text.markdown import differs, html_of, markdown_of
 from tests.doubles.plane_html import cleaned
 
 ORDINARY = """# Plan & *scope*
@@ -249,7 +249,7 @@ def test_no_text_is_no_text() -> None:
 
 def _whole(text: str) -> Element:
     """Return what is really there: the elements as they are, uncleaned."""
-    from mcp_server.plane.elements import _Tree
+    from mcp_server.connectors.plane.text.html_tree import _Tree
 
     tree = _Tree()
     tree.feed(text)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_server.plane.model import Label, Page
-from mcp_server.plane.walking import MOST_PAGES, Walked, everything
+from mcp_server.connectors.plane.model import Label, Page
+from mcp_server.connectors.plane.pagination import MOST_PAGES, Walked, everything
 
 ALL = [Label(f"id-{number}", f"name {number}") for number in range(1200)]
 SIZE = 100

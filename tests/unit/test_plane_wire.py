@@ -20,9 +20,9 @@ from mcp_server.connectors.errors import (
     Refused,
     ReplyLost,
 )
-from mcp_server.connectors.wire import Method, Reply, Request
-from mcp_server.plane import judging, wire
-from mcp_server.plane.model import (
+from mcp_server.connectors.plane import reply_check as judging
+from mcp_server.connectors.plane import wire
+from mcp_server.connectors.plane.model import (
     CLEAR,
     Comment,
     Cycle,
@@ -39,6 +39,7 @@ from mcp_server.plane.model import (
     TaskChanges,
     TaskDraft,
 )
+from mcp_server.connectors.request.wire import Method, Reply, Request
 from tests.plane_samples import FOLDER, SAMPLES, Sample
 
 ACME = "acme"

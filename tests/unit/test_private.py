@@ -12,11 +12,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from knowledge.private import private_folder, write_private
-from mcp_server.base import open_state
-from mcp_server.cli.doctor import examine
-from mcp_server.cli.finding import Finding
-from mcp_server.settings import Settings
+from knowledge.private_files import private_folder, write_private
+from mcp_server.app.knowledge_base import open_state
+from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.doctor.doctor import examine
+from mcp_server.cli.doctor.result import Finding
 from tests.knowledge_bases import write
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there modes say nothing")

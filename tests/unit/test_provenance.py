@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.merge import provenance
-from knowledge.merge.cut import cut, units
+from knowledge.merge.document import unit_origins as provenance
+from knowledge.merge.document.unit_origins import PageFacts, origins_after, presumed, trace
+from knowledge.merge.document.units import cut, units
 from knowledge.merge.model import Origin, Unit, unit_digest
-from knowledge.merge.provenance import PageFacts, origins_after, presumed, trace
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 PAGE = """\

@@ -6,8 +6,8 @@ from decimal import Decimal
 
 import pytest
 
-from agents.loop.provider import Asked, FromUser, Said, Shape, Told, Usage
-from agents.loop.provider_errors import Refusal
+from agents.loop.model.errors import Refusal
+from agents.loop.model.ports import Asked, FromUser, Said, Shape, Told, Usage
 from agents.loop.providers.usage import Accounted, Price, UsageBook, agent_of, conversation_id
 
 FIRST, SECOND = conversation_id("router", 1, "0a1b2c3d"), conversation_id("router", 2, "ffffffff")

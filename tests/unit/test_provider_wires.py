@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.loop.provider import (
+from agents.loop.model.ports import (
     Asked,
     Echo,
     Freedom,
@@ -26,14 +26,14 @@ from agents.loop.provider import (
     ToolUse,
     Usage,
 )
-from agents.loop.providers.anthropic_wire import AnthropicWire
+from agents.loop.providers.anthropic.wire import AnthropicWire
 from agents.loop.providers.failures import Failure, Kind, failure_of
 from agents.loop.providers.history import turns_of
-from agents.loop.providers.openai_chat_wire import ChatWire
-from agents.loop.providers.openai_responses_wire import ResponsesWire
-from agents.loop.providers.reading import arguments_of, json_in, misfit, without_thoughts
-from agents.loop.providers.strict import closed
-from agents.loop.providers.wire import Refused, Unusable, Wire
+from agents.loop.providers.openai.chat_wire import ChatWire
+from agents.loop.providers.openai.responses_wire import ResponsesWire
+from agents.loop.providers.wire.reply_text import arguments_of, json_in, misfit, without_thoughts
+from agents.loop.providers.wire.request import Refused, Unusable, Wire
+from agents.loop.providers.wire.strict_schema import closed
 from tests.doubles import provider as double
 from tests.doubles.provider_shapes import Chat, Messages, Responses
 from tests.doubles.provider_turns import Call, Turn, said

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from knowledge.document import find_section, parse, section_text
 from knowledge.errors import BadQuerySet
 from knowledge.evaluate.judge import holds_answer, lies_in, plain, quality
 from knowledge.evaluate.queries import Query, Relevant, read_queries
 from knowledge.evaluate.run import _At
 from knowledge.evaluate.trec import read_trec
+from knowledge.pages.document import find_section, parse, section_text
 
 ROOT = Path(__file__).parents[2]
 HANDBOOK = ROOT / "tests/benchmarks/handbook_queries.jsonl"

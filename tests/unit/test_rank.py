@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.find.rank import collapse, fuse
 from knowledge.index.ports import Scored
+from knowledge.search.fusion import collapse, fuse
 
 Lists = list[list[int]]
 LISTS = st.lists(st.lists(st.integers(1, 30), unique=True, max_size=20), min_size=1, max_size=4)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from agents.state import JourneyState
-from agents.store_recent import MOST, Recent
+from agents.engine.state import JourneyState
+from agents.store.recent import MOST, Recent
 from tests.journeys import Walk
 
 SECOND = timedelta(seconds=1)

@@ -13,18 +13,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from knowledge.embed.known import KnownEmbedders
-from knowledge.embed.memory import MemoryEmbedder
-from knowledge.embed.ports import Embedder
 from knowledge.errors import EmbedderUnavailable
-from knowledge.index import renewal, watch
+from knowledge.index import vector_renewal as renewal
+from knowledge.index.embed.memory import MemoryEmbedder
+from knowledge.index.embed.ports import Embedder
+from knowledge.index.embed.registry import KnownEmbedders
+from knowledge.index.engines.memory import MemoryKeywordIndex
 from knowledge.index.indexer import Indexer
-from knowledge.index.memory import MemoryKeywordIndex
-from knowledge.index.renewal import begin
-from knowledge.index.watch import IndexingService
-from knowledge.storage.memory import MemoryIndexStore, MemoryStateStore
-from knowledge.storage.ports import IndexIdentity, Position, Progress
-from knowledge.vault import Vault
+from knowledge.index.vector_renewal import begin
+from knowledge.index.watch import service as watch
+from knowledge.index.watch.service import IndexingService
+from knowledge.pages.vault import Vault
+from knowledge.state.memory_store import MemoryIndexStore, MemoryStateStore
+from knowledge.state.ports import IndexIdentity, Position, Progress
 
 OLD, NEW = IndexIdentity("hashed-words-64/1", 64, 1), IndexIdentity("hashed-words-96/1", 0, 1)
 

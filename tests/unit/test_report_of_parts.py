@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agents.conversations import conversations
-from agents.events import Usage
-from agents.metrics import PhaseRow, by_part, costliest, slowest
-from agents.report import report
-from agents.running import Submission
+from agents.engine.events import Usage
+from agents.engine.progress.conversations import conversations
+from agents.engine.progress.metrics import PhaseRow, by_part, costliest, slowest
+from agents.engine.runner import Submission
+from agents.report.journey_report import report
 from tests.agents_at_work import Led, leading
 from tests.inquiry import ASK, DOCUMENT, chained, inquiry
 from tests.journeys import ADA

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given as cases
 from hypothesis import strategies as st
 
-from agents.agent import Agent, Facts, Finding, Look
+from agents.engine.agent import Agent, Facts, Finding, Look
+from agents.engine.events import canonical
+from agents.engine.progress.rerun import Act, Again, Outcome, acts_after, again, checked_place, given
+from agents.engine.runner import AT_VERSION, FORK_OF, Opinion, Submission
+from agents.engine.work.form import joined
 from agents.errors import BadStart
-from agents.events import canonical
-from agents.rerun import Act, Again, Outcome, acts_after, again, checked_place, given
-from agents.running import AT_VERSION, FORK_OF, Opinion, Submission
-from agents.work import joined
 from tests.agents_at_work import Led, Pages, leading, runner_of
 from tests.inquiry import ASK, DOCUMENT, inquiry
 from tests.journeys import ADA

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.catalogue import BUILT_IN
-from agents.errors import BadWork, JourneyOver, WaitsForPerson
-from agents.events import (
+from agents.engine.events import (
     CheckpointReached,
     Completed,
     Json,
@@ -24,11 +23,12 @@ from agents.events import (
     Thinking,
     canonical,
 )
-from agents.graph import checked
-from agents.prompting import COMMON, placeholders
-from agents.research.agent import AGENT, values
-from agents.research.tree import ANSWER, COMPLETE, DECOMPOSE, EXPAND, RISE_ABOVE, tree_of
-from agents.state import JourneyState
+from agents.engine.graph import checked
+from agents.engine.state import JourneyState
+from agents.errors import BadWork, JourneyOver, WaitsForPerson
+from agents.library.research.agent import AGENT, values
+from agents.library.research.tree import ANSWER, COMPLETE, DECOMPOSE, EXPAND, RISE_ABOVE, tree_of
+from agents.prompts.prompt import COMMON, placeholders
 from tests.agents_at_work import (
     ALTERED,
     ANSWER_TOKENS,

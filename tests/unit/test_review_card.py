@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from knowledge.merge.model import Contradiction
 from knowledge.trust.ports import Proposal, Verdict
-from mcp_server.cli.review_card import MOST_LINES, About, Asker, Block, card, counted, ending, fields, folded, listed
-from mcp_server.cli.review_screen import wrapped
-from mcp_server.cli.visible import visible
-from mcp_server.gate.deciding import Requirement
+from mcp_server.approvals.approvers import Requirement
+from mcp_server.cli.review.card import MOST_LINES, About, Asker, Block, card, counted, ending, fields, folded, listed
+from mcp_server.cli.review.screen import wrapped
+from mcp_server.cli.terminal.escape import visible
 from tests.ledgers import contradiction
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

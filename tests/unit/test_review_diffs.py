@@ -7,8 +7,17 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.merge.diff import unified
-from mcp_server.review.diffs import EFFORT, Effort, Row, beginning, differing, one_below_the_other, parsed, side_by_side
+from knowledge.merge.unified_diff import unified
+from mcp_server.web.text.diffs import (
+    EFFORT,
+    Effort,
+    Row,
+    beginning,
+    differing,
+    one_below_the_other,
+    parsed,
+    side_by_side,
+)
 
 ANY = 10**9
 LINES = st.lists(st.text(alphabet="ab -+@\\\r\u2028", max_size=6), max_size=8)

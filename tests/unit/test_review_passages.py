@@ -7,10 +7,10 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.merge.diff import unified
-from mcp_server.review import passages
-from mcp_server.review.inert import inert
-from mcp_server.review.passages import PIECE, Piece, Place, pieces_of, shown
+from knowledge.merge.unified_diff import unified
+from mcp_server.web.proposals import passages
+from mcp_server.web.proposals.passages import PIECE, Piece, Place, pieces_of, shown
+from mcp_server.web.text.sanitize import inert
 
 ANY = 10**9
 TEXTS = st.text(alphabet="ab \n<&\u200b\u202e", max_size=60)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_server.review.inert import has_hidden
-from mcp_server.review.texts import entry_of, fields_of, folded, moment, value_of
+from mcp_server.web.text.sanitize import has_hidden
+from mcp_server.web.text.values import entry_of, fields_of, folded, moment, value_of
 
 NOW = datetime(2026, 3, 31, 12, 0, tzinfo=UTC)
 JSON = st.recursive(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_server.cli.keyboard import split
-from mcp_server.cli.review_view import Page, View, lacking, opened, press, shown
+from mcp_server.cli.review.view import Page, View, lacking, opened, press, shown
+from mcp_server.cli.terminal.keyboard import split
 
 LONG = Page(count=3, lines=100, height=20, folded=False)
 SHORT = Page(count=3, lines=5, height=20, folded=False)

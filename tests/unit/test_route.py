@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.find.route import by_rules
-from knowledge.find.route_signs import NAMES, signs, values
-from knowledge.find.router import place_phrase, weighed
+from knowledge.search.route.phrases import NAMES, signs, values
+from knowledge.search.route.route_kind import by_rules
+from knowledge.search.route.router import place_phrase, weighed
 
 NAVIGATION = [
     "docs/install.md",
@@ -114,6 +114,6 @@ def test_any_text_at_all_has_a_route_with_a_reason(query: str, leaning: float) -
 
 def test_naming_a_route_imports_nothing_heavy() -> None:
     """Tool results name it, and the list of tools has a budget."""
-    code = "import sys, knowledge.find.route; print([m for m in ('numpy', 'anyio', 'json') if m in sys.modules])"
+    code = "import sys, knowledge.search.route.route_kind; print([m for m in ('numpy', 'anyio', 'json') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from knowledge.embed.memory import MemoryEmbedder
-from knowledge.embed.static import StaticEmbedder
 from knowledge.errors import EmbedderUnavailable
-from knowledge.find.route import MODES, Taken
-from knowledge.find.route_examples import LONGEST_EXAMPLE, MOST_TEAM_EXAMPLES, plain, shipped_examples, team_examples
-from knowledge.find.router import Router
-from knowledge.storage.memory import MemoryIndexStore
-from knowledge.storage.ports import DocumentRecord, IndexIdentity, NameMatch, Replace, Stamp
+from knowledge.index.embed.memory import MemoryEmbedder
+from knowledge.index.embed.static import StaticEmbedder
+from knowledge.search.route.examples import LONGEST_EXAMPLE, MOST_TEAM_EXAMPLES, plain, shipped_examples, team_examples
+from knowledge.search.route.route_kind import MODES, Taken
+from knowledge.search.route.router import Router
+from knowledge.state.memory_store import MemoryIndexStore
+from knowledge.state.ports import DocumentRecord, IndexIdentity, NameMatch, Replace, Stamp
 from tests.benchmarks.routing.questions import questions
 from tests.benchmarks.routing.report import accuracy, judged
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from knowledge.storage.memory import MemoryStateStore
+from knowledge.state.memory_store import MemoryStateStore
 from knowledge.trust.ports import Proposal, State, Verdict
-from mcp_server.runs.decided import LONGEST_RESULT, REFUSED, became, chain_of
+from mcp_server.toolsets.runs.decision_notes import LONGEST_RESULT, REFUSED, became, chain_of
 from tests.decisions import proposal
 from tests.ledgers import NOW
 

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.loop.bounding import reached
 from agents.loop.errors import BadFrames, UnknownFrame
-from agents.loop.explained import explained
-from agents.loop.frames import (
+from agents.loop.explanation import explained
+from agents.loop.limits import reached
+from agents.loop.model.ports import Asked, Echo, FromModel, FromTool, FromUser
+from agents.loop.providers.history import turns_of
+from agents.loop.record.frames import (
     Answered,
     Control,
     Frame,
@@ -27,10 +29,8 @@ from agents.loop.frames import (
     header_of,
     header_text,
 )
-from agents.loop.provider import Asked, Echo, FromModel, FromTool, FromUser
-from agents.loop.providers.history import turns_of
-from agents.loop.run import Run, begun, fold
-from agents.loop.transcript import LAST_STEP, message_tokens, transcript, transcript_tokens
+from agents.loop.record.run import Run, begun, fold
+from agents.loop.record.transcript import LAST_STEP, message_tokens, transcript, transcript_tokens
 from tests.ledgers import NOW
 from tests.persons import ROOT
 from tests.runs import ODD, SECOND, Walk, header, walks

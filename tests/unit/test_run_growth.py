@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from agents.loop.errors import BadFrames
-from agents.loop.frames import Frame, ToolResult
-from agents.loop.run import Run, fold
-from agents.loop.transcript import transcript
+from agents.loop.record.frames import Frame, ToolResult
+from agents.loop.record.run import Run, fold
+from agents.loop.record.transcript import transcript
 from tests.runs import Walk
 
 

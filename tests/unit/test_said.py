@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from knowledge.find.question import Question
-from knowledge.find.ranking import Ranking, reconsidered
-from knowledge.find.said import AskedWords
 from knowledge.index.ports import QueryTerm
-from knowledge.storage.ports import ChunkRow
+from knowledge.search.query.question import Question
+from knowledge.search.query.term_match import AskedWords
+from knowledge.search.ranker import Ranking, reconsidered
+from knowledge.state.ports import ChunkRow
 
 TERMS = (
     QueryTerm("rotating", (("rotat", 1.0),)),

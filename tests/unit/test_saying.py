@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from agents.cognitive.agent import as_agent
+from agents.engine.work.substance import blank
 from agents.errors import BadStart, NotToDecide
-from agents.saying import blank
-from agents.team.field_path import says_something
+from agents.library.cognitive.agent import as_agent
+from agents.spec.yaml.field_path import says_something
 from tests.agents_at_work import leading
 from tests.cognitive_agents import appraisal
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.find.analysis import stem, words
-from knowledge.find.question import Question
-from knowledge.find.ranking import Ranking
-from knowledge.find.scent import LONGEST_STEP, Place, Signs, chance, judge
-from knowledge.find.signs import signs_of
 from knowledge.index.ports import QueryTerm, Scored
-from knowledge.storage.memory import MemoryIndexStore
-from knowledge.storage.ports import ChunkRow
+from knowledge.search.query.analysis import stem, words
+from knowledge.search.query.question import Question
+from knowledge.search.ranker import Ranking
+from knowledge.search.result.measures import signs_of
+from knowledge.search.result.scent import LONGEST_STEP, Place, Signs, chance, judge
+from knowledge.state.memory_store import MemoryIndexStore
+from knowledge.state.ports import ChunkRow
 from tests.benchmarks.processes import ROOT
 from tests.benchmarks.question_set import load, wrong
 from tests.benchmarks.scent import collect, level

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.trust.ports import Standing, StandingChange
-from mcp_server.gate.scores import (
+from mcp_server.gate.trust.scores import (
     APPROVED,
     APPROVED_REASON,
     HALF_LIFE,

@@ -14,20 +14,20 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from knowledge.embed.memory import MemoryEmbedder
 from knowledge.errors import BadCursor, EmbedderUnavailable, NoSuchPath
-from knowledge.find import RECIPE
-from knowledge.find.question import Questions
-from knowledge.find.ranking import Engines
-from knowledge.find.search import Finder
-from knowledge.find.typos import Vocabulary, near
+from knowledge.index.embed.memory import MemoryEmbedder
+from knowledge.index.engines.memory import MemoryKeywordIndex, MemoryVectorIndex
 from knowledge.index.indexer import Indexer
-from knowledge.index.memory import MemoryKeywordIndex, MemoryVectorIndex
 from knowledge.index.ports import KeywordIndex
-from knowledge.storage.memory import MemoryIndexStore
-from knowledge.storage.ports import IndexIdentity, IndexStore
-from knowledge.vault import Vault
-from mcp_server.engines import indexed_terms
+from knowledge.pages.vault import Vault
+from knowledge.search import RECIPE
+from knowledge.search.chunk_tier import Finder
+from knowledge.search.query.question import Questions
+from knowledge.search.query.typos import Vocabulary, near
+from knowledge.search.ranker import Engines
+from knowledge.state.memory_store import MemoryIndexStore
+from knowledge.state.ports import IndexIdentity, IndexStore
+from mcp_server.app.factories.engines import indexed_terms
 from tests.knowledge_bases import PAGES, write
 
 TWICE = "alpha beta gamma delta " + " ".join(f"word{i}" for i in range(30))

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 import anyio
 import pytest
 
-from knowledge.find.opinion import (
+from knowledge.search.route.examples import Example, shipped_examples
+from knowledge.search.route.route_kind import Route
+from knowledge.search.route.router import Router
+from knowledge.search.route.second_opinion import (
     MOST_REMEMBERED,
     QUESTIONS_UNTIL_RETRY,
     SHOTS_A_MODE,
@@ -16,10 +19,7 @@ from knowledge.find.opinion import (
     SecondOpinion,
     shots,
 )
-from knowledge.find.route import Route
-from knowledge.find.route_examples import Example, shipped_examples
-from knowledge.find.router import Router
-from knowledge.storage.ports import Replace
+from knowledge.state.ports import Replace
 from tests.unit.test_router import FrontMatter, index_of, record
 
 UNCLEAR = "anything under legal?"

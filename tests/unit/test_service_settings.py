@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server.app import listed
-from mcp_server.reference import settings_page
-from mcp_server.setting_variables import VARIABLES
-from mcp_server.settings import BadSetting, PlaneAccess, Settings, ZulipAccess, load
+from mcp_server.app.composition import listed
+from mcp_server.app.settings.reference_pages import settings_page
+from mcp_server.app.settings.settings import BadSetting, PlaneAccess, Settings, ZulipAccess, load
+from mcp_server.app.settings.variables import VARIABLES
 
 KEY = "plane_api_0123456789abcdef"
 ZULIP_KEY = "Zq8sW1pLkey0123456789abcdefghij"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server.setting_values import HttpAddress, path
-from mcp_server.setting_variables import VARIABLES
-from mcp_server.settings import BadSetting, handbook, load
+from mcp_server.app.settings.settings import BadSetting, handbook, load
+from mcp_server.app.settings.values import HttpAddress, path
+from mcp_server.app.settings.variables import VARIABLES
 
 
 def test_nothing_set_means_the_handbook_over_stdio(tmp_path: Path) -> None:

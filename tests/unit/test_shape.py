@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.find.shape import (
+from knowledge.pages.map_view import Entry
+from knowledge.search.result.layout import (
     LONGEST_LINE,
     MOST_SNIPPET,
     SHORTEST_SNIPPET,
@@ -15,7 +16,6 @@ from knowledge.find.shape import (
     page_line,
     share,
 )
-from knowledge.map import Entry
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers())))

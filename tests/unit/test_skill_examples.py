@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from agents.agent import Facts
 from agents.catalogue import built_in
-from agents.cognitive.closing import expected
-from agents.cognitive.library import FOLLOWING, cognitive
-from agents.cognitive.memory_document import skeleton
-from agents.skills.building import built
-from agents.skills.definition import read_skill
-from agents.skills.library import following, worker, workers
-from agents.state import JourneyState
-from knowledge.vault import Vault
-from mcp_server.team_files import team_catalogue
+from agents.engine.agent import Facts
+from agents.engine.state import JourneyState
+from agents.library.cognitive.library import FOLLOWING, cognitive
+from agents.library.cognitive.phases.last_phases import expected
+from agents.library.cognitive.phases.memory_document import skeleton
+from agents.library.skills.assembly import built
+from agents.library.skills.definition import read_skill
+from agents.library.skills.library import following, worker, workers
+from knowledge.pages.vault import Vault
+from mcp_server.app.factories.team_files import team_catalogue
 from tests.agents_at_work import ANSWER_TOKENS, Led, Pages, cost, leading
 from tests.cognitive_scripts import (
     Act,

@@ -16,15 +16,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.agent import Agent
 from agents.catalogue import BUILT_IN, BuiltIn, Entry, built_in, entries, inputs_in, skill_entries
-from agents.cognitive.library import FOLLOWING, cognitive
-from agents.cognitive.memory_document import Expected, problems, section
-from agents.prompting import questions_asked
-from agents.skills.building import built
-from agents.skills.library import led, workers
-from agents.skills.library import read as read_own
-from agents.state import JourneyState
+from agents.engine.agent import Agent
+from agents.engine.state import JourneyState
+from agents.library.cognitive.library import FOLLOWING, cognitive
+from agents.library.cognitive.phases.memory_document import Expected, problems, section
+from agents.library.skills.assembly import built
+from agents.library.skills.library import led, workers
+from agents.library.skills.library import read as read_own
+from agents.prompts.prompt import questions_asked
 from tests.agents_at_work import ALTERED, ANSWER_TOKENS, Led, Pages, cost, leading, walk
 from tests.small_agents import noting
 from tests.team_agents import HANDBOOK, OWN_TOOLS, agent
@@ -641,11 +641,12 @@ def test_a_list_makes_no_agent_of_a_skill() -> None:
 import sys, anyio
 from pathlib import Path
 from agents.catalogue import entries
-from knowledge.vault import Vault
-from mcp_server.team_files import team_catalogue
+from knowledge.pages.vault import Vault
+from mcp_server.app.factories.team_files import team_catalogue
 names = [entry.name for entry in entries()] + [one.name for one in anyio.run(team_catalogue(Vault.open(Path(sys.argv[1]))).team)]
 print("deliver" in names, "incident-to-runbook" in names)
-print([name for name in sys.modules if name in ("agents.skills.building", "agents.skills.library", "agents.cognitive.agent")])
+unread = ("agents.library.skills.assembly", "agents.library.skills.library", "agents.library.cognitive.agent")
+print([name for name in sys.modules if name in unread])
 """
     told = subprocess.run([sys.executable, "-c", script, str(HANDBOOK)], capture_output=True, text=True, check=True)
     assert told.stdout.splitlines() == ["True True", "[]"]

@@ -18,10 +18,10 @@ from knowledge.errors import (
     NewerDatabase,
     UnsafeDatabaseEngine,
 )
-from knowledge.storage.ports import DocumentRecord, IndexIdentity, Remove, Replace, Stamp
-from knowledge.storage.sqlite import Database, Schema, load_schema, require_safe_engine
-from knowledge.storage.sqlite_index import SqliteIndexStore
-from knowledge.storage.sqlite_state import SqliteStateStore
+from knowledge.index.store.sqlite import SqliteIndexStore
+from knowledge.state.ports import DocumentRecord, IndexIdentity, Remove, Replace, Stamp
+from knowledge.state.sqlite.database import Database, Schema, load_schema, require_safe_engine
+from knowledge.state.sqlite.store import SqliteStateStore
 from knowledge.trust.ports import Standing
 from tests.standings import stand
 

@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.errors import NeedsOwnHand, NoSuchAgent
-from agents.prompting import prompt
-from agents.team.catalogue import MOST_AGENTS, TeamCatalogue
-from agents.team.form import SchemaForm
-from agents.team.marked import MOST_BYTES, Unreadable, read_marked
-from agents.team.problems import MOST_PROBLEMS, Problems
-from agents.team.schema import KEYWORDS, read_schema
-from knowledge.vault import Vault
-from mcp_server.team_files import VaultFiles, team_catalogue
+from agents.prompts.prompt import prompt
+from agents.spec.catalogue import MOST_AGENTS, TeamCatalogue
+from agents.spec.problems import MOST_PROBLEMS, Problems
+from agents.spec.schema.json_schema import KEYWORDS, read_schema
+from agents.spec.schema.work_form import SchemaForm
+from agents.spec.yaml.values import MOST_BYTES, Unreadable, read_marked
+from knowledge.pages.vault import Vault
+from mcp_server.app.factories.team_files import VaultFiles, team_catalogue
 from tests.agents_at_work import WINTER, leading
 from tests.small_agents import Only, noting
 from tests.team_agents import FILE, HANDBOOK, OWN_TOOLS, SMALL, VERDICT, agent, read, write

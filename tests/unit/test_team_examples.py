@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.agent import Agent, Called, Fate
+from agents.engine.agent import Agent, Called, Fate
+from agents.engine.graph import mermaid
+from agents.engine.state import JourneyState, get_state, restore_state
 from agents.errors import BadWork, NeedsOwnHand, WaitsForPerson
-from agents.graph import mermaid
-from agents.prompting import DETAIL_TOKENS
-from agents.state import JourneyState, get_state, restore_state
+from agents.prompts.prompt import DETAIL_TOKENS
 from tests.agents_at_work import ALTERED, ANSWER_TOKENS, FLOWERS, WINTER, Led, Pages, cost, judged, leading, walk
 from tests.team_agents import handbook_agent
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from agents.agent import Agent, Called, Facts, Fate, Finding
-from agents.team.conditions import BY_NAME, COMBINING
+from agents.engine.agent import Agent, Called, Facts, Fate, Finding
+from agents.spec.predicates.conditions import BY_NAME, COMBINING
 from tests.agents_at_work import ALTERED, ELSEWHERE, FLOWERS, NOWHERE, VARROA, WINTER, Pages, judged
 from tests.team_agents import HANDBOOK, read
 

@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from mcp_server.app.dependencies import Call, Services
+from mcp_server.app.settings.reference_pages import tool_table
+from mcp_server.app.settings.values import TOOLSETS
 from mcp_server.gate.policy import Trust
-from mcp_server.reference import tool_table
-from mcp_server.services import Call, Services
-from mcp_server.setting_values import TOOLSETS
-from mcp_server.tools.knowledge import KB_MAP, KB_READ, KB_SEARCH
-from mcp_server.tools.registry import SERVICES, chosen, declared
-from mcp_server.tools.spec import Arguments, BadArguments, BadDeclaration, Shown, ToolSpec
-from mcp_server.tools.writing import KB_MERGE
+from mcp_server.toolsets.knowledge.read_tools import KB_MAP, KB_READ, KB_SEARCH
+from mcp_server.toolsets.knowledge.write_tools import KB_MERGE
+from mcp_server.toolsets.registry import SERVICES, chosen, declared
+from mcp_server.toolsets.spec import Arguments, BadArguments, BadDeclaration, Shown, ToolSpec
 
 
 def tokens(*parts: object) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from knowledge.provenance import place_to_trust, trusted_place, vouched
-from mcp_server.settings import BadSetting, load
+from knowledge.pages.claim_source import place_to_trust, trusted_place, vouched
+from mcp_server.app.settings.settings import BadSetting, load
 
 
 @pytest.mark.parametrize(

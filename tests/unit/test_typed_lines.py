@@ -10,7 +10,7 @@ from unittest.mock import patch
 import anyio
 import pytest
 
-from mcp_server.cli import keyboard
+from mcp_server.cli.terminal import keyboard
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="there are no pseudo-terminals")
 

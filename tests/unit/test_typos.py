@@ -6,7 +6,7 @@ import time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge.find.typos import Vocabulary, near
+from knowledge.search.query.typos import Vocabulary, near
 
 
 def distance(a: str, b: str) -> int:

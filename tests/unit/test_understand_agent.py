@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.catalogue import BUILT_IN
+from agents.engine.events import CheckpointReached, Json, QuestionAdded, SourceFound, Speaking, Thinking
+from agents.engine.graph import checked
+from agents.engine.state import JourneyState
 from agents.errors import BadWork, JourneyOver
-from agents.events import CheckpointReached, Json, QuestionAdded, SourceFound, Speaking, Thinking
-from agents.graph import checked
-from agents.prompting import COMMON, placeholders
-from agents.state import JourneyState
-from agents.understand.agent import AGENT, done, values
-from agents.understand.course import CALIBRATE, COMPLETE, DIAGNOSE, TEACH, course_of
+from agents.library.understand.agent import AGENT, done, values
+from agents.library.understand.course import CALIBRATE, COMPLETE, DIAGNOSE, TEACH, course_of
+from agents.prompts.prompt import COMMON, placeholders
 from tests.agents_at_work import (
     ALTERED,
     ANSWER_TOKENS,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from knowledge.language import detect
+from knowledge.pages.markdown.language import detect
 from tests.benchmarks.unspaced import LANGUAGES, code_points, load, long, ours, short
 from tests.unit.test_search import Base
 

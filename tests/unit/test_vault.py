@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from knowledge import vault as vault_module
 from knowledge.errors import InvalidPath, NoSuchPath, UnreadableDocument, VaultUnavailable
-from knowledge.vault import Vault, revision_of
+from knowledge.pages import vault as vault_module
+from knowledge.pages.vault import Vault, revision_of
 
 if TYPE_CHECKING:
     from pathlib import Path

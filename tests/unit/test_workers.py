@@ -11,8 +11,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from knowledge.aside import CALLER
 from knowledge.errors import NoSuchSection, TooMuchWaiting, TooMuchWork
+from knowledge.offload import CALLER
 from mcp_server.workers.child import RETIRES_AT_BYTES
 from mcp_server.workers.pool import MOST_WAITING, Workers
 from tests import slow_steps

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from knowledge.writing import exchange
-from knowledge.writing.exchange import Folder, is_temporary, read_all, temporary_name
+from knowledge.writing.files import exchange
+from knowledge.writing.files.exchange import Folder, is_temporary, read_all, temporary_name
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="directories are not held open there")
 

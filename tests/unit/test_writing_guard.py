@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.ledger.memory import MemoryLedger
-from knowledge.ledger.ports import Ledger, Revision
-from knowledge.writing.guard import NEAR, STALE_S, Lineage, distance, lines_of
+from knowledge.history.ports import Ledger, Revision
+from knowledge.history.stores.memory import MemoryLedger
+from knowledge.writing.files.stale_save import NEAR, STALE_S, Lineage, distance, lines_of
 from tests.ledgers import change, entry, intent
 
 PAGE = "a.md"
@@ -113,7 +113,7 @@ async def test_a_page_that_we_never_wrote_has_no_stale_saves() -> None:
 
 
 async def test_what_is_remembered_of_pages_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("knowledge.writing.guard.MOST_COUNTED", 5)
+    monkeypatch.setattr("knowledge.writing.files.stale_save.MOST_COUNTED", 5)
     states = growing(20, seed=0)
     ledger = await written(states)
     lineage = Lineage(ledger)

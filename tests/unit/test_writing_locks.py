@@ -13,13 +13,13 @@ import anyio
 import pytest
 
 from knowledge.errors import DocumentBusy
-from knowledge.writing.locks import PASSING_S, SLOTS, Locks, slot_of
+from knowledge.writing.locks.page_locks import PASSING_S, SLOTS, Locks, slot_of
 
 ROOT = Path(__file__).parents[2]
 HOLDER = """
 import anyio, sys
 from pathlib import Path
-from knowledge.writing.locks import Locks
+from knowledge.writing.locks.page_locks import Locks
 
 async def main():
     async with Locks(Path(sys.argv[1])).held(sys.argv[2:]):
@@ -31,7 +31,7 @@ anyio.run(main)
 RACER = """
 import anyio, sys, time
 from pathlib import Path
-from knowledge.writing.locks import Locks
+from knowledge.writing.locks.page_locks import Locks
 
 async def main():
     locks, counter = Locks(Path(sys.argv[1])), Path(sys.argv[2])

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import anyio
 import pytest
 
-from knowledge.ledger.ports import Entry, FileChange, Intent
-from knowledge.storage.memory import MemoryStateStore
-from knowledge.vault import revision_of
+from knowledge.history.ports import Entry, FileChange, Intent
+from knowledge.pages.vault import revision_of
+from knowledge.state.memory_store import MemoryStateStore
 from tests.acts import ADA, World, appending, now, save_as_new, save_in_place
 from tests.decisions import approved
 

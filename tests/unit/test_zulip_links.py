@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_server.zulip.links import Link, link_to, link_to_topic, read_link
-from mcp_server.zulip.model import Channel, Message, Person, Server
+from mcp_server.connectors.zulip.model import Channel, Message, Person, Server
+from mcp_server.connectors.zulip.text.links import Link, link_to, link_to_topic, read_link
 
 SITE = "https://chat.example.com"
 OLD, NEW = Server("", "9.0", 247), Server("", "12.0", 469)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.trust.ports import Proposal, State, Verdict
-from mcp_server.zulip.notice_text import LONGEST_NAME, ended, named, waiting
+from mcp_server.approvals.zulip.notice_text import LONGEST_NAME, ended, named, waiting
 
 AT = datetime(2026, 11, 20, 12, 30, tzinfo=UTC)
 PREVIEW = {"answer": {"text": "SECRET"}, "sentence": "SECRET", "files": [{"path": "a.md", "diff": "SECRET"}]}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from mcp_server.zulip.splitting import Unsplittable, split
+from mcp_server.connectors.zulip.text.message_parts import Unsplittable, split
 
 WORD = re.compile(r"w\d+")
 OPENING = re.compile(r"(`{3,}|~{3,}) *(?:\{?\.?([a-zA-Z0-9_+\-,./#]+) *(?:[^ ~`][^~`]*)?\}?)?")

@@ -12,9 +12,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from mcp_server.connectors.errors import ConnectorError, Denied, Missing, NoAnswer, Refused, ReplyLost
-from mcp_server.connectors.wire import Reply, Request
-from mcp_server.zulip import wire
-from mcp_server.zulip.model import Channel, Heard, Message, Person, Queue, Reaction, Server, Where, Window
+from mcp_server.connectors.request.wire import Reply, Request
+from mcp_server.connectors.zulip import wire
+from mcp_server.connectors.zulip.model import Channel, Heard, Message, Person, Queue, Reaction, Server, Where, Window
 from tests.doubles.zulip_world import SAMPLES
 
 OLD, NEW = Server("", "9.0", 247), Server("", "12.0", 469)

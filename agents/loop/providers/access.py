@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from knowledge.addresses import shown_address
+from knowledge.wire.addresses import shown_address
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-from agents.loop.provider import Usage
-from knowledge.embed.endpoint_wire import retry_after_s
+from agents.loop.model.ports import Usage
+from knowledge.index.embed.endpoint.wire import retry_after_s
 
 Kind = Literal["away", "limited", "spent", "overloaded", "key", "long", "refused", "rejected", "malformed"]
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agents.loop.provider import Asked, Echo, FromModel, FromTool, FromUser, Message, ToolUse
+from agents.loop.model.ports import Asked, Echo, FromModel, FromTool, FromUser, Message, ToolUse
 
 NAME = re.compile(r"[^A-Za-z0-9_-]")
 LONGEST_NAME = 64

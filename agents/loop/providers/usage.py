@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from fnmatch import fnmatchcase
 
-from agents.loop.provider import Asked, Provider, Said, Shape, Told, Usage
-from agents.loop.provider_errors import ProviderError
-from agents.loop.providers.around import Around
+from agents.loop.model.errors import ProviderError
+from agents.loop.model.ports import Asked, Provider, Said, Shape, Told, Usage
+from agents.loop.providers.wrapper import Around
 
 CONVERSATION = re.compile(r"(?P<agent>.+)_iter(?P<iteration>\d+)_(?P<random>[0-9a-f]{8})")
 MILLION = Decimal(1_000_000)

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from mcp_server.settings import Settings
+from mcp_server.app.settings.settings import Settings
 from tests.bench.house.source import LAYERS
 from tests.bench.house.trace import Trace, tracing, watching
 from tests.knowledge_bases import write

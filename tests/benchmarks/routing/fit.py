@@ -14,15 +14,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-import knowledge.find
-from knowledge.embed.ports import Embedder
-from knowledge.embed.static import StaticEmbedder
-from knowledge.find.route_examples import shipped_examples
-from knowledge.find.route_neighbours import embedded
-from knowledge.find.route_signs import NAMES, signs, values
+import knowledge.search.route
+from knowledge.index.embed.ports import Embedder
+from knowledge.index.embed.static import StaticEmbedder
+from knowledge.search.route.examples import shipped_examples
+from knowledge.search.route.neighbours import embedded
+from knowledge.search.route.phrases import NAMES, signs, values
 from tests.benchmarks.routing.questions import Labelled, questions
 
-WEIGHTS = Path(knowledge.find.__file__).parent / "route_weights.json"
+WEIGHTS = Path(knowledge.search.route.__file__).parent / "route_weights.json"
 RIDGE = 1.0
 ROUNDS = 40
 FOLDS = 5

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from knowledge.find.route import Taken
+from knowledge.search.route.route_kind import Taken
 
 Half = Literal["tune", "test"]
 

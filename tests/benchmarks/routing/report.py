@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from knowledge.embed.static import StaticEmbedder
-from knowledge.find.opinion import UNSURE
-from knowledge.find.route import Route, Taken
-from knowledge.find.router import Router
-from knowledge.storage.memory import MemoryIndexStore
+from knowledge.index.embed.static import StaticEmbedder
+from knowledge.search.route.route_kind import Route, Taken
+from knowledge.search.route.router import Router
+from knowledge.search.route.second_opinion import UNSURE
+from knowledge.state.memory_store import MemoryIndexStore
 from tests.benchmarks.routing.questions import Half, Labelled, questions
 
 _TRIVIAL = re.compile(r"\S/\S|^\s*(?:where|list|show|open|what's in)\b", re.IGNORECASE)

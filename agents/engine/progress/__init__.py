@@ -1,0 +1,1 @@
+"""How far a journey is: position, metrics, feedback, forks and reruns."""

@@ -1,0 +1,208 @@
+"""What the phases of a journey took: visits, time and tokens, and where most of each went. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+
+from agents.engine.events import CheckpointReached, Decided, Logged, PhaseChanged
+from agents.engine.state import JourneyState, PhaseMetrics
+
+_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseRow:
+    """What one phase took so far. `seconds` have the running visit in them, and `waited_s` is the part for a person's word.
+
+    `counted` are those of the tokens that no host reported, so that they were counted from prompts and works.
+    """
+
+    phase: str
+    visits: int = 0
+    submits: int = 0
+    seconds: float = 0.0
+    waited_s: float = 0.0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    counted: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """Return all tokens, in and out."""
+        return self.tokens_in + self.tokens_out
+
+    @property
+    def seconds_per_visit(self) -> float:
+        """Return how long a visit takes on average; 0 if there was none."""
+        return self.seconds / self.visits if self.visits else 0.0
+
+    @property
+    def tokens_per_visit(self) -> float:
+        """Return what a visit costs on average; 0 if there was none."""
+        return self.tokens / self.visits if self.visits else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseAverage:
+    """What one phase takes in journeys that come to it. `back` is how many of its visits were not the first of their journey."""
+
+    phase: str
+    journeys: int
+    visits: int
+    back: int
+    submits: int
+    seconds: float
+    waited_s: float
+    tokens: int
+
+    @property
+    def visits_per_journey(self) -> float:
+        """Return how often a journey that comes to the phase visits it."""
+        return self.visits / self.journeys
+
+    @property
+    def seconds_per_journey(self) -> float:
+        """Return how long the phase takes in one journey, all its visits together."""
+        return self.seconds / self.journeys
+
+    @property
+    def seconds_per_visit(self) -> float:
+        """Return how long one visit takes."""
+        return self.seconds / self.visits
+
+    @property
+    def tokens_per_journey(self) -> float:
+        """Return what the phase costs in one journey."""
+        return self.tokens / self.journeys
+
+
+def table(
+    state: JourneyState, now: datetime, *, order: Sequence[str] = (), waited: Mapping[str, float] | None = None
+) -> Sequence[PhaseRow]:
+    """Return a row for each phase that was visited, in the order of the phases given, others after them by name.
+
+    `waited` is what `waits` returns of the journey's log.
+    """
+    place = {phase: number for number, phase in enumerate(order)}
+    phases = sorted(state.metrics, key=lambda phase: (place.get(phase, len(place)), phase))
+    running = _running(state, now)
+    waiting = waited or {}
+    return [
+        _row(phase, state.metrics[phase], running if phase == state.phase else 0.0, waiting.get(phase, 0.0))
+        for phase in phases
+    ]
+
+
+def _row(phase: str, took: PhaseMetrics, running: float, waited: float) -> PhaseRow:
+    seconds = took.seconds + running
+    return PhaseRow(
+        phase,
+        took.visits,
+        took.submits,
+        seconds,
+        min(waited, seconds),
+        took.tokens_in,
+        took.tokens_out,
+        took.counted,
+    )
+
+
+def by_part(rows: Iterable[PhaseRow], parts: Mapping[str, str]) -> Sequence[PhaseRow]:
+    """Return what all phases of each part took together, in the order of the first of them. A phase of no part is one itself.
+
+    `visits` are those of the part's phases; `phase` is the name of the part.
+    """
+    found: dict[str, PhaseRow] = {}
+    for row in rows:
+        name = parts.get(row.phase, row.phase)
+        so_far = found.get(name, PhaseRow(name))
+        sums = {f.name: getattr(so_far, f.name) + getattr(row, f.name) for f in fields(row) if f.name != "phase"}
+        found[name] = PhaseRow(name, **sums)
+    return list(found.values())
+
+
+def _running(state: JourneyState, now: datetime) -> float:
+    """Return the seconds of the present visit: until now, until it was cancelled, and none where the work is complete."""
+    if state.status == "complete":
+        return 0.0
+    until = now
+    if state.status == "cancelled":
+        until = state.word.at if state.word else state.moved_at
+    return _between(state.entered_at, until)
+
+
+def _between(start: datetime, end: datetime) -> float:
+    # Clocks of two machines may disagree: nothing takes less than no time.
+    return max(0.0, (end - start).total_seconds())
+
+
+def waits(log: Iterable[Logged], now: datetime) -> Mapping[str, float]:
+    """Return for how many seconds each phase waited for a person who had to decide before it could go on."""
+    found: dict[str, float] = {}
+    since: tuple[str, datetime] | None = None
+    for logged in log:
+        event = logged.event
+        if isinstance(event, CheckpointReached) and event.kind == "blocking":
+            since = event.phase, logged.at
+        elif since and (isinstance(event, PhaseChanged) or (isinstance(event, Decided) and event.decision != "answer")):
+            found[since[0]] = found.get(since[0], 0.0) + _between(since[1], logged.at)
+            since = None
+    if since:
+        found[since[0]] = found.get(since[0], 0.0) + _between(since[1], now)
+    return found
+
+
+def slowest(rows: Sequence[PhaseRow]) -> PhaseRow | None:
+    """Return the phase that took most time; None if none took any."""
+    return max((row for row in rows if row.seconds > 0), key=lambda row: row.seconds, default=None)
+
+
+def costliest(rows: Sequence[PhaseRow]) -> PhaseRow | None:
+    """Return the phase that took most tokens; None if none took any."""
+    return max((row for row in rows if row.tokens > 0), key=lambda row: row.tokens, default=None)
+
+
+def averages(tables: Iterable[Sequence[PhaseRow]], *, order: Sequence[str] = ()) -> Sequence[PhaseAverage]:
+    """Return what each phase takes over many journeys, in the order of the phases given, others after them by name."""
+    rows: dict[str, list[PhaseRow]] = {}
+    for one in tables:
+        for row in one:
+            if row.visits:
+                rows.setdefault(row.phase, []).append(row)
+    place = {phase: number for number, phase in enumerate(order)}
+    phases = sorted(rows, key=lambda phase: (place.get(phase, len(place)), phase))
+    return [_average(phase, rows[phase]) for phase in phases]
+
+
+def _average(phase: str, rows: Sequence[PhaseRow]) -> PhaseAverage:
+    visits = sum(row.visits for row in rows)
+    return PhaseAverage(
+        phase,
+        journeys=len(rows),
+        visits=visits,
+        back=visits - len(rows),
+        submits=sum(row.submits for row in rows),
+        seconds=sum(row.seconds for row in rows),
+        waited_s=sum(row.waited_s for row in rows),
+        tokens=sum(row.tokens for row in rows),
+    )
+
+
+def bottleneck(phases: Sequence[PhaseAverage]) -> PhaseAverage | None:
+    """Return the phase in which most time of all these journeys went; None if none took any."""
+    return max((one for one in phases if one.seconds > 0), key=lambda one: one.seconds, default=None)
+
+
+def lasting(seconds: float) -> str:
+    """Return how long something took, as a person says it."""
+    if seconds < 10:
+        return f"{seconds:.1f} s" if seconds else "0 s"
+    if seconds < 2 * _MINUTE:
+        return f"{seconds:.0f} s"
+    if seconds < 2 * _HOUR:
+        return f"{seconds / _MINUTE:.0f} min"
+    if seconds < 2 * _DAY:
+        return f"{seconds / _HOUR:.1f} h"
+    return f"{seconds / _DAY:.1f} days"

@@ -1,0 +1,156 @@
+"""Build: from a goal to what is made, by way of the concepts it rests on. Its graph and its words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from agents.catalogue import texts_of
+from agents.engine.agent import Agent
+from agents.engine.events import Json, Note
+from agents.engine.graph import Phase, PhaseGraph, Transition
+from agents.engine.state import JourneyState
+from agents.engine.work.form import ModelForm, citations_in, ids
+from agents.engine.work.gaps import named, new_sources, short
+from agents.library.build.conditions import CONDITIONS
+from agents.library.build.plan import COMPLETE, GROUNDING, MAKING, Item, Plan, plan_of
+from agents.library.build.work import Grounded, Making
+from agents.prompts.prompt import lines
+
+STEPS_TOKENS = 250
+"""What the list of steps to make may cost in a prompt: with the longest brief and all that was done, it fits its budget."""
+LINE = 260
+"""Characters of a line that names many things."""
+
+READ_ELSEWHERE = ("plane_query_tasks", "plane_get_task", "zulip_search_messages", "zulip_read_messages")
+GRAPH = PhaseGraph(
+    "build",
+    (
+        Phase(
+            GROUNDING,
+            "Grounding",
+            "understand what the thing rests on, and plan it",
+            "There is a brief.",
+            "Every step of the plan rests on concepts that are quoted from pages, and the person is ready to begin.",
+            checkpoint="blocking",
+            tools=("kb_map", "kb_search", "kb_read", "kb_history", "kb_contradictions", "kb_merge", *READ_ELSEWHERE),
+            prompt="grounding",
+            prompt_again="grounding_again",
+        ),
+        Phase(
+            MAKING,
+            "Making",
+            "make it step by step, and show that each step is made",
+            "The person approved goal, concepts and plan.",
+            "Every step is made and shown.",
+            tools=(
+                "kb_read",
+                "kb_search",
+                "kb_map",
+                "kb_merge",
+                "kb_move",
+                "kb_contradictions",
+                *READ_ELSEWHERE,
+                "plane_create_task",
+                "plane_update_task",
+                "plane_comment_task",
+                "zulip_send_message",
+            ),
+            prompt="making",
+            prompt_again="making_again",
+        ),
+        Phase(
+            COMPLETE,
+            "Complete",
+            "hand over what was made",
+            "Every step is made and shown.",
+            tools=("kb_map", "kb_read", "kb_search", "kb_merge"),
+            prompt="complete",
+        ),
+    ),
+    (
+        Transition(GROUNDING, MAKING, "grounded"),
+        Transition(MAKING, GROUNDING, "conceptual_gap_discovered", is_backward=True),
+        Transition(MAKING, COMPLETE, "everything_made"),
+    ),
+    GROUNDING,
+    (COMPLETE,),
+)
+
+QUESTIONS = {
+    GROUNDING: (
+        "This is the goal, what it rests on, and the plan. Is this what you want, is anything understood wrongly, and will you see "
+        "by 'done when' that a step is done? Making begins when you approve it."
+    ),
+}
+
+
+def values(state: JourneyState) -> Mapping[str, str]:
+    """Return what stands for the placeholders of this agent's prompts."""
+    plan = plan_of(state)
+    gap = plan.open_gap
+    return {
+        "steps": lines([_step(step) for step in plan.to_make], STEPS_TOKENS) or "- none",
+        "gap": f"- {gap['concept']}, for step {gap['step']}: {short(gap['text'], 300)}" if gap else "- none",
+    }
+
+
+def done(state: JourneyState) -> Sequence[str]:
+    """Return what was done, what the present phase needs first, so that another host can go on."""
+    plan = plan_of(state)
+    goal = [f"goal: {short(plan.goal, LINE)}"] if plan.goal else []
+    if state.phase == GROUNDING:
+        steps = [_step(step) for step in plan.steps]
+        return [*goal, *_concepts(plan), *steps, *_left_out(plan), *_counted(plan)]
+    if state.phase == MAKING:
+        return [*goal, *_counted(plan), *_concepts(plan), *_made(plan)]
+    return [*goal, *_made(plan), *_concepts(plan)]
+
+
+def _step(step: Item) -> str:
+    told = f"{step['id']}: {short(step['step'])}; done when {short(step['done_when'])}"
+    return f"{told}; rests on {short(named(step['rests_on']), 80)}"
+
+
+def _concepts(plan: Plan) -> Iterator[str]:
+    for concept in plan.concepts:
+        where = dict.fromkeys(f"{quoted.path} > {quoted.section}".strip(" >") for _, quoted in citations_in(concept))
+        yield f"concept {concept['id']}: {short(concept['text'], 120)} ({short(named(list(where)), 120)})"
+
+
+def _left_out(plan: Plan) -> Iterator[str]:
+    for item in plan.left_out:
+        yield f"left out: {item['id']}, {short(item['why'])}"
+
+
+def _counted(plan: Plan) -> Iterator[str]:
+    of_plan = [step["id"] for step in plan.steps if step["id"] in plan.made]
+    if of_plan:
+        yield f"made ({len(of_plan)} of {len(plan.steps)}): {short(named(of_plan, 60), LINE)}"
+    if gone := [id_ for id_ in plan.made if id_ not in ids(plan.steps)]:
+        yield f"made, but no step of the plan any more: {short(named(gone, 60), LINE)}"
+
+
+def _made(plan: Plan) -> Iterator[str]:
+    for id_, item in plan.made.items():
+        artefacts = f" ({short(named(item.get('artefacts', [])), 120)})" if item.get("artefacts") else ""
+        yield f"made {id_}: {short(item['result'])}{artefacts}"
+
+
+def told(_phase: str, before: Json, after: Json) -> Sequence[Note]:
+    """Return the sources that a work has and the one before it had not."""
+    return new_sources(before, after)
+
+
+AGENT = Agent(
+    name="build",
+    title="Build",
+    summary="Makes something: first the concepts it rests on, with quotes, and a plan; then step by step, with what shows it.",
+    graph=GRAPH,
+    forms={GROUNDING: ModelForm(Grounded), MAKING: ModelForm(Making)},
+    conditions=CONDITIONS,
+    texts=texts_of(__package__),
+    questions=QUESTIONS,
+    values=values,
+    done=done,
+    told=told,
+)

@@ -1,0 +1,118 @@
+"""What must be so for building to go on, or back. Each looks at what is recorded and at the knowledge base, at nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from agents.engine.agent import Condition, Facts, Finding, Look
+from agents.engine.work.form import ids, listed
+from agents.engine.work.gaps import found, misused, named, same_words, short, unfounded
+from agents.library.build.plan import Item, Plan
+from knowledge.pages.claim_source import source_kind
+
+
+async def grounded(facts: Facts, look: Look) -> Finding:
+    """There is a goal, and a plan each step of which rests on concepts whose quotes stand where they say."""
+    plan = Plan(facts.works)
+    plain = [*_ground_lacking(plan), *_plan_lacking(plan), *_gap_left(plan)]
+    # Looking costs reads: what this submit brought is looked at now, all else once it is what counts.
+    given = frozenset(ids(listed(facts.given, "concepts"))) if plain else None
+    return found([*await unfounded(facts.work, "concepts", look, given), *plain])
+
+
+def _ground_lacking(plan: Plan) -> Iterator[str]:
+    if not plan.goal:
+        yield "there is no goal: say in `goal` what is to be there in the end"
+    if not plan.concepts:
+        yield "there is no concept: name at least one that the plan rests on, with a quote"
+    if bare := [concept["id"] for concept in plan.concepts if not concept["citations"]]:
+        yield f"these concepts have no citation: {named(bare)}; quote the page that they come from"
+    yield from same_words(plan.concepts, "text")
+
+
+def _plan_lacking(plan: Plan) -> Iterator[str]:
+    if not plan.steps:
+        yield "there is no step: submit a plan"
+    yield from misused(plan.concepts, plan.steps)
+    yield from same_words(plan.steps, "step")
+    there = set(ids(plan.concepts))
+    for step in plan.steps:
+        if lost := [id_ for id_ in step["rests_on"] if id_ not in there]:
+            yield f"the step {step['id']} rests on concepts that are not there: {named(lost)}"
+        elif not step["rests_on"]:
+            yield f"the step {step['id']} rests on no concept: name one of {named(ids(plan.concepts))}"
+
+
+def _gap_left(plan: Plan) -> Iterator[str]:
+    """Yield what is left to do about the gap that brought the work back here."""
+    if plan.open_gap is not None:
+        yield (
+            f"the concept {plan.open_gap['concept']} is missing, for which step {plan.open_gap['step']} waits: add it with a "
+            "quote, or name its id in left_out with why"
+        )
+    elif plan.gap is not None:
+        new = ids(plan.concepts_of(plan.gap))
+        if new and not any(set(new) & set(step["rests_on"]) for step in plan.steps):
+            yield f"no step rests on {named(new)}, for which step {plan.gap['step']} waited: name it in rests_on of that step"
+
+
+async def everything_made(facts: Facts, look: Look) -> Finding:
+    """Every step is made, and shown: by quotes that stand there, or by what was made and what was seen when it was checked."""
+    plan = Plan(facts.works)
+    plain = list(_making_lacking(plan))
+    given = frozenset(ids(listed(facts.given, "made"))) if plain else None
+    looked = [*await unfounded(facts.work, "made", look, given), *await _pages_missing(plan, look, given)]
+    return found([*looked, *plain])
+
+
+def _making_lacking(plan: Plan) -> Iterator[str]:
+    if unknown := [id_ for id_ in plan.made if id_ not in ids(plan.steps)]:
+        yield f"these belong to no step of the plan: {named(unknown)}; drop them or use the step's id"
+    for id_, item in plan.made.items():
+        observed, artefacts = bool(item.get("observed", "").strip()), bool(item.get("artefacts"))
+        if not item.get("shown_by") and not (artefacts and observed):
+            wanted = (
+                "say in observed what you saw when you checked done_when"
+                if artefacts
+                else "name artefacts and observed"
+            )
+            yield f"nothing shows yet that {id_} is made: {wanted}, or quote a page in shown_by"
+    if plan.to_make:
+        yield f"not made yet: {named(ids(plan.to_make))}"
+
+
+async def _pages_missing(plan: Plan, look: Look, only: frozenset[str] | None) -> list[str]:
+    """Return a sentence for each artefact that is said to lie in the knowledge base and does not."""
+    missing = []
+    for id_, item in plan.made.items():
+        for locator in item.get("artefacts", ()) if only is None or id_ in only else ():
+            path = locator.partition(":")[2].partition("#")[0].strip()
+            if source_kind(locator) == "kb" and not await look.place(path):
+                missing.append(f"made[{id_}]: nothing lies at {short(path, 200)} in the knowledge base")
+    return missing
+
+
+async def conceptual_gap_discovered(facts: Facts, _look: Look) -> Finding:
+    """This submit names a concept that is not among those of the plan, and a step that cannot be made without it."""
+    plan = Plan(facts.works)
+    gap = facts.given.get("gap")
+    if not isinstance(gap, dict):
+        return found(["gap names no concept"])
+    wrong = list(_no_gap(plan, gap))
+    return found(wrong, f"step {gap['step']} needs the concept {gap['concept']}: {short(gap['text'], 300)}")
+
+
+def _no_gap(plan: Plan, gap: Item) -> Iterator[str]:
+    if gap["step"] not in ids(plan.steps):
+        yield f"gap names the step {short(gap['step'], 60)}, which is not in the plan: name one of {named(ids(plan.steps))}"
+    elif gap["step"] in plan.made:
+        yield f"gap names the step {gap['step']}, which is made: drop what was made if it does not hold"
+    if there := ids(plan.concepts_of(gap)):
+        yield f"the plan rests on that concept already: {named(there)}; read its pages again"
+    elif gap["concept"] in ids(plan.left_out):
+        yield f"the concept {gap['concept']} was left out of the plan: make the step without it"
+
+
+CONDITIONS: Mapping[str, Condition] = {
+    condition.__name__: condition for condition in (grounded, everything_made, conceptual_gap_discovered)
+}

@@ -1,0 +1,80 @@
+"""The plan, what it rests on and what is made of it, out of the works of both phases. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from agents.engine.events import Json
+from agents.engine.state import JourneyState
+from agents.engine.work.form import ids, listed
+from agents.engine.work.gaps import folded
+
+GROUNDING, MAKING, COMPLETE = "GROUNDING", "MAKING", "COMPLETE"
+
+Item = Mapping[str, Json]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Goal, concepts, steps, and what is made. `works` has the newest work of each phase."""
+
+    works: Mapping[str, Mapping[str, Json]]
+
+    @property
+    def goal(self) -> str:
+        """Return the goal, "" if none is named yet."""
+        return str(self.works.get(GROUNDING, {}).get("goal", "")).strip()
+
+    @cached_property
+    def concepts(self) -> Sequence[Item]:
+        """Return the concepts in their order."""
+        return listed(self.works.get(GROUNDING, {}), "concepts")
+
+    @cached_property
+    def steps(self) -> Sequence[Item]:
+        """Return the steps in their order."""
+        return listed(self.works.get(GROUNDING, {}), "plan")
+
+    @cached_property
+    def left_out(self) -> Sequence[Item]:
+        """Return the proposed concepts that are not taken up."""
+        return listed(self.works.get(GROUNDING, {}), "left_out")
+
+    @cached_property
+    def made(self) -> Mapping[str, Item]:
+        """Return what is made, by the id of its step."""
+        return {item["id"]: item for item in listed(self.works.get(MAKING, {}), "made")}
+
+    @cached_property
+    def to_make(self) -> Sequence[Item]:
+        """Return the steps of which nothing is on record."""
+        return [step for step in self.steps if step["id"] not in self.made]
+
+    @cached_property
+    def gap(self) -> Item | None:
+        """Return the gap that was named last, if a step waits for it that is not made yet; whether or not it is closed."""
+        gap = self.works.get(MAKING, {}).get("gap")
+        if not isinstance(gap, dict) or gap["step"] not in ids(self.to_make):
+            return None
+        return gap
+
+    @cached_property
+    def open_gap(self) -> Item | None:
+        """Return the gap for which there is no concept, and which was not left out either."""
+        gap = self.gap
+        if gap is None or self.concepts_of(gap) or gap["concept"] in ids(self.left_out):
+            return None
+        return gap
+
+    def concepts_of(self, gap: Item) -> Sequence[Item]:
+        """Return the concepts that a gap names: by its id, or in the same words."""
+        wanted = folded(gap["text"])
+        return [c for c in self.concepts if c["id"] == gap["concept"] or folded(c["text"]) == wanted]
+
+
+def plan_of(state: JourneyState) -> Plan:
+    """Return the plan as it is on record."""
+    contents = {phase: work.content for phase, work in state.work.items()}
+    return Plan({phase: content for phase, content in contents.items() if isinstance(content, dict)})

@@ -1,0 +1,1 @@
+"""The seven cognitive agents, read from the folders beside this file."""

@@ -1,0 +1,70 @@
+"""The cognitive agents of this program: each folder beside this file that has an `agent.yaml` is one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+from agents.catalogue import COGNITIVE, cognitive_entries
+from agents.engine.agent import Agent
+from agents.errors import NoSuchAgent
+from agents.library.cognitive.agent import alone
+from agents.library.cognitive.definition import Described, described_in
+from agents.library.cognitive.model import Cognitive
+
+FOLLOWING = "memory"
+"""The agent that runs after every other, and never after itself."""
+SUFFIXES = (".yaml", ".json", ".md")
+
+
+class AnyTool(Collection[str]):
+    """Names of tools, every one of which is there: that ours name real ones is for their tests to show."""
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+def contents(folder: Traversable) -> Mapping[str, bytes]:
+    """Return the files of a folder that belong to an agent, by name."""
+    return {entry.name: entry.read_bytes() for entry in folder.iterdir() if entry.name.endswith(SUFFIXES)}
+
+
+def described(name: str, tools: Collection[str] = AnyTool()) -> Described:
+    """Return what is read of one of the folders here, or what is wrong with it."""
+    return described_in(f"{COGNITIVE.replace('.', '/')}/{name}", contents(files(COGNITIVE) / name), tools)
+
+
+@cache
+def cognitive(name: str) -> Cognitive:
+    """Return one of the agents here.
+
+    Raises:
+        NoSuchAgent: its folder cannot be used; the message says where.
+    """
+    read = described(name)
+    if read.cognitive is None:
+        raise NoSuchAgent(name, f"its definition cannot be used: {read.problems[0]}")
+    return read.cognitive
+
+
+@cache
+def agent(name: str) -> Agent:
+    """Return one of the agents here as it is started by itself, with the agent that looks back on its work afterwards.
+
+    Raises:
+        NoSuchAgent: its folder, or that of the other, cannot be used.
+    """
+    return alone(cognitive(name), cognitive(FOLLOWING) if FOLLOWING in names() else None)
+
+
+def names() -> list[str]:
+    """Return the names of the agents here."""
+    return [entry.name for entry in cognitive_entries()]

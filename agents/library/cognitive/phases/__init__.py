@@ -1,0 +1,1 @@
+"""Phases that all cognitive agents share."""

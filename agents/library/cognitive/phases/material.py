@@ -1,0 +1,163 @@
+"""What a cognitive agent has to go on: where the named sections of its context come from, as it stands in a journey's state. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from agents.engine.events import Json
+from agents.engine.state import JourneyState, Work
+from agents.library.cognitive.model import CLOSING, JOHARI_DISCOVERY, LEARNING_INJECTION, Cognitive
+from agents.library.cognitive.phases import memory_document
+from agents.library.cognitive.setting import Predecessor, Setting
+from agents.library.cognitive.sources import QUADRANTS, Source
+from agents.prompts.prompt import cut, render
+from agents.spec.description import shown
+from agents.spec.yaml.field_path import located
+
+ANSWER_TOKENS = 80
+"""What is told of one question and its answer."""
+FOUND_IN = {"open": "acknowledge", "hidden": "share", "unknown": "explore"}
+"""The field of the discovery's work that each quadrant is filled from; what is blind to the model the person's answers fill."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A predecessor's memory document."""
+
+    predecessor: Predecessor
+    document: str
+
+
+def loaded(setting: Setting, state: JourneyState) -> Sequence[Loaded]:
+    """Return the memory documents that are there of the setting's predecessors, as its pattern says, the newest first."""
+    there = [(one, work) for one in setting.predecessors if (work := state.work.get(one.closing)) is not None]
+    newest = sorted(there, key=lambda found: -found[1].seq)
+    documents = [(one, _content(work).get("document")) for one, work in newest]
+    found = [Loaded(one, document) for one, document in documents if isinstance(document, str)]
+    return found[:1] if setting.pattern == "last" else found
+
+
+@dataclass(frozen=True)
+class Material:
+    """What an agent in its setting has to go on at a point of a journey. `state` is told in the agent's own names."""
+
+    cognitive: Cognitive
+    setting: Setting
+    state: JourneyState
+
+    @property
+    def learned(self) -> Mapping[str, Json]:
+        """Return the work of the step that injects learnings; nothing before it is done."""
+        return _content(self.state.work.get(LEARNING_INJECTION))
+
+    @property
+    def task(self) -> str:
+        """Return the id of the task, "" before it is known."""
+        return str(self.learned.get("task", ""))
+
+    def section(self, sources: Sequence[Source]) -> tuple[Source | None, str]:
+        """Return the first source that says something, and what it says."""
+        return next(((source, text) for source in sources if (text := self.of(source).strip())), (None, ""))
+
+    def of(self, source: Source) -> str:
+        """Return what a source says now, "" if nothing."""
+        match source.kind:
+            case "brief":
+                return self.state.brief
+            case "task":
+                return self.filled_in(self.setting.instructions)
+            case "answers":
+                return lines(self.answers())
+            case "previous":
+                return next((_left_by(one) for one in self.loaded()), "")
+            case "input":
+                return told(self.state.inputs.get(source.name))
+            case "step" | "earlier" | "work":
+                return self._recorded(source)
+            case "memory":
+                return self._remembered(source)
+            case "johari":
+                return lines(self.quadrant(source.name))
+
+    def filled_in(self, template: str) -> str:
+        """Return what a skill says, with what it takes from brief and inputs."""
+        inputs = {f"inputs.{name}": told(value) for name, value in self.state.inputs.items()}
+        return render(template, {"brief": self.state.brief, **inputs}).strip()
+
+    def loaded(self) -> Sequence[Loaded]:
+        """Return the memory documents that this agent is given, the newest first."""
+        return loaded(self.setting, self.state)
+
+    def _remembered(self, source: Source) -> str:
+        of_agent = [one.document for one in self.loaded() if one.predecessor.agent == source.name]
+        if not of_agent:
+            return ""
+        return memory_document.section(of_agent[0], source.part) if source.part else memory_document.digest(of_agent[0])
+
+    def _recorded(self, source: Source) -> str:
+        if source.kind == "earlier":
+            return _field(self._earlier(source.name), source.part)
+        if source.kind == "step":
+            return _field(self.state.work.get(source.name), source.part)
+        step, _, name = source.part.partition(".")
+        of_agent = [one.predecessor.closing for one in self.loaded() if one.predecessor.agent == source.name]
+        prefixes = [closing.removesuffix(CLOSING) for closing in of_agent]
+        return next((_field(self.state.work.get(f"{prefix}{step}"), name) for prefix in prefixes), "")
+
+    def _earlier(self, step: str) -> Work | None:
+        """Return the newest work of that step of another pass of this agent: one with another prefix, or before this one began."""
+        work, begun = self.state.work, self.state.work.get(LEARNING_INJECTION)
+        names = [f"{prefix}{step}" for prefix in self.setting.earlier]
+        found = [work[name] for name in names if name in work]
+        if step in work and begun is not None and work[step].seq < begun.seq:
+            found.append(work[step])
+        return max(found, key=lambda one: one.seq, default=None)
+
+    def answers(self) -> Sequence[str]:
+        """Return what the person answered in this journey, each with its question."""
+        return [
+            cut(f"{said.get('question', '')} -> {said.get('answer', '')}", ANSWER_TOKENS)
+            for of_phase in self.state.answers.values()
+            for said in of_phase.values()
+        ]
+
+    def quadrant(self, name: str) -> Sequence[str]:
+        """Return what belongs to one of the four quadrants: what the journey was started with, and what was found out."""
+        given = self.state.inputs.get("johari")
+        before = given.get(name, []) if isinstance(given, Mapping) else []
+        if name == "blind":
+            return [*before, *self.answers()]
+        found = _content(self.state.work.get(JOHARI_DISCOVERY)).get(FOUND_IN[name], [])
+        return [*before, *found] if isinstance(found, list) else list(before)
+
+    def quadrants(self) -> Mapping[str, Sequence[str]]:
+        """Return the quadrants that have something, in their order."""
+        return {name: found for name in QUADRANTS if (found := self.quadrant(name))}
+
+
+def _left_by(one: Loaded) -> str:
+    return f"Left by {one.predecessor.agent}:\n{memory_document.digest(one.document)}"
+
+
+def _content(work: Work | None) -> Mapping[str, Json]:
+    return work.content if work is not None and isinstance(work.content, Mapping) else {}
+
+
+def _field(work: Work | None, path: str) -> str:
+    found = [value for _, value in located(_content(work), path.split("."))]
+    return told(found[0] if len(found) == 1 else found)
+
+
+def lines(texts: Sequence[str]) -> str:
+    """Return the texts as a list."""
+    return "\n".join(f"- {' '.join(text.split())}" for text in texts)
+
+
+def told(value: Json) -> str:
+    """Return a value in words; a list of texts whole: as a list, or with their own lines where one has several."""
+    if value is None or value in ([], {}):
+        return ""
+    if not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
+        return shown(value)
+    return "\n\n".join(value) if any("\n" in text.strip() for text in value) else lines(value)

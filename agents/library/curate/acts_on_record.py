@@ -1,0 +1,182 @@
+"""What became of the acts that a work names, by what the server itself has on record. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from agents.engine.agent import Called, Fate, Look
+from agents.engine.events import Json
+from agents.engine.work.form import ids
+from agents.engine.work.gaps import named, short
+from agents.library.curate.record import KNOWLEDGE, MESSAGES, MOVES, TASKS, Item
+
+_WRITTEN = ("done", "partial")
+_WRITERS = (*KNOWLEDGE, *TASKS, *MESSAGES)
+
+
+@dataclass
+class Deeds:
+    """The acts by what became of them, and what is wrong with naming them so. `waiting` says what a person still decides."""
+
+    changed: list[Item] = field(default_factory=list)
+    done: list[Item] = field(default_factory=list)
+    unchanged: list[Item] = field(default_factory=list)
+    waiting: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+    @property
+    def held(self) -> list[str]:
+        """Return why the work cannot go on, whatever was chosen."""
+        return [*self.wrong, *self.waiting]
+
+    def settle(self, act: Item, *, changed: bool = True) -> None:
+        """Note that the act is on record."""
+        if not changed:
+            self.unchanged.append(act)
+        else:
+            (self.changed if act["tool"] in KNOWLEDGE else self.done).append(act)
+
+
+async def deeds_of(acts: Sequence[Item], look: Look) -> Deeds:
+    """Return what became of the acts: by the calls of this visit, and by the proposals that this journey made."""
+    calls = await look.calls()
+    deeds, free = Deeds(), list(calls)
+    fates = {str(act["proposal"]): await look.proposal(str(act["proposal"])) for act in acts if act.get("proposal")}
+    for act in acts:
+        if act["tool"] in KNOWLEDGE and not act.get("path"):
+            deeds.wrong.append(f"{act['id']} names no page: put the path that {act['tool']} answered with into path")
+        elif act.get("proposal"):
+            await _proposed(deeds, act, fates[str(act["proposal"])], calls, look)
+        else:
+            _called(deeds, act, free)
+    deeds.wrong += await _unnamed(acts, fates, calls, look)
+    return deeds
+
+
+async def _proposed(deeds: Deeds, act: Item, fate: Fate | None, calls: Sequence[Called], look: Look) -> None:
+    """Note what became of an act that a person is, or was, asked about."""
+    id_, tool, proposal = act["id"], act["tool"], act["proposal"]
+    made = [call for call in calls if call.tool == tool and call.facts.get("proposal") == proposal]
+    if fate is None:
+        deeds.wrong.append(f"{id_}: this journey made no proposal {proposal}; name the one that {tool} answered with")
+    elif fate.tool != tool:
+        deeds.wrong.append(f"{id_}: proposal {proposal} is one of {fate.tool}, not of {tool}")
+    elif fate.state == "pending":
+        deeds.waiting.append(
+            f"{id_} ({_about(act)}) waits for the person's decision about proposal {proposal}: tell them, look with "
+            "proposal_status, then submit again"
+        )
+    elif fate.state == "rejected":
+        deeds.wrong.append(f"{id_}: proposal {proposal} was rejected: drop {id_}, and do what was chosen since")
+    elif fate.state == "ended" and not any(_same(call, act, _WRITTEN) for call in made):
+        deeds.wrong.append(f"{id_}: proposal {proposal} is over without an effect: act again, or drop {id_}")
+    elif tool in KNOWLEDGE and not await _is_at(act, fate, made, look):
+        there = named(_paths(made)) or fate.path[:200]
+        deeds.wrong.append(f"{id_}: proposal {proposal} is not about {str(act['path'])[:200]} but about {there}")
+    else:
+        deeds.settle(act, changed=_status(made) != "unchanged")
+
+
+async def _is_at(act: Item, fate: Fate, made: Sequence[Called], look: Look) -> bool:
+    """Return whether an act that was approved is about the path that it names; that of a page that was moved is the new one."""
+    if act["path"] in _paths(made):
+        return True
+    if act["tool"] != MOVES:
+        return bool(act["path"] == fate.path)
+    return not _paths(made) and act["path"] != fate.path and await look.place(str(act["path"])) == "page"
+
+
+def _called(deeds: Deeds, act: Item, free: list[Called]) -> None:
+    """Note an act that needed nobody's yes, if a call of this visit that no other act names shows it."""
+    about = [call for call in free if _same(call, act)]
+    for status in (*_WRITTEN, "unchanged"):
+        shown = next((call for call in about if call.facts.get("status") == status), None)
+        if shown is not None:
+            free.remove(shown)
+            deeds.settle(act, changed=status != "unchanged")
+            return
+    deeds.wrong.append(_not_done(act, about[-1] if about else None, free))
+
+
+def _not_done(act: Item, call: Called | None, calls: Sequence[Called]) -> str:
+    id_, status = act["id"], call.facts.get("status") if call else None
+    if call is None:
+        shown = [
+            f"{c.tool} {_path(c)}".strip() for c in calls if c.tool in _WRITERS and c.facts.get("status") in _WRITTEN
+        ]
+        there = f"; on record: {named(shown)}" if shown else ""
+        return f"{id_} ({_about(act)}) is no call of this visit with this journey_id: do it now, or drop {id_}{there}"
+    if status == "proposed":
+        return f"{id_} ({_about(act)}) became proposal {call.facts.get('proposal')}: name it in {id_}"
+    if status == "unsure":
+        return (
+            f"it is not known whether {id_} ({_about(act)}) was done: call it again with the same arguments, which looks "
+            "first and does it once"
+        )
+    again = "read the page again and use its revision" if act["tool"] in KNOWLEDGE else "try again"
+    return f"{id_} ({_about(act)}) changed nothing: its status is {short(status, 40)}; {again}, or drop {id_}"
+
+
+async def _unnamed(
+    acts: Sequence[Item], fates: Mapping[str, Fate | None], calls: Sequence[Called], look: Look
+) -> list[str]:
+    """Return what was done or proposed in this visit and is named by no act."""
+    missing = []
+    for call in calls:
+        if call.tool not in _WRITERS:
+            continue
+        proposal = str(call.facts.get("proposal") or "")
+        fate = await look.proposal(proposal) if proposal and proposal not in fates else None
+        # A proposal that took the place of another shares its fate.
+        if fate is not None and fate.state in ("pending", "rejected") and fate not in fates.values():
+            missing.append(
+                f"{call.tool} made proposal {proposal}: name it in an act, or take it back with proposal_withdraw"
+            )
+        elif _changed(call) and proposal not in fates and not any(_same(call, act) for act in acts):
+            missing.append(f"{call.tool} changed {_path(call)}: name that in an act, too")
+    return list(dict.fromkeys(missing))
+
+
+def _changed(call: Called) -> bool:
+    return call.tool in KNOWLEDGE and call.facts.get("status") in _WRITTEN
+
+
+def _same(call: Called, act: Item, statuses: Sequence[str] | None = None) -> bool:
+    """Return whether the call is of that tool, of knowledge about that page, and has such a status."""
+    about = call.tool == act["tool"] and (call.tool not in KNOWLEDGE or _path(call) == act.get("path"))
+    return about and (statuses is None or call.facts.get("status") in statuses)
+
+
+def _status(made: Sequence[Called]) -> Json:
+    """Return how the newest of the calls ended that did more than propose."""
+    ended = [call.facts.get("status") for call in made if call.facts.get("status") != "proposed"]
+    return ended[-1] if ended else None
+
+
+def _paths(calls: Sequence[Called]) -> list[str]:
+    return list(dict.fromkeys(_path(call) for call in calls if _path(call)))
+
+
+def _path(call: Called) -> str:
+    return str(call.facts.get("path") or "")
+
+
+def _about(act: Item) -> str:
+    return f"{act['tool']} {str(act.get('path') or '')[:200]}".strip()
+
+
+async def rejected(given: Sequence[Item], acts: Sequence[Item], look: Look) -> list[tuple[Item, Fate]]:
+    """Return the acts whose proposals a person rejected: those named now, and those proposed in this visit.
+
+    What was rejected before the work came back here, and is still on record, is not what a person objects to now.
+    """
+    now = {str(call.facts.get("proposal")) for call in await look.calls()}
+    found = []
+    for act in acts:
+        proposal = str(act.get("proposal") or "")
+        if proposal and (act["id"] in ids(given) or proposal in now):
+            fate = await look.proposal(proposal)
+            if fate is not None and fate.state == "rejected" and fate.tool == act["tool"]:
+                found.append((act, fate))
+    return found

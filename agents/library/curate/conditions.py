@@ -1,0 +1,268 @@
+"""What must be so for a question to get on to a verified act. Each looks at the server's own record and at the pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from agents.engine.agent import MET, Condition, Facts, Finding, Look
+from agents.engine.work.form import ids, listed
+from agents.engine.work.gaps import found, named, short, unfounded
+from agents.library.curate.acts_on_record import Deeds, deeds_of, rejected
+from agents.library.curate.record import DELETES, MERGES, TOOLS_OF, UPDATES, Item, Record
+
+NOT_MET = Finding(met=False)
+"""For a way that is not the one to take: what is missing is told by the other."""
+
+
+# --- ROUTE ------------------------------------------------------------------------------------------------------------
+
+
+async def known_place(facts: Facts, look: Look) -> Finding:
+    """The place that is named exists, or the server routes the question to one."""
+    place = facts.work.get("place")
+    if isinstance(place, str) and await look.place(place):
+        return MET
+    return MET if await look.route(Record(facts.works).question) == "navigation" else NOT_MET
+
+
+async def unknown_place(facts: Facts, look: Look) -> Finding:
+    """The place is not known, so that it has to be searched for."""
+    return NOT_MET if (await known_place(facts, look)).met else MET
+
+
+# --- ORIENT and TARGET: circles 1 and 2 -------------------------------------------------------------------------------
+
+
+async def oriented(facts: Facts, look: Look) -> Finding:
+    """The map was looked at in this visit, and names places that exist."""
+    candidates = Record(facts.works).candidates
+    missing = [] if candidates else ["there is no candidate yet: name the places on the map that may have it"]
+    missing += [
+        f"{item['id']}: nothing lies at {item['path'][:200]}; copy the path from kb_map"
+        for item in candidates
+        if not await look.place(item["path"])
+    ]
+    if not any(call.tool == "kb_map" for call in await look.calls()):
+        missing.append("the map was not looked at in this visit: call kb_map with this journey_id")
+    return found(missing)
+
+
+async def targeted(facts: Facts, look: Look) -> Finding:
+    """Each page exists and was read in this visit, or is quoted already; one at least was read in this visit."""
+    record, missing = Record(facts.works), []
+    read = {call.facts.get("path") for call in await look.calls() if call.tool == "kb_read"}
+    quoted = {item["citation"]["path"] for item in record.evidence}
+    for item in record.targets:
+        path = item["path"]
+        if await look.place(path) != "page":
+            missing.append(f"{item['id']}: {path[:200]} is no page; name one, as kb_map lists it")
+        elif path not in read | quoted:
+            missing.append(
+                f"{item['id']}: {path[:200]} was not read in this visit: kb_read it with this journey_id, or drop it"
+            )
+    if not record.targets:
+        missing.append("there is no page yet: read what the candidates are, and name the pages to look into")
+    elif not missing and not read & {item["path"] for item in record.targets}:
+        missing.append("none of these pages was read in this visit: kb_read the one that brought the work back here")
+    return found(missing)
+
+
+# --- DEEP_DIVE: circle 3 ----------------------------------------------------------------------------------------------
+
+
+async def missing_context(facts: Facts, look: Look) -> Finding:
+    """Something is missing, and the server's own search does not find enough of it either."""
+    missing = str(facts.given.get("missing", "")).strip()
+    if not missing:
+        return found(["missing is empty: say what is not found"])
+    searches = [call.facts.get("scent") for call in await look.calls() if call.tool == "kb_search"]
+    lost = await look.scent(missing) != "sufficient" or (searches and searches[-1] != "sufficient")
+    nothing = bool(searches) and not await _resolving(facts, look)
+    if lost or nothing:
+        return found((), short(missing, 400))
+    return found(
+        ["kb_search finds enough for what is missing: search for it with this journey_id, read it, and quote it"]
+    )
+
+
+async def _resolving(facts: Facts, look: Look) -> bool:
+    """Return whether any evidence stands where it says."""
+    evidence = listed(facts.work, "evidence")
+    wrong = await unfounded(facts.work, "evidence", look)
+    return len(wrong) < len(evidence)
+
+
+async def evidence_found(facts: Facts, look: Look) -> Finding:
+    """There is evidence, all of it stands where it says, and nothing is said to be missing."""
+    missing = await unfounded(facts.work, "evidence", look)
+    if not listed(facts.work, "evidence"):
+        missing.append("there is no evidence yet: quote the passages that bear on the question")
+    if str(facts.given.get("missing", "")).strip():
+        missing.append("something is said to be missing: find it, or submit again without missing")
+    return found(missing)
+
+
+# --- REASON -----------------------------------------------------------------------------------------------------------
+
+
+async def act_chosen(facts: Facts, look: Look) -> Finding:
+    """The conclusion rests on evidence, and what is to be done can be done there."""
+    record, missing = Record(facts.works), list[str]()
+    if not record.conclusion:
+        missing.append("there is no conclusion yet: say what follows from the evidence")
+    there = ids(record.evidence)
+    if lost := [id_ for id_ in record.rests_on if id_ not in there]:
+        missing.append(f"rests_on names what is no evidence: {named(lost)}; there is {named(there)}")
+    if not record.rests_on:
+        missing.append(f"the conclusion rests on nothing: name evidence in rests_on, of {named(there)}")
+    if record.chosen is None:
+        missing.append("no act is chosen: name its kind, the path if it changes the knowledge base, and why")
+    elif facts.visit > 1 and not facts.given.get("act"):
+        missing.append(
+            "the work came back here: submit the act again, changed by the reason or with a why that answers it"
+        )
+    else:
+        missing += await _out_of_place(record.chosen, look)
+    return found(missing)
+
+
+async def _out_of_place(act: Item, look: Look) -> list[str]:
+    """Return why that cannot be done here: no tool for it is listed, or the knowledge base cannot be changed so at that path."""
+    kind, path = act["kind"], act.get("path")
+    if kind not in UPDATES:
+        tools = TOOLS_OF[kind]
+        if tools and not {*tools} & {*await look.tools()}:
+            return [
+                f"this server has no tool for a {kind}: choose answer, and tell the person what they could do themselves"
+            ]
+        return []
+    if path is None:
+        return [f"{kind} needs the path of a page" + (", or of a directory" if kind == "merge" else "")]
+    if kind == "merge" or await look.place(path) == "page":
+        return []
+    looked_up = [call.facts.get("path") for call in await look.calls() if call.tool == "kb_history"]
+    if kind == "revert":
+        if path in looked_up:  # a page that is gone can be brought back from its history
+            return []
+        return [f"there is no page {path[:200]} now: look at its history first (kb_history with this journey_id)"]
+    return [f"there is no page {path[:200]} to {kind}: copy its path from kb_read"]
+
+
+# --- ACT --------------------------------------------------------------------------------------------------------------
+
+
+async def human_rejected(facts: Facts, look: Look) -> Finding:
+    """A person rejected a proposal of this work."""
+    refused = await rejected(listed(facts.given, "acts"), Record(facts.works).acts, look)
+    if not refused:
+        return found(["no proposal that acts name was rejected"])
+    told = [
+        f"{act['tool']} {fate.path[:200]}, proposal {act['proposal']}: {short(fate.note, 300) or 'no reason was given'}"
+        for act, fate in refused
+    ]
+    return found((), "; ".join(told))
+
+
+async def knowledge_changed(facts: Facts, look: Look) -> Finding:
+    """Every act is on record, one of them changed the knowledge base, and what was chosen is among them."""
+    record = Record(facts.works)
+    deeds = await deeds_of(record.acts, look)
+    wrong = [*deeds.held, *_not_the_chosen(record, deeds)]
+    if deeds.changed:
+        return found(wrong)
+    return Finding(met=False, missing=tuple(wrong)) if record.kind in UPDATES else NOT_MET
+
+
+async def acted(facts: Facts, look: Look) -> Finding:
+    """What was chosen is on record, and nothing of the knowledge base was changed by it."""
+    record = Record(facts.works)
+    deeds = await deeds_of(record.acts, look)
+    if deeds.changed:
+        return NOT_MET
+    nothing_there = (
+        record.kind in UPDATES[1:] and await look.place(str((record.chosen or {}).get("path") or "")) != "page"
+    )
+    if nothing_there and record.said and not deeds.held:
+        return MET  # the page went meanwhile, and the person was told
+    wrong = [*deeds.held, *_not_the_chosen(record, deeds)]
+    if record.kind in ("answer", "") and not record.said:
+        wrong.append("said is empty: answer the person, and submit what you told them")
+    return found(wrong)
+
+
+def _not_the_chosen(record: Record, deeds: Deeds) -> Sequence[str]:
+    """Return a sentence if no act on record is of the kind that was chosen, at the place that was chosen."""
+    tools = TOOLS_OF.get(record.kind, ())
+    settled = [*deeds.changed, *deeds.done, *deeds.unchanged]
+    path = str((record.chosen or {}).get("path") or "") if record.kind in UPDATES else ""
+    if not tools or any(act["tool"] in tools and _lies_at(act, path) for act in settled):
+        return ()
+    if deeds.held and any(act["tool"] in tools for act in record.acts):
+        return ()  # it is there, and what it lacks is told
+    at = f" at {path[:200]}" if path else ""
+    return (
+        f"chosen was {record.kind}{at}, and no act shows it: use {' or '.join(tools)} with this journey_id, and name it in acts",
+    )
+
+
+def _lies_at(act: Item, path: str) -> bool:
+    """Return whether an act happened where it was to happen; a page that is moved ends elsewhere, and a merge finds its page."""
+    there = str(act.get("path") or "")
+    if act["tool"] not in (MERGES, DELETES) or path in ("", ".", "/"):
+        return True
+    return there in (path, f"{path}.md") or (act["tool"] == MERGES and there.startswith(f"{path.rstrip('/')}/"))
+
+
+# --- MERGE ------------------------------------------------------------------------------------------------------------
+
+
+async def merged(facts: Facts, look: Look) -> Finding:
+    """Every page that was changed is told of as it is now, and says what was merged into it."""
+    record, missing = Record(facts.works), list[str]()
+    for path in record.changed:
+        page = record.verified.get(path)
+        if page is None:
+            missing.append(f"{path[:200]} was changed and is not in pages: read it and submit its present revision")
+        else:
+            missing += await _not_as_told(record, page, look)
+    return found(missing)
+
+
+async def _not_as_told(record: Record, page: Item, look: Look) -> list[str]:
+    """Return what a page is not, of what it is said to be."""
+    id_, path, revision, says = page["id"], page["path"], page["revision"], page.get("says")
+    if not await look.place(path):
+        if not record.may_be_gone(path):
+            return [f"{id_}: there is no page {path[:200]} any more: kb_history says why; tell the person"]
+        return [f"{id_}: {path[:200]} is gone: its revision is ''"] if revision else []
+    if record.changed[path][-1] == DELETES:
+        return [
+            f"{id_}: there is a page {path[:200]} again, though it was deleted: kb_history says why; tell the person"
+        ]
+    missing = []
+    if revision != await look.revision(path):
+        missing.append(f"{id_}: that is not the present revision of {path[:200]}: kb_read it and submit what it says")
+    if MERGES in record.changed[path]:
+        if says is None or says["path"] != path:
+            missing.append(f"{id_}: quote in says what {path[:200]} says now, from that page")
+        else:
+            missing += await unfounded({"pages": [page]}, "pages", look)
+    return missing
+
+
+CONDITIONS: Mapping[str, Condition] = {
+    condition.__name__: condition
+    for condition in (
+        known_place,
+        unknown_place,
+        oriented,
+        targeted,
+        missing_context,
+        evidence_found,
+        act_chosen,
+        human_rejected,
+        knowledge_changed,
+        acted,
+        merged,
+    )
+}

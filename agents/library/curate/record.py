@@ -1,0 +1,119 @@
+"""What is on record of a question: where it was looked for, what was found, what follows, what was done. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from agents.engine.events import Json
+from agents.engine.state import JourneyState
+from agents.engine.work.form import listed
+
+ROUTE, ORIENT, TARGET, DEEP_DIVE, REASON = "ROUTE", "ORIENT", "TARGET", "DEEP_DIVE", "REASON"
+ACT, MERGE, COMPLETE = "ACT", "MERGE", "COMPLETE"
+
+MERGES, MOVES, DELETES, REVERTS = "kb_merge", "kb_move", "kb_delete", "kb_revert"
+KNOWLEDGE = (MERGES, MOVES, DELETES, REVERTS)
+TASKS = ("plane_create_task", "plane_update_task", "plane_comment_task")
+MESSAGES = ("zulip_send_message", "zulip_react")
+TOOLS_OF: Mapping[str, Sequence[str]] = {
+    "answer": (),
+    "merge": (MERGES,),
+    "move": (MOVES,),
+    "delete": (DELETES,),
+    "revert": (REVERTS,),
+    "task": TASKS,
+    "message": MESSAGES,
+}
+"""By which tools each kind of act is carried out."""
+UPDATES = ("merge", "move", "delete", "revert")
+"""The kinds that change the knowledge base."""
+
+Item = Mapping[str, Json]
+
+
+@dataclass(frozen=True)
+class Record:
+    """What the phases came to. `works` has the newest work of each."""
+
+    works: Mapping[str, Mapping[str, Json]]
+
+    @property
+    def question(self) -> str:
+        """Return what is asked; "" if nothing was routed yet."""
+        return str(self.works.get(ROUTE, {}).get("question", ""))
+
+    @property
+    def candidates(self) -> Sequence[Item]:
+        """Return the places that the map named."""
+        return self._items(ORIENT, "candidates")
+
+    @property
+    def targets(self) -> Sequence[Item]:
+        """Return the pages that were chosen."""
+        return self._items(TARGET, "pages")
+
+    @property
+    def evidence(self) -> Sequence[Item]:
+        """Return the passages that bear on the question."""
+        return self._items(DEEP_DIVE, "evidence")
+
+    @property
+    def conclusion(self) -> str:
+        """Return what follows from the evidence; "" if that is not said yet."""
+        return str(self.works.get(REASON, {}).get("conclusion", "")).strip()
+
+    @property
+    def rests_on(self) -> Sequence[str]:
+        """Return the evidence that the conclusion names."""
+        return list(self.works.get(REASON, {}).get("rests_on", ()))
+
+    @property
+    def chosen(self) -> Item | None:
+        """Return what is to be done; None if that is not decided."""
+        act = self.works.get(REASON, {}).get("act")
+        return act if isinstance(act, dict) else None
+
+    @property
+    def kind(self) -> str:
+        """Return the kind of what is to be done; "" if that is not decided."""
+        return str((self.chosen or {}).get("kind", ""))
+
+    @property
+    def acts(self) -> Sequence[Item]:
+        """Return what was done or proposed, oldest first."""
+        return self._items(ACT, "acts")
+
+    @property
+    def said(self) -> str:
+        """Return the answer that the person got."""
+        return str(self.works.get(ACT, {}).get("said", "")).strip()
+
+    @property
+    def verified(self) -> Mapping[str, Item]:
+        """Return what the changed pages are now, by path."""
+        return {str(page["path"]): page for page in self._items(MERGE, "pages")}
+
+    @property
+    def changed(self) -> Mapping[str, Sequence[str]]:
+        """Return the paths that acts name, each with the tools that were used there, oldest first."""
+        tools: dict[str, list[str]] = {}
+        for act in self.acts:
+            if act["tool"] in KNOWLEDGE and act.get("path"):
+                tools.setdefault(act["path"], []).append(act["tool"])
+        return tools
+
+    def may_be_gone(self, path: str) -> bool:
+        """Return whether what was done last there, or a move after it, leaves no page at the path."""
+        knowledge = [act for act in self.acts if act["tool"] in KNOWLEDGE]
+        last = max(n for n, act in enumerate(knowledge) if act.get("path") == path)
+        return knowledge[last]["tool"] == DELETES or any(act["tool"] == MOVES for act in knowledge[last + 1 :])
+
+    def _items(self, phase: str, name: str) -> Sequence[Item]:
+        return listed(self.works.get(phase, {}), name)
+
+
+def record_of(state: JourneyState) -> Record:
+    """Return what is on record in a state."""
+    contents = {phase: work.content for phase, work in state.work.items()}
+    return Record({phase: content for phase, content in contents.items() if isinstance(content, dict)})

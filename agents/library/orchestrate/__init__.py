@@ -1,0 +1,1 @@
+"""The orchestrate agent: a plan of tasks, checked by rules and scored."""

@@ -1,0 +1,1 @@
+"""The rules that a plan has to meet, and how long its tasks take."""

@@ -1,0 +1,65 @@
+"""Between which numbers a score must lie, given what the judge itself found. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from agents.library.orchestrate.record import Item
+
+MET_POINTS: Mapping[str, float] = {"yes": 1.0, "partly": 0.5, "no": 0.0}
+ISSUE_POINTS: Mapping[str, tuple[int, int]] = {"minor": (1, 5), "major": (5, 20), "blocking": (10, 100)}
+"""What an issue takes off the score, at least and at most."""
+BARRED_POINTS = 20
+"""So much below what passes the judge may stay at least, where something keeps a score from passing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The least and the most that a score may be. `why` says what the most comes from, `barred` what keeps it from passing."""
+
+    least: int
+    most: int
+    why: str
+    barred: str = ""
+
+
+def score_range(
+    judged: Sequence[Item], issues: Sequence[Item], undone: Sequence[str], of: int, pass_score: int
+) -> Range:
+    """Return the range of the score, out of the judgements of `of` requirements, the issues, and the steps left undone.
+
+    Requirements earn alike: whole if met, half if partly. Each issue takes points off, by its severity. Where a requirement is
+    not met, an issue is blocking, or a step is undone, the score stays below what passes.
+    """
+    # A team may do without requirements: then nothing earns less than all.
+    earned = 100 * sum(MET_POINTS[one["met"]] for one in judged) / of if of else 100.0
+    least, most = earned, earned
+    for issue in issues:
+        fewest, highest = ISSUE_POINTS[issue["severity"]]
+        least, most = least - highest, most - fewest
+    barred = _barred(judged, issues, undone)
+    if barred:
+        most = min(most, pass_score - 1)
+        least = min(least, most - BARRED_POINTS)
+    top = max(0, round(most))
+    return Range(max(0, min(round(least), top)), top, _reckoned(judged, issues, earned), barred)
+
+
+def _barred(judged: Sequence[Item], issues: Sequence[Item], undone: Sequence[str]) -> str:
+    unmet = [one["id"] for one in judged if one["met"] == "no"]
+    blocking = [issue["id"] for issue in issues if issue["severity"] == "blocking"]
+    parts = (("not met", unmet), ("blocking", blocking), ("not done", undone))
+    return ", ".join(f"{', '.join(found[:6])} {what}" for what, found in parts if found)
+
+
+def _reckoned(judged: Sequence[Item], issues: Sequence[Item], earned: float) -> str:
+    counts = [(word, sum(one["met"] == word for one in judged)) for word in MET_POINTS]
+    told = f"{', '.join(f'{count} {word}' for word, count in counts if count) or 'no requirements'} earn {earned:.0f}"
+    off = [(word, sum(issue["severity"] == word for issue in issues)) for word in ISSUE_POINTS]
+    if any(count for _, count in off):
+        parts = [
+            f"{count} {word} {ISSUE_POINTS[word][0]} to {ISSUE_POINTS[word][1]} each" for word, count in off if count
+        ]
+        told += f", issues take off: {', '.join(parts)}"
+    return told

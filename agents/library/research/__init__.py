@@ -1,0 +1,1 @@
+"""The research agent: a tree of questions, answered with citations."""

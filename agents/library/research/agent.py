@@ -1,0 +1,236 @@
+"""Research: from a question to a tree of questions, answers with quotes, insights and a frontier. Its graph and its words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from agents.catalogue import texts_of
+from agents.engine.agent import Agent
+from agents.engine.events import Json, Note, QuestionAdded
+from agents.engine.graph import Phase, PhaseGraph, Transition
+from agents.engine.state import JourneyState
+from agents.engine.work.form import ModelForm, citations_in, ids, listed
+from agents.engine.work.gaps import named, new_sources, short
+from agents.library.research.conditions import CONDITIONS
+from agents.library.research.tree import ANSWER, COMPLETE, DECOMPOSE, EXPAND, RISE_ABOVE, Item, Tree, tree_of
+from agents.library.research.work import Answered, Decomposed, Expanded, RisenAbove
+from agents.prompts.prompt import lines
+
+LIST_TOKENS = 220
+"""What a list in a prompt may cost: with the longest brief and all that was done, an answer still fits its budget."""
+LINE = 260
+"""Characters of a line that names many things."""
+ASKED_TOKENS = 400
+"""Likewise, of the questions to answer: what was done is told in a few lines beside them."""
+
+GRAPH = PhaseGraph(
+    "research",
+    (
+        Phase(
+            DECOMPOSE,
+            "Decompose",
+            "break the question into categories and questions",
+            "There is a brief.",
+            "Every category has questions, no two ask the same, and the person approved the tree.",
+            checkpoint="blocking",
+            tools=("kb_map", "kb_read", "kb_search"),
+            prompt="decompose",
+            prompt_again="decompose_again",
+        ),
+        Phase(
+            ANSWER,
+            "Answer",
+            "answer each question with quotes from the knowledge base",
+            "The person approved the question tree.",
+            "Every question is answered with quotes that stand where they say, or left open after searches that found too little.",
+            checkpoint="optional",
+            tools=("kb_search", "kb_read", "kb_map", "kb_history", "kb_contradictions"),
+            prompt="answer",
+            prompt_again="answer_again",
+        ),
+        Phase(
+            RISE_ABOVE,
+            "Rise above",
+            "say what the answers of each category come to",
+            "Every question is answered or left open.",
+            "Every category has an insight that rests on answers.",
+            tools=("kb_read", "kb_search", "kb_contradictions"),
+            prompt="rise_above",
+            prompt_again="rise_above_again",
+        ),
+        Phase(
+            EXPAND,
+            "Expand",
+            "find the questions that come next",
+            "Every category has an insight.",
+            "At least three new questions lie near the tree.",
+            checkpoint="informational",
+            tools=("kb_map", "kb_search", "kb_read"),
+            prompt="expand",
+            prompt_again="expand_again",
+        ),
+        Phase(
+            COMPLETE,
+            "Complete",
+            "give the person what was found",
+            "Answers, insights and next questions are on record.",
+            tools=("kb_map", "kb_read", "kb_search", "kb_merge"),
+            prompt="complete",
+        ),
+    ),
+    (
+        Transition(DECOMPOSE, ANSWER, "question_tree_complete"),
+        Transition(ANSWER, DECOMPOSE, "new_category_discovered", is_backward=True),
+        Transition(ANSWER, RISE_ABOVE, "all_questions_answered"),
+        Transition(RISE_ABOVE, DECOMPOSE, "synthesis_reveals_missing_category", is_backward=True, priority=2),
+        Transition(RISE_ABOVE, ANSWER, "synthesis_requires_more_answers", is_backward=True, priority=1),
+        Transition(RISE_ABOVE, EXPAND, "every_category_has_insight"),
+        Transition(EXPAND, COMPLETE, "frontier_mapped"),
+    ),
+    DECOMPOSE,
+    (COMPLETE,),
+)
+
+QUESTIONS = {
+    DECOMPOSE: (
+        "This is the question tree: the categories, and the questions to be answered in each. Is anything missing, too much, or "
+        "asked in the wrong way? Research begins when you approve it."
+    ),
+    ANSWER: (
+        "Every question is answered with quotes or was searched for in vain. Look at what stayed open and at the sources: if "
+        "they are too few or the wrong ones, say so now and the work goes back to them. It goes on meanwhile."
+    ),
+    EXPAND: "These questions lie next to what was answered. They are for you to choose from; nothing is done about them yet.",
+}
+
+
+# --- what a prompt tells ----------------------------------------------------------------------------------------------
+
+
+def values(state: JourneyState) -> Mapping[str, str]:
+    """Return what stands for the placeholders of this agent's prompts."""
+    tree = tree_of(state)
+    return {
+        "proposed": _listed([_category(category, asked=True) for category in tree.pending]),
+        "open_questions": _listed([_question(question) for question in tree.unanswered], ASKED_TOKENS),
+        "insights_needed": _listed(_insights_needed(tree)),
+        "tree": _listed([_category(category) for category in tree.categories]),
+    }
+
+
+def _listed(told: Sequence[str], tokens: int = LIST_TOKENS) -> str:
+    return lines(told, tokens) or "- none"
+
+
+def _question(question: Item) -> str:
+    return f"{question['id']} ({question['category']}): {short(question['text'])}"
+
+
+def _category(category: Item, *, asked: bool = False) -> str:
+    told = f"{category['id']}: {short(category['title'], 60)}"
+    questions = listed(category, "questions") if asked else []
+    return told + "".join(f"; {question['id']} {short(question['text'], 80)}" for question in questions)
+
+
+def _insights_needed(tree: Tree) -> list[str]:
+    """Return the categories without an insight, and those with answers that their insight does not rest on yet."""
+    told = []
+    for category in tree.categories:
+        own = [question["id"] for question in tree.answered if question["category"] == category["id"]]
+        insight = tree.insights.get(category["id"])
+        new = [id_ for id_ in own if insight is None or id_ not in insight["rests_on"]]
+        if insight is None or new:
+            there = f"answered: {named(new)}" if new else "nothing was answered: rests_on is []"
+            told.append(f"{category['id']} ({short(category['title'], 60)}), {there}")
+    return told
+
+
+def done(state: JourneyState) -> Sequence[str]:
+    """Return what was done, what the present phase needs first, so that another host can go on."""
+    tree = tree_of(state)
+    counted, answers, insights = list(_counted(tree)), list(_answers(tree)), list(_insights(tree))
+    if state.phase == DECOMPOSE:
+        return [*_questions(tree), *_left_out(tree), *_counted_answers(tree)]
+    if state.phase == ANSWER:
+        return [*counted, *([] if tree.unanswered else answers)]
+    if state.phase == RISE_ABOVE:
+        return [*counted, *insights, *answers]
+    return [*insights, *_open(tree), *_adjacent(tree), *counted]
+
+
+def _questions(tree: Tree) -> Iterator[str]:
+    for category in tree.categories:
+        yield f"{_category(category)} ({short(category['why'], 80)})"
+        yield from (_question(question) for question in tree.questions if question["category"] == category["id"])
+
+
+def _left_out(tree: Tree) -> Iterator[str]:
+    for item in tree.items(DECOMPOSE, "left_out"):
+        yield f"left out: {item['id']}, {short(item['why'])}"
+
+
+def _counted(tree: Tree) -> Iterator[str]:
+    if tree.categories:
+        names = named([f"{category['id']} {short(category['title'], 40)}" for category in tree.categories])
+        yield f"question tree: {len(tree.questions)} questions in {short(names, LINE)}"
+    yield from _counted_answers(tree)
+
+
+def _counted_answers(tree: Tree) -> Iterator[str]:
+    if tree.answered:
+        of = f"{len(tree.answered)} of {len(tree.questions)}"
+        yield f"answered ({of}): {short(named(ids(tree.answered), 60), LINE)}"
+        paths = dict.fromkeys(citation.path for _, citation in citations_in(list(tree.answers.values())))
+        yield f"sources: {short(named(list(paths)), LINE)}"
+    if tree.left_open:
+        yield f"left open, searched in vain: {short(named(ids(tree.left_open), 60), LINE)}"
+
+
+def _open(tree: Tree) -> Iterator[str]:
+    for question in tree.left_open:
+        searched = tree.answers[question["id"]]["open"]["searched"]
+        yield f"left open {_question(question)} Searched: {short(named(searched), 120)}"
+
+
+def _answers(tree: Tree) -> Iterator[str]:
+    for question in tree.answered:
+        yield f"{question['id']} ({question['category']}): {short(tree.answers[question['id']].get('text', ''))}"
+
+
+def _insights(tree: Tree) -> Iterator[str]:
+    for category in tree.categories:
+        if insight := tree.insights.get(category["id"]):
+            yield f"insight {category['id']} ({short(category['title'], 40)}): {short(insight['text'])}"
+
+
+def _adjacent(tree: Tree) -> Iterator[str]:
+    for question in tree.items(EXPAND, "adjacent_questions"):
+        yield f"next question {question['id']} (near {question['near']}): {short(question['text'])}"
+
+
+def told(phase: str, before: Json, after: Json) -> Sequence[Note]:
+    """Return the questions and the sources that a work has and the one before it had not."""
+    name = {DECOMPOSE: "questions", RISE_ABOVE: "more_questions"}.get(phase, "")
+    known = set(ids(listed(before, name))) if isinstance(before, dict) else set()
+    new = [question for question in listed(after, name) if question["id"] not in known]
+    return [*(QuestionAdded(q["id"], q["text"], q["category"]) for q in new), *new_sources(before, after)]
+
+
+AGENT = Agent(
+    name="research",
+    title="Research",
+    summary="Breaks a question into a tree, answers each part with quotes from the knowledge base, rises above, finds what is next.",
+    graph=GRAPH,
+    forms={
+        DECOMPOSE: ModelForm(Decomposed),
+        ANSWER: ModelForm(Answered),
+        RISE_ABOVE: ModelForm(RisenAbove),
+        EXPAND: ModelForm(Expanded),
+    },
+    conditions=CONDITIONS,
+    texts=texts_of(__package__),
+    questions=QUESTIONS,
+    values=values,
+    done=done,
+    told=told,
+)

@@ -1,0 +1,204 @@
+"""What must be so for research to go on, or back. Each looks at what is recorded and at the knowledge base, at nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from agents.engine.agent import Condition, Facts, Finding, Look
+from agents.engine.work.form import ids, listed
+from agents.engine.work.gaps import folded, found, misused, named, same_words, short, unfounded
+from agents.library.research.tree import DECOMPOSE, EXPAND, RISE_ABOVE, Item, Tree
+
+LEAST_SEARCHED = 2
+LEAST_ADJACENT = 3
+
+
+# --- DECOMPOSE --------------------------------------------------------------------------------------------------------
+
+
+async def question_tree_complete(facts: Facts, _look: Look) -> Finding:
+    """Every category has a question, every question a category, no two ask the same, and what was proposed is decided."""
+    tree = Tree(facts.works)
+    # What the synthesis asked is named first: of two that ask the same, this phase can drop its own only.
+    asked = [*tree.items(RISE_ABOVE, "more_questions"), *tree.items(DECOMPOSE, "questions")]
+    return found([*_tree_wrong(tree), *same_words(asked, "text"), *_undecided(tree)])
+
+
+def _tree_wrong(tree: Tree) -> Iterator[str]:
+    categories, questions = tree.categories, tree.items(DECOMPOSE, "questions")
+    if not categories:
+        yield "there is no category yet: submit categories, and questions in each"
+    yield from misused(categories, questions, tree.items(RISE_ABOVE, "more_questions"))
+    yield from same_words(categories, "title")
+    used, there = {question["category"] for question in questions}, set(ids(categories))
+    if bare := [id_ for id_ in ids(categories) if id_ not in used]:
+        yield f"these categories have no question: {named(bare)}; add one to each or drop them"
+    if lost := [question["id"] for question in questions if question["category"] not in there]:
+        yield f"these questions name a category that is not there: {named(lost)}; add it, or name one of {named(ids(categories))}"
+
+
+def _undecided(tree: Tree) -> Iterator[str]:
+    for category in tree.pending:
+        yield (
+            f"the category {category['id']} ({short(category['title'], 60)}) was proposed and is not in the tree: add it with its "
+            "questions, or name its id in left_out with why"
+        )
+
+
+# --- ANSWER -----------------------------------------------------------------------------------------------------------
+
+
+async def all_questions_answered(facts: Facts, look: Look) -> Finding:
+    """Every question of the tree has an answer that rests on quotes which stand there, or is left open after real searches."""
+    tree = Tree(facts.works)
+    plain = list(_answers_lacking(tree))
+    # Looking costs reads and searches: what this submit brought is looked at now, all else once it is what counts.
+    given = frozenset(ids(listed(facts.given, "answers"))) if plain else None
+    looked = [*await unfounded(facts.work, "answers", look, given), *await _not_open(tree, look, given)]
+    return found([*looked, *plain])
+
+
+def _answers_lacking(tree: Tree) -> Iterator[str]:
+    asked = set(ids(tree.questions))
+    if unknown := [id_ for id_ in tree.answers if id_ not in asked]:
+        yield f"these answers belong to no question of the tree: {named(unknown)}; drop them or use the question's id"
+    closed = [tree.answers[question["id"]] for question in tree.answered]
+    if empty := [answer["id"] for answer in closed if not answer.get("text", "").strip()]:
+        yield f"these answers have no text: {named(empty)}"
+    if bare := [answer["id"] for answer in closed if not answer.get("citations")]:
+        yield f"these answers have no citation: {named(bare)}; quote what they rest on, or leave them open"
+    for question in tree.left_open:
+        searched = {folded(query) for query in tree.answers[question["id"]]["open"]["searched"]} - {""}
+        if len(searched) < LEAST_SEARCHED:
+            yield f"{question['id']} is left open after {len(searched)} queries: search in {LEAST_SEARCHED} different ways first"
+    if tree.unanswered:
+        yield f"not answered yet: {named(ids(tree.unanswered))}"
+
+
+async def _not_open(tree: Tree, look: Look, only: frozenset[str] | None) -> list[str]:
+    """Return a sentence for each question that was left open although the server's own search finds enough."""
+    missing = []
+    for question in tree.left_open:
+        if only is not None and question["id"] not in only:
+            continue
+        queries = [question["text"], *tree.answers[question["id"]]["open"]["searched"]]
+        enough = [query for query in dict.fromkeys(queries) if await look.scent(query) == "sufficient"]
+        if enough:
+            said = "its own words" if enough[0] == question["text"] else f"{short(enough[0], 80)!r}"
+            missing.append(
+                f"{question['id']} is left open, but kb_search finds enough for {said}: read that and answer"
+            )
+    return missing
+
+
+async def new_category_discovered(facts: Facts, _look: Look) -> Finding:
+    """This submit proposes a category that the tree does not have, with questions."""
+    return _proposed(Tree(facts.works), facts.given, "new_categories")
+
+
+def _proposed(tree: Tree, given: Mapping[str, object], name: str) -> Finding:
+    proposed = listed(given, name)
+    new = tree.new_in(proposed)
+    if new:
+        return found((), "; ".join(f"{_category(category)}, because {short(category['why'])}" for category in new))
+    if proposed:
+        known = named(ids(proposed))
+        return found([f"the tree has {known} of {name}, or it was left out: a new category has a new id and title"])
+    return found([f"{name} names no category"])
+
+
+def _category(category: Item) -> str:
+    questions = listed(category, "questions")
+    asked = ", ".join(f"{question['id']} {short(question['text'], 100)!r}" for question in questions)
+    return f"{category['id']} ({short(category['title'], 60)}) with {asked}"
+
+
+# --- RISE_ABOVE -------------------------------------------------------------------------------------------------------
+
+
+async def synthesis_reveals_missing_category(facts: Facts, _look: Look) -> Finding:
+    """This submit names a category that the tree lacks, with questions."""
+    return _proposed(Tree(facts.works), facts.given, "missing_categories")
+
+
+async def synthesis_requires_more_answers(facts: Facts, _look: Look) -> Finding:
+    """A question of the tree, or one that the synthesis asks beside them, has no answer on record."""
+    tree = Tree(facts.works)
+    wrong = _more_wrong(tree)
+    new = [question for question in tree.unanswered if question["id"] not in wrong]
+    if new:
+        return found((), "; ".join(f"{question['id']}: {short(question['text'])}" for question in new))
+    if wrong:
+        return found(list(wrong.values()))
+    return found(["more_questions has no new question that waits for an answer"])
+
+
+def _more_wrong(tree: Tree) -> Mapping[str, str]:
+    """Return what is wrong with each question that the synthesis asks."""
+    wrong, more = dict[str, str](), tree.items(RISE_ABOVE, "more_questions")
+    of_tree, categories = tree.items(DECOMPOSE, "questions"), set(ids(tree.categories))
+    asked = {folded(question["text"]): question["id"] for question in of_tree}
+    for question in more:
+        id_ = question["id"]
+        before = asked.setdefault(folded(question["text"]), id_)
+        if id_ in categories or id_ in ids(of_tree):
+            wrong[id_] = f"the question {id_} of more_questions has the id of something else: give it a new one"
+        elif question["category"] not in categories:
+            wrong[id_] = f"the question {id_} is in no category of the tree: name one of {named(ids(tree.categories))}"
+        elif before != id_:
+            wrong[id_] = f"the question {id_} asks the same as {before}: drop it"
+    return wrong
+
+
+async def every_category_has_insight(facts: Facts, _look: Look) -> Finding:
+    """Each category has an insight that rests on answers, one of them its own, if it has any."""
+    tree = Tree(facts.works)
+    return found([*_insights_lacking(tree), *_more_wrong(tree).values()])
+
+
+def _insights_lacking(tree: Tree) -> Iterator[str]:
+    known, answered = set(ids(tree.categories)), {question["id"]: question["category"] for question in tree.answered}
+    if bare := [id_ for id_ in ids(tree.categories) if id_ not in tree.insights]:
+        yield f"these categories have no insight: {named(bare)}"
+    if unknown := [id_ for id_ in tree.insights if id_ not in known]:
+        yield f"these insights belong to no category: {named(unknown)}; drop them or use the category's id"
+    for id_, insight in tree.insights.items():
+        rests_on = insight["rests_on"]
+        if wrong := [question for question in rests_on if question not in answered]:
+            yield f"the insight {id_} rests on what is not answered: {named(wrong)}; take them out of rests_on"
+        if id_ in answered.values() and id_ not in [answered.get(question) for question in rests_on]:
+            own = [question for question, category in answered.items() if category == id_]
+            yield f"the insight {id_} rests on no answer of its category: name one of {named(own)} in rests_on"
+
+
+# --- EXPAND -----------------------------------------------------------------------------------------------------------
+
+
+async def frontier_mapped(facts: Facts, _look: Look) -> Finding:
+    """There are questions beyond those that were asked, each near something of the tree."""
+    tree = Tree(facts.works)
+    adjacent = tree.items(EXPAND, "adjacent_questions")
+    few = f"there are {len(adjacent)} adjacent questions: name at least {LEAST_ADJACENT}"
+    return found([*([few] if len(adjacent) < LEAST_ADJACENT else []), *_frontier_wrong(tree, adjacent)])
+
+
+def _frontier_wrong(tree: Tree, adjacent: Sequence[Item]) -> Iterator[str]:
+    near = {*ids(tree.categories), *ids(tree.questions)}
+    if lost := [question["id"] for question in adjacent if question["near"] not in near]:
+        yield f"these are near nothing of the tree: {named(lost)}; near is the id of a category or question"
+    yield from misused(tree.categories, tree.questions, adjacent)
+    yield from same_words([*tree.questions, *adjacent], "text")
+
+
+CONDITIONS: Mapping[str, Condition] = {
+    condition.__name__: condition
+    for condition in (
+        question_tree_complete,
+        all_questions_answered,
+        new_category_discovered,
+        every_category_has_insight,
+        synthesis_reveals_missing_category,
+        synthesis_requires_more_answers,
+        frontier_mapped,
+    )
+}

@@ -1,0 +1,95 @@
+"""The question tree and what is known of it, out of the works of all phases. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from agents.engine.events import Json
+from agents.engine.state import JourneyState
+from agents.engine.work.form import ids, listed
+from agents.engine.work.gaps import folded
+
+DECOMPOSE, ANSWER, RISE_ABOVE, EXPAND, COMPLETE = "DECOMPOSE", "ANSWER", "RISE_ABOVE", "EXPAND", "COMPLETE"
+
+Item = Mapping[str, Json]
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Categories, the questions below them, and their answers. `works` has the newest work of each phase."""
+
+    works: Mapping[str, Mapping[str, Json]]
+
+    @cached_property
+    def categories(self) -> Sequence[Item]:
+        """Return the categories in their order."""
+        return self.items(DECOMPOSE, "categories")
+
+    @cached_property
+    def questions(self) -> Sequence[Item]:
+        """Return the questions to answer: those of the tree, then those that the synthesis asked for, each id once.
+
+        What the synthesis asked for in a category that is gone is asked no more.
+        """
+        of_tree = self.items(DECOMPOSE, "questions")
+        there, categories = set(ids(of_tree)), set(ids(self.categories))
+        more = [q for q in self.items(RISE_ABOVE, "more_questions") if q["id"] not in there]
+        return [*of_tree, *(question for question in more if question["category"] in categories)]
+
+    @cached_property
+    def answers(self) -> Mapping[str, Item]:
+        """Return the answers on record, open ones too, by the id of their question."""
+        return {answer["id"]: answer for answer in self.items(ANSWER, "answers")}
+
+    @cached_property
+    def answered(self) -> Sequence[Item]:
+        """Return the questions that have an answer which is not open."""
+        return [q for q in self.questions if q["id"] in self.answers and not self.is_open(q["id"])]
+
+    @cached_property
+    def left_open(self) -> Sequence[Item]:
+        """Return the questions that were left open."""
+        return [q for q in self.questions if self.is_open(q["id"])]
+
+    @cached_property
+    def unanswered(self) -> Sequence[Item]:
+        """Return the questions of which nothing is on record."""
+        return [q for q in self.questions if q["id"] not in self.answers]
+
+    @cached_property
+    def insights(self) -> Mapping[str, Item]:
+        """Return the insights by the id of their category."""
+        return {insight["id"]: insight for insight in self.items(RISE_ABOVE, "insights")}
+
+    def items(self, phase: str, name: str) -> Sequence[Item]:
+        """Return a list of the newest work of a phase."""
+        return listed(self.works.get(phase, {}), name)
+
+    def is_open(self, question: str) -> bool:
+        """Return whether that question was left open."""
+        return bool(self.answers.get(question, {}).get("open"))
+
+    def has_category(self, id_: str, title: str) -> bool:
+        """Return whether there is a category of that id or that title, case aside, or one that was left out of the tree."""
+        wanted = {folded(id_), folded(title)}
+        known = [name for category in self.categories for name in (category["id"], category["title"])]
+        known += ids(self.items(DECOMPOSE, "left_out"))
+        return any(folded(name) in wanted for name in known)
+
+    def new_in(self, proposed: Sequence[Item]) -> Sequence[Item]:
+        """Return which of the proposed categories are neither in the tree nor left out of it."""
+        return [category for category in proposed if not self.has_category(category["id"], category["title"])]
+
+    @cached_property
+    def pending(self) -> Sequence[Item]:
+        """Return the categories that later phases proposed and that are neither in the tree nor left out of it, each once."""
+        proposed = [*self.items(ANSWER, "new_categories"), *self.items(RISE_ABOVE, "missing_categories")]
+        return list({folded(category["title"]): category for category in self.new_in(proposed)}.values())
+
+
+def tree_of(state: JourneyState) -> Tree:
+    """Return the tree as it is on record."""
+    contents = {phase: work.content for phase, work in state.work.items()}
+    return Tree({phase: content for phase, content in contents.items() if isinstance(content, dict)})

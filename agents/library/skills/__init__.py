@@ -1,0 +1,1 @@
+"""Skills: cognitive agents in a row, as data beside this file."""

@@ -1,0 +1,67 @@
+"""The skills of this program, and who may work in a skill: this program's agents, each loaded when it is first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import cache
+from importlib.resources import files
+
+from agents.catalogue import BUILT_IN, SKILLS, built_in, cognitive_entries, skill_entries
+from agents.engine.agent import Agent
+from agents.errors import NoSuchAgent
+from agents.library.cognitive.library import FOLLOWING, AnyTool, cognitive
+from agents.library.cognitive.model import Cognitive
+from agents.library.skills.assembly import Built, Worker, built
+from agents.library.skills.definition import SkillFile, read_skill
+
+
+def workers() -> Collection[str]:
+    """Return the names of this program's agents that may work in a skill: all but skills."""
+    return tuple(entry.name for entry in (*BUILT_IN, *cognitive_entries()))
+
+
+def worker(name: str) -> Worker:
+    """Return one of them.
+
+    Raises:
+        NoSuchAgent: there is none of that name.
+    """
+    if name in {entry.name for entry in cognitive_entries()}:
+        return cognitive(name)
+    try:
+        return built_in(name)
+    except KeyError:
+        raise NoSuchAgent(name, f"there are {', '.join(workers())}") from None
+
+
+def following() -> Cognitive:
+    """Return the agent that runs after every other."""
+    return cognitive(FOLLOWING)
+
+
+def read(name: str) -> SkillFile:
+    """Return what one of our skills says, or what is wrong with it."""
+    file = f"{SKILLS.replace('.', '/')}/{name}.yaml"
+    raw = (files(SKILLS) / f"{name}.yaml").read_bytes()
+    return read_skill(file, raw, workers(), [entry.name for entry in skill_entries()])
+
+
+def led(name: str, tools: Collection[str] = AnyTool()) -> Built:
+    """Return one of our skills as an agent, or what is wrong with it."""
+    found = read(name)
+    if found.skill is None:
+        return Built(None, found.problems)
+    return built(found.skill, {one: worker(one) for one in found.skill.agents}, following(), tools)
+
+
+@cache
+def agent(name: str) -> Agent:
+    """Return one of our skills as an agent.
+
+    Raises:
+        NoSuchAgent: its file cannot be used; the message says where.
+    """
+    made = led(name)
+    if made.agent is None:
+        raise NoSuchAgent(name, f"its definition cannot be used: {made.problems[0]}")
+    return made.agent

@@ -1,0 +1,1 @@
+"""The understand agent: a course with objectives that the learner passes."""

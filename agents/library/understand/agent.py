@@ -1,0 +1,231 @@
+"""Understand: a person learns what they want to, objective by objective, from pages. Its graph and its words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from agents.catalogue import texts_of
+from agents.engine.agent import Agent
+from agents.engine.events import Json, Note, QuestionAdded
+from agents.engine.graph import Phase, PhaseGraph, Transition
+from agents.engine.state import JourneyState
+from agents.engine.work.form import ModelForm, ids, listed
+from agents.engine.work.gaps import named, new_sources, short
+from agents.library.understand.conditions import CONDITIONS
+from agents.library.understand.course import CALIBRATE, COMPLETE, DIAGNOSE, TEACH, Course, Item, course_of
+from agents.library.understand.work import Calibrated, Diagnosed, Taught
+from agents.prompts.prompt import lines
+
+LIST_TOKENS = 120
+"""What a list in a prompt may cost: with the longest brief and all that was done, an answer still fits its budget."""
+
+GRAPH = PhaseGraph(
+    "understand",
+    (
+        Phase(
+            CALIBRATE,
+            "Calibrate",
+            "find out what the learner knows, and choose what they will learn",
+            "There is a brief, and a person who wants to learn.",
+            "Levels rest on the learner's words, objectives on passages, and the learner confirmed both.",
+            checkpoint="blocking",
+            tools=("kb_map", "kb_search", "kb_read"),
+            prompt="calibrate",
+            prompt_again="calibrate_again",
+        ),
+        Phase(
+            DIAGNOSE,
+            "Diagnose",
+            "find out where the learner stands with the next objective",
+            "The learner confirmed levels and objectives; some objective is not passed.",
+            "Two questions about the next objective have the learner's answers.",
+            tools=("kb_read", "kb_search"),
+            prompt="diagnose",
+            prompt_again="diagnose_again",
+        ),
+        Phase(
+            TEACH,
+            "Teach",
+            "teach the objective and check that it was learned",
+            "The objective was diagnosed.",
+            "The lesson rests on quotes that stand where they say, and the learner answered every check rightly.",
+            checkpoint="informational",
+            tools=("kb_read", "kb_search", "kb_map"),
+            prompt="teach",
+            prompt_again="teach_again",
+        ),
+        Phase(
+            COMPLETE,
+            "Complete",
+            "look back at what was learned",
+            "Every objective is passed.",
+            prompt="complete",
+        ),
+    ),
+    (
+        Transition(CALIBRATE, DIAGNOSE, "learner_calibrated"),
+        Transition(DIAGNOSE, CALIBRATE, "calibration_was_inaccurate", is_backward=True),
+        Transition(DIAGNOSE, TEACH, "objective_diagnosed"),
+        Transition(TEACH, CALIBRATE, "fundamental_prerequisite_gap", is_backward=True, priority=2),
+        Transition(TEACH, DIAGNOSE, "check_question_failed", is_backward=True, priority=1),
+        Transition(TEACH, COMPLETE, "all_objectives_passed", priority=1),
+        Transition(TEACH, DIAGNOSE, "objective_passed"),
+    ),
+    CALIBRATE,
+    (COMPLETE,),
+)
+
+QUESTIONS = {
+    CALIBRATE: (
+        "This is what you know already, in your own words, and what you will learn, in this order. Is it right, and is it what you "
+        "want? Teaching begins when you say so."
+    ),
+    TEACH: (
+        "You have passed an objective: your own answers to the check questions show it. What was taught, and from which pages, is "
+        "on record; anything that still seems unclear can be gone over again."
+    ),
+}
+
+
+# --- what a prompt tells ----------------------------------------------------------------------------------------------
+
+
+def values(state: JourneyState) -> Mapping[str, str]:
+    """Return what stands for the placeholders of this agent's prompts."""
+    course = course_of(state)
+    objective = course.present if state.phase == TEACH else course.next
+    known = [_known(entry) for entry in course.knows.values()]
+    return {
+        "to_take_in": lines(list(_to_take_in(course)), LIST_TOKENS) or "- what the person says; nothing else",
+        "objective": _objective(course, objective),
+        "source": _source(course, objective),
+        "knows": "; ".join(known[:8]) or "nothing is on record",
+        "failed": _failed(course, objective),
+        "diagnosis": _diagnosis(course, objective),
+        "lesson": _lesson(course, objective),
+    }
+
+
+def _objective(course: Course, objective: str) -> str:
+    if objective not in course.objectives:
+        return "one that the person wants to go over again"
+    return f"{objective}: {short(course.objectives[objective]['text'], 300)}"
+
+
+def _source(course: Course, objective: str) -> str:
+    if objective not in course.objectives:
+        return "its source"
+    source = course.objectives[objective]["source"]
+    return short(f"{source['path']} > {source['section']}" if source["section"] else source["path"], 200)
+
+
+def _known(entry: Item) -> str:
+    return f"{entry['id']} {short(entry['topic'], 60)}: {entry['level']}"
+
+
+def _to_take_in(course: Course) -> Iterator[str]:
+    if asked := course.contradicted:
+        yield f"{_known(course.knows[asked['knows']])}, but probe {asked['probe']} shows otherwise: {short(asked['why'])}"
+    if gap := course.gap:
+        yield f"missing before {course.present}: {short(gap['prerequisite'])} (check {gap['check']}): {short(gap['why'])}"
+
+
+def _failed(course: Course, objective: str) -> str:
+    wrong = [check for check in _checks(course, objective) if not check["correct"]]
+    asked = "; ".join(short(check["question"], 100) for check in wrong[:3])
+    return f"Answered wrongly after the lesson: {asked}" if wrong else ""
+
+
+def _checks(course: Course, objective: str) -> Sequence[Item]:
+    return listed(course.lessons.get(objective, {}), "checks")
+
+
+def _diagnosis(course: Course, objective: str) -> str:
+    diagnosis = course.diagnoses.get(objective)
+    if diagnosis is None:
+        return "nothing yet"
+    probes = listed(diagnosis, "probes")
+    right = [probe["id"] for probe in probes if probe["correct"]]
+    mistaken = "; ".join(short(text, 160) for text in diagnosis.get("misconceptions", ())[:4])
+    return f"{len(right)} of {len(probes)} probes right; misconceptions: {mistaken or 'none'}"
+
+
+def _lesson(course: Course, objective: str) -> str:
+    lesson = course.lessons.get(objective)
+    if lesson is None:
+        return "not this one"
+    wrong = [check["id"] for check in _checks(course, objective) if not check["correct"]]
+    return f"{short(lesson['taught'], 300)} (failed: {named(wrong) or 'none'})"
+
+
+def done(state: JourneyState) -> Sequence[str]:
+    """Return what was done, what the present phase needs first, so that another host can go on."""
+    course = course_of(state)
+    objectives, knows = list(_objectives(course)), list(_knows(course))
+    if state.phase == CALIBRATE:
+        return [*_goal(course), *knows, *objectives]
+    return [*_goal(course), *objectives, *knows]
+
+
+def _goal(course: Course) -> Iterator[str]:
+    if course.goal:
+        yield f"goal: {short(course.goal)}"
+    if course.passed:
+        yield f"passed ({len(course.passed)} of {len(course.objectives)}): {named(course.passed)}"
+
+
+def _objectives(course: Course) -> Iterator[str]:
+    """Yield the objectives with how far each is, those that are not passed first."""
+    for id_ in [*course.left, *course.passed]:
+        told = f"objective {id_}: {short(course.objectives[id_]['text'], 100)} ({_source(course, id_)})"
+        needs = [need for need in course.objectives[id_].get("needs", ()) if need in course.left]
+        yield told + (f", after {named(needs)}" if needs else "") + f"; {_progress(course, id_)}"
+
+
+def _progress(course: Course, objective: str) -> str:
+    if objective in course.passed:
+        return "passed"
+    if objective in course.lessons:
+        wrong = [check["id"] for check in _checks(course, objective) if not check["correct"]]
+        return f"taught, failed: {named(wrong)}" if wrong else "taught, not passed"
+    return "diagnosed" if objective in course.diagnoses else "not begun"
+
+
+def _knows(course: Course) -> Iterator[str]:
+    for entry in course.knows.values():
+        yield f"{_known(entry)}; the learner said: {short(entry.get('learner_said', ''), 80)}"
+
+
+_ASKED = {DIAGNOSE: ("diagnoses", "probes"), TEACH: ("lessons", "checks")}
+
+
+def told(phase: str, before: Json, after: Json) -> Sequence[Note]:
+    """Return the sources that a work has and the one before it had not, and the questions that the learner was asked since."""
+    outer, inner = _ASKED.get(phase, ("", ""))
+    known = set(_asked(before, outer, inner))
+    new = [asked for asked in _asked(after, outer, inner) if asked not in known]
+    notes = [QuestionAdded(id_, question, objective) for objective, id_, question in new]
+    return [*notes, *new_sources(before, after)]
+
+
+def _asked(work: Json, outer: str, inner: str) -> Iterator[tuple[str, str, str]]:
+    for item in listed(work, outer) if isinstance(work, dict) else ():
+        questions = listed(item, inner)
+        yield from (
+            (item["id"], id_, question["question"]) for id_, question in zip(ids(questions), questions, strict=True)
+        )
+
+
+AGENT = Agent(
+    name="understand",
+    title="Understand",
+    summary="Teaches a person: finds out what they know, diagnoses, teaches objective by objective until each is passed.",
+    graph=GRAPH,
+    forms={CALIBRATE: ModelForm(Calibrated), DIAGNOSE: ModelForm(Diagnosed), TEACH: ModelForm(Taught)},
+    conditions=CONDITIONS,
+    texts=texts_of(__package__),
+    questions=QUESTIONS,
+    values=values,
+    done=done,
+    told=told,
+)

@@ -1,0 +1,213 @@
+"""What must be so for teaching to go on, or back. Each looks at what the learner answered and at the pages, at nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from agents.engine.agent import Condition, Facts, Finding, Look
+from agents.engine.work.form import ids, listed
+from agents.engine.work.gaps import folded, found, misused, named, same_words, short, unfounded
+from agents.library.understand.course import LEAST_CHECKS, LEAST_PROBES, Course, Item, answered
+
+NOTHING_TO_LEARN = "no objective is on record any more: there has to be one"
+"""Where a person led the work on from a calibration that lost its objectives, it can only go back."""
+
+
+# --- CALIBRATE --------------------------------------------------------------------------------------------------------
+
+
+async def learner_calibrated(facts: Facts, look: Look) -> Finding:
+    """What the learner knows is in their words, each objective comes from a passage, and what later phases found is taken in."""
+    course = Course(facts.works)
+    looked = await unfounded(facts.work, "objectives", look)
+    return found([*_knowledge_wrong(course), *_objectives_wrong(course), *looked, *_not_taken_in(course)])
+
+
+def _knowledge_wrong(course: Course) -> Iterator[str]:
+    if not course.goal:
+        yield "there is no goal yet: ask what the learner wants to be able to do"
+    if not course.knows:
+        yield "knows is empty: ask what the learner knows already, and submit it with what they said"
+    if silent := [id_ for id_, entry in course.knows.items() if not entry.get("learner_said", "").strip()]:
+        yield f"without the learner's words these levels are guesses: {named(silent)}; ask, and put the answer into learner_said"
+
+
+def _objectives_wrong(course: Course) -> Iterator[str]:
+    objectives = list(course.objectives.values())
+    if not objectives:
+        yield "there is no objective yet: submit at least one, with the passage it comes from"
+    yield from misused(list(course.knows.values()), objectives)
+    yield from same_words(objectives, "text")
+    for id_, objective in course.objectives.items():
+        if lost := [need for need in objective.get("needs", ()) if need not in course.objectives]:
+            yield f"the objective {id_} needs what is not there: {named(lost)}; add it or take it out of needs"
+        elif id_ in course.before(id_):
+            yield f"the objective {id_} needs itself, by way of what it needs: take one of these out of needs"
+
+
+def _not_taken_in(course: Course) -> Iterator[str]:
+    """Yield what brought the work back here and is still so."""
+    if asked := course.contradicted:
+        level = course.knows[asked["knows"]]["level"]
+        yield (
+            f"{asked['knows']} says {level}, but the learner's answer to probe {asked['probe']} shows otherwise: send it with "
+            "another level"
+        )
+    if gap := course.gap:
+        yield (
+            f"nothing teaches {short(gap['prerequisite'], 80)!r} yet: add an objective whose text has these words, and its id to the "
+            "needs of the one that failed; or, if the learner knows it after all, an entry of knows with that topic and their words"
+        )
+
+
+# --- DIAGNOSE ---------------------------------------------------------------------------------------------------------
+
+
+async def objective_diagnosed(facts: Facts, _look: Look) -> Finding:
+    """This submit has the learner's answers to new questions about the objective that comes next."""
+    course = Course(facts.works)
+    # Where all are passed, a person has sent the work back to look at one of them again.
+    wanted = course.next or str(facts.given.get("objective"))
+    if wanted not in course.objectives:
+        return found([f"there is no objective {wanted[:60]}: there are {named(list(course.objectives))}"])
+    if facts.given.get("objective") != wanted:
+        return found([f"{wanted} comes next: diagnose that one, and name it as objective"])
+    diagnosis = _of(facts.given, "diagnoses", wanted)
+    if diagnosis is None:
+        return found([f"this submit has no diagnosis of {wanted}: ask the learner new questions about it"])
+    return found([*_probes_wrong(course, wanted, listed(diagnosis, "probes"))])
+
+
+def _probes_wrong(course: Course, objective: str, probes: Sequence[Item]) -> Iterator[str]:
+    yield from _too_few(f"the diagnosis of {objective}", "probe", probes, LEAST_PROBES)
+    yield from same_words(probes, "question")
+    if lost := [probe["id"] for probe in probes if probe.get("about") not in (None, *course.knows)]:
+        yield f"these probes are about what is not in knows: {named(lost)}; there are {named(list(course.knows))}, or null"
+    asked = {folded(check["question"]): check["id"] for check in listed(course.lessons.get(objective, {}), "checks")}
+    for probe in probes:
+        if check := asked.get(folded(probe["question"])):
+            yield f"probe {probe['id']} asks what check {check} asked: ask something that the learner was not asked yet"
+
+
+def _too_few(of: str, kind: str, questions: Sequence[Item], least: int) -> Iterator[str]:
+    if len(questions) < least:
+        yield f"{of} has {len(questions)} {kind}s: ask the learner at least {least}"
+    there = ids(answered(questions))
+    if silent := [question["id"] for question in questions if question["id"] not in there]:
+        yield f"the learner has not answered {named(silent)}: ask, wait, and put their words into learner_answer"
+
+
+async def calibration_was_inaccurate(facts: Facts, _look: Look) -> Finding:
+    """This submit names a level and an answer of the learner that shows another one."""
+    course, asked = Course(facts.works), facts.given.get("recalibrate")
+    if not course.objectives:
+        return found((), NOTHING_TO_LEARN)
+    if not isinstance(asked, dict):
+        return found(["recalibrate is not there: name the entry of knows and the probe that contradicts it"])
+    entry, probe = str(asked.get("knows")), str(asked.get("probe"))
+    if entry not in course.knows:
+        return found([f"knows has no entry {entry[:60]}: there are {named(list(course.knows))}"])
+    level = course.knows[entry]["level"]
+    if probe not in list(course.against(entry)):
+        wanted = "about it and answered wrongly where the level is solid, or rightly where it is none"
+        return found([f"probe {probe[:60]} does not contradict that {entry} is {level}: it has to be {wanted}"])
+    topic = short(course.knows[entry]["topic"], 80)
+    return found((), f"{entry} ({topic}) says {level}, probe {probe} shows otherwise: {short(asked.get('why'))}")
+
+
+# --- TEACH ------------------------------------------------------------------------------------------------------------
+
+
+async def fundamental_prerequisite_gap(facts: Facts, _look: Look) -> Finding:
+    """A check of this lesson failed for want of something that no objective teaches."""
+    course, gap = Course(facts.works), facts.given.get("gap")
+    if not course.objectives:
+        return found((), NOTHING_TO_LEARN)
+    if not isinstance(gap, dict):
+        return found(["gap is not there: name the prerequisite and the failed check that shows it"])
+    failed = _failed(course, facts.given)
+    if str(gap.get("check")) not in ids(failed):
+        there = named(ids(failed)) or "none"
+        return found(
+            [f"gap.check names no failed check of the lesson on {course.present} in this submit; failed: {there}"]
+        )
+    topic = str(gap.get("prerequisite"))
+    if named_by := course.teaching(topic):
+        return found(
+            [
+                f"the objective {named_by[0]} names {short(topic, 80)!r} already: teach it again, or say what exactly is missing"
+            ]
+        )
+    if known := course.knowing(topic):
+        return found(
+            [f"{known[0]} says that the learner knows {short(topic, 80)!r}: let a new diagnosis show whether they do"]
+        )
+    return found((), f"{short(topic)}, which check {gap['check']} of {course.present} shows: {short(gap.get('why'))}")
+
+
+async def check_question_failed(facts: Facts, _look: Look) -> Finding:
+    """The learner answered a check of this lesson wrongly."""
+    course = Course(facts.works)
+    failed = _failed(course, facts.given)
+    if not failed:
+        return found([f"the lesson on {course.present} in this submit has no check that the learner answered wrongly"])
+    return found(
+        (), "; ".join(f"{course.present}, check {check['id']}: {short(check['question'])}" for check in failed)
+    )
+
+
+def _failed(course: Course, given: Mapping[str, object]) -> list[Item]:
+    lesson = _of(given, "lessons", course.present)
+    return [check for check in answered(listed(lesson or {}, "checks")) if not check["correct"]]
+
+
+async def objective_passed(facts: Facts, look: Look) -> Finding:
+    """This submit has the lesson on the objective, which rests on passages; every check is answered rightly; others are left."""
+    wrong = await _lesson_wrong(facts, look)
+    return found(wrong) if wrong or Course(facts.works).left else Finding(met=False)
+
+
+async def all_objectives_passed(facts: Facts, look: Look) -> Finding:
+    """The lesson is passed and nothing is left; every lesson still rests on what its pages say."""
+    wrong = await _lesson_wrong(facts, look)
+    course = Course(facts.works)
+    if wrong or course.left:
+        # What is left for later is no fault of this lesson: nobody is told to do it now.
+        return Finding(met=False, missing=tuple(wrong))
+    return found(await unfounded(facts.work, "lessons", look, frozenset(course.objectives)))
+
+
+async def _lesson_wrong(facts: Facts, look: Look) -> list[str]:
+    course = Course(facts.works)
+    objective, lesson = course.present, _of(facts.given, "lessons", course.present)
+    others = [id_ for id_ in ids(listed(facts.given, "lessons")) if id_ != objective and id_ not in course.passed]
+    wrong = [f"these lessons are not on {objective}, which is taught now: {named(others)}; drop them"] if others else []
+    if lesson is None:
+        return [*wrong, f"this submit has no lesson on {objective}: teach it, check, and submit the lesson whole"]
+    checks = listed(lesson, "checks")
+    of = f"the lesson on {objective}"
+    wrong += [*_too_few(of, "check", checks, LEAST_CHECKS), *same_words(checks, "question")]
+    if not lesson.get("citations"):
+        wrong.append(f"{of} has no citation: quote the passages that it rests on")
+    if failed := [check["id"] for check in answered(checks) if not check["correct"]]:
+        wrong.append(f"the learner did not answer {named(failed)} rightly")
+    return [*wrong, *await unfounded(facts.work, "lessons", look, frozenset([objective]))]
+
+
+def _of(work: Mapping[str, object], name: str, id_: str) -> Item | None:
+    """Return the item of that id in a list of a work."""
+    return next((item for item in listed(work, name) if item.get("id") == id_), None)
+
+
+CONDITIONS: Mapping[str, Condition] = {
+    condition.__name__: condition
+    for condition in (
+        learner_calibrated,
+        objective_diagnosed,
+        calibration_was_inaccurate,
+        fundamental_prerequisite_gap,
+        check_question_failed,
+        objective_passed,
+        all_objectives_passed,
+    )
+}

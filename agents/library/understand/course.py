@@ -1,0 +1,158 @@
+"""How far the learner is: objectives, what is known of each, and which comes next, from what is on record. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from agents.engine.events import Json
+from agents.engine.state import JourneyState
+from agents.engine.work.form import ids, listed
+from agents.engine.work.gaps import folded
+
+CALIBRATE, DIAGNOSE, TEACH, COMPLETE = "CALIBRATE", "DIAGNOSE", "TEACH", "COMPLETE"
+LEAST_PROBES, LEAST_CHECKS = 2, 2
+"""So many answers of the learner show something: one may be luck."""
+
+Item = Mapping[str, Json]
+
+
+@dataclass(frozen=True)
+class Course:
+    """What the learner knows, is to learn, and has learned. `works` has the newest work of each phase."""
+
+    works: Mapping[str, Mapping[str, Json]]
+
+    @cached_property
+    def goal(self) -> str:
+        """Return what the learner wants, in their words; "" if it is not known."""
+        return str(self.works.get(CALIBRATE, {}).get("goal", "")).strip()
+
+    @cached_property
+    def knows(self) -> Mapping[str, Item]:
+        """Return what the learner is taken to know, by id."""
+        return _by_id(self._items(CALIBRATE, "knows"))
+
+    @cached_property
+    def objectives(self) -> Mapping[str, Item]:
+        """Return the objectives in their order, by id."""
+        return _by_id(self._items(CALIBRATE, "objectives"))
+
+    @cached_property
+    def diagnoses(self) -> Mapping[str, Item]:
+        """Return what was found out of each objective before it was taught."""
+        return _by_id(self._items(DIAGNOSE, "diagnoses"))
+
+    @cached_property
+    def lessons(self) -> Mapping[str, Item]:
+        """Return the lessons, by the id of their objective."""
+        return _by_id(self._items(TEACH, "lessons"))
+
+    @cached_property
+    def passed(self) -> Sequence[str]:
+        """Return the objectives that were diagnosed, taught, and passed by what the learner answered, in their order."""
+        return [id_ for id_ in self.objectives if self._diagnosed(id_) and self._learned(id_)]
+
+    @cached_property
+    def left(self) -> Sequence[str]:
+        """Return the objectives that are not passed."""
+        return [id_ for id_ in self.objectives if id_ not in self.passed]
+
+    @cached_property
+    def next(self) -> str:
+        """Return the first objective that is not passed while all that it needs is; "" if all are passed.
+
+        Objectives that need each other can only be on record where a person led the work on: then the first one comes first.
+        """
+        return next((id_ for id_ in self.left if self.ready(id_)), next(iter(self.left), ""))
+
+    @cached_property
+    def present(self) -> str:
+        """Return the objective that is taught now: the one that was diagnosed last."""
+        diagnosed = self.works.get(DIAGNOSE, {}).get("objective")
+        if diagnosed in self.objectives:
+            return str(diagnosed)
+        return self.next or next(iter(reversed(list(self.objectives))), "")
+
+    def ready(self, objective: str) -> bool:
+        """Return whether all that the objective needs is passed. What it needs and is gone holds nothing up."""
+        needs = self.objectives[objective].get("needs", ())
+        return all(need in self.passed for need in needs if need in self.objectives)
+
+    def _diagnosed(self, objective: str) -> bool:
+        return len(answered(listed(self.diagnoses.get(objective, {}), "probes"))) >= LEAST_PROBES
+
+    def _learned(self, objective: str) -> bool:
+        lesson = self.lessons.get(objective, {})
+        checks = listed(lesson, "checks")
+        right = [check for check in answered(checks) if check["correct"]]
+        return bool(lesson.get("citations")) and len(right) == len(checks) >= LEAST_CHECKS
+
+    def against(self, known: str) -> Iterator[str]:
+        """Yield the probes that contradict what the learner is taken to know: solid, but answered wrongly; none, but rightly."""
+        level = self.knows.get(known, {}).get("level")
+        for diagnosis in self.diagnoses.values():
+            for probe in answered(listed(diagnosis, "probes")):
+                if probe.get("about") == known and (level, probe["correct"]) in (("solid", False), ("none", True)):
+                    yield probe["id"]
+
+    def teaching(self, topic: str) -> Sequence[str]:
+        """Return the objectives that name the topic, its words one after the other."""
+        return [id_ for id_, objective in self.objectives.items() if names(objective["text"], topic)]
+
+    def knowing(self, topic: str) -> Sequence[str]:
+        """Return the entries by which the learner knows something of the topic."""
+        known = [id_ for id_, entry in self.knows.items() if names(entry["topic"], topic)]
+        return [id_ for id_ in known if self.knows[id_]["level"] != "none"]
+
+    def before(self, objective: str) -> set[str]:
+        """Return all that has to be passed before the objective, whatever that needs included."""
+        found, todo = set[str](), [objective]
+        while todo:
+            for need in self.objectives.get(todo.pop(), {}).get("needs", ()):
+                if need not in found:
+                    found.add(need)
+                    todo.append(need)
+        return found
+
+    @property
+    def contradicted(self) -> Item | None:
+        """Return what the newest diagnosis said against the calibration, if that still holds."""
+        asked = self.works.get(DIAGNOSE, {}).get("recalibrate")
+        if isinstance(asked, dict) and asked.get("probe") in list(self.against(str(asked.get("knows")))):
+            return asked
+        return None
+
+    @property
+    def gap(self) -> Item | None:
+        """Return the prerequisite that the newest lesson found missing, if nothing was done about it yet."""
+        gap = self.works.get(TEACH, {}).get("gap")
+        if not isinstance(gap, dict):
+            return None
+        topic = str(gap.get("prerequisite"))
+        needed = {need for id_ in self.objectives for need in self.before(id_)}
+        return None if self.knowing(topic) or needed & set(self.teaching(topic)) else gap
+
+    def _items(self, phase: str, name: str) -> Sequence[Item]:
+        return listed(self.works.get(phase, {}), name)
+
+
+def _by_id(items: Sequence[Item]) -> Mapping[str, Item]:
+    return dict(zip(ids(items), items, strict=True))
+
+
+def answered(questions: Sequence[Item]) -> list[Item]:
+    """Return the questions that have an answer of the learner."""
+    return [question for question in questions if str(question.get("learner_answer", "")).strip()]
+
+
+def names(text: Json, topic: str) -> bool:
+    """Return whether a text has the words of a topic, one after the other."""
+    return f" {folded(topic)} " in f" {folded(text)} "
+
+
+def course_of(state: JourneyState) -> Course:
+    """Return the course as it is on record."""
+    contents = {phase: work.content for phase, work in state.work.items()}
+    return Course({phase: content for phase, content in contents.items() if isinstance(content, dict)})

@@ -1,0 +1,1 @@
+"""The port of a language model and its errors."""

@@ -1,0 +1,152 @@
+"""What can go wrong with a language model: one root, facts as attributes, what to do next in every sentence.
+
+No sentence holds a key, a prompt, or what a model or a server wrote: both may repeat what they were sent.
+"""
+
+from __future__ import annotations
+
+from agents.errors import AgentError
+from agents.loop.model.ports import Usage
+
+LONGEST_NAME = 80
+
+
+class ProviderError(AgentError):
+    """Root of all of them. `provider` is whom it is about; `usage` is what was used in spite of it."""
+
+    def __init__(self, provider: str, told: str, usage: Usage | None = None) -> None:
+        self.provider, self.usage = provider, usage or Usage()
+        super().__init__(told)
+
+
+class NoProvider(ProviderError):
+    """Nobody configured one. `setting` is the variable that does."""
+
+    def __init__(self, setting: str, why: str = "no language model is configured") -> None:
+        self.setting = setting
+        super().__init__("", f"{why}; set {setting}. Everything that needs no model works without")
+
+
+class NotInstalled(ProviderError):
+    """The vendor's package is not there. `extra` brings it."""
+
+    def __init__(self, provider: str, extra: str) -> None:
+        self.extra = extra
+        super().__init__(
+            provider, f"{provider} needs a package; install it with pip install 'knowledge-forge[{extra}]'"
+        )
+
+
+class BadSurroundings(ProviderError):
+    """The environment keeps anybody from being asked: a proxy or certificates that cannot be used. `why` is the kind of the error."""
+
+    def __init__(self, provider: str, why: str) -> None:
+        self.why = why
+        super().__init__(
+            provider,
+            f"{provider} cannot be asked from here ({why}); check HTTPS_PROXY, ALL_PROXY, NO_PROXY and SSL_CERT_FILE in the "
+            "environment of the server (a SOCKS proxy needs the package socksio)",
+        )
+
+
+class BadAddress(ProviderError):
+    """What `setting` holds is no address of a server."""
+
+    def __init__(self, provider: str, setting: str) -> None:
+        self.setting = setting
+        super().__init__(provider, f"{setting} holds no address for {provider}; it begins with http:// or https://")
+
+
+class BadKey(ProviderError):
+    """The key is missing, not accepted, or may not do this (401, 403, 402). `setting` is the variable that holds it."""
+
+    def __init__(self, provider: str, setting: str, why: str) -> None:
+        self.setting, self.why = setting, why
+        super().__init__(provider, f"{provider} does not take the key ({why}); check {setting}")
+
+
+class Limited(ProviderError):
+    """Too many requests or tokens. `wait_s` is how long it wants to be left alone; None where it does not say."""
+
+    def __init__(self, provider: str, wait_s: float | None, tries: int) -> None:
+        self.wait_s, self.tries = wait_s, tries
+        wait = f"in {wait_s:.0f} s" if wait_s is not None else "later"
+        super().__init__(provider, f"{provider} allows no more requests for now ({_times(tries)}). Try again {wait}")
+
+
+class SpentUp(ProviderError):
+    """The account has no money or quota left: waiting does not help, a person has to act."""
+
+    def __init__(self, provider: str) -> None:
+        super().__init__(provider, f"the account at {provider} has no quota left; a person has to look at its billing")
+
+
+class Overloaded(ProviderError):
+    """It is there and cannot answer now (5xx, 529). `status` is the last one."""
+
+    def __init__(self, provider: str, status: int, tries: int) -> None:
+        self.status, self.tries = status, tries
+        super().__init__(provider, f"{provider} cannot answer now (status {status}, {_times(tries)}). Try again later")
+
+
+class ProviderAway(ProviderError):
+    """No connection, or no whole answer over it. `why` is the last reason."""
+
+    def __init__(self, provider: str, address: str, why: str, tries: int, mend: str) -> None:
+        self.address, self.why, self.tries = address, why, tries
+        super().__init__(provider, f"{provider} at {_short(address)} gave no answer ({why}, {_times(tries)}); {mend}")
+
+
+class ContextTooLong(ProviderError):
+    """What was told, with the answer that may come, does not fit into the model. `limit` is its room in tokens, where it says so."""
+
+    def __init__(self, provider: str, model: str, limit: int | None = None) -> None:
+        self.model, self.limit = model, limit
+        room = f" of {limit:,} tokens" if limit else ""
+        super().__init__(
+            provider,
+            f"the conversation and the answer that it asks for are longer than the room{room} of {_short(model)}; tell less, "
+            "allow a shorter answer, or use another model",
+        )
+
+
+class Refusal(ProviderError):
+    """The model, or what stands before it, does not want to answer. `category` is the vendor's word, "" where there is none."""
+
+    def __init__(self, provider: str, model: str, category: str, usage: Usage | None = None) -> None:
+        self.model, self.category = model, category
+        why = f" ({_short(category)})" if category else ""
+        super().__init__(
+            provider, f"{_short(model)} refuses to answer{why}; say it in another way, or ask another model", usage
+        )
+
+
+class Malformed(ProviderError):
+    """An answer came that cannot be used. `why` says what was wrong with it in our words."""
+
+    def __init__(self, provider: str, why: str, usage: Usage | None = None) -> None:
+        self.why = why
+        super().__init__(
+            provider, f"{provider} gave an answer that cannot be used: {why}. Try again, or use another model", usage
+        )
+
+
+class Rejected(ProviderError):
+    """It does not take the question: no such model, a schema that it does not know, a wrong address. Asking again does not help.
+
+    `code` is the vendor's own word for it, "" where there is none; `mend` is what to do.
+    """
+
+    def __init__(self, provider: str, status: int, code: str, mend: str) -> None:
+        self.status, self.code, self.mend = status, code, mend
+        why = f"{status}: {_short(code)}" if code else f"status {status}"
+        super().__init__(provider, f"{provider} does not take the question ({why}); {mend}")
+
+
+def _times(tries: int) -> str:
+    return "tried once" if tries == 1 else f"tried {tries} times"
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST_NAME else line[: LONGEST_NAME - 3] + "..."

@@ -1,0 +1,58 @@
+"""What the audit chain says of runs: that one began, and how it ended. Nothing of what anybody said in it. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Final
+
+from agents.loop.record.frames import Control, Frame, Header, Response, Signal
+from agents.loop.record.run import Run
+from knowledge.history.audit.chain import canonical
+from knowledge.history.ports import Actor, Entry, RunNote
+
+TOOL: Final = "agent_run"
+ENDS: Final[tuple[Signal, ...]] = ("limit_reached", "cancelled", "provider_failed", "failed")
+
+
+def begun(header: Header) -> Entry:
+    """Return the record of a run that begins: whose it is, which model works, and a hash of what it is to do."""
+    return Entry(at=header.begun_at, actor=_actor(header), outcome="begun", run=RunNote(header.id, header.model))
+
+
+def ended(run: Run) -> Entry:
+    """Return the record of how a run ended, and what it took.
+
+    Raises:
+        ValueError: it has not ended: a mistake of the caller.
+    """
+    if not run.over:
+        raise ValueError(f"run {run.id} has not ended")
+    spent = run.spent
+    note = RunNote(
+        run.id,
+        run.header.model,
+        goal_achieved=bool(run.response and run.response.goal_achieved),
+        iterations=run.iterations,
+        tokens_in=spent.tokens_in,
+        tokens_out=spent.tokens_out,
+        cost_micros=None if spent.unpriced else spent.cost_micros,
+    )
+    return Entry(at=run.moved_at, actor=_actor(run.header), outcome=run.state, run=note)
+
+
+def may_end(frames: Sequence[Frame]) -> bool:
+    """Return whether a run may be over after these frames."""
+    return any(isinstance(one, Response) or (isinstance(one, Control) and one.signal in ENDS) for one in frames)
+
+
+def _actor(header: Header) -> Actor:
+    """Return who had the run carried through, with a hash of all that it began with."""
+    about = {
+        "goal": header.goal,
+        "context": header.context,
+        "toolsets": list(header.toolsets),
+        "limits": asdict(header.limits),
+    }
+    return Actor(header.principal, TOOL, hashlib.sha256(canonical(about).encode("ascii")).hexdigest())

@@ -1,0 +1,1 @@
+"""Where runs are kept: the port and its implementations."""

@@ -1,0 +1,180 @@
+"""Runs that end with the process: slow, obvious, and the specification of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from agents.loop.errors import NoSuchRun, RunExists
+from agents.loop.record import audit_entries as entries
+from agents.loop.record.frames import Frame, Header, frame_of, frame_text, header_of, header_text
+from agents.loop.record.run import Run, State, begun, fold
+from agents.loop.store.forms import (
+    after,
+    asked_id,
+    asked_since,
+    free_for,
+    is_bounded,
+    new_header,
+    repeated,
+    require_next,
+    shorter,
+    sound,
+    summed,
+    title,
+)
+from agents.loop.store.ports import LONGEST_HOLD_S, Hold, RunLine, Total
+from knowledge.history.acts import storable
+from knowledge.history.ports import Entry
+from knowledge.leases import holds
+from knowledge.state.quota.bounds import Quotas, bytes_of
+from knowledge.state.quota.memory import Used
+from knowledge.state.retention.cuts import Shortened
+
+Publish = Callable[[str, Sequence[str]], Awaitable[object]]
+
+
+def unrecorded(_entry: Entry) -> None:
+    """Keep no record."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A run, and who holds it until when."""
+
+    run: Run
+    by: str | None = None
+    until: datetime | None = None
+
+
+class MemoryRuns:
+    """Runs in this process; `publish` tells that one of them changed, `record` adds to the audit chain."""
+
+    def __init__(
+        self, publish: Publish, record: Callable[[Entry], object] = unrecorded, quotas: Quotas | None = None
+    ) -> None:
+        self._publish, self._record, self._quotas, self._used = publish, record, quotas, Used()
+        self._kept: dict[str, _Kept] = {}
+        self._shortened: set[str] = set()
+
+    async def begin(self, header: Header, hold: Hold) -> Run:
+        """Put a run on record."""
+        new, there = new_header(header), self._kept.get(header.id)
+        if there is not None:
+            if there.run.header != new:
+                raise RunExists(header.id)
+            return there.run
+        kept = _Kept(begun(new), sound(hold).by, hold.until)
+        if self._quotas is not None:
+            uses = [(self._quotas.started, 1), (self._quotas.ran, bytes_of([header_text(new)]))]
+            self._used.charge_all(uses, storable(new.principal), new.begun_at)
+        self._record(entries.begun(new))
+        self._kept[header.id] = kept
+        await self._publish("run", [header.id])
+        return self._kept[header.id].run
+
+    async def append(self, before: Run, frames: Sequence[Frame], hold: Hold | None) -> Run:
+        """Add the frames after those of `before`."""
+        there = self._of(before.id)
+        if frames and repeated(frames, {frame.id: frame_text(frame) for frame in there.run.frames}):
+            return there.run
+        require_next(before, there.run.count, hold, there.by, there.until)
+        moved, kept = after(there.run, frames)
+        if self._quotas is not None:
+            amount, refuse = bytes_of([frame_text(frame) for frame in kept]), is_bounded(moved, kept)
+            self._used.charge(self._quotas.ran, storable(moved.header.principal), amount, moved.moved_at, refuse=refuse)
+        if moved.over and not there.run.over:
+            self._record(entries.ended(moved))
+        self._kept[before.id] = replace(there, run=moved) if hold is None else _Kept(moved, hold.by, hold.until)
+        await self._publish("run", [before.id])
+        return moved
+
+    async def claim(self, run: str, hold: Hold) -> Run | None:
+        """Hold the run and return it; None if somebody else holds it then."""
+        there = self._of(run)
+        if not free_for(sound(hold), there.by, there.until):
+            return None
+        self._kept[run] = _Kept(there.run, hold.by, hold.until)
+        return there.run
+
+    async def release(self, run: str, by: str) -> None:
+        """Hold it no longer, if `by` does."""
+        there = self._kept.get(run)
+        if there is not None and there.by == by:
+            self._kept[run] = _Kept(there.run)
+
+    async def run(self, run: str) -> Run:
+        """Return the run as it stands."""
+        return self._of(run).run
+
+    async def frames(self, run: str, *, start: int = 0, limit: int | None = None) -> Sequence[Frame]:
+        """Return its frames from that number on."""
+        return self._of(run).run.frames[max(0, start) :][:limit]
+
+    async def runs(
+        self,
+        *,
+        state: State | None = None,
+        principal: str | None = None,
+        adrift_at: datetime | None = None,
+        limit: int = 20,
+        before: str | None = None,
+    ) -> Sequence[RunLine]:
+        """Return runs, those that were put on record last first, from the one after `before`."""
+        ids = list(self._kept)
+        below = ids[: ids.index(before)] if before in ids else [] if before is not None else ids
+        found = [
+            kept.run
+            for kept in (self._kept[id_] for id_ in reversed(below))
+            if state in (None, kept.run.state)
+            and (principal is None or storable(kept.run.header.principal) == storable(principal))
+            and (adrift_at is None or _adrift(kept, adrift_at))
+        ]
+        return [_line(run) for run in found[:limit]]
+
+    async def shorten(self, *, moved_before: datetime, limit: int) -> Shortened:
+        """Shorten the texts of runs that are over."""
+        due = [
+            kept
+            for id_, kept in self._kept.items()
+            if id_ not in self._shortened and kept.run.over and kept.run.moved_at < moved_before
+        ][:limit]
+        freed = 0
+        for kept in due:
+            texts = [header_text(kept.run.header), *(frame_text(frame) for frame in kept.run.frames)]
+            header, *frames = [shorter(text) for text in texts]
+            run = fold(header_of(header), map(frame_of, frames))
+            self._shortened.add(run.id)
+            self._kept[run.id] = replace(kept, run=run)
+            freed += sum(map(len, texts)) - len(header) - sum(map(len, frames))
+        return Shortened(len(due), freed)
+
+    async def total(self, *, principal: str | None = None, since: datetime | None = None) -> Total:
+        """Return what these runs took together."""
+        whose = None if principal is None else storable(principal)
+        runs = [kept.run for kept in self._kept.values() if whose in (None, storable(kept.run.header.principal))]
+        if since is None:
+            return summed(run.spent for run in runs)
+        took = [(run.header.begun_at >= since, asked_since(run.frames, since)) for run in runs]
+        return summed(spent for begun_since, spent in took if begun_since or spent.tokens)
+
+    def _of(self, run: str) -> _Kept:
+        there = self._kept.get(asked_id(run))
+        if there is None:
+            raise NoSuchRun(run)
+        return there
+
+
+def _adrift(kept: _Kept, at: datetime) -> bool:
+    return kept.run.state == "running" and (
+        kept.by is None or (kept.until is not None and not holds(kept.until, at, LONGEST_HOLD_S))
+    )
+
+
+def _line(run: Run) -> RunLine:
+    head = run.header
+    return RunLine(
+        *(head.id, title(head), storable(head.principal), run.state, storable(head.model), run.count),
+        *(head.begun_at, run.moved_at),
+    )

@@ -1,0 +1,1 @@
+"""The prompt that a host is given for a phase."""

@@ -1,1 +1,0 @@
-"""Skills: chains and graphs of agents as data, each led as one journey. Ours lie here, a team's in its `_skills/`."""

@@ -1,0 +1,214 @@
+"""The agents that there are with those of the team and its skills, read anew when their files change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import anyio
+import anyio.to_thread
+
+from agents.catalogue import Catalogue, Listing, entries, no_such_agent
+from agents.engine.agent import Agent
+from agents.errors import NoSuchAgent
+from agents.library.skills.team import TeamSkills
+from agents.spec.definition import Definition, defined, name_of
+from agents.spec.files import FOLDER, FOLDERS, MOST_FILES, Files, Listed
+from agents.spec.problems import Problem
+from agents.spec.yaml.values import MOST_BYTES
+from knowledge.errors import KnowledgeError
+
+MOST_AGENTS = 50
+LOOK_EVERY_S = 1.0
+RESERVED = frozenset(entry.name for entry in entries())
+_AGENT_SUFFIXES = (".yaml", ".yml")
+
+
+@dataclass
+class _Known:
+    """What was found at the last look."""
+
+    stamps: Mapping[str, str] = field(default_factory=dict)
+    contents: dict[str, bytes] = field(default_factory=dict)
+    definitions: dict[str, Definition] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+
+
+class TeamCatalogue:
+    """The agents of this program and those of the team, its skills among them.
+
+    `beside` has this program's, whose names are `reserved`; `tools` are the names of all tools; `clock` tells seconds. Files
+    are looked at at most once in `every_s`, and only agents whose files changed are read again. One whose file is broken is
+    not there until it is mended; its journeys stay on record. A skill is made an agent of when it is first led.
+    """
+
+    def __init__(
+        self,
+        beside: Catalogue,
+        files: Files,
+        tools: Collection[str],
+        *,
+        clock: Callable[[], float],
+        reserved: Collection[str] = RESERVED,
+        every_s: float = LOOK_EVERY_S,
+    ) -> None:
+        self._beside, self._files, self._tools = beside, files, tools
+        self._clock, self._reserved, self._every_s = clock, reserved, every_s
+        self._known, self._skills = _Known(), TeamSkills(tools, reserved)
+        self._looked_at: float | None = None
+        self._looking = anyio.Lock()
+
+    async def agents(self) -> Sequence[Agent]:
+        """Return them all, this program's first, then the team's by name, then its skills."""
+        known = await self._fresh()
+        own = [definition.agent for _, definition in sorted(known.definitions.items()) if definition.agent]
+        led = [self._skills.agent(skill.name, self.definitions) for skill in self._skills.skills(self.definitions)]
+        return [*await self._beside.agents(), *own, *(skill for skill in led if skill)]
+
+    async def agent(self, name: str) -> Agent:
+        """Return the agent of that name.
+
+        Raises:
+            NoSuchAgent: there is none, or its file is broken; then the message says where.
+        """
+        if name in self._reserved:
+            return await self._beside.agent(name)
+        known = await self._fresh()
+        team = {definition.name: definition.agent for definition in known.definitions.values() if definition.agent}
+        found = team.get(name) or self._skills.agent(name, self.definitions)
+        if found:
+            return found
+        broken = self._broken(name)
+        if broken:
+            more = f" (and {len(broken) - 1} more; `knowledge-forge agents check` tells all)" if len(broken) > 1 else ""
+            raise NoSuchAgent(name, f"its definition cannot be used: {broken[0]}{more}")
+        raise no_such_agent(name, [*sorted(self._reserved), *(line.name for line in await self.team())])
+
+    def _broken(self, name: str) -> Sequence[Problem]:
+        """Return what is wrong with the agent of that name, if it is one of the team's."""
+        for definition in self._known.definitions.values():
+            if definition.name == name:
+                return definition.problems
+        of_skills = self._skills.problems(self.definitions)
+        wrong = [*self._known.problems, *(problem for found in of_skills.values() for problem in found)]
+        return [problem for problem in wrong if problem.file == FOLDER or name_of(problem.file) == name]
+
+    async def team(self) -> Sequence[Listing]:
+        """Return the team's agents that can be used, by name, and its skills, as lists show them.
+
+        Nothing of this program is loaded for it. A skill of which only its agents would show that it is broken is among them until
+        that was found.
+        """
+        known = await self._fresh()
+        own = [definition.agent for _, definition in sorted(known.definitions.items()) if definition.agent]
+        return [*own, *self._skills.skills(self.definitions)]
+
+    @property
+    def definitions(self) -> Sequence[Definition]:
+        """Return what was read of each file at the last look, by file."""
+        return [definition for _, definition in sorted(self._known.definitions.items())]
+
+    async def skills(self) -> Mapping[str, Sequence[Problem]]:
+        """Return the files of the team's skills, each with what is wrong with it. The agents that work in them are loaded."""
+        await self._fresh()
+        return self._skills.problems(self.definitions)
+
+    async def rules(self) -> Mapping[str, Sequence[Problem]]:
+        """Return the file of the team's rules for plans, if there is one, with what is wrong with it."""
+        from agents.library.orchestrate.plan_rules.rules import (  # what reads rules is loaded where they are asked for
+            TEAM_FILE,
+            rules_in,
+        )
+
+        raw = (await self._fresh()).contents.get(TEAM_FILE)
+        return {} if raw is None else {TEAM_FILE: rules_in(raw, TEAM_FILE)[1]}
+
+    async def problems(self) -> Sequence[Problem]:
+        """Return everything that is wrong with the team's agents and skills, by file and line."""
+        known = await self._fresh()
+        return (*known.problems, *(problem for found in (await self.skills()).values() for problem in found))
+
+    async def all_problems(self) -> Sequence[Problem]:
+        """Return everything that is wrong with the team's agents, skills, and rules for plans."""
+        return (*await self.problems(), *(problem for found in (await self.rules()).values() for problem in found))
+
+    async def _fresh(self) -> _Known:
+        async with self._looking:
+            now = self._clock()
+            if self._looked_at is None or now - self._looked_at >= self._every_s:
+                await self._look()
+                self._looked_at = self._clock()
+        return self._known
+
+    async def _look(self) -> None:
+        try:
+            listed = await self._files.list()
+        except (KnowledgeError, OSError) as error:
+            self._known = _Known(problems=(Problem(FOLDER, 1, f"the folder cannot be read: {_why(error)}"),))
+            return
+        stamps = {entry.path: entry.stamp for entry in listed}
+        before = self._known
+        changed = {path for path in {*stamps, *before.stamps} if stamps.get(path) != before.stamps.get(path)}
+        if not changed and before.stamps:
+            return
+        contents, unread = await self._contents(listed, changed, before)
+        # What could not be read is tried again at the next look, whether its stamp changes or not.
+        kept = {path: stamp for path, stamp in stamps.items() if path not in {problem.file for problem in unread}}
+        # Fifty files as large as they may be take seconds, in which others are served.
+        definitions, problems = await anyio.to_thread.run_sync(self._defined, contents, changed, before)
+        for folder in FOLDERS:
+            if sum(entry.path.startswith(f"{folder}/") for entry in listed) >= MOST_FILES:
+                problems.append(Problem(folder, 1, f"there are {MOST_FILES} files or more; no others are looked at"))
+        self._skills.look(contents, [definition.name for definition in definitions.values()])
+        self._known = _Known(kept, contents, definitions, tuple(dict.fromkeys([*problems, *unread])))
+
+    async def _contents(
+        self, listed: Sequence[Listed], changed: Collection[str], before: _Known
+    ) -> tuple[dict[str, bytes], list[Problem]]:
+        contents: dict[str, bytes] = {}
+        unread = []
+        for entry in listed:
+            if entry.path not in changed and entry.path in before.contents:
+                contents[entry.path] = before.contents[entry.path]
+            elif entry.size_bytes > MOST_BYTES:
+                # One byte too many says as well as all of them that there are too many.
+                contents[entry.path] = b" " * (MOST_BYTES + 1)
+            else:
+                try:
+                    contents[entry.path] = await self._files.read(entry.path)
+                except (KnowledgeError, OSError) as error:
+                    unread.append(Problem(entry.path, 1, f"the file cannot be read: {_why(error)}"))
+        return contents, unread
+
+    def _defined(
+        self, contents: Mapping[str, bytes], changed: Collection[str], before: _Known
+    ) -> tuple[dict[str, Definition], list[Problem]]:
+        definitions: dict[str, Definition] = {}
+        problems = []
+        names: dict[str, str] = {}
+        for file in sorted(path for path in contents if _is_agent(path)):
+            if len(definitions) >= MOST_AGENTS:
+                problems.append(Problem(file, 1, f"there are more than {MOST_AGENTS} agents; this one is left out"))
+                continue
+            definition = before.definitions.get(file)
+            if definition is None or {file, *definition.reads} & set(changed):
+                definition = defined(file, contents, self._tools, self._reserved)
+            if definition.name in names:
+                text = f"there is an agent {definition.name!r} in {names[definition.name]} already; give one of them another name"
+                problems.append(Problem(file, 1, text))
+                continue
+            names[definition.name] = file
+            definitions[file] = definition
+            problems += definition.problems
+        return definitions, problems
+
+
+def _is_agent(path: str) -> bool:
+    """Return whether the file defines an agent: it lies in `_agents/` itself."""
+    return path.startswith(f"{FOLDER}/") and path.endswith(_AGENT_SUFFIXES) and path.count("/") == 1
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or type(error).__name__
+    return str(error)

@@ -1,0 +1,93 @@
+"""What prompts, lists and events say about the work of a team's agent, whatever its form is. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from agents.engine.events import Json, Note, QuestionAdded, SourceFound, canonical
+from agents.engine.state import JourneyState
+from agents.engine.work.form import citations_in, listed
+from agents.spec.yaml.field_path import says_something
+
+LINE_CHARS = 220
+QUESTIONS, ANSWERS = "questions", "answers"
+SAYING = ("text", "what")
+"""Fields that need no name before them."""
+
+
+def values(state: JourneyState) -> Mapping[str, str]:
+    """Return what stands for `{{ PHASE.field }}`, the recorded work of that phase in lines, and for `{{ answers }}`."""
+    return {
+        f"{phase}.{name}": shown(value)
+        for phase, kept in state.work.items()
+        if isinstance(kept.content, dict)
+        for name, value in kept.content.items()
+    } | {ANSWERS: shown([_answered(*one) for asked in state.answers.values() for one in asked.items()])}
+
+
+def done(state: JourneyState, *, phases: Sequence[str]) -> Sequence[str]:
+    """Return in short lines what was done: the present phase first, then the others, the later ones first."""
+    order = [state.phase, *(phase for phase in reversed(phases) if phase != state.phase)]
+    return [line for phase in order if phase in state.work for line in _lines(phase, state.work[phase].content)]
+
+
+def told(_phase: str, before: Json, after: Json) -> Sequence[Note]:
+    """Return the sources that a new work rests on for the first time, and its new questions."""
+    known = {(c.path, c.section) for _, c in citations_in(before)}
+    sources = dict.fromkeys((c.path, c.section) for _, c in citations_in(after))
+    found: list[Note] = [
+        SourceFound(f"kb:{path}#{section}" if section else f"kb:{path}")
+        for path, section in sources
+        if (path, section) not in known
+    ]
+    asked = {q.get("id") for q in _questions(before)}
+    return [*found, *(QuestionAdded(str(q["id"]), str(q["text"])) for q in _questions(after) if q["id"] not in asked)]
+
+
+def _questions(work: Json) -> Sequence[Mapping[str, Json]]:
+    items = listed(work, QUESTIONS) if isinstance(work, dict) else []
+    return [item for item in items if isinstance(item.get("id"), str) and isinstance(item.get("text"), str)]
+
+
+def _lines(phase: str, work: Json) -> Iterator[str]:
+    if not isinstance(work, dict):
+        return
+    for name, value in work.items():
+        if isinstance(value, list):
+            yield from (_cut(f"{phase} {name}: {_item(item)}") for item in value)
+        elif value not in (None, "", {}):
+            yield _cut(f"{phase} {name}: {_item(value)}")
+
+
+def _answered(id_: str, asked: Mapping[str, str]) -> str:
+    return f"{id_}: {asked['question']} {asked['answer']}"
+
+
+def shown(value: Json) -> str:
+    """Return a value in words: a list as lines, each cut where it is long."""
+    if isinstance(value, list):
+        return "\n".join(f"- {_cut(_item(item))}" for item in value)
+    return _item(value)
+
+
+def _item(value: Json) -> str:
+    """Return a value in one line: an object by its id, then what it says, then the rest; a citation as page and words."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return ", ".join(_item(inside) for inside in value)
+    if not isinstance(value, Mapping):
+        return canonical(value)
+    cited = next((citation for loc, citation in citations_in(value) if not loc), None)
+    if cited is not None:
+        return f'{cited.path} "{cited.quote}"'
+    says = [_item(value[name]) for name in SAYING if says_something(value.get(name))]
+    others = [name for name in value if name not in ("id", *SAYING) and says_something(value[name])]
+    rest = sorted(others, key=lambda name: (isinstance(value[name], list | Mapping), name))
+    told = "; ".join([*says, *(f"{name}: {_item(value[name])}" for name in rest)])
+    return f"{value['id']}: {told}" if isinstance(value.get("id"), str) else told
+
+
+def _cut(text: str) -> str:
+    folded = " ".join(text.split())
+    return folded if len(folded) <= LINE_CHARS else folded[: LINE_CHARS - 3] + "..."

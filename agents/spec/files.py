@@ -1,0 +1,43 @@
+"""What a team's agents and skills need of the knowledge base's files. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from knowledge.pages.paths import AGENTS_FOLDER, SKILLS_FOLDER
+
+FOLDER, SKILLS = AGENTS_FOLDER, SKILLS_FOLDER
+FOLDERS = (FOLDER, SKILLS)
+SUFFIXES = (".yaml", ".yml", ".json", ".md")
+MOST_FILES = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A file as its folder shows it; a change of the file changes the `stamp`. `path` is relative to the knowledge base."""
+
+    path: str
+    size_bytes: int
+    stamp: str
+
+
+class Files(Protocol):
+    """The files below `FOLDERS` with one of `SUFFIXES`, at any depth."""
+
+    async def list(self) -> Sequence[Listed]:
+        """Return at most `MOST_FILES` of each folder, by path; none of a folder that is not there.
+
+        Raises:
+            KnowledgeError, OSError: they cannot be listed now.
+        """
+        ...
+
+    async def read(self, path: str) -> bytes:
+        """Return what the file holds.
+
+        Raises:
+            KnowledgeError, OSError: it cannot be read now, or not any more.
+        """
+        ...

@@ -1,0 +1,1 @@
+"""Phases and transitions of a team's agent."""

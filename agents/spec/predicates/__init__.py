@@ -1,0 +1,1 @@
+"""Conditions of a team's agent."""

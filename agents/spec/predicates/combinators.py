@@ -1,0 +1,137 @@
+"""Predicates combined, and the condition that comes of them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from agents.engine.agent import MET, Facts, Finding, Look
+from agents.engine.graph import FeedbackKind
+from agents.spec.predicates.recorded_work import DETAIL_CHARS, Predicate, Signal, unmet
+from agents.spec.yaml.field_path import FieldPath, spread
+
+
+@dataclass(frozen=True, slots=True)
+class All:
+    """Every part holds."""
+
+    parts: tuple[Predicate, ...]
+
+    async def judge(self, facts: Facts, look: Look) -> Finding:
+        """Return all that is missing. Without the hint that is asked for nothing is looked at."""
+        hints = [await part.judge(facts, look) for part in self.parts if isinstance(part, Signal)]
+        if not all(hint.met for hint in hints):
+            return unmet(*(text for hint in hints for text in hint.missing))
+        found = [await part.judge(facts, look) for part in self.parts if not isinstance(part, Signal)]
+        missing = [text for one in found for text in one.missing if not one.met]
+        if not all(one.met for one in found):
+            return unmet(*missing)
+        return Finding(met=True, detail="; ".join(one.detail for one in found if one.detail)[:DETAIL_CHARS])
+
+    def said(self) -> str:
+        """Return what it holds."""
+        return " and ".join(part.said() for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """One of the parts holds."""
+
+    parts: tuple[Predicate, ...]
+
+    async def judge(self, facts: Facts, look: Look) -> Finding:
+        """Return the first that holds, or what each lacks."""
+        missing = []
+        for part in self.parts:
+            found = await part.judge(facts, look)
+            if found.met:
+                return found
+            missing.append(" and ".join(found.missing))
+        return unmet("one of these is needed: " + "; or ".join(missing))
+
+    def said(self) -> str:
+        """Return what it holds."""
+        return " or ".join(part.said() for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The part does not hold."""
+
+    part: Predicate
+
+    async def judge(self, facts: Facts, look: Look) -> Finding:
+        """Return what holds and must not."""
+        found = await self.part.judge(facts, look)
+        return unmet(f"this must not be so: {self.part.said()}") if found.met else MET
+
+    def said(self) -> str:
+        """Return what it holds."""
+        return f"it is not so that {self.part.said()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """The part holds for every item of a list, by itself: its fields are those of the item. Of no items it holds."""
+
+    path: FieldPath
+    part: Predicate
+
+    async def judge(self, facts: Facts, look: Look) -> Finding:
+        """Return what is missing, by item."""
+        missing = []
+        for loc, item in self.path.items(facts):
+            work = item if isinstance(item, Mapping) else {}
+            found = await self.part.judge(replace(facts, given=work, work=work), look)
+            if not found.met:
+                missing += [f"{self.path.place(facts, loc)}: {text}" for text in found.missing]
+        return unmet(*missing) if missing else MET
+
+    def said(self) -> str:
+        """Return what it holds."""
+        return f"for each of {self.path} {self.part.said()}"
+
+
+@dataclass(frozen=True, slots=True)
+class InOtherWords:
+    """A part whose author says in their own words what is missing."""
+
+    part: Predicate
+    say: str
+
+    async def judge(self, facts: Facts, look: Look) -> Finding:
+        """Return those words where the part does not hold."""
+        found = await self.part.judge(facts, look)
+        return found if found.met else unmet(self.say)
+
+    def said(self) -> str:
+        """Return what it holds."""
+        return self.part.said()
+
+
+@dataclass(frozen=True, slots=True)
+class TeamCondition:
+    """A condition of a team's agent. `detail` is the field whose text tells, on a way back, what it is about.
+
+    `feedback` is the field whose texts are recorded as feedback of the kind `kind` when it is met.
+    """
+
+    predicate: Predicate
+    detail: FieldPath | None = None
+    feedback: FieldPath | None = None
+    kind: FeedbackKind = "validation"
+
+    async def __call__(self, facts: Facts, look: Look) -> Finding:
+        """Return whether it is met."""
+        found = await self.predicate.judge(facts, look)
+        if not found.met:
+            return found
+        detail = "; ".join(_texts(self.detail, facts))[:DETAIL_CHARS] or found.detail
+        feedback = tuple(text[:DETAIL_CHARS] for text in _texts(self.feedback, facts))
+        return Finding(met=True, detail=detail, feedback=feedback, kind=self.kind)
+
+
+def _texts(path: FieldPath | None, facts: Facts) -> list[str]:
+    """Return the texts that lie there."""
+    found = spread(path.found(facts)) if path else ()
+    return [value for _, value in found if isinstance(value, str) and value.strip()]

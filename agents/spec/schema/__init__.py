@@ -1,0 +1,1 @@
+"""The schema of the work of a phase."""

@@ -1,0 +1,279 @@
+"""JSON Schemas of a team's agents: draft 2020-12, without what could fetch, hang or hide a slip of the pen. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from agents.engine.events import Json, canonical
+from agents.spec.problems import Problems, meant, short
+from agents.spec.schema.schema_errors import told
+from agents.spec.yaml.field_path import narrowing
+from agents.spec.yaml.values import Marked
+
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+ONE = (
+    "items",
+    "not",
+    "if",
+    "then",
+    "else",
+    "contains",
+    "propertyNames",
+    "additionalProperties",
+    "unevaluatedProperties",
+)
+NAMED = ("properties", "$defs", "dependentSchemas")
+LISTED = ("anyOf", "oneOf", "allOf", "prefixItems")
+PLAIN = (
+    *("$schema", "$ref", "$comment", "title", "description", "default", "examples", "type", "enum", "const", "format"),
+    *("required", "dependentRequired", "minItems", "maxItems", "uniqueItems", "minContains", "maxContains"),
+    *("minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+    *("minProperties", "maxProperties"),
+)
+KEYWORDS = (*PLAIN, *ONE, *NAMED, *LISTED)
+REFUSED = {
+    "pattern": "a pattern can take forever on some texts; use enum, minLength, maxLength or a description",
+    "patternProperties": "a pattern can take forever on some texts; name the properties",
+}
+SAYING_ONLY = frozenset({"$comment", "title", "description", "default", "examples"})
+"""Words that demand nothing of a value."""
+HERE = "#/$defs/"
+MOST_NODES = 3_000
+"""So many parts a schema may have with its references filled in."""
+MOST_LEVELS = 60
+"""So deep it may be then: as deep as a work may be, and what walks through it has room for it."""
+ASKS = "x-asks"
+USUAL_TEXT_CHARS = 8_000
+USUAL_ITEMS = 500
+QUOTED: Mapping[str, Json] = {
+    "type": "object",
+    "description": "Words that stand in the knowledge base, exactly.",
+    "properties": {
+        "path": {"type": "string", "minLength": 1, "maxLength": 1_000},
+        "section": {
+            "type": "string",
+            "maxLength": 1_000,
+            "description": "Heading, or 'A > B'; '' before the first.",
+        },
+        "quote": {"type": "string", "minLength": 1, "maxLength": 2_000, "description": "Copied, not reworded."},
+    },
+    "required": ["path", "section", "quote"],
+}
+"""What `$ref: "#/$defs/quoted"` stands for where the schema does not define it itself."""
+
+
+class _TooLarge(Exception):
+    """References multiply each other, or lead from one to the next without an end in sight."""
+
+
+def read_schema(marked: Marked, what: str, problems: Problems, *, file: str = "") -> dict[str, Json] | None:
+    """Return the schema of an object with its references filled in; None if it cannot be used, with the reasons noted."""
+    before = len(problems.told())
+    if not isinstance(marked.value, dict):
+        problems.add(marked.line, f"{what} must be a JSON Schema, not {marked.kind}", file)
+        return None
+    _keywords(marked, what, problems, file)
+    if len(problems.told()) > before:
+        return None
+    _against_draft(marked, what, problems, file)
+    _references(marked, what, problems, file)
+    if len(problems.told()) > before:
+        return None
+    plain = marked.plain()
+    if plain.setdefault("type", "object") != "object":
+        problems.add(marked.line_at(["type"]), f"{what} must be of the type object", file)
+        return None
+    try:
+        whole = _Inlining({"quoted": QUOTED, **plain.get("$defs", {})}).whole(plain)
+    except _TooLarge:
+        bounds = f"more than {MOST_NODES} parts, or more than {MOST_LEVELS} inside each other"
+        problems.add(marked.line, f"{what} is too large: its references stand for {bounds}", file)
+        return None
+    return {key: value for key, value in whole.items() if key not in ("$defs", "$schema")}
+
+
+def _keywords(marked: Marked, what: str, problems: Problems, file: str) -> None:
+    """Note every word that JSON Schema does not have: it would be ignored in silence."""
+    for key, inside in marked.entries.items():
+        line = marked.key_lines[key]
+        if key in REFUSED:
+            problems.add(line, f"{what} uses {key!r}, which is not taken: {REFUSED[key]}", file)
+        elif key not in KEYWORDS and not key.startswith("x-"):
+            problems.add(line, f"{what} has the unknown word {short(key)}{_near(key)}", file)
+        elif key in NAMED:
+            for name in inside.entries:
+                if name.startswith("$"):
+                    problems.add(
+                        inside.key_lines[name], f"{what} names something {short(name)}: no name begins with $", file
+                    )
+    for part in _parts(marked):
+        _keywords(part, what, problems, file)
+
+
+def _parts(marked: Marked, *, without: str = "") -> Iterator[Marked]:
+    """Yield the schemas right inside a schema. What a property is called makes no difference."""
+    for key, inside in marked.entries.items():
+        if key == without:
+            continue
+        if key in NAMED:
+            yield from inside.entries.values()
+        elif key in LISTED:
+            yield from inside.items
+        elif key in ONE:
+            yield inside
+
+
+def _near(key: str) -> str:
+    near = meant(key, KEYWORDS)
+    return near if "did you mean" in near else "; it is none of JSON Schema"
+
+
+def _against_draft(marked: Marked, what: str, problems: Problems, file: str) -> None:
+    """Note where the schema is none by its own rules."""
+    from jsonschema import Draft202012Validator
+
+    plain = marked.plain()
+    if plain.get("$schema", DRAFT) != DRAFT:
+        problems.add(marked.line_at(["$schema"]), f"{what} is of another draft than {DRAFT}", file)
+    rules = Draft202012Validator(Draft202012Validator.META_SCHEMA)
+    for error in sorted(rules.iter_errors(plain), key=lambda e: [str(part) for part in e.absolute_path]):
+        line = marked.line_at(list(error.absolute_path))
+        for text in told(error, plain):
+            problems.add(line, f"{what} is no JSON Schema: {text}", file)
+
+
+def _references(marked: Marked, what: str, problems: Problems, file: str) -> None:
+    known = {"quoted", *marked.entries.get("$defs", Marked({}, 0)).entries}
+    leads: dict[str, set[str]] = {name: set() for name in known}
+    definitions = marked.entries.get("$defs", Marked({}, 0)).entries
+    for name, part in [("", marked), *definitions.items()]:
+        for target, line in _refs(part):
+            bare = target.removeprefix(HERE)
+            if not target.startswith(HERE) or bare not in known:
+                hint = f"; there are {', '.join(HERE + other for other in sorted(known))}"
+                problems.add(line, f"{what} refers to {short(target)}, which is not in it{hint}", file)
+            elif name:
+                leads[name].add(bare)
+    for name in definitions:
+        if name in _reached(leads[name], leads):
+            problems.add(definitions[name].line, f"{what} defines {short(name)} by itself", file)
+
+
+def _refs(marked: Marked) -> Iterator[tuple[str, int]]:
+    """Yield the references in a schema, not those of its definitions."""
+    own = marked.entries.get("$ref")
+    if own is not None and isinstance(own.value, str):
+        yield own.value, own.line
+    for part in _parts(marked, without="$defs"):
+        yield from _refs(part)
+
+
+def _reached(starts: set[str], leads: Mapping[str, set[str]]) -> set[str]:
+    reached: set[str] = set()
+    todo = list(starts)
+    while todo:
+        name = todo.pop()
+        if name not in reached:
+            reached.add(name)
+            todo.extend(leads.get(name, ()))
+    return reached
+
+
+class _Inlining:
+    """Puts in the place of references what they lead to, and counts the parts of the whole."""
+
+    def __init__(self, definitions: Mapping[str, Json]) -> None:
+        self._definitions, self._parts, self._level = definitions, 0, 0
+
+    def whole(self, node: Json) -> Any:
+        """Return the schema without references."""
+        self._parts += 1
+        if self._parts > MOST_NODES or self._level > MOST_LEVELS:
+            raise _TooLarge
+        if not isinstance(node, dict):
+            return node
+        self._level += 1
+        found = {key: self._at(key, value) for key, value in node.items() if key not in ("$defs", "$ref")}
+        target = self.whole(self._definitions[node["$ref"].removeprefix(HERE)]) if "$ref" in node else None
+        self._level -= 1
+        if "$ref" not in node:
+            return found
+        if isinstance(target, dict) and set(found) <= SAYING_ONLY:
+            return {**target, **found}
+        return {**found, "allOf": [*found.get("allOf", []), target]}
+
+    def _at(self, key: str, value: Json) -> Json:
+        if key in ONE:
+            return self.whole(value)
+        if key in NAMED:
+            return {name: self.whole(part) for name, part in value.items()}
+        return [self.whole(part) for part in value] if key in LISTED else value
+
+
+def hardened(schema: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the schema as works are held to it: unknown fields are refused, texts and lists have an end.
+
+    What the author says about either wins.
+    """
+    return cast("dict[str, Json]", _hard(dict(schema), closed=True))
+
+
+def _hard(node: Json, *, closed: bool) -> Json:
+    """`closed`: no other schema describes the same object, so that what this one does not name is unknown."""
+    if not isinstance(node, dict):
+        return node
+    found = dict(node)
+    for key in ("properties", "dependentSchemas"):
+        if isinstance(found.get(key), dict):
+            found[key] = {name: _hard(part, closed=key == "properties") for name, part in found[key].items()}
+    for key in LISTED:
+        if isinstance(found.get(key), list):
+            found[key] = [_hard(part, closed=key == "prefixItems") for part in found[key]]
+    if "items" in found:
+        found["items"] = _hard(found["items"], closed=True)
+    kinds = found.get("type")
+    kinds = kinds if isinstance(kinds, list) else [kinds]
+    if "string" in kinds and not {"enum", "const"} & set(found):
+        found.setdefault("maxLength", USUAL_TEXT_CHARS)
+    if "array" in kinds:
+        found.setdefault("maxItems", USUAL_ITEMS)
+    says = {"additionalProperties", "unevaluatedProperties", "anyOf", "oneOf", "allOf", "if", "dependentSchemas"}
+    if closed and "properties" in found and not says & set(found):
+        found["additionalProperties"] = False
+    return found
+
+
+def described(schema: Mapping[str, Json], parts: Sequence[str]) -> tuple[str, Sequence[str]] | None:
+    """Return the first part of a path that the schema does not have, and those it has there; None if it may be there.
+
+    Where a schema leaves fields open, everything may be there.
+    """
+    here: Json = schema
+    for part in parts:
+        while isinstance(here, dict) and "items" in here and "properties" not in here:
+            here = here["items"]
+        known = here.get("properties") if isinstance(here, dict) else None
+        if not isinstance(known, dict) or set(here) & {"anyOf", "oneOf", "allOf", "if", "dependentSchemas"}:
+            return (part, ()) if _closed_scalar(here) else None
+        kept = narrowing(part)
+        name = kept.field if kept else part
+        if name not in known:
+            return None if here.get("additionalProperties") not in (None, False) else (name, list(known))
+        if kept is None:
+            here = known[name]
+        elif (values := _values(known[name])) and kept.value not in values:
+            return kept.value, values
+    return None
+
+
+def _values(node: Json) -> list[str]:
+    """Return all values that the field may have, as a path writes them; none if it is not known."""
+    if not isinstance(node, dict) or not isinstance(node.get("enum"), list):
+        return []
+    return [value if isinstance(value, str) else canonical(value) for value in node["enum"]]
+
+
+def _closed_scalar(node: Json) -> bool:
+    """Return whether nothing can lie inside such a value."""
+    return isinstance(node, dict) and node.get("type") in ("string", "number", "integer", "boolean", "null")

@@ -1,0 +1,134 @@
+"""The form of a work that a JSON Schema describes. Pure.
+
+What a host submits may have 400,000 characters, and a schema can ask a thousand things of each part: a check counts what it asks
+and ends with a sentence when that is too much.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from agents.engine.events import Json
+from agents.engine.work.form import DROP, cut
+from agents.spec.schema.json_schema import hardened
+from agents.spec.schema.schema_errors import told
+from knowledge.wire.lean_schema import lean_input
+
+if TYPE_CHECKING:
+    from jsonschema import Draft202012Validator
+
+MOST_ERRORS = 100
+MOST_STEPS = 200_000
+"""About a second. Five hundred items of ten fields take a tenth of it."""
+TOO_MUCH = "it has too many parts to be checked against its schema: submit fewer items"
+_Keyword = Callable[..., Iterator[Any]]
+
+_DROP_SCHEMA: Mapping[str, Json] = {
+    "type": "array",
+    "items": {"type": "string", "minLength": 1, "maxLength": 60},
+    "description": "Ids of recorded items to remove.",
+}
+
+
+@dataclass(frozen=True)
+class SchemaForm:
+    """A form by a JSON Schema, whose references are filled in. `asks` are the fields that belong to one submit only."""
+
+    described: Mapping[str, Json]
+    asks: frozenset[str] = field(default_factory=frozenset)
+
+    @cached_property
+    def schema(self) -> Mapping[str, Json]:
+        """Return it lean; where lists are joined by id, with the way to remove an item."""
+        whole = dict(self.described)
+        if any(joins(part) for part in whole.get("properties", {}).values()):
+            whole["properties"] = {**whole["properties"], DROP: _DROP_SCHEMA}
+        return lean_input(whole)
+
+    @cached_property
+    def _checked(self) -> _Checked:
+        properties = {**self.described.get("properties", {}), DROP: _DROP_SCHEMA}
+        return _Checked(hardened({**self.described, "properties": properties}))
+
+    def problems(self, work: Json) -> Sequence[str]:
+        """Return a short sentence for each wrong field."""
+        return self._checked.problems(work)
+
+
+class _TooMuch(Exception):
+    """The check has asked all that it may."""
+
+
+class _Checked:
+    """A validator that counts its steps."""
+
+    def __init__(self, schema: Mapping[str, Json]) -> None:
+        from jsonschema import Draft202012Validator, validators
+
+        own = {**Draft202012Validator.VALIDATORS, "uniqueItems": _unique}
+        counted = {name: self._counted(keyword) for name, keyword in own.items()}
+        extended: Any = validators.extend  # untyped, as the library has it
+        self._validator: Draft202012Validator = extended(Draft202012Validator, counted)(schema)
+        self._steps = 0
+
+    def problems(self, work: Json) -> Sequence[str]:
+        """Return a short sentence for each wrong field, first those of the fields that come first."""
+        self._steps, errors = 0, list[Any]()
+        rest: tuple[str, ...] = ()
+        try:
+            errors.extend(self._validator.iter_errors(work))  # keeps what was found before it gave up
+        except _TooMuch:
+            rest = (TOO_MUCH,)
+        errors.sort(key=lambda error: [str(part) for part in error.absolute_path])
+        texts = dict.fromkeys(text for error in errors[:MOST_ERRORS] for text in islice(told(error, work), MOST_ERRORS))
+        return cut((*rest, *texts))
+
+    def _counted(self, keyword: _Keyword) -> _Keyword:
+        from jsonschema import ValidationError
+
+        def ask(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
+            size = len(instance) if isinstance(instance, str | list | dict) else 0
+            self._steps += 1 + size // 100 + (len(value) // 2 if isinstance(value, list) else 0)
+            if self._steps > MOST_STEPS:
+                raise _TooMuch
+            try:
+                for error in keyword(validator, value, instance, schema) or ():
+                    self._steps += 10  # the library puts the whole value into words
+                    yield error
+            except OverflowError:  # it divides whole numbers of any length as floats
+                yield ValidationError("is a number too large to be checked")
+
+        return ask
+
+
+def _unique(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:  # noqa: ARG001 - as it is called
+    """Do what the library does, which compares each item with every other one."""
+    from jsonschema import ValidationError
+
+    if value and isinstance(instance, list) and len({_key(item) for item in instance}) < len(instance):
+        yield ValidationError("has non-unique elements")
+
+
+def _key(item: Json) -> str:
+    """Return the same text for items that JSON Schema calls equal."""
+    return json.dumps(_levelled(item), sort_keys=True)
+
+
+def _levelled(item: Json) -> Json:
+    """Return the item with 1.0 as 1: they are one number."""
+    if isinstance(item, dict):
+        return {name: _levelled(inside) for name, inside in item.items()}
+    if isinstance(item, list):
+        return [_levelled(inside) for inside in item]
+    return int(item) if isinstance(item, float) and item.is_integer() else item
+
+
+def joins(schema: Json) -> bool:
+    """Return whether this is a list whose items are joined by their id."""
+    items = schema.get("items") if isinstance(schema, dict) else None
+    return isinstance(items, dict) and "id" in items.get("properties", {})

@@ -1,0 +1,1 @@
+"""YAML with line numbers, so that each error names its line."""

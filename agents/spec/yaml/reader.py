@@ -1,0 +1,109 @@
+"""What is known of a team's agent while its file is read, and the files beside it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from agents.engine.events import Json
+from agents.engine.graph import CheckpointKind, Phase, Transition
+from agents.spec.files import FOLDER
+from agents.spec.predicates.conditions import ReadCondition
+from agents.spec.problems import Problems, meant, short
+from agents.spec.schema.work_form import SchemaForm
+from agents.spec.yaml.block import Block
+from agents.spec.yaml.values import MOST_BYTES, Marked
+from knowledge.errors import InvalidPath
+from knowledge.pages.paths import clean_path
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A template, and where its lines stand."""
+
+    text: str
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A transition as it was read."""
+
+    transition: Transition
+    line: int
+    condition_line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Needing:
+    """What a phase says that is of use only where a person is asked in one of these ways, when it leads on."""
+
+    phase: str
+    kinds: tuple[CheckpointKind, ...]
+    line: int
+    text: str
+    asks: bool = False
+
+
+@dataclass
+class Reading:
+    """What is known of the agent while its file is read. Files beside it are looked for in `folder`."""
+
+    name: str
+    file: str
+    files: Mapping[str, bytes]
+    tools: Collection[str]
+    problems: Problems
+    reads: set[str] = field(default_factory=set)
+    lines: dict[str, int] = field(default_factory=dict)
+    phases: list[Phase] = field(default_factory=list)
+    texts: dict[str, Text] = field(default_factory=dict)
+    forms: dict[str, SchemaForm] = field(default_factory=dict)
+    broken_forms: set[str] = field(default_factory=set)
+    questions: dict[str, str] = field(default_factory=dict)
+    needing: list[Needing] = field(default_factory=list)
+    ways: list[Way] = field(default_factory=list)
+    conditions: dict[str, ReadCondition] = field(default_factory=dict)
+    condition_lines: dict[str, int] = field(default_factory=dict)
+    broken_inputs: bool = False
+    inputs: Mapping[str, Json] = field(default_factory=dict)
+    folder: str = FOLDER
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of the phases."""
+        return [phase.name for phase in self.phases]
+
+
+def listed(top: Block, key: str, most: int) -> Sequence[Marked]:
+    """Return the items of a list that must be there, at most so many."""
+    found = top.take(key, needed=True)
+    if found is None:
+        return ()
+    if not found.items:
+        top.problems.add(top.line(key), f"{key!r} must be a list that is not empty, not {found.kind}")
+    if len(found.items) > most:
+        top.problems.add(found.items[most].line, f"there are {len(found.items)} {key}, at most {most} are taken")
+    return found.items[:most]
+
+
+def beside(asked: str, line: int, what: str, reading: Reading) -> tuple[str, bytes | None]:
+    """Return the path and the bytes of a file beside the agent's own."""
+    try:
+        path = f"{reading.folder}/{clean_path(asked)}"
+    except InvalidPath as error:
+        reading.problems.add(line, f"{what} cannot be the file {short(asked)}: {error.reason}")
+        return "", None
+    reading.reads.add(path)
+    raw = reading.files.get(path)
+    if raw is None:
+        suffix = asked[asked.rfind(".") :]
+        known = [other.removeprefix(f"{reading.folder}/") for other in reading.files if other.endswith(suffix)]
+        near = meant(asked, known)
+        hint = near if "did you mean" in near else f"; it is looked for at {path}"
+        reading.problems.add(line, f"{what} names the file {short(asked)}, which is not there{hint}")
+    elif len(raw) > MOST_BYTES:
+        reading.problems.add(1, f"the file has {len(raw)} bytes, at most {MOST_BYTES} are read", path)
+        raw = None
+    return path, raw

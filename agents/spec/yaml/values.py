@@ -1,0 +1,232 @@
+"""YAML as values that know their lines. Pure.
+
+It is read event by event, as the front matter of pages is: nothing is constructed, nothing recurses, and anchors, tags and
+keys that stand twice are refused. Of plain words only `true`, `false`, `null`, `~` and numbers mean something else than text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agents.engine.events import Json
+
+MOST_BYTES = 100_000
+DEEPEST = 40
+MOST_VALUES = 10_000
+
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})$")
+_FLOAT = re.compile(r"-?[0-9]{1,18}\.[0-9]{1,18}(?:[eE][-+]?[0-9]{1,2})?$")
+_WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
+_BLOCKS = ("|", ">")
+
+
+class Unreadable(Exception):
+    """A file that is not read at all; `line` is where it fails."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        self.line, self.reason = line, reason
+        super().__init__(reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A value of a file, and the line where it begins. `text_line` is the line of a text's first character.
+
+    `value` is a plain value, or a list or mapping of marked ones; `key_lines` says where the keys of a mapping stand.
+    """
+
+    value: str | int | float | bool | list[Marked] | dict[str, Marked] | None
+    line: int
+    text_line: int = 0
+    key_lines: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def entries(self) -> Mapping[str, Marked]:
+        """Return what a mapping holds; nothing of another value."""
+        return self.value if isinstance(self.value, dict) else {}
+
+    @property
+    def items(self) -> Sequence[Marked]:
+        """Return what a list holds; nothing of another value."""
+        return self.value if isinstance(self.value, list) else ()
+
+    @property
+    def kind(self) -> str:
+        """Return what kind of value this is, in words."""
+        kinds = {
+            str: "text",
+            bool: "true or false",
+            int: "a number",
+            float: "a number",
+            list: "a list",
+            dict: "a mapping",
+        }
+        return kinds.get(type(self.value), "nothing")
+
+    def plain(self) -> Json:
+        """Return the value without lines."""
+        if isinstance(self.value, dict):
+            return {key: inside.plain() for key, inside in self.value.items()}
+        if isinstance(self.value, list):
+            return [inside.plain() for inside in self.value]
+        return self.value
+
+    def line_at(self, path: Sequence[str | int]) -> int:
+        """Return the line of what lies at the path inside, or of the last part of the path that there is."""
+        here, line = self, self.line
+        for part in path:
+            if isinstance(part, str) and part in here.entries:
+                line, here = here.key_lines[part], here.entries[part]
+            elif isinstance(part, int) and part < len(here.items):
+                here = here.items[part]
+                line = here.line
+            else:
+                break
+        return line
+
+
+def marked(value: Json, depth: int = 0) -> Marked:
+    """Return a plain value as if it had been read from a file of one line.
+
+    Raises:
+        Unreadable: it is nested too deep.
+    """
+    if depth > DEEPEST:
+        raise Unreadable(1, f"it is nested deeper than {DEEPEST}")
+    if isinstance(value, Mapping):
+        inside = {str(key): marked(one, depth + 1) for key, one in value.items()}
+        return Marked(inside, 1, 1, dict.fromkeys(inside, 1))
+    if isinstance(value, list | tuple):
+        return Marked([marked(one, depth + 1) for one in value], 1, 1)
+    return Marked(value, 1, 1)
+
+
+def read_marked(raw: bytes) -> Marked:
+    """Return the one document of a YAML (or JSON) file.
+
+    Raises:
+        Unreadable: it is none, or of a kind that is not taken.
+    """
+    if len(raw) > MOST_BYTES:
+        raise Unreadable(1, f"the file has {len(raw)} bytes, at most {MOST_BYTES} are read")
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Unreadable(raw[: error.start].count(b"\n") + 1, "the file is not UTF-8") from error
+    import yaml
+
+    try:
+        return _built(text)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else 1
+        raise Unreadable(line, f"this is no YAML: {error.problem or error.context}") from error
+    except yaml.YAMLError as error:
+        at = getattr(error, "position", None) or 0
+        raise Unreadable(text[:at].count("\n") + 1, "this is no YAML: a character that it does not allow") from error
+
+
+def _built(text: str) -> Marked:
+    import yaml
+
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    builder, documents = _Builder(), 0
+    for event in yaml.parse(text, Loader=loader):
+        line = event.start_mark.line + 1 if event.start_mark else 1
+        _refuse(event, line)
+        if isinstance(event, yaml.DocumentStartEvent):
+            documents += 1
+            if documents > 1:
+                raise Unreadable(line, "a second document begins here; one agent is one document")
+        elif isinstance(event, yaml.ScalarEvent):
+            begins = line + 1 if event.style in _BLOCKS else line
+            builder.scalar(event.value, line, begins, plain=not event.style)
+        elif isinstance(event, yaml.MappingStartEvent):
+            builder.open({}, line)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            builder.open([], line)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            builder.close()
+    if builder.root is None:
+        raise Unreadable(1, "the file is empty")
+    return builder.root
+
+
+def _refuse(event: Any, line: int) -> None:
+    """Return if the event is of a kind that is taken."""
+    import yaml
+
+    if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+        raise Unreadable(line, "anchors and aliases (&name, *name) are not taken: write it out")
+    if getattr(event, "tag", None):
+        raise Unreadable(line, "tags (!name) are not taken")
+
+
+@dataclass(slots=True)
+class _Open:
+    """A list or mapping whose end was not met yet."""
+
+    value: list[Marked] | dict[str, Marked]
+    line: int
+    key: str | None = None
+    key_lines: dict[str, int] = field(default_factory=dict)
+
+
+class _Builder:
+    """Puts events together."""
+
+    def __init__(self) -> None:
+        self.root: Marked | None = None
+        self._stack: list[_Open] = []
+        self._count = 0
+
+    def scalar(self, text: str, line: int, text_line: int, *, plain: bool) -> None:
+        self._spend(line)
+        top = self._stack[-1] if self._stack else None
+        if top is not None and isinstance(top.value, dict) and top.key is None:
+            if text in top.key_lines:
+                raise Unreadable(line, f"the key {text[:60]!r} stands here again, first at line {top.key_lines[text]}")
+            top.key, top.key_lines[text] = text, line
+            return
+        self._add(Marked(_meaning(text) if plain else text, line, text_line))
+
+    def open(self, value: list[Marked] | dict[str, Marked], line: int) -> None:
+        self._spend(line)
+        top = self._stack[-1] if self._stack else None
+        if top is not None and isinstance(top.value, dict) and top.key is None:
+            raise Unreadable(line, "a key is no plain word; a text with braces or brackets needs quotes")
+        if len(self._stack) >= DEEPEST:
+            raise Unreadable(line, f"it is nested deeper than {DEEPEST}")
+        self._stack.append(_Open(value, line))
+
+    def close(self) -> None:
+        done = self._stack.pop()
+        self._add(Marked(done.value, done.line, done.line, done.key_lines))
+
+    def _spend(self, line: int) -> None:
+        self._count += 1
+        if self._count > MOST_VALUES:
+            raise Unreadable(line, f"it holds more than {MOST_VALUES} values")
+
+    def _add(self, marked: Marked) -> None:
+        if not self._stack:
+            self.root = marked
+            return
+        top = self._stack[-1]
+        if isinstance(top.value, list):
+            top.value.append(marked)
+        elif top.key is not None:
+            top.value[top.key] = marked
+            top.key = None
+
+
+def _meaning(text: str) -> str | float | bool | None:
+    """Return what an unquoted word means."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if _INTEGER.match(text):
+        return int(text)
+    return float(text) if _FLOAT.match(text) else text

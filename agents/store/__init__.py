@@ -1,0 +1,1 @@
+"""Where journeys are kept: the port and its implementations."""

@@ -1,0 +1,75 @@
+"""A journey as one file: a line that says what it is, then one a event, each with the digest of all lines up to it. Pure.
+
+What is exported can be read with any tool, and an edited, missing or added line is found when it is imported. Nobody signs
+it: who can write the file can write a whole other one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from agents.engine.events import Logged, canonical, logged_form, logged_of
+from agents.errors import BadJourneyFile, UnknownEvent
+
+FORMAT = "knowledge-forge journey"
+FORM = 1
+
+
+def exported(journey: str, log: Sequence[Logged]) -> Iterator[str]:
+    """Yield the lines of the file, each with its newline."""
+    head = canonical({"format": FORMAT, "form": FORM, "journey": journey, "events": len(log)})
+    yield head + "\n"
+    chain = _digest("", head)
+    for logged in log:
+        form = logged_form(logged)
+        chain = _digest(chain, canonical(form))
+        yield canonical({**form, "chain": chain}) + "\n"
+
+
+def _digest(before: str, line: str) -> str:
+    return hashlib.sha256(f"{before}{line}".encode()).hexdigest()
+
+
+def imported(text: str) -> tuple[str, list[Logged]]:
+    """Return the journey's id and its log.
+
+    Raises:
+        BadJourneyFile: the file is no export, or was changed, or is not whole.
+    """
+    lines = text.splitlines()
+    head = _object(1, lines[0] if lines else "")
+    if (head.get("format"), head.get("form")) != (FORMAT, FORM) or not isinstance(head.get("journey"), str):
+        raise BadJourneyFile(1, "it does not begin as an export that this program reads")
+    chain, log = _digest("", canonical(head)), []
+    for number, line in enumerate(lines[1:], 2):
+        form = _object(number, line)
+        told = form.pop("chain", None)
+        chain = _digest(chain, canonical(form))
+        if told != chain:
+            raise BadJourneyFile(number, "this line, or one before it, is not as it was written")
+        log.append(_logged(number, form))
+    if len(log) != head.get("events"):
+        raise BadJourneyFile(len(lines), f"there are {len(log)} events, and there were {head.get('events')}")
+    return head["journey"], log
+
+
+def _object(number: int, line: str) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise BadJourneyFile(number, "it is no JSON") from error
+    if not isinstance(found, dict):
+        raise BadJourneyFile(number, "it is no JSON object")
+    return found
+
+
+def _logged(number: int, form: dict[str, Any]) -> Logged:
+    try:
+        return logged_of(form)
+    except UnknownEvent as error:
+        raise BadJourneyFile(number, str(error)) from error
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise BadJourneyFile(number, "it is no event in its place") from error

@@ -1,0 +1,181 @@
+"""Journeys that end with the process: slow, obvious, and the specification of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+
+from agents.engine.events import Event, Logged, Note, Started, event_text, in_words
+from agents.engine.fold import fold
+from agents.engine.state import JourneyState, Status
+from agents.errors import JourneyExists, NoSuchJourney, StaleJourney
+from agents.store.forms import (
+    alike,
+    as_kept,
+    asked_id,
+    beginning,
+    is_bounded,
+    new_id,
+    noted,
+    numbered,
+    shorter,
+    texts,
+    title,
+    upto,
+    whole,
+)
+from agents.store.ports import NEWEST_COMPARED, Appended, Begun, JourneyLine, Standing
+from knowledge.history.acts import storable
+from knowledge.state.quota.bounds import Quotas, bytes_of
+from knowledge.state.quota.memory import Used
+from knowledge.state.retention.cuts import Shortened
+
+Publish = Callable[[str, Sequence[str]], Awaitable[object]]
+
+
+class MemoryJourneys:
+    """Journeys in this process; `publish` tells that one of them changed."""
+
+    def __init__(self, publish: Publish, quotas: Quotas | None = None) -> None:
+        self._publish, self._quotas, self._used = publish, quotas, Used()
+        self._logs: dict[str, list[Logged]] = {}
+        self._shortened: set[str] = set()
+
+    async def start(self, journey: str, begun: Started, *, by: str, at: datetime) -> Appended:
+        """Begin a journey with that id, at version 1."""
+        first, log = as_kept(beginning(begun, by, at)), self._logs.get(new_id(journey))
+        if log is not None and log[0].event == first.event:
+            return Appended(1, repeated=True)
+        return await self.adopt(journey, [first])
+
+    async def begin(self, journey: str, log: Sequence[Logged], *, since: datetime) -> Begun:
+        """Put a new journey on record, or return the newest that was begun alike since then."""
+        state = whole(log)
+        states = {id_: fold(kept) for id_, kept in reversed(self._logs.items())}
+        of_principal = [(id_, one) for id_, one in states.items() if one.principal == state.principal]
+        for id_, one in of_principal[:NEWEST_COMPARED]:
+            if one.version == 1 and one.started_at >= since and alike(self._logs[id_][0].event, log[0].event):
+                return Begun(id_, repeated=True)
+        return Begun(journey, (await self.adopt(journey, log)).repeated)
+
+    async def adopt(self, journey: str, log: Sequence[Logged]) -> Appended:
+        """Take over a whole log under that id."""
+        state, kept = whole(log), [as_kept(logged) for logged in log]
+        there = self._logs.get(new_id(journey))
+        if there is not None and there != kept:
+            raise JourneyExists(journey)
+        if there is not None:
+            return Appended(state.version, repeated=True)
+        if self._quotas is not None:
+            size = bytes_of([event_text(logged.event) for logged in kept])
+            uses = [(self._quotas.started, 1), (self._quotas.journeyed, size)]
+            self._used.charge_all(uses, state.principal, state.moved_at)
+        self._logs[journey] = kept
+        await self._publish("journey", [journey])
+        return Appended(state.version)
+
+    async def append(
+        self,
+        journey: str,
+        events: Sequence[Event],
+        *,
+        expected: int,
+        key: str,
+        by: str,
+        at: datetime,
+        before: JourneyState | None = None,
+    ) -> Appended:
+        """Add the events as the step after version `expected`."""
+        log = self._log(journey)
+        first = _kept(log, key)
+        if first is not None:
+            return Appended(first, repeated=True)
+        state = self._state(journey)
+        if state.version != expected:
+            missed = [logged for logged in log if logged.version > expected]
+            raise StaleJourney(journey, expected, state.version, in_words(missed))
+        step = [as_kept(logged) for logged in numbered(state, events, key, by, at)]
+        after = fold(step, state)
+        self._charge(events, by, at)
+        log.extend(step)
+        await self._publish("journey", [journey])
+        return Appended(expected + 1, state=after if before else None)
+
+    async def standing(self, journey: str, key: str) -> Standing:
+        """Return where the journey stands, and the version that the step with that key led to."""
+        return Standing(self._state(journey), _kept(self._log(journey), key))
+
+    async def note(self, journey: str, notes: Sequence[Note], *, by: str, at: datetime) -> None:
+        """Add notes at whatever version the journey has."""
+        log = self._log(journey)
+        self._charge(notes, by, at)
+        log.extend(as_kept(logged) for logged in noted(log[-1].version, len(log), notes, by, at))
+        await self._publish("journey", [journey])
+
+    async def journey(self, journey: str, *, version: int | None = None) -> JourneyState:
+        """Return where the journey stands, or where it stood at that version."""
+        if version is None:
+            return self._state(journey)
+        return fold(upto(journey, self._log(journey), version))
+
+    async def events(self, journey: str, *, after: int = 0, limit: int | None = None) -> Sequence[Logged]:
+        """Return what happened after the event number `after`, oldest first."""
+        return self._log(journey)[max(0, after) :][:limit]
+
+    async def shorten(self, *, moved_before: datetime, limit: int) -> Shortened:
+        """Shorten the texts of journeys that ended."""
+        due = [
+            id_
+            for id_ in self._logs
+            if id_ not in self._shortened and self._state(id_).over and self._state(id_).moved_at < moved_before
+        ][:limit]
+        freed = 0
+        for id_ in due:
+            self._shortened.add(id_)
+            short = shorter(self._logs[id_])
+            freed += sum(map(len, texts(self._logs[id_]).values())) - sum(map(len, texts(short).values()))
+            self._logs[id_] = short
+        return Shortened(len(due), freed)
+
+    async def journeys(
+        self,
+        *,
+        status: Status | None = None,
+        agent: str | None = None,
+        principal: str | None = None,
+        limit: int = 20,
+        before: str | None = None,
+    ) -> Sequence[JourneyLine]:
+        """Return journeys, those that were put on record last first, from the one after `before`."""
+        ids = list(self._logs)
+        below = ids[: ids.index(before)] if before in ids else [] if before is not None else ids
+        asked = {"status": status, "agent": agent, "principal": principal and storable(principal)}
+        lines = [_line(id_, fold(self._logs[id_])) for id_ in reversed(below)]
+        return [
+            line
+            for line in lines
+            if all(getattr(line, name) == said for name, said in asked.items() if said is not None)
+        ][:limit]
+
+    def _charge(self, events: Sequence[Event], by: str, at: datetime) -> None:
+        if self._quotas is not None and events:
+            amount, refuse = bytes_of([event_text(event) for event in events]), is_bounded(events)
+            self._used.charge(self._quotas.journeyed, storable(by), amount, at, refuse=refuse)
+
+    def _state(self, journey: str) -> JourneyState:
+        return fold(self._log(journey))
+
+    def _log(self, journey: str) -> list[Logged]:
+        log = self._logs.get(asked_id(journey))
+        if log is None:
+            raise NoSuchJourney(journey)
+        return log
+
+
+def _kept(log: Sequence[Logged], key: str) -> int | None:
+    return next((logged.version for logged in log if key and logged.key == key), None)
+
+
+def _line(id_: str, state: JourneyState) -> JourneyLine:
+    s = state
+    return JourneyLine(id_, s.agent, title(s), s.principal, s.status, s.phase, s.version, s.started_at, s.moved_at)

@@ -1,0 +1,56 @@
+"""States that a store has just written, so that the next step of the same journey need not read them back. Pure.
+
+A state is handed out once, and is its holder's alone: whatever is done with it, the record and the next holder see nothing of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from agents.engine.events import Json
+from agents.engine.state import JourneyState
+
+MOST = 16
+"""Journeys; the one that moved longest ago is forgotten."""
+
+
+class Recent:
+    """The newest states of the journeys that moved last."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, JourneyState] = {}
+
+    def keep(self, journey: str, state: JourneyState) -> None:
+        """Remember where the journey stands now; `state` may be changed by whoever has it."""
+        self._states.pop(journey, None)
+        self._states[journey] = _own(state)
+        if len(self._states) > MOST:
+            del self._states[next(iter(self._states))]
+
+    def take(self, journey: str, version: int, seq: int, moved_at: datetime) -> JourneyState | None:
+        """Return the state if it is that of this version, made at that time, and forget it.
+
+        Notes that came meanwhile change its `seq` alone.
+        """
+        state = self.claim(journey)
+        if state is None or (state.version, state.moved_at) != (version, moved_at):
+            return None
+        return replace(state, seq=seq)
+
+    def claim(self, journey: str) -> JourneyState | None:
+        """Return the state, which may not be the newest any more, and forget it."""
+        return self._states.pop(journey, None)
+
+
+def _own(state: JourneyState) -> JourneyState:
+    work = {phase: replace(one, content=_copy(one.content)) for phase, one in state.work.items()}
+    word = state.word and replace(state.word, changes=_copy(state.word.changes))
+    inputs, answers = _copy(dict(state.inputs)), _copy(dict(state.answers))
+    return replace(state, inputs=inputs, answers=answers, work=work, word=word)
+
+
+def _copy(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {name: _copy(inside) for name, inside in value.items()}
+    return [_copy(inside) for inside in value] if isinstance(value, list) else value

@@ -1,1 +1,0 @@
-"""Text to vectors: the port and its implementations."""

@@ -1,0 +1,1 @@
+"""What happened to pages: revisions, provenance and the audit chain."""

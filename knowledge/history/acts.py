@@ -1,0 +1,126 @@
+"""What follows from an act for everything that a ledger keeps: the same in every engine. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from knowledge.history.ports import Entry, FileChange, Intent, Revision
+from knowledge.history.timestamps import aware
+
+OUTSIDE_SOURCE = "unknown"
+"""The source of what somebody wrote without telling us."""
+
+
+def pages_changed(entry: Entry) -> Sequence[FileChange]:
+    """Return the changes that belong into a page's history: its bytes are others now, or it lies elsewhere."""
+    return [change for change in entry.changes if change.before != change.after or change.moved_from is not None]
+
+
+def paths_to_tell(entry: Entry) -> Sequence[str]:
+    """Return every path at which something is different now, once."""
+    changes = pages_changed(entry)
+    told = [path for change in changes for path in (change.path, change.moved_from) if path is not None]
+    return list(dict.fromkeys(told))
+
+
+def moves(entry: Entry) -> Mapping[str, str]:
+    """Return where pages lay before, by where they lie now."""
+    return {c.path: c.moved_from for c in entry.changes if c.moved_from is not None}
+
+
+def origins_at(entry: Entry) -> Mapping[str, str]:
+    """Return the revision that the given origins of each page belong to.
+
+    Raises:
+        ValueError: origins of a page that the act does not name, or that is gone after it: a mistake of the caller.
+    """
+    after = {change.path: change.after for change in entry.changes}
+    found = {path: after.get(path) for path in entry.origins}
+    lost = [path for path, revision in found.items() if revision is None]
+    if lost:
+        raise ValueError(f"origins of {lost[0]!r}, which is not among the pages that the act leaves behind")
+    return {path: revision for path, revision in found.items() if revision is not None}
+
+
+def carries_out(entry: Entry) -> str | None:
+    """Return the id of the proposal that the act carries out, if there is one by that id."""
+    return None if entry.proposal is None or entry.outcome == "undone" else storable(entry.proposal)
+
+
+def require_sound(entry: Entry) -> None:
+    """Return if the entry can be recorded.
+
+    Raises:
+        ValueError: a time has no zone, or origins belong to no page of the act.
+    """
+    aware(entry.at)
+    for origins in entry.origins.values():
+        for origin in origins:
+            aware(origin.observed_at)
+    origins_at(entry)
+
+
+def states_given(intent: Intent, given: Mapping[str, bytes]) -> Sequence[tuple[str, str]]:
+    """Return path and revision of every page's state before and after the act whose content is in `given`, by revision.
+
+    Raises:
+        ValueError: content that no change names: it would be lost.
+    """
+    require_sound(intent.entry)
+    aware(intent.at)
+    named = dict.fromkeys((c.path, revision) for c in intent.entry.changes for revision in (c.before, c.after))
+    states = [(path, revision) for path, revision in named if revision in given]
+    strange = given.keys() - {revision for _, revision in states}
+    if strange:
+        raise ValueError(f"content of revision {min(strange)}, which no change of the act names")
+    return [(path, revision) for path, revision in states if revision is not None]
+
+
+def storable(text: str) -> str:
+    """Return what a model said so that every database keeps it: a question mark for half a surrogate, a mark for NUL."""
+    return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+
+
+def outside_line(id_: int, path: str, revision: str, last: Revision | None, at: datetime) -> Revision:
+    """Return the line for a state that somebody made without telling us, after the newest line so far."""
+    return Revision(
+        id=id_,
+        path=path,
+        revision=revision,
+        before=last.revision if last else None,
+        at=at,
+        how="outside",
+        principal="",
+        tool="",
+        source=OUTSIDE_SOURCE,
+        confidence=None,
+        proposal=None,
+        intent="",
+        lines_added=0,
+        lines_removed=0,
+        moved_from=None,
+        seq=None,
+    )
+
+
+def history_line(id_: int, entry: Entry, change: FileChange, seq: int) -> Revision:
+    """Return the line that a change adds to its page's history."""
+    return Revision(
+        id=id_,
+        path=change.path,
+        revision=change.after,
+        before=change.before,
+        at=entry.at,
+        how="written",
+        principal=storable(entry.actor.principal),
+        tool=storable(entry.actor.tool),
+        source=storable(entry.source),
+        confidence=entry.confidence,
+        proposal=None if entry.proposal is None else storable(entry.proposal),
+        intent=storable(entry.intent),
+        lines_added=change.lines_added,
+        lines_removed=change.lines_removed,
+        moved_from=change.moved_from,
+        seq=seq,
+    )

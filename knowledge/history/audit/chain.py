@@ -1,0 +1,162 @@
+"""The audit chain: each record holds a hash over itself and the one before. Pure.
+
+Source: hash-linked time stamps, S. Haber and W. S. Stornetta, "How to Time-Stamp a Digital Document", J. Cryptology 3 (1991).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from knowledge.history.ports import Entry, Record
+from knowledge.history.timestamps import utc_text
+
+START = b""
+"""What stands for the digest before the first record."""
+_SEQ = ',"seq":0,'
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """One place where the chain does not hold. `seq` is the record's; the rest is what it says of itself, as far as it can be read."""
+
+    seq: int
+    reason: str
+    at: str = ""
+    principal: str = ""
+    tool: str = ""
+    paths: tuple[str, ...] = ()
+
+
+def body_of(entry: Entry, seq: int) -> str:
+    """Return what is recorded of an act: canonical JSON (sorted keys, no blanks, ASCII, times in UTC) without any text of a page."""
+    head, tail = body_around(entry)
+    return f"{head}{seq}{tail}"
+
+
+def body_around(entry: Entry) -> tuple[str, str]:
+    """Return the body before and after its `seq`, which an engine may know only inside of its transaction."""
+    head, _, tail = canonical(_fields(entry)).partition(_SEQ)
+    return head + _SEQ[:-2], "," + tail
+
+
+def canonical(fields: object) -> str:
+    """Return the one JSON text for these fields, so that anybody can hash it again."""
+    return json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _fields(entry: Entry) -> dict[str, object]:
+    return {
+        "seq": 0,
+        "at": utc_text(entry.at),
+        "principal": entry.actor.principal,
+        "tool": entry.actor.tool,
+        "arguments_hash": entry.actor.arguments_hash,
+        "changes": [
+            {"path": c.path, "before": c.before, "after": c.after, "moved_from": c.moved_from} for c in entry.changes
+        ],
+        "source": entry.source,
+        "confidence": entry.confidence,
+        "proposal": entry.proposal,
+        "decision": entry.decision,
+        "intent": entry.intent,
+        "outcome": entry.outcome,
+        **({"call": entry.actor.call} if entry.actor.call else {}),
+        **({} if entry.standing is None else {"standing": asdict(entry.standing)}),
+        **({} if entry.delivery is None else {"delivery": asdict(entry.delivery)}),
+        **({} if entry.run is None else {"run": asdict(entry.run)}),
+    }
+
+
+def digest_of(previous: bytes, body: str) -> bytes:
+    """Return the digest of the record that follows the one with digest `previous`."""
+    return hashlib.sha256(previous + body.encode("utf-8", "surrogatepass")).digest()
+
+
+def fields_of(record: Record) -> dict[str, Any]:
+    """Return what the record's body says; nothing where somebody made it unreadable."""
+    try:
+        fields = json.loads(record.body)
+    except (ValueError, RecursionError):
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+class Check:
+    """Goes along a chain record by record, keeping only the last one. After a break it goes on from what stands there."""
+
+    def __init__(self) -> None:
+        self.seq = 0
+        self._digest: bytes | None = START
+        self._shift = 0
+
+    def follow(self, record: Record) -> Iterator[Broken]:
+        """Yield what is wrong with the next record, and with what should be between it and the last one."""
+        if record.seq <= self.seq:
+            yield broken(record, f"stands after record {self.seq}: reordered or inserted")
+        elif record.seq > self.seq + 1:
+            yield _missing(self.seq + 1, record.seq - 1)
+            self._digest = None
+        yield from self._judged(record)
+        self.seq, self._digest = record.seq, record.digest
+
+    def _judged(self, record: Record) -> Iterator[Broken]:
+        said = fields_of(record).get("seq")
+        if not isinstance(said, int):
+            yield broken(record, "cannot be read: edited")
+        elif said - record.seq != self._shift:
+            # What follows a record that was put in or taken out is displaced by as much: that is told once.
+            self._shift = said - record.seq
+            if self._shift:
+                yield broken(record, f"holds what was recorded as {said}: reordered, inserted or renumbered")
+        elif self._digest is not None and digest_of(self._digest, record.body) != record.digest:
+            before = f"record {self.seq} was, together with its hash" if self.seq else "its hash was"
+            yield broken(record, f"its hash does not follow from what it says: it was edited, or {before}")
+
+    def finish(self, end: tuple[int, bytes]) -> Iterator[Broken]:
+        """Yield what is wrong at the end, as it was kept beside the chain."""
+        seq, digest = end
+        if self.seq < seq:
+            yield _missing(self.seq + 1, seq)
+        elif self.seq > seq:
+            yield Broken(seq + 1, f"should not be there: the chain was kept to end with record {seq}")
+        elif (self._digest or b"") != digest:
+            yield Broken(seq, "has another hash than was kept for the end of the chain: one of the two was edited")
+
+
+def verify(records: Iterable[Record], end: tuple[int, bytes]) -> list[Broken]:
+    """Return every place where the chain does not hold, in its order; nothing when it is sound."""
+    check = Check()
+    found = [broken for record in records for broken in check.follow(record)]
+    return [*found, *check.finish(end)]
+
+
+def broken(record: Record, reason: str) -> Broken:
+    """Return the break with what the record says of itself, which may be what somebody made it say."""
+    said = fields_of(record)
+    changes = said.get("changes")
+    paths = [c.get("path") for c in changes if isinstance(c, dict)] if isinstance(changes, list) else []
+    return Broken(
+        record.seq,
+        reason,
+        at=str(said.get("at", "")),
+        principal=str(said.get("principal", "")),
+        tool=str(said.get("tool", "")),
+        paths=tuple(str(path) for path in paths),
+    )
+
+
+def recorded_at(record: Record) -> datetime | None:
+    """Return when the act happened, None if the record cannot be read."""
+    try:
+        return datetime.fromisoformat(str(fields_of(record).get("at")))
+    except ValueError:
+        return None
+
+
+def _missing(first: int, last: int) -> Broken:
+    return Broken(first, "is missing" if first == last else f"and all up to record {last} are missing")

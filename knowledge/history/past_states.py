@@ -1,0 +1,45 @@
+"""What readers need of the ledger: what they were shown is kept as a base, and what a page once was can be read again."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from knowledge.errors import StorageError
+from knowledge.history.ports import Ledger
+
+log = logging.getLogger(__name__)
+
+MOST_REMEMBERED = 2_000
+KEPT_FRESH = timedelta(hours=12)
+"""A state that was shown so recently is not noted again: its thirty days count from the last time, give or take this."""
+
+
+class Past:
+    """Keeps states of pages as bases. Reading goes on when the database is away: a later write then gets an analysis."""
+
+    def __init__(self, ledger: Ledger, now: Callable[[], datetime]) -> None:
+        self._ledger, self._now = ledger, now
+        self._noted: OrderedDict[tuple[str, str], datetime] = OrderedDict()
+
+    async def shown(self, path: str, raw: bytes, revision: str) -> None:
+        """Keep these bytes of the page, which a caller is shown now, so that a write may be based on them."""
+        key, at = (path, revision), self._now()
+        last = self._noted.get(key)
+        if last is not None and at - last < KEPT_FRESH:
+            return
+        try:
+            await self._ledger.keep(path, raw, how="seen", at=at)
+        except StorageError:
+            log.warning("cannot keep what %s is now", path, exc_info=True)
+            return
+        self._noted[key] = at
+        self._noted.move_to_end(key)
+        if len(self._noted) > MOST_REMEMBERED:
+            self._noted.popitem(last=False)
+
+    async def content(self, path: str, revision: str) -> bytes | None:
+        """Return what the page was at that revision; None if that is not known."""
+        return await self._ledger.content(path, revision)

@@ -1,0 +1,248 @@
+"""A ledger that ends with the process: slow, obvious, and the specification of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from knowledge.errors import ProposalSettled, UnknownIntent
+from knowledge.history.acts import (
+    carries_out,
+    history_line,
+    moves,
+    origins_at,
+    outside_line,
+    pages_changed,
+    paths_to_tell,
+    require_sound,
+    states_given,
+    storable,
+)
+from knowledge.history.audit.chain import START, body_of, digest_of
+from knowledge.history.forms import content_digest, contradiction_key, revision_of
+from knowledge.history.ports import Entry, Flag, Found, Intent, Kept, Record, Revision, Tracked
+from knowledge.history.timestamps import aware
+from knowledge.pages.claim_source import source_kind
+from knowledge.pages.paths import within
+from knowledge.trust.ports import Proposal
+
+FOR_EVER = 2**62
+LOOKED_FOR = ("plane", "zulip")
+
+
+@dataclass
+class _State:
+    raw: bytes
+    since: datetime
+    at: datetime
+    in_history: bool = False
+
+
+@dataclass(frozen=True)
+class _Name:
+    """A path that a page had: its history lines below `below` are the page's; it was moved away at `until`."""
+
+    path: str
+    below: int
+    until: datetime | None
+
+
+class MemoryLedger:
+    """Revisions, provenance, contradictions and audit records in this process.
+
+    `tell` publishes changed paths; `proposals` are those of the same state, by id.
+    """
+
+    def __init__(
+        self, tell: Callable[[str, Sequence[str]], object], proposals: dict[str, Proposal] | None = None
+    ) -> None:
+        self._tell = tell
+        self._proposals = {} if proposals is None else proposals
+        self._states: dict[tuple[str, str], _State] = {}
+        self._lines: list[Revision] = []
+        self._intents: dict[str, Intent] = {}
+        self._tracked: dict[str, Tracked] = {}
+        self._flags: list[Flag] = []
+        self._records: list[Record] = []
+
+    async def keep(self, path: str, raw: bytes, *, how: Found, at: datetime) -> str:
+        """Keep these bytes as a state of the page and return their revision."""
+        revision = self._keep(path, raw, aware(at))
+        if how == "outside":
+            self._states[path, revision].in_history = True
+            own = [line for line in self._lines if line.path == path]
+            last = own[-1] if own else None
+            if last is None or last.revision != revision:
+                self._lines.append(outside_line(len(self._lines) + 1, path, revision, last, at))
+        return revision
+
+    def _keep(self, path: str, raw: bytes, at: datetime) -> str:
+        revision = revision_of(content_digest(raw))
+        known = self._states.setdefault((path, revision), _State(raw, at, at))
+        known.at = max(known.at, at)
+        return revision
+
+    async def content(self, path: str, revision: str) -> bytes | None:
+        """Return the bytes that are kept as that state of the page, also from before it was moved."""
+        for name in self._names(path):
+            state = self._states.get((name.path, revision))
+            if state is not None and (name.until is None or state.since <= name.until):
+                return state.raw
+        return None
+
+    def _names(self, path: str) -> Sequence[_Name]:
+        """Return every path that the page had, the present one first."""
+        names = [_Name(path, FOR_EVER, None)]
+        for name in names:  # which grows meanwhile
+            for line in self._lines:
+                if line.path == name.path and line.id < name.below and line.moved_from is not None:
+                    # Before all lines of that act: it may itself say that there is nothing at the old path any more.
+                    first = next(other.id for other in self._lines if other.seq == line.seq)
+                    found = _Name(line.moved_from, first, line.at)
+                    if found not in names:
+                        names.append(found)
+        return names
+
+    async def recent(self, path: str, *, limit: int) -> Sequence[Kept]:
+        """Return the states of the page's history, newest first, each once."""
+        found: dict[str, Kept] = {}
+        for line in await self.history(path, limit=len(self._lines)):
+            if line.revision is not None:
+                found.setdefault(line.revision, Kept(line.revision, line.at, line.how))
+        return list(found.values())[:limit]
+
+    async def intend(self, intent: Intent, contents: Sequence[bytes]) -> None:
+        """Record that an act begins, and keep the bytes before and after."""
+        given = {revision_of(content_digest(raw)): raw for raw in contents}
+        for path, revision in states_given(intent, given):
+            self._keep(path, given[revision], intent.at)
+        self._intents[intent.id] = intent
+
+    async def intents(self) -> Sequence[Intent]:
+        """Return every act that was begun and neither committed nor dropped, oldest first."""
+        return sorted(self._intents.values(), key=lambda intent: (intent.at, intent.id))
+
+    async def drop(self, intent_id: str) -> None:
+        """Forget an act that did not happen."""
+        self._intents.pop(intent_id, None)
+
+    async def commit(self, entry: Entry, *, intent_id: str | None = None) -> Record:
+        """Put the act on record and end its intent."""
+        require_sound(entry)
+        if intent_id is not None and intent_id not in self._intents:
+            raise UnknownIntent(intent_id)
+        self._carry_out(entry)
+        self._intents.pop(intent_id or "", None)
+        record = self.append(entry)
+        self._remember(entry, record.seq)
+        self._track(entry)
+        self._flag(entry)
+        self._tell("doc", paths_to_tell(entry))
+        return record
+
+    def _carry_out(self, entry: Entry) -> None:
+        proposal = self._proposals.get(carries_out(entry) or "")
+        if proposal is None:
+            return
+        if proposal.state != "approved":
+            raise ProposalSettled(proposal.id)
+        self._proposals[proposal.id] = replace(proposal, state="executed", ended_at=entry.at)
+        self._tell("proposal", [proposal.id])
+
+    def append(self, entry: Entry) -> Record:
+        """Add the next link to the chain, and nothing else."""
+        seq, previous = (self._records[-1].seq, self._records[-1].digest) if self._records else (0, START)
+        body = body_of(entry, seq + 1)
+        self._records.append(Record(seq + 1, body, digest_of(previous, body)))
+        return self._records[-1]
+
+    def _remember(self, entry: Entry, seq: int) -> None:
+        for change in pages_changed(entry):
+            self._lines.append(history_line(len(self._lines) + 1, entry, change, seq))
+            for revision in (change.before, change.after):
+                state = self._states.get((change.path, revision or ""))
+                if state is not None:
+                    state.in_history = True
+
+    def _track(self, entry: Entry) -> None:
+        carried = {new: self._tracked.get(old) for new, old in moves(entry).items()}
+        for path in (*carried.keys(), *moves(entry).values()):
+            self._tracked.pop(path, None)
+        self._tracked.update({path: tracked for path, tracked in carried.items() if tracked is not None})
+        for path, revision in origins_at(entry).items():
+            self._tracked[path] = Tracked(revision, tuple(entry.origins[path]))
+
+    def _flag(self, entry: Entry) -> None:
+        for contradiction in entry.contradictions:
+            known = {contradiction_key(flag.contradiction) for flag in self._flags if flag.settled_at is None}
+            if contradiction_key(contradiction) not in known:
+                self._flags.append(Flag(len(self._flags) + 1, entry.at, storable(entry.actor.principal), contradiction))
+
+    async def history(self, path: str, *, limit: int, before: int | None = None) -> Sequence[Revision]:
+        """Return the page's history, newest first, from the line after `before`, also from before it was moved."""
+        below: Mapping[str, int] = {}
+        for name in self._names(path):
+            below = {**below, name.path: max(name.below, below.get(name.path, 0))}
+        found = [line for line in self._lines if line.id < below.get(line.path, 0)]
+        return [line for line in reversed(found) if before is None or line.id < before][:limit]
+
+    async def tracked(self, path: str) -> Tracked | None:
+        """Return what is known of the page's units."""
+        return self._tracked.get(path)
+
+    async def told_by(self, sources: Collection[str], *, limit: int) -> Sequence[str]:
+        """Return where the pages are now in whose history an act has one of these sources, the newest act first."""
+        acts = [
+            line for line in reversed(self._lines) if line.source in sources and source_kind(line.source) in LOOKED_FOR
+        ]
+        found = dict.fromkeys(self._place_now(line.path, line.seq) for line in acts if line.seq is not None)
+        return list(found)[:limit]
+
+    def _place_now(self, path: str, seq: int) -> str:
+        """Return where the page is that was at `path` after that act."""
+        for line in self._lines:
+            if line.moved_from == path and line.seq is not None and line.seq > seq:
+                return self._place_now(line.path, line.seq)
+        return path
+
+    async def flags(self, path: str | None, *, limit: int, after: int | None = None) -> Sequence[Flag]:
+        """Return open contradictions, newest first, of which a side lies at or below `path`."""
+        found = [
+            flag
+            for flag in reversed(self._flags)
+            if flag.settled_at is None
+            and (after is None or flag.id < after)
+            and any(within(side.path, path or "") for side in (flag.contradiction.existing, flag.contradiction.new))
+        ]
+        return found[:limit]
+
+    async def settle(self, flag_ids: Sequence[int], *, at: datetime) -> None:
+        """Close these contradictions."""
+        aware(at)
+        for position, flag in enumerate(self._flags):
+            if flag.id in flag_ids and flag.settled_at is None:
+                self._flags[position] = replace(flag, settled_at=at)
+
+    async def records(self, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
+        """Return audit records, oldest first."""
+        return [record for record in self._records if record.seq > after][:limit]
+
+    async def chain_end(self) -> tuple[int, bytes]:
+        """Return `seq` and digest of the newest record."""
+        return (self._records[-1].seq, self._records[-1].digest) if self._records else (0, START)
+
+    async def forget(self, *, seen_before: datetime, limit: int = 1000) -> int:
+        """Drop states that were only `seen`, last before then, the oldest first, and return how many."""
+        aware(seen_before)
+        begun = {
+            (change.path, revision)
+            for intent in self._intents.values()
+            for change in intent.entry.changes
+            for revision in (change.before, change.after)
+        }
+        old = [key for key, state in self._states.items() if not state.in_history and state.at < seen_before]
+        dropped = sorted((self._states[key].at, key) for key in old if key not in begun)[:limit]
+        for _, key in dropped:
+            del self._states[key]
+        return len(dropped)

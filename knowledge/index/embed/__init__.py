@@ -1,0 +1,1 @@
+"""Embedders: words in, vectors out."""

@@ -1,0 +1,1 @@
+"""Embeddings from an OpenAI-compatible endpoint."""

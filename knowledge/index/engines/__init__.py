@@ -1,0 +1,1 @@
+"""Keyword and vector engines behind the ports of the index."""

@@ -1,0 +1,238 @@
+"""Keyword search by SQLite's FTS5, for machines without a tantivy build. Slower, the same answers."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import anyio.to_thread
+import apsw
+
+from knowledge.index.ports import QueryTerm, Scored
+from knowledge.private_files import private_folder
+from knowledge.state.ports import Delta, Filters, IndexStore, Position, TextRow
+
+BATCH = 2_000
+SHAPE = 1
+"""Grows when the tables or the spelling of terms change; a file of another shape is started over."""
+
+_SCHEMA = f"""
+create table if not exists applied (generation text not null, seq integer not null);
+create table if not exists rows (seq integer primary key, doc integer not null);
+create virtual table if not exists chunks using fts5 (terms, content='', contentless_delete=1, tokenize='ascii');
+create virtual table if not exists postings using fts5vocab (chunks, row);
+pragma user_version = {SHAPE};
+"""
+
+# FTS5's bm25() has our k1 and b but lets the idf of a common word vanish; `factor` puts the right idf in its place.
+# Materialized, because bm25() works only where its table is scanned, not under an aggregate.
+_SEARCH = """
+with asked as (
+    select value ->> 0 as word, value ->> 1 as term, value ->> 2 as factor from json_each(:asked)
+), hits as materialized (
+    select asked.word, chunks.rowid as seq, -bm25(chunks) * asked.factor as score
+    from asked cross join chunks where chunks match asked.term
+), best as (
+    select word, seq, max(score) as score from hits group by word, seq
+)
+select rows.seq, rows.doc, sum(best.score) as score from best join rows on rows.seq = best.seq
+where :docs is null or rows.doc in (select value from json_each(:docs))
+group by rows.seq order by score desc, rows.seq limit :limit
+"""
+
+
+class Fts5KeywordIndex:
+    """Indexes the terms that `terms` makes of a chunk in one SQLite file, shared by any number of processes."""
+
+    def __init__(self, path: Path, terms: Callable[[TextRow], Sequence[str]]) -> None:
+        self._path, self._terms = path, terms
+        # One connection, one user at a time: the fallback is kept simple rather than fast.
+        self._using = threading.Lock()
+        self._connection: apsw.Connection | None = None
+
+    async def catch_up(self, store: IndexStore) -> int:
+        """Take in what the store has and this index has not, and return how many rows that were.
+
+        Each batch is one transaction together with the position it leads to. Of several processes one works and the
+        others return at once.
+        """
+        try:
+            return await self._take_all(store)
+        except _Unusable as found:
+            return await self._take_all(store) if found.discarded else 0
+
+    async def _take_all(self, store: IndexStore) -> int:
+        taken = 0
+        while True:
+            applied = await anyio.to_thread.run_sync(self._applied)
+            delta = await store.delta(applied, limit=BATCH, texts=True)
+            if delta.upto == applied or not await anyio.to_thread.run_sync(self._take, applied, delta):
+                return taken
+            taken += len(delta.texts) + len(delta.removed)
+
+    async def position(self) -> Position:
+        """Return up to where searches find the store's rows."""
+        return await anyio.to_thread.run_sync(self._applied)
+
+    async def search(
+        self,
+        terms: Sequence[QueryTerm],
+        *,
+        limit: int,
+        docs: frozenset[int] | None = None,
+        filters: Filters | None = None,  # noqa: ARG002 - `docs` says the same, and is at hand here
+    ) -> Sequence[Scored]:
+        """Return at most `limit` chunks that have any of the terms, best first, equal ones by `seq`."""
+        if not terms or limit <= 0 or (docs is not None and not docs):
+            return []
+        try:
+            return await anyio.to_thread.run_sync(self._search, terms, limit, docs)
+        except _Unusable:
+            return []  # what was discarded comes back with the next catch-up
+
+    async def close(self) -> None:
+        """Give everything back."""
+        with self._using:
+            self._forget()
+
+    def _applied(self) -> Position:
+        with self._opened() as connection:
+            return _position(connection)
+
+    def _take(self, after: Position, delta: Delta) -> bool:
+        """Store `delta` and return True, or False if another process has moved the file from `after`."""
+        rows = [(row.seq, row.doc, spelled(self._terms(row))) for row in delta.texts]
+        with self._opened() as connection:
+            return _taken(connection, after, delta, rows)
+
+    def _search(self, terms: Sequence[QueryTerm], limit: int, docs: frozenset[int] | None) -> list[Scored]:
+        found: list[Scored] = []
+        # Inside one transaction, so that all parts of the answer are of one state.
+        with self._opened() as connection, connection:
+            (total,) = next(connection.execute("select count(*) from rows"))
+            asked = [
+                (number, f'"{_spell(term)}"', weight * factor)
+                for number, query in enumerate(terms)
+                for term, weight in query.alternatives
+                if (factor := _factor(connection, term, total))
+            ]
+            admitted = None if docs is None else json.dumps(sorted(docs))
+            bindings = {"asked": json.dumps(asked), "docs": admitted, "limit": limit}
+            found += [Scored(seq, doc, score) for seq, doc, score in connection.execute(_SEARCH, bindings)]
+        return found
+
+    @contextmanager
+    def _opened(self) -> Iterator[apsw.Connection]:
+        """Yield the connection; a damaged or foreign file is deleted, and the caller told by `_Unusable`."""
+        with self._using:
+            try:
+                if self._connection is not None and not self._path.exists():
+                    self._forget()
+                self._connection = self._connection or _connected(self._path)
+                yield self._connection
+            except apsw.BusyError as error:
+                raise _Unusable(discarded=False) from error
+            except (apsw.CorruptError, apsw.NotADBError, apsw.IOError, apsw.SQLError, _OtherShape) as error:
+                self._discard()
+                raise _Unusable(discarded=True) from error
+
+    def _discard(self) -> None:
+        self._forget()
+        for suffix in ("", "-wal", "-shm"):
+            Path(f"{self._path}{suffix}").unlink(missing_ok=True)
+
+    def _forget(self) -> None:
+        if self._connection is not None:
+            self._connection.close(force=True)
+            self._connection = None
+
+
+class _Unusable(Exception):
+    """The file gives no answer now; `discarded` if it was damaged and is gone. Nobody outside sees this."""
+
+    def __init__(self, *, discarded: bool) -> None:
+        self.discarded = discarded
+        super().__init__("discarded" if discarded else "busy")
+
+
+class _OtherShape(Exception):
+    """The file was written by another version of this module. Nobody outside sees this."""
+
+
+def spelled(terms: Sequence[str]) -> str:
+    """Return `terms` as a text that FTS5's tokenizer cuts into exactly these terms."""
+    return " ".join(map(_spell, terms))
+
+
+def _spell(term: str) -> str:
+    # The tokenizer folds case and splits at signs, so all but plain words go in as hexadecimal; the first letter
+    # tells the two apart.
+    if term.isascii() and term.isalnum() and term == term.lower():
+        return "w" + term
+    return "x" + term.encode("utf-8", "surrogatepass").hex()
+
+
+def _connected(path: Path) -> apsw.Connection:
+    private_folder(path.parent)
+    connection = apsw.Connection(str(path))
+    try:
+        connection.set_busy_timeout(5_000)
+        connection.execute("pragma journal_mode = wal").fetchall()
+        # A cache: a commit lost with the machine's power is caught up again.
+        connection.execute("pragma synchronous = normal").fetchall()
+        (shape,) = next(connection.execute("pragma user_version"))
+        (tables,) = next(connection.execute("select count(*) from sqlite_master"))
+        if shape != SHAPE and (shape or tables):
+            raise _OtherShape  # noqa: TRY301 - the connection must be closed on this way out too
+        if shape != SHAPE:
+            with connection:
+                connection.execute(_SCHEMA).fetchall()
+    except BaseException:
+        connection.close(force=True)
+        raise
+    return connection
+
+
+def _position(connection: apsw.Connection) -> Position:
+    row = connection.execute("select generation, seq from applied").fetchone()
+    return Position(*row) if row else Position("", 0)
+
+
+def _taken(connection: apsw.Connection, after: Position, delta: Delta, rows: Sequence[tuple[int, int, str]]) -> bool:
+    connection.execute("begin immediate")
+    try:
+        if fits := _position(connection) == after:
+            _store(connection, after, delta, rows)
+        connection.execute("commit")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("rollback")
+        raise
+    return fits
+
+
+def _store(connection: apsw.Connection, after: Position, delta: Delta, rows: Sequence[tuple[int, int, str]]) -> None:
+    if delta.upto.generation != after.generation:
+        connection.execute("insert into chunks (chunks) values ('delete-all')")
+        connection.execute("delete from rows")
+    connection.executemany("delete from chunks where rowid = ?", [(seq,) for seq in delta.removed])
+    connection.executemany("delete from rows where seq = ?", [(seq,) for seq in delta.removed])
+    connection.executemany("insert into chunks (rowid, terms) values (?, ?)", [(seq, text) for seq, _, text in rows])
+    connection.executemany("insert into rows values (?, ?)", [(seq, doc) for seq, doc, _ in rows])
+    connection.execute("delete from applied")
+    connection.execute("insert into applied values (?, ?)", (delta.upto.generation, delta.upto.seq))
+
+
+def _factor(connection: apsw.Connection, term: str, total: int) -> float:
+    """Return our idf over FTS5's for `term`; 0 if no chunk has it."""
+    row = connection.execute("select doc from postings where term = ?", (_spell(term),)).fetchone()
+    if row is None or not row[0]:
+        return 0.0
+    n = row[0]
+    # Source: SQLite, fts5_aux.c: an idf that is not above 0 is taken as 1e-6.
+    theirs = max(math.log((total - n + 0.5) / (n + 0.5)), 0.0) or 1e-6
+    return math.log(1 + (total - n + 0.5) / (n + 0.5)) / theirs

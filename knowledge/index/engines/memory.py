@@ -1,0 +1,118 @@
+"""Both indexes as plain Python: slow, obvious, the specification. An engine that disagrees with this file is wrong."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from knowledge.index.ports import QueryTerm, Scored
+from knowledge.state.ports import Filters, IndexStore, Position, TextRow
+
+K1 = 1.2
+B = 0.75
+NOWHERE = Position("", 0)
+BATCH = 10_000
+
+
+class MemoryKeywordIndex:
+    """Exact BM25 over the terms that `terms` makes of a chunk; ends with the process.
+
+    Source: Robertson, Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009, with the idf that
+    never gets negative, ln(1 + (N - n + 0.5) / (n + 0.5)).
+    """
+
+    def __init__(self, terms: Callable[[TextRow], Sequence[str]]) -> None:
+        self._terms = terms
+        self._applied = NOWHERE
+        self._rows: dict[int, tuple[int, Counter[str]]] = {}
+
+    async def catch_up(self, store: IndexStore) -> int:
+        """Take in what the store has and this index has not, and return how many rows that were."""
+        taken = 0
+        target = await store.position()
+        while self._applied != target:
+            delta = await store.delta(self._applied, limit=BATCH, texts=True)
+            if delta.upto.generation != self._applied.generation:
+                self._rows.clear()
+            self._rows |= {row.seq: (row.doc, Counter(self._terms(row))) for row in delta.texts}
+            for seq in delta.removed:
+                self._rows.pop(seq, None)
+            self._applied = delta.upto
+            taken += len(delta.texts) + len(delta.removed)
+            if delta.upto.seq >= target.seq:
+                break
+        return taken
+
+    async def position(self) -> Position:
+        """Return up to where searches find the store's rows."""
+        return self._applied
+
+    async def search(
+        self,
+        terms: Sequence[QueryTerm],
+        *,
+        limit: int,
+        docs: frozenset[int] | None = None,
+        filters: Filters | None = None,  # noqa: ARG002 - `docs` says the same, and is at hand here
+    ) -> Sequence[Scored]:
+        """Return at most `limit` chunks that have any of the terms, best first, equal ones by `seq`."""
+        mean = sum(counts.total() for _, counts in self._rows.values()) / max(len(self._rows), 1)
+        having = Counter(term for _, counts in self._rows.values() for term in counts)
+
+        def score(counts: Counter[str], term: str) -> float:
+            idf = math.log(1 + (len(self._rows) - having[term] + 0.5) / (having[term] + 0.5))
+            norm = K1 * (1 - B + B * counts.total() / mean)
+            return idf * counts[term] * (K1 + 1) / (counts[term] + norm)
+
+        def best(counts: Counter[str], asked: QueryTerm) -> float:
+            return max((w * score(counts, term) for term, w in asked.alternatives if term in counts), default=0.0)
+
+        found = [
+            Scored(seq, doc, sum(best(counts, asked) for asked in terms))
+            for seq, (doc, counts) in self._rows.items()
+            if (docs is None or doc in docs) and any(t in counts for asked in terms for t, _ in asked.alternatives)
+        ]
+        return sorted(found, key=lambda hit: (-hit.score, hit.seq))[:limit]
+
+    async def close(self) -> None:
+        """Give everything back: there is nothing to give."""
+
+
+class MemoryVectorIndex:
+    """Exact cosine against every vector in the store, asked anew each time."""
+
+    async def search(
+        self,
+        store: IndexStore,
+        vector: NDArray[np.float32],
+        *,
+        limit: int,
+        docs: frozenset[int] | None = None,
+        filters: Filters | None = None,  # noqa: ARG002 - `docs` says the same, and is at hand here
+    ) -> Sequence[Scored]:
+        """Return at most `limit` chunks, best first, equal ones by `seq`; a chunk without a vector is never found."""
+        # Nobody's position: whatever is there, is new.
+        delta = await store.delta(NOWHERE, limit=2**31, codes=True)
+        rows = [row for row in delta.codes if docs is None or row.doc in docs]
+        found = []
+        for row, half in zip(rows, await store.halves([row.seq for row in rows]), strict=True):
+            stored = np.frombuffer(half, dtype="<f2").astype(np.float64)
+            lengths = float(np.linalg.norm(stored) * np.linalg.norm(vector))
+            if lengths:
+                found.append(Scored(row.seq, row.doc, float(stored @ vector) / lengths))
+        return sorted(found, key=lambda hit: (-hit.score, hit.seq))[:limit]
+
+    async def catch_up(self, store: IndexStore) -> int:  # noqa: ARG002 - the port's shape
+        """Return 0: searching takes in what is new."""
+        return 0
+
+    async def position(self) -> Position | None:
+        """Return None: a search is always where its store is."""
+        return None
+
+    async def close(self) -> None:
+        """Give everything back: there is nothing to give."""

@@ -1,0 +1,119 @@
+"""A search server with an embedded engine that stands in for it, and says so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from knowledge.errors import EngineUnavailable
+from knowledge.index.ports import KeywordIndex, Noted, QueryTerm, Scored, VectorIndex
+from knowledge.state.ports import Filters, IndexStore, Position
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class StandbyKeyword:
+    """Asks `primary`, the server called `name`; while that is away or has nothing of this store's generation, `spare`.
+
+    Catching up is the spare's alone: it is on this machine. The server is brought up by whoever keeps servers up, so that
+    no page waits for it.
+    """
+
+    def __init__(self, name: str, primary: KeywordIndex, spare: KeywordIndex, store: IndexStore) -> None:
+        self._name, self.primary, self.spare, self._store = name, primary, spare, store
+
+    async def catch_up(self, store: IndexStore) -> int:
+        """Bring the spare up to the store, and return how many rows that took."""
+        return await self.spare.catch_up(store)
+
+    async def search(
+        self,
+        terms: Sequence[QueryTerm],
+        *,
+        limit: int,
+        docs: frozenset[int] | None = None,
+        filters: Filters | None = None,
+    ) -> Sequence[Scored]:
+        """Return what the server finds; a `Noted` list when the spare had to be asked.
+
+        Raises:
+            EngineUnavailable: the server cannot be asked, and the spare has nothing yet.
+        """
+        try:
+            await self._filled()
+            return await self.primary.search(terms, limit=limit, docs=docs, filters=filters)
+        except EngineUnavailable as error:
+            if not (await self.spare.position()).generation:
+                raise
+            found = await self.spare.search(terms, limit=limit, docs=docs, filters=filters)
+            return Noted(found, f"words were searched by the embedded index: {error}")
+
+    async def position(self) -> Position:
+        """Return where the one is that a search would ask."""
+        try:
+            return await self._filled()
+        except EngineUnavailable:
+            return await self.spare.position()
+
+    async def close(self) -> None:
+        """Give everything back."""
+        await self.primary.close()
+        await self.spare.close()
+
+    async def _filled(self) -> Position:
+        """Return the server's position.
+
+        Raises:
+            EngineUnavailable: it is away, or has nothing of this generation, so that its numbers mean other chunks.
+        """
+        position = await self.primary.position()
+        if position.generation != (await self._store.position()).generation:
+            raise EngineUnavailable(self._name, "it is still being filled")
+        return position
+
+
+class StandbyVectors:
+    """The same for vectors: `primary` is the server called `name`."""
+
+    def __init__(self, name: str, primary: VectorIndex, spare: VectorIndex) -> None:
+        self._name, self.primary, self.spare = name, primary, spare
+
+    async def catch_up(self, store: IndexStore) -> int:
+        """Bring the spare up to the store, and return how many rows that took."""
+        return await self.spare.catch_up(store)
+
+    async def search(
+        self,
+        store: IndexStore,
+        vector: NDArray[np.float32],
+        *,
+        limit: int,
+        docs: frozenset[int] | None = None,
+        filters: Filters | None = None,
+    ) -> Sequence[Scored]:
+        """Return what the server finds; a `Noted` list when the spare had to be asked."""
+        try:
+            await self._filled(store)
+            return await self.primary.search(store, vector, limit=limit, docs=docs, filters=filters)
+        except EngineUnavailable as error:
+            found = await self.spare.search(store, vector, limit=limit, docs=docs, filters=filters)
+            return Noted(found, f"vectors were searched by the embedded index: {error}")
+
+    async def position(self) -> Position | None:
+        """Return the server's position while it answers, else the spare's."""
+        try:
+            return await self.primary.position()
+        except EngineUnavailable:
+            return await self.spare.position()
+
+    async def close(self) -> None:
+        """Give everything back."""
+        await self.primary.close()
+        await self.spare.close()
+
+    async def _filled(self, store: IndexStore) -> None:
+        position = await self.primary.position()
+        if position is not None and position.generation != (await store.space()).position.generation:
+            raise EngineUnavailable(self._name, "it is still being filled")

@@ -1,0 +1,337 @@
+"""Keyword search by tantivy. The folder is a cache of the store: late, damaged or deleted, it is made anew."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio.to_thread
+import tantivy
+from tantivy import Occur, Query
+
+from knowledge.index.ports import QueryTerm, Scored
+from knowledge.index.preparation.file_lock import try_lock
+from knowledge.private_files import private_folder
+from knowledge.state.ports import Delta, Filters, IndexStore, Position, TextRow
+
+SHAPE = 1
+"""Grows when the schema changes; a folder of another shape is started over."""
+AT_ONCE = 500
+"""Terms and documents of a question that is answered in half a millisecond, less than a thread takes to wake."""
+BATCH = 5_000
+ROWS_PER_COMMIT = 20_000
+SMALL_HEAP_BYTES = 15_000_000
+BULK_HEAP_BYTES = 48_000_000
+_TOKENIZER = "given"
+_APPLIED = "applied.json"
+_LOCK = "lock"
+
+
+@dataclass(frozen=True, slots=True)
+class _Applied:
+    """What `applied.json` says: which data folder counts, and up to where it has the store's rows."""
+
+    data: str
+    at: Position
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    stamp: tuple[int, int, int]
+    applied: _Applied
+    index: tantivy.Index
+    searcher: tantivy.Searcher
+
+
+def _schema() -> tantivy.Schema:
+    return (
+        tantivy.SchemaBuilder()
+        .add_unsigned_field("seq", indexed=True, fast=True)
+        .add_unsigned_field("doc", indexed=True, fast=True)
+        .add_text_field("terms", tokenizer_name=_TOKENIZER, index_option="freq")
+        .build()
+    )
+
+
+class TantivyKeywordIndex:
+    """Indexes the terms that `terms` makes of a chunk in `folder`, shared by any number of processes.
+
+    One of them writes at a time, under a file lock. The data folder is recorded, with the position it has, only
+    after its commit; what a killed process left beyond that position is deleted by the next one.
+    """
+
+    def __init__(self, folder: Path, terms: Callable[[TextRow], Sequence[str]]) -> None:
+        self._folder, self._terms = folder, terms
+        self._schema = _schema()
+        self._opening = threading.Lock()
+        self._reading: _Reading | None = None
+
+    async def catch_up(self, store: IndexStore) -> int:
+        """Take in what the store has and this index has not, and return how many rows that were.
+
+        Returns 0 at once while another process does it.
+        """
+        applied = await anyio.to_thread.run_sync(self._applied)
+        if applied and applied.at == await store.position():
+            return 0
+        with try_lock(self._folder / _LOCK) as mine:
+            return await self._drain(store) if mine else 0
+
+    async def _drain(self, store: IndexStore) -> int:
+        try:
+            return await self._take_all(store, await anyio.to_thread.run_sync(self._applied))
+        except _Damaged:
+            # Nothing in the folder is worth a repair: the store has it all.
+            return await self._take_all(store, None)
+
+    async def _take_all(self, store: IndexStore, applied: _Applied | None) -> int:
+        work = _Work(self._folder, self._schema, applied)
+        try:
+            while True:
+                delta = await store.delta(work.at, limit=BATCH, texts=True)
+                if delta.upto == work.at:
+                    break
+                await anyio.to_thread.run_sync(work.take, delta, self._terms)
+            await anyio.to_thread.run_sync(work.finish)
+        finally:
+            work.abandon()
+        return work.taken
+
+    async def position(self) -> Position:
+        """Return up to where searches find the store's rows."""
+        reading = self._reading
+        if reading is None or reading.stamp != _stamp(self._folder / _APPLIED):
+            reading = await anyio.to_thread.run_sync(self._current)
+        return reading.applied.at if reading else Position("", 0)
+
+    async def search(
+        self,
+        terms: Sequence[QueryTerm],
+        *,
+        limit: int,
+        docs: frozenset[int] | None = None,
+        filters: Filters | None = None,  # noqa: ARG002 - `docs` says the same, and is at hand here
+    ) -> Sequence[Scored]:
+        """Return at most `limit` chunks that have any of the terms, best first, equal ones by `seq`."""
+        if not terms or limit <= 0 or (docs is not None and not docs):
+            return []
+        asked = sum(len(term.alternatives) for term in terms) + len(docs or ())
+        if asked <= AT_ONCE and self._reading is not None:
+            return self._search(terms, limit, docs)
+        return await anyio.to_thread.run_sync(self._search, terms, limit, docs)
+
+    async def close(self) -> None:
+        """Give everything back."""
+        self._reading = None
+
+    def _search(self, terms: Sequence[QueryTerm], limit: int, docs: frozenset[int] | None) -> list[Scored]:
+        reading = self._current()
+        if reading is None:
+            return []
+        try:
+            with _damage():
+                hits = _hits(reading.searcher, self._query(terms, docs), limit)
+        except _Damaged:
+            # Without its record the folder is started over by the next catch-up; until then there is nothing to tell.
+            self._reading = None
+            (self._folder / _APPLIED).unlink(missing_ok=True)
+            return []
+        return sorted(hits, key=lambda hit: (-hit.score, hit.seq))
+
+    def _query(self, terms: Sequence[QueryTerm], docs: frozenset[int] | None) -> Query:
+        asked = Query.boolean_query([(Occur.Should, self._best_of(term)) for term in terms])
+        if docs is None:
+            return asked
+        admitted = Query.term_set_query(self._schema, "doc", sorted(docs))
+        return Query.boolean_query([(Occur.Must, asked), (Occur.Must, Query.const_score_query(admitted, 0.0))])
+
+    def _best_of(self, term: QueryTerm) -> Query:
+        return Query.disjunction_max_query(
+            [
+                Query.boost_query(Query.term_query(self._schema, "terms", text, "freq"), weight)
+                for text, weight in term.alternatives
+                if text.isascii() or _is_spoken(text)
+            ]
+        )
+
+    def _current(self) -> _Reading | None:
+        """Return a searcher on the newest commit that was recorded; None while there is none."""
+        stamp = _stamp(self._folder / _APPLIED)
+        reading = self._reading
+        if stamp is None or (reading and reading.stamp == stamp):
+            return reading if stamp else None
+        with self._opening:
+            self._reading = self._opened(stamp, self._reading) or self._reading
+            return self._reading
+
+    def _opened(self, stamp: tuple[int, int, int], known: _Reading | None) -> _Reading | None:
+        applied = self._applied()
+        if applied is None:
+            return None
+        same = known is not None and known.applied.data == applied.data
+        try:
+            with _damage():
+                index = known.index if known and same else _open(self._folder / applied.data, self._schema)
+                if not same:
+                    index.config_reader("manual")
+                index.reload()
+                return _Reading(stamp, applied, index, index.searcher())
+        except _Damaged:
+            # Perhaps only replaced this moment; if not, the next catch-up finds the same and mends it.
+            return None
+
+    def _applied(self) -> _Applied | None:
+        """Return what is recorded; None if there is nothing, or nothing this version understands."""
+        try:
+            said = json.loads((self._folder / _APPLIED).read_text(encoding="utf-8"))
+            shape, data, generation, seq = (said[key] for key in ("shape", "data", "generation", "seq"))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        known = shape == SHAPE and isinstance(data, str) and isinstance(seq, int) and (self._folder / data).is_dir()
+        return _Applied(data, Position(str(generation), seq)) if known else None
+
+
+class _Work:
+    """One catch-up, by the holder of the lock."""
+
+    def __init__(self, folder: Path, schema: tantivy.Schema, applied: _Applied | None) -> None:
+        self._folder, self._schema = folder, schema
+        self._data = applied.data if applied else ""
+        self._writer: tantivy.IndexWriter | None = None
+        self._uncommitted = 0
+        self.at = applied.at if applied else Position("", 0)
+        self.taken = 0
+
+    def take(self, delta: Delta, terms: Callable[[TextRow], Sequence[str]]) -> None:
+        """Add and delete what `delta` says, and commit now and then."""
+        if delta.upto.generation != self.at.generation or not self._data:
+            self._start_over(delta.upto.generation)
+        writer = self._writer or self._begin(len(delta.texts))
+        if delta.removed:
+            # By query: deleting by term takes a Python int for a signed number and silently finds nothing.
+            writer.delete_documents_by_query(Query.term_set_query(self._schema, "seq", list(delta.removed)))
+        for row in delta.texts:
+            document = tantivy.Document()
+            # Typed calls: a keyword argument would make signed numbers, and the writer dies of those.
+            document.add_unsigned("seq", row.seq)
+            document.add_unsigned("doc", row.doc)
+            document.add_text("terms", " ".join(terms(row)))
+            writer.add_document(document)
+        self.at = delta.upto
+        rows = len(delta.texts) + len(delta.removed)
+        self.taken += rows
+        self._uncommitted += rows
+        if self._uncommitted >= ROWS_PER_COMMIT:
+            self._commit(writer)
+
+    def finish(self) -> None:
+        """Commit what is left, merge what is due and let go of the folder."""
+        if self._writer is None:
+            return
+        self._commit(self._writer)
+        # Merging happens in the writer's threads and would be thrown away with it.
+        self._writer.wait_merging_threads()
+        self._writer = None
+        for other in self._folder.glob("data-*"):
+            if other.name != self._data:
+                shutil.rmtree(other, ignore_errors=True)
+
+    def abandon(self) -> None:
+        """Let go of what was not committed."""
+        self._writer = None
+
+    def _start_over(self, generation: str) -> None:
+        # A new folder, because another process may be reading the old one (and Windows would not let it go).
+        self._writer = None
+        self._data = f"data-{secrets.token_hex(4)}"
+        private_folder(self._folder / self._data)
+        self.at = Position(generation, 0)
+
+    def _begin(self, rows: int) -> tantivy.IndexWriter:
+        heap = BULK_HEAP_BYTES if rows == BATCH else SMALL_HEAP_BYTES
+        with _damage():
+            writer = _open(self._folder / self._data, self._schema, create=self.at.seq == 0).writer(heap, 1)
+            # Without this the delete file of a killed commit makes the next commit fail.
+            writer.garbage_collect_files()
+            beyond = Query.range_query(
+                self._schema, "seq", tantivy.FieldType.Unsigned, lower_bound=self.at.seq, include_lower=False
+            )
+            writer.delete_documents_by_query(beyond)
+        self._writer = writer
+        return writer
+
+    def _commit(self, writer: tantivy.IndexWriter) -> None:
+        with _damage():
+            writer.commit()
+        self._uncommitted = 0
+        said = {"shape": SHAPE, "data": self._data, "generation": self.at.generation, "seq": self.at.seq}
+        _replace(self._folder / _APPLIED, json.dumps(said))
+
+
+class _Damaged(Exception):
+    """The data folder cannot be used. Nobody outside sees this."""
+
+
+@contextmanager
+def _damage() -> Iterator[None]:
+    """Turn whatever tantivy says of a damaged folder into `_Damaged`."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        raise _Damaged from error
+    except BaseException as error:
+        # Rust code that panics over broken bytes arrives as a class that cannot be imported and is no Exception.
+        if type(error).__name__ == "PanicException":
+            raise _Damaged from error
+        raise
+
+
+def _is_spoken(text: str) -> bool:
+    """Return whether `text` is without lone surrogates: no chunk has one, and tantivy's refusal would be taken for damage."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _open(data: Path, schema: tantivy.Schema, *, create: bool = False) -> tantivy.Index:
+    if not create and not tantivy.Index.exists(str(data)):
+        raise _Damaged
+    index = tantivy.Index(schema, path=str(data))
+    analyzer = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build()
+    index.register_tokenizer(_TOKENIZER, analyzer)
+    return index
+
+
+def _hits(searcher: tantivy.Searcher, query: Query, limit: int) -> list[Scored]:
+    found = searcher.search(query, limit=limit, count=False).hits
+    places = [place for _, place in found]
+    # Fast fields: a stored document each would cost a decompression each.
+    seqs, docs = searcher.fast_field_values("seq", places), searcher.fast_field_values("doc", places)
+    return [Scored(int(seq or 0), int(doc or 0), hit[0]) for hit, seq, doc in zip(found, seqs, docs, strict=True)]
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size
+
+
+def _replace(path: Path, text: str) -> None:
+    """Make `path` hold `text`, wholly or not at all."""
+    fresh = path.with_name(f"{path.name}.{os.getpid()}")
+    with fresh.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)

@@ -1,0 +1,385 @@
+"""The index on SQLite: a cache, made anew when it is damaged, noticed by all who share it when it is replaced."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+import apsw
+
+from knowledge.errors import CorruptDatabase, ForeignDatabase
+from knowledge.index.store import sqlite_vectors as exchanging
+from knowledge.index.store import sqlite_write as writing
+from knowledge.index.store.sqlite_write import RECORD_COLUMNS, record_of
+from knowledge.state.document_names import BY, after_prefix, begins_in, name_key
+from knowledge.state.ports import (
+    ChunkRow,
+    CodeRow,
+    Delta,
+    DirectoryRecord,
+    DocumentRecord,
+    Filters,
+    IndexChange,
+    IndexIdentity,
+    LackingRow,
+    NameMatch,
+    Position,
+    Progress,
+    Space,
+    Stamp,
+    TextRow,
+)
+from knowledge.state.sqlite.database import HEADER, Database, Value, load_schema, require_safe_engine
+
+APPLICATION_ID = 0x4B464749  # "KFGI"
+
+_CHUNK = """
+SELECT c.seq, c.doc, c.ordinal, c.section, c.line_start, c.line_end, c.text,
+       d.path, d.title, d.revision, d.source, d.untrusted, d.language, d.mtime_ns
+FROM chunk c JOIN document d USING (doc) WHERE c.seq IN (SELECT value FROM carray(?))
+"""
+_HAPPENED = """
+SELECT seq FROM (SELECT seq FROM code WHERE seq > ?1 UNION ALL SELECT seq FROM removal WHERE seq > ?1)
+ORDER BY seq LIMIT 1 OFFSET ?2
+"""
+
+
+class SqliteIndexStore:
+    """Documents, chunks, vectors and vocabulary in one file that several processes share."""
+
+    def __init__(self, database: Database, rebuilt: str | None = None) -> None:
+        self._database = database
+        self.rebuilt = rebuilt
+        """Why the index had to be made anew when it was opened or later, or None."""
+
+    @classmethod
+    async def open(cls, path: Path, *, engine: str | None = None) -> SqliteIndexStore:
+        """Return the store at `path`. A damaged one is deleted and begun anew; `rebuilt` then says why.
+
+        Raises:
+            UnsafeDatabaseEngine, NewerDatabase, DatabaseUnavailable: nothing was changed.
+            ForeignDatabase: something that may be of worth to another program is in its place.
+        """
+        return await anyio.to_thread.run_sync(partial(cls._open_now, path, engine))
+
+    @classmethod
+    def _open_now(cls, path: Path, engine: str | None) -> SqliteIndexStore:
+        require_safe_engine(engine or apsw.sqlite_lib_version())
+        database = Database(path, load_schema("index", APPLICATION_ID, durable=False))
+        return cls(database, _reopen_or_begin_anew(database))
+
+    @property
+    def path(self) -> Path:
+        """Return where the database lies."""
+        return self._database.path
+
+    @property
+    def damaged(self) -> bool:
+        """Whether this store has met damage that nobody has mended yet."""
+        return self._database.damaged
+
+    async def rebuild(self, reason: str) -> None:
+        """Replace the index, in which this store met damage, by an empty one; another process may have done so already."""
+        await anyio.to_thread.run_sync(self._database.discard_damaged)
+        await anyio.to_thread.run_sync(self._follow)
+        self.rebuilt = reason
+
+    def _follow(self) -> None:
+        if self._database.replaced:
+            self.rebuilt = _reopen_or_begin_anew(self._database) or self.rebuilt
+
+    async def position(self) -> Position:
+        """Return how far it is; a file that another process has put in its place counts at once."""
+        self._follow()
+        rows: Any = self._database.query("SELECT generation, seq FROM meta")
+        return Position(*rows[0])
+
+    async def begin(self, identity: IndexIdentity) -> bool:
+        """Return whether what is stored stays; if not, it is empty now and has another generation."""
+        self._follow()
+        return await self._database.write(partial(writing.begin, identity))
+
+    async def space(self) -> Space:
+        """Return whose vectors it holds, and which are coming."""
+        self._follow()
+        return exchanging.space_of(self._database.query(exchanging.META))
+
+    async def lacking(self, after: int, *, limit: int) -> Sequence[LackingRow]:
+        """Return at most `limit` chunks above `after`, by `seq`, that have no vector of the wanted embedder yet."""
+        return await self._database.bulk(partial(exchanging.lacking, after, limit))
+
+    async def supply(self, vectors: Mapping[bytes, tuple[bytes, bytes]], *, of: IndexIdentity, fence: int) -> bool:
+        """Keep these vectors beside those that serve; False, and nothing kept, if `of` is not wanted."""
+        return await self._database.write(partial(exchanging.supply, vectors, of, fence))
+
+    async def swap(self, *, fence: int) -> bool:
+        """Let what was supplied serve from now on; False, and nothing done, while a chunk lacks its vector."""
+        return await self._database.write(partial(exchanging.swap, fence))
+
+    async def renewal(self) -> Progress | None:
+        """Return how many chunks have a vector of the wanted embedder, and how many there are; None when all do."""
+        return await self._database.bulk(exchanging.renewal)
+
+    async def apply(self, changes: Sequence[IndexChange], *, fence: int) -> Position:
+        """Make all `changes`, or none, and return the new position.
+
+        Raises:
+            LeaseLost: a writer with a higher fence has been here.
+            DatabaseUnavailable: among others, the file was replaced: what the caller knows of the index is void.
+        """
+        return await self._database.write(partial(writing.apply, changes, fence))
+
+    async def set_total(self, total: int) -> None:
+        """Record how many documents there are to be indexed."""
+        await self._database.write(lambda c: c.execute("UPDATE meta SET total = ?", (total,)).fetchall())
+
+    async def progress(self) -> Progress:
+        """Return documents indexed, and to be indexed (at least `done`)."""
+        rows: Any = self._database.query("SELECT documents, total FROM directory, meta WHERE path = ''")
+        done, total = rows[0]
+        return Progress(done, max(done, total))
+
+    async def stamps(self, paths: Sequence[str] | None = None) -> Mapping[str, tuple[Stamp, str, int]]:
+        """Return stamp, revision and `indexed_at_ns` of those of `paths` that are documents, or of every document, by path."""
+        sql = "SELECT path, size, mtime_ns, inode, revision, indexed_at_ns FROM document INDEXED BY document_stamp"
+        if paths is None:
+            rows: Any = await self._database.bulk(lambda c: c.execute(sql).fetchall())
+        else:
+            asked = [(path,) for path in paths]
+            rows = await self._database.bulk(lambda c: c.executemany(f"{sql} WHERE path = ?", asked).fetchall())
+        return {path: (Stamp(size, mtime, inode), revision, at) for path, size, mtime, inode, revision, at in rows}
+
+    async def vectors(self, digests: Sequence[bytes]) -> Mapping[bytes, tuple[bytes, bytes]]:
+        """Return `(half, code)` of those chunk texts that have a serving vector."""
+        sql = "SELECT digest, half, code FROM code JOIN vector USING (seq) WHERE digest = ? AND half <> x'' LIMIT 1"
+        asked = [(digest,) for digest in set(digests)]
+        rows: Any = await self._database.bulk(lambda c: c.executemany(sql, asked).fetchall())
+        return {digest: (half, code) for digest, half, code in rows}
+
+    async def delta(self, after: Position, *, limit: int, texts: bool = False, codes: bool = False) -> Delta:
+        """Return at most `limit` rows and removals that came after `after`; all, if the generation differs."""
+        return await self._database.bulk(partial(_delta, after, limit, texts, codes))
+
+    async def halves(self, seqs: Sequence[int]) -> Sequence[bytes]:
+        """Return the float16 vectors of these chunks in this order; empty bytes for one that is gone or has none yet."""
+        # A left join reads the numbers in their order, and looks each one up: nothing has to be sorted again.
+        sql = "SELECT half FROM carray(?) LEFT JOIN vector ON seq = value"
+        rows: Any = self._database.query(sql, (numbers(seqs),)) if seqs else ()
+        return [half or b"" for (half,) in rows]
+
+    async def chunks(self, seqs: Sequence[int]) -> Mapping[int, ChunkRow]:
+        """Return those of these chunks that still exist."""
+        rows: Any = self._database.query(_CHUNK, (numbers(seqs),)) if seqs else ()
+        return {row[0]: _chunk_row(row) for row in rows}
+
+    async def document(self, path: str) -> DocumentRecord | None:
+        """Return the record of one document."""
+        rows = self._database.query(f"SELECT {RECORD_COLUMNS} FROM document WHERE path = ?", (path,))  # noqa: S608 - a constant
+        return record_of(rows[0]) if rows else None
+
+    async def records(self, docs: Collection[int]) -> Mapping[int, DocumentRecord]:
+        """Return the records of those of these documents that still exist."""
+        asked = json.dumps(sorted(docs))
+        sql = f"SELECT doc, {RECORD_COLUMNS} FROM document WHERE doc IN (SELECT value FROM json_each(?))"  # noqa: S608 - a constant
+        rows: Any = self._database.query(sql, (asked,))
+        return {row[0]: record_of(row[1:]) for row in rows}
+
+    async def directory(self, path: str) -> DirectoryRecord | None:
+        """Return the record of one directory; the root is `""` and always exists."""
+        rows: Any = self._database.query("SELECT path, documents, modified_ns FROM directory WHERE path = ?", (path,))
+        return DirectoryRecord(*rows[0]) if rows else None
+
+    async def children(
+        self, directory: str, *, limit: int
+    ) -> tuple[Sequence[DirectoryRecord], Sequence[DocumentRecord]]:
+        """Return subdirectories and documents right below, each by path, at most `limit` of each."""
+
+        def look(c: apsw.Connection) -> tuple[Any, Any]:
+            folders = "SELECT path, documents, modified_ns FROM directory WHERE parent = ? ORDER BY path LIMIT ?"
+            files = f"SELECT {RECORD_COLUMNS} FROM document WHERE parent = ? ORDER BY path LIMIT ?"  # noqa: S608 - a constant
+            asked = (directory, limit)
+            return c.execute(folders, asked).fetchall(), c.execute(files, asked).fetchall()
+
+        folders, files = self._database.read(look)
+        return [DirectoryRecord(*row) for row in folders], [record_of(row) for row in files]
+
+    async def select(self, filters: Filters) -> frozenset[int] | None:
+        """Return the document numbers that `filters` admit; None when they are not set."""
+        where, args = _condition(filters)
+        if not where:
+            return None
+        sql = f"SELECT doc FROM document WHERE {' AND '.join(where)}"  # noqa: S608 - made of constants, values are bound
+        return frozenset(doc for (doc,) in self._database.query(sql, args) if isinstance(doc, int))
+
+    async def named(self, name: str, *, limit: int) -> Sequence[NameMatch]:
+        """Return what bears `name`, each document and section once, by its best reason."""
+        return self._database.read(partial(_named, name_key(name), limit))
+
+    async def first_chunk(self, doc: int, section: str | None) -> int | None:
+        """Return the chunk with which the document or its section begins; None if there is none."""
+        sql = "SELECT chunk.seq, section FROM code JOIN chunk USING (seq) WHERE code.doc = ? ORDER BY ordinal"
+        rows: Any = self._database.query(sql, (doc,))
+        return next((seq for seq, headings in rows if begins_in(json.loads(headings), section)), None)
+
+    async def languages(self) -> Sequence[str]:
+        """Return the languages that documents are in, most frequent first."""
+        rows: Any = self._database.query("SELECT language FROM document GROUP BY 1 ORDER BY count(*) DESC, 1")
+        return [language for (language,) in rows]
+
+    async def paths(self, *, prefix: str = "", contains: str = "", limit: int) -> Sequence[str]:
+        """Return document paths that begin with `prefix` and contain `contains` (case ignored), by path."""
+        head, args = prefix.casefold(), [contains.casefold()]
+        where = "instr(path_key, ?)" if contains else "? = ''"
+        if head:
+            where, args = where + " AND path_key >= ?", [*args, head]
+            if end := after_prefix(head):
+                where, args = where + " AND path_key < ?", [*args, end]
+        sql = f"SELECT path FROM document WHERE {where} ORDER BY path LIMIT ?"  # noqa: S608 - constants, values are bound
+        rows: Any = self._database.query(sql, (*args, limit))
+        return [path for (path,) in rows]
+
+    async def mentioning(self, words: Collection[str]) -> Sequence[str]:
+        """Return the paths of documents whose text has one of these strings (case ignored), by path."""
+        keys = [word.casefold() for word in words]
+
+        def find(c: apsw.Connection) -> list[str]:
+            # SQLite folds the case of ASCII only.
+            rows: Any = c.execute("SELECT doc, text FROM chunk")
+            docs = {doc for doc, text in rows if any(key in text.casefold() for key in keys)}
+            sql = "SELECT path FROM document WHERE doc IN (SELECT value FROM json_each(?))"
+            named: Any = c.execute(sql, (json.dumps(sorted(docs)),))
+            return sorted(path for (path,) in named)
+
+        return await self._database.bulk(find) if keys else []
+
+    async def frequencies(self, words: Sequence[str]) -> Mapping[str, int]:
+        """Return in how many chunks each known word occurs."""
+        asked = [(word,) for word in words]
+        sql = "SELECT word, chunks FROM vocabulary WHERE word = ?"
+        rows: Any = self._database.read(lambda c: c.executemany(sql, asked).fetchall())
+        return dict(rows)
+
+    async def completions(self, prefix: str, *, limit: int) -> Sequence[str]:
+        """Return known words that begin with `prefix`, most frequent first, then by word."""
+        end = after_prefix(prefix)
+        args: tuple[Value, ...] = (prefix, end, limit) if end else (prefix, limit)
+        bound = "AND word < ?" if end else ""
+        sql = f"SELECT word FROM vocabulary WHERE word >= ? {bound} ORDER BY chunks DESC, word LIMIT ?"  # noqa: S608 - constants
+        rows: Any = self._database.query(sql, args)
+        return [word for (word,) in rows]
+
+    async def vocabulary(self) -> Sequence[tuple[str, int]]:
+        """Return every known word with its frequency, by word."""
+        sql = "SELECT word, chunks FROM vocabulary ORDER BY word"
+        rows: Any = await self._database.bulk(lambda c: c.execute(sql).fetchall())
+        found: list[tuple[str, int]] = rows
+        return found
+
+    async def check(self) -> Sequence[str]:
+        """Return what is wrong with the file; nothing when it is sound. Reads all of it."""
+        return await anyio.to_thread.run_sync(self._database.check)
+
+    async def close(self) -> None:
+        """Give everything back."""
+        await anyio.to_thread.run_sync(self._database.close)
+
+
+def _looks_like_sqlite(path: Path) -> bool:
+    """Return whether the file may be a sound database of another program, and not our own with its head torn off."""
+    with path.open("rb") as file:
+        return file.read(len(HEADER)) == HEADER
+
+
+def _reopen_or_begin_anew(database: Database) -> str | None:
+    """Connect to the file as it is now; return why it had to be made anew, or None if it was sound."""
+    try:
+        database.reopen()
+    except CorruptDatabase as error:
+        reason = error.reason
+    except ForeignDatabase as error:
+        if not database.path.is_file() or _looks_like_sqlite(database.path):
+            raise
+        reason = error.reason
+    else:
+        return None
+    database.discard_damaged()
+    database.reopen()
+    return reason
+
+
+def _delta(after: Position, limit: int, texts: bool, codes: bool, c: apsw.Connection) -> Delta:  # noqa: FBT001 - bound by partial
+    meta: Any = c.execute(f"SELECT {'space' if codes else 'generation'}, seq FROM meta").fetchall()  # noqa: S608 - constants
+    generation, newest = meta[0]
+    start, upto = (after.seq if after.generation == generation else 0), newest
+    # Every row has a seq of its own, so that few numbers mean few rows and need no counting.
+    if newest - start > limit:
+        cut: Any = c.execute(_HAPPENED, (start, limit - 1)).fetchall()
+        more: Any = c.execute(_HAPPENED, (start, limit)).fetchall()
+        upto = cut[0][0] if more else newest
+    text_sql = (
+        "SELECT c.seq, c.doc, c.section, c.text, d.language FROM chunk c JOIN document d USING (doc) "
+        "WHERE c.seq > ? AND c.seq <= ? ORDER BY c.seq"
+    )
+    code_sql = "SELECT seq, doc, code FROM code WHERE seq > ? AND seq <= ? ORDER BY seq"
+    gone_sql = "SELECT gone FROM removal WHERE seq > ?1 AND seq <= ?2 AND gone <= ?1 ORDER BY seq"
+    span = (start, upto)
+    text_rows: Any = c.execute(text_sql, span) if texts else ()
+    found_texts = [
+        TextRow(seq, doc, tuple(json.loads(section)), text, lang) for seq, doc, section, text, lang in text_rows
+    ]
+    code_rows: Any = c.execute(code_sql, span) if codes else ()
+    found_codes = [CodeRow(*row) for row in code_rows]
+    removed: Any = c.execute(gone_sql, span).fetchall()
+    return Delta(found_texts, found_codes, [gone for (gone,) in removed], Position(generation, upto))
+
+
+def numbers(values: Sequence[int]) -> object:
+    """Return `values`, at least one, so that SQL reads them as a table; measured faster than JSON or a lookup each."""
+    return apsw.carray(array("q", values))
+
+
+def _named(key: str, limit: int, c: apsw.Connection) -> list[NameMatch]:
+    sql = "SELECT doc, section, rank, path FROM name WHERE key = ? ORDER BY rank, path, position"
+    found: dict[tuple[int, str | None], NameMatch] = {}
+    rows: Any = c.execute(sql, (key,))
+    for doc, section, rank, path in rows:
+        if len(found) >= limit:
+            break
+        found.setdefault((doc, section), NameMatch(doc, path, section, BY[rank]))
+    return list(found.values())
+
+
+def _condition(filters: Filters) -> tuple[list[str], list[Value]]:
+    where: list[str] = []
+    args: list[Value] = []
+
+    def need(sql: str, *values: Value) -> None:
+        where.append(sql)
+        args.extend(values)
+
+    if filters.path:
+        # "0" follows "/", as ";" follows ":": these are the ranges of everything below.
+        need("(path = ? OR (path >= ? AND path < ?))", filters.path, filters.path + "/", filters.path + "0")
+    for tag in filters.tags:
+        need("doc IN (SELECT doc FROM tag WHERE tag = ?)", tag)
+    if filters.kind is not None:
+        need("kind = ?", filters.kind)
+    if (source := filters.source) is not None:
+        need("(source = ? OR (source >= ? AND source < ?))", source, source + ":", source + ";")
+    if filters.modified_after_ns is not None:
+        need("mtime_ns >= ?", filters.modified_after_ns)
+    if filters.modified_before_ns is not None:
+        need("mtime_ns < ?", filters.modified_before_ns)
+    return where, args
+
+
+def _chunk_row(row: Any) -> ChunkRow:
+    seq, doc, ordinal, section, start, end, text, path, title, revision, source, untrusted, language, modified_ns = row
+    headings = tuple(json.loads(section))
+    about = (path, title, revision, source, bool(untrusted), language, modified_ns)
+    return ChunkRow(seq, doc, ordinal, headings, start, end, text, *about)

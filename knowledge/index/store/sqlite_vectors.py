@@ -1,0 +1,121 @@
+"""Exchanging the vectors of an index: the new ones grow beside those that serve, and take their place at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import apsw
+
+from knowledge.errors import LeaseLost
+from knowledge.state.ports import IndexIdentity, LackingRow, Position, Progress, Space
+
+META = "SELECT space, seq, embedder, dimensions, recipe, coming_embedder, coming_dimensions FROM meta"
+_NOT_SUPPLIED = "NOT EXISTS (SELECT 1 FROM coming WHERE coming.digest = code.digest)"
+_LACKING_ANY = f"FROM code WHERE seq > ? AND {_NOT_SUPPLIED}"
+_LACKING_NONE = f"FROM vector JOIN code USING (seq) WHERE half = x'' AND seq > ? AND {_NOT_SUPPLIED}"
+
+
+def space(c: apsw.Connection) -> Space:
+    """Return whose vectors it holds, and which are coming."""
+    return space_of(c.execute(META).fetchall())
+
+
+def space_of(rows: Any) -> Space:
+    """Return the space from the one row of `META`."""
+    ((generation, seq, embedder, dimensions, recipe, coming, coming_dimensions),) = rows
+    identity = IndexIdentity(embedder or "", dimensions or 0, recipe or 0)
+    arriving = None if coming is None else IndexIdentity(coming, coming_dimensions, identity.recipe)
+    return Space(identity, Position(generation, seq), arriving)
+
+
+def require_fence(fence: int, c: apsw.Connection) -> None:
+    """Return, and remember `fence`, unless a writer with a higher one has been here.
+
+    Raises:
+        LeaseLost: it has.
+    """
+    ((highest,),) = c.execute("SELECT fence FROM meta").fetchall()
+    if isinstance(highest, int) and fence < highest:
+        raise LeaseLost("index", fence)
+    c.execute("UPDATE meta SET fence = ?", (fence,))
+
+
+def want(identity: IndexIdentity, c: apsw.Connection) -> None:
+    """Make `identity` what every chunk is to have a vector of; what was supplied for another one is dropped."""
+    found = space(c)
+    if found.wanted.same_vectors(identity):
+        return
+    c.execute("DELETE FROM coming")
+    back = found.identity.same_vectors(identity)
+    coming = (None, None) if back else (identity.embedder, identity.dimensions)
+    c.execute("UPDATE meta SET coming_embedder = ?, coming_dimensions = ?", coming)
+
+
+def lacking(after: int, limit: int, c: apsw.Connection) -> Sequence[LackingRow]:
+    """Return at most `limit` chunks above `after` that have no vector of the wanted embedder yet."""
+    rows: Any = c.execute(
+        f"SELECT seq, digest, section, text FROM (SELECT seq, digest {_lacking(c)} ORDER BY seq LIMIT ?) "  # noqa: S608 - constants
+        "JOIN chunk USING (seq) ORDER BY seq",
+        (after, limit),
+    ).fetchall()
+    return [LackingRow(seq, digest, tuple(json.loads(section)), text) for seq, digest, section, text in rows]
+
+
+def _lacking(c: apsw.Connection) -> str:
+    return _LACKING_NONE if space(c).coming is None else _LACKING_ANY
+
+
+def supply(vectors: Mapping[bytes, tuple[bytes, bytes]], of: IndexIdentity, fence: int, c: apsw.Connection) -> bool:
+    """Keep these vectors beside those that serve; False, and nothing kept, if `of` is not wanted."""
+    require_fence(fence, c)
+    if not space(c).wanted.same_vectors(of):
+        return False
+    c.executemany(
+        "INSERT INTO coming VALUES (?1, ?2, ?3) ON CONFLICT (digest) DO UPDATE SET half = ?2, code = ?3",
+        [(digest, half, code) for digest, (half, code) in vectors.items()],
+    )
+    return True
+
+
+def swap(fence: int, c: apsw.Connection) -> bool:
+    """Let what was supplied serve from now on; False, and nothing done, while a chunk lacks its vector."""
+    require_fence(fence, c)
+    found = space(c)
+    if c.execute(f"SELECT 1 {_lacking(c)} LIMIT 1", (0,)).fetchall():
+        return False
+    if found.coming is not None:
+        _exchange("", c)
+        learned = "coalesce(nullif(coming_dimensions, 0), (SELECT max(length(half)) / 2 FROM coming), 0)"
+        c.execute(f"UPDATE meta SET embedder = coming_embedder, dimensions = {learned}")  # noqa: S608 - a constant
+    elif _some_missing(c):
+        _exchange("WHERE seq IN (SELECT seq FROM vector WHERE half = x'')", c)
+    else:
+        return True
+    c.execute("DELETE FROM coming")
+    c.execute("UPDATE meta SET space = lower(hex(randomblob(8))), coming_embedder = NULL, coming_dimensions = NULL")
+    return True
+
+
+def _exchange(where: str, c: apsw.Connection) -> None:
+    # The codes first: which chunks have none is known by the vectors.
+    c.execute(
+        f"UPDATE code SET code = (SELECT coming.code FROM coming WHERE coming.digest = code.digest) {where}"  # noqa: S608 - constants
+    )
+    c.execute(
+        f"UPDATE vector SET half = (SELECT coming.half FROM code JOIN coming USING (digest) WHERE code.seq = vector.seq) {where}"  # noqa: S608 - constants
+    )
+
+
+def _some_missing(c: apsw.Connection) -> bool:
+    return bool(c.execute("SELECT 1 FROM vector WHERE half = x'' LIMIT 1").fetchall())
+
+
+def renewal(c: apsw.Connection) -> Progress | None:
+    """Return how many chunks have a vector of the wanted embedder, and how many there are; None when all do."""
+    if space(c).coming is None and not _some_missing(c):
+        return None
+    total: Any = c.execute("SELECT count(*) FROM code").fetchall()[0][0]
+    missing: Any = c.execute(f"SELECT count(*) {_lacking(c)}", (0,)).fetchall()[0][0]
+    return Progress(total - missing, total)

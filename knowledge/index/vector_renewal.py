@@ -1,0 +1,125 @@
+"""Making all vectors of an index anew, beside those that serve, until they can take their place."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+
+from knowledge.errors import KnowledgeError
+from knowledge.pages.markdown.chunk import Chunk
+from knowledge.state.ports import Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from knowledge.index.embed.ports import Embedder, EmbedderOf
+    from knowledge.state.ports import IndexIdentity, IndexStore, LackingRow
+
+log = logging.getLogger(__name__)
+
+BATCH = 256
+"""Chunks embedded between two writes: what a killed process loses at most."""
+NO_VECTOR = (b"", bytes(32))
+"""What is stored of a chunk whose embedder could not be asked."""
+
+
+async def begin(index: IndexStore, wanted: IndexIdentity, at_once: IndexIdentity | None) -> None:
+    """Make `index` fit `wanted`; an empty one `at_once` instead, if given.
+
+    That is an embedder which is always there: so a first index need not wait for a slow one. `begin` again with what is
+    wanted when the index is filled.
+    """
+    recorded = (await index.space()).identity
+    nothing = recorded.recipe != wanted.recipe or not (await index.progress()).done
+    instead = at_once is not None and nothing and not recorded.same_vectors(wanted)
+    await index.begin(at_once if instead and at_once is not None else wanted)
+
+
+class Renewal:
+    """Gives every chunk a vector of the wanted embedder. `turn` is held by whoever stores vectors that serve now."""
+
+    def __init__(
+        self,
+        index: IndexStore,
+        embedder: EmbedderOf,
+        *,
+        turn: anyio.Lock,
+        on_progress: Callable[[Progress], None] = lambda _: None,
+    ) -> None:
+        self._index, self._embedder, self._turn, self._on_progress = index, embedder, turn, on_progress
+
+    async def run(self, fence: int) -> bool:
+        """Supply what is lacking, batch by batch, then exchange the vectors; return whether that was done.
+
+        What was supplied stays when the process is killed, and the next run goes on from there.
+
+        Raises:
+            EmbedderUnavailable: the wanted embedder cannot be asked now.
+            LeaseLost: a writer with a higher fence has been here.
+        """
+        space = await self._index.space()
+        if space.coming is None and not await self._index.lacking(0, limit=1):
+            return False
+        while await self._supply(space.wanted, fence):
+            # Nobody may be about to store vectors of the old embedder after the exchange.
+            async with self._turn:
+                if await self._index.swap(fence=fence):
+                    log.info("all passages have vectors of %s now", space.wanted.embedder)
+                    return True
+        return False
+
+    async def _supply(self, wanted: IndexIdentity, fence: int) -> bool:
+        """Give all chunks that are there their vectors; False if somebody wants those of another embedder meanwhile."""
+        progress = await self._index.renewal() or Progress(0, 0)
+        done, after = progress.done, 0
+        while rows := await self._index.lacking(after, limit=BATCH):
+            vectors = await self._vectors(await self._embedder(wanted), rows)
+            if not await self._index.supply(vectors, of=wanted, fence=fence):
+                return False
+            done, after = done + len(rows), rows[-1].seq
+            self._on_progress(Progress(done, max(progress.total, done)))
+        return True
+
+    async def _vectors(self, embedder: Embedder, rows: Sequence[LackingRow]) -> Mapping[bytes, tuple[bytes, bytes]]:
+        texts = {row.digest: Chunk(0, row.section, 0, 0, row.text).indexed_text for row in rows}
+        try:
+            vectors = await embedder.embed(list(texts.values()))
+        except KnowledgeError:
+            raise
+        except Exception as error:  # noqa: BLE001  raised again if it is not one text's fault
+            vectors = await _one_by_one(embedder, list(texts.values()), error)
+        return dict(zip(texts, await anyio.to_thread.run_sync(partial(packed, vectors)), strict=True))
+
+
+async def _one_by_one(embedder: Embedder, texts: Sequence[str], error: Exception) -> NDArray[np.float32]:
+    """Return zeros for a text that cannot be embedded: it is found by its words. If none can, raise `error`."""
+    import numpy as np
+
+    found: list[NDArray[np.float32] | None] = []
+    for text in texts:
+        try:
+            found.append((await embedder.embed([text]))[0])
+        except KnowledgeError:
+            raise
+        except Exception as odd:  # noqa: BLE001  said once for each
+            log.warning("a passage cannot be embedded (%s)", type(odd).__name__)
+            found.append(None)
+    there = next((vector for vector in found if vector is not None), None)
+    if there is None:
+        raise error
+    return np.stack([np.zeros_like(there) if vector is None else vector for vector in found])
+
+
+def packed(vectors: NDArray[np.float32]) -> list[tuple[bytes, bytes]]:
+    """Return `(half, code)` of each row, as they are stored."""
+    from knowledge.index.engines.codes import encode  # loads numpy, which a run without work does not need
+
+    halves = vectors.astype("<f2")
+    return [(half.tobytes(), code.tobytes()) for half, code in zip(halves, encode(vectors), strict=True)]

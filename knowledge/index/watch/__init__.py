@@ -1,0 +1,1 @@
+"""Following changes of files."""

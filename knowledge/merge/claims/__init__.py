@@ -1,0 +1,1 @@
+"""Claims in texts, and which of them contradict each other."""

@@ -1,0 +1,1 @@
+"""A page as the units that a merge compares."""

@@ -1,0 +1,166 @@
+"""Telling a log from a page, and what is said from the date that it is said under. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from itertools import pairwise
+from typing import NamedTuple
+
+from knowledge.merge.document.units import cut, split_lines, units
+from knowledge.merge.model import Cut, Piece
+from knowledge.pages.markdown.inline import plain
+
+ENTRIES = 2
+"""Dated headings, or dated items, that make a page a log whatever its front matter says."""
+
+_MONTH_NAMES = (
+    "jan(?:uary|uar)?",
+    "feb(?:ruary|ruar)?",
+    "mar(?:ch)?|m\u00e4rz",
+    "apr(?:il)?",
+    "may|mai",
+    "june?|juni",
+    "july?|juli",
+    "aug(?:ust)?",
+    "sep(?:t(?:ember)?)?",
+    "o[ck]t(?:ober)?",
+    "nov(?:ember)?",
+    "de[cz](?:ember)?",
+)
+_MONTHS = "|".join(_MONTH_NAMES)
+_DATE = (
+    rf"(?:\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}|\d{{1,2}}\.\d{{1,2}}\.\d{{4}}|\d{{1,2}}(?:st|nd|rd|th|\.)?\s+(?:{_MONTHS})\.?,?\s+\d{{4}}"
+    rf"|(?:{_MONTHS})\.?\s+\d{{1,2}}(?:st|nd|rd|th)?,?\s+\d{{4}})(?:[T ,]+\d{{1,2}}:\d{{2}}(?::\d{{2}})?(?:\s?(?:Z|UTC))?)?"
+)
+_LABEL = (
+    r"(?:updates?|updated|edit(?:ed)?|notes?|news|log|entry|added|status|meeting|weekly|daily|standup|sync|new information|addendum|"
+    r"nachtrag|aktualisierung|aktualisiert|neu|stand|notiz(?:en)?|protokoll)"
+)
+_WRAPPER = re.compile(
+    rf"(?P<label>(?:{_LABEL}\b[\s:,\u2013-]*(?:(?:of|from|on|as of|vom|am|per|for)\b\s*)?)*)[(\[]?(?P<date>{_DATE})[)\]]?"
+    r"[\s:,.\u2013\u2014-]*(?P<rest>.*)$",
+    re.IGNORECASE | re.DOTALL,
+)
+_UNDATED = re.compile(
+    r"(?:updates?|changelog|change log|new information|addendum|nachtrag|aktualisierung(?:en)?)\s*:?$", re.IGNORECASE
+)
+_SAID_AT = re.compile(
+    rf"(?P<marker>[ \t]*(?:[-+*]|\d{{1,9}}[.)])[ \t]+|[ \t]*)(?P<mark>[*_]{{0,2}})(?:{_LABEL}\b[\s:]*)?[(\[]?(?P<date>{_DATE})[)\]]?"
+    r"(?:[*_]{0,2}[ \t]*[:\u2013\u2014]|[ \t]+-|(?<=\])|:[*_]{1,2})[*_]{0,2}[ \t]+(?=\S)",
+    re.IGNORECASE,
+)
+_ISO = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})")
+
+
+class Unwrapped(NamedTuple):
+    """What is said without the dates it came under. `hint` are words of dropped headings, `dates` what was dropped."""
+
+    content: Cut
+    hint: str = ""
+    dates: tuple[str, ...] = ()
+
+
+def dated_heading(text: str) -> str | None:
+    """Return the date that a heading is made of, None if it is no entry of a log."""
+    found = _WRAPPER.match(_words(text))
+    return found["date"] if found else None
+
+
+def dated_item(text: str) -> str | None:
+    """Return the date that a paragraph or item begins with, as an entry of a log does."""
+    found = _SAID_AT.match(text)
+    return found["date"] if found else None
+
+
+def is_log(page: Cut) -> bool:
+    """Return whether a page is a log as it stands: most of its sections, or its items, are dated."""
+    headings = [piece for piece in page.pieces if piece.kind == "heading"]
+    dated = sum(dated_heading(piece.text) is not None for piece in headings)
+    if dated >= ENTRIES and dated * 2 >= len(headings) - 1:
+        return True
+    said = [unit for unit in units(page) if unit.kind in ("item", "paragraph")]
+    items = sum(dated_item(unit.text) is not None for unit in said)
+    return items >= ENTRIES and items * 2 >= len(said)
+
+
+def newest_first(page: Cut) -> bool:
+    """Return whether the entries of a log go from the newest down."""
+    dates = [date for piece in page.pieces if piece.kind == "heading" and (date := dated_heading(piece.text))]
+    dates = dates or [date for unit in units(page) if (date := dated_item(unit.text))]
+    keys = [_key(date) for date in dates]
+    down = sum(first > second for first, second in pairwise(keys) if first and second)
+    up = sum(first < second for first, second in pairwise(keys) if first and second)
+    return down > up
+
+
+def unwrapped(content: Cut, *, known: Sequence[str] = (), keep_items: bool = False) -> Unwrapped:
+    """Return what `content` says without dated headings and `Update 2026-11-21:` before it.
+
+    `known` are the headings of the page, folded: one of those is no wrapper. A heading that is more than a date keeps the
+    rest if the page has it, else gives it as a hint.
+    """
+    parts: list[str] = []
+    hints: list[str] = []
+    dates: list[str] = []
+    folded = frozenset(known)
+    for piece in content.pieces:
+        if piece.kind == "heading":
+            parts.append(_heading(piece, folded, hints, dates))
+        elif piece.kind in ("paragraph", "list") and not keep_items:
+            parts.append(_lines(piece, dates))
+        else:
+            parts.append(piece.text)
+    if not dates:
+        return Unwrapped(content)
+    return Unwrapped(cut("".join(parts).lstrip("\r\n")), " ".join(hints), tuple(dict.fromkeys(dates)))
+
+
+def _heading(piece: Piece, known: AbstractSet[str], hints: list[str], dates: list[str]) -> str:
+    words = _words(piece.text)
+    if words.casefold() in known:
+        return piece.text
+    found = _WRAPPER.match(words)
+    if not found:
+        if not _UNDATED.match(words):
+            return piece.text
+        dates.append(words)
+        return ""
+    dates.append(found["date"])
+    rest = found["rest"].strip()
+    if not rest:
+        return ""
+    marks = piece.text[: len(piece.text) - len(piece.text.lstrip("# "))] or "## "
+    if rest.casefold() in known:
+        return f"{marks}{rest}\n"
+    hints.append(rest)
+    return ""
+
+
+def _lines(piece: Piece, dates: list[str]) -> str:
+    found: list[str] = []
+    for line in split_lines(piece.text):
+        said = _SAID_AT.match(line)
+        if said is None:
+            found.append(line)
+            continue
+        dates.append(said["date"])
+        found.append(said["marker"] + line[said.end() :])
+    return "".join(found)
+
+
+def _words(heading: str) -> str:
+    line = heading.lstrip("\ufeff \t").lstrip("#").strip()
+    return plain(line.splitlines()[0] if line else "").rstrip("# ").strip()
+
+
+def _key(date: str) -> tuple[int, int, int] | None:
+    """Return a date as something to sort by; None where only a reader knows."""
+    if found := _ISO.search(date):
+        return int(found[1]), int(found[2]), int(found[3])
+    if found := re.search(r"(\d{1,2})\.(\d{1,2})\.(\d{4})", date):
+        return int(found[3]), int(found[2]), int(found[1])
+    day, year = re.search(r"\b(\d{1,2})(?=\D|$)", date), re.search(r"\d{4}", date)
+    month = next((at for at, name in enumerate(_MONTH_NAMES, 1) if re.search(rf"\b(?:{name})", date, re.IGNORECASE)), 0)
+    return (int(year[0]), month, int(day[1])) if day and year and month else None

@@ -1,0 +1,501 @@
+"""Where a page refers to another: every link, image and embed with its exact place. Pure, and linear in the length.
+
+Source: CommonMark 0.31.2, sections 4.7, 6.3 and 6.4 and the appendix "A parsing strategy"; GitHub Flavored Markdown for
+tables; Obsidian for wiki links.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from html import unescape
+from typing import Literal, NamedTuple
+from urllib.parse import unquote
+
+from knowledge.pages.front_matter import read_front_matter
+from knowledge.pages.markdown.blocks import scan
+from knowledge.pages.paths import is_markdown
+
+LinkForm = Literal["inline", "image", "definition", "wiki", "embed", "auto", "html"]
+
+DEEPEST = 12
+"""Quotes and lists inside one another that are looked into."""
+REMEMBERED_CHARACTERS = 500_000
+"""Pages above this are read anew each time."""
+
+_LINE = re.compile(r"[^\r\n]*+(\r\n|\r|\n|\Z)")
+_TOKEN = re.compile(r"\\.|`+|<|!?\[|\]", re.DOTALL)
+_WIKI = re.compile(r"\[\[([^\[\]\n|]++)(?:\|[^\[\]\n]*+)?\]\]")
+_IN_FRONT_MATTER = re.compile(r"(?<=[\"'])!?\[\[([^\[\]\n|]++)(?:\|[^\[\]\n]*+)?\]\]")
+_WEB = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
+_AUTOLINK = re.compile(r"<[A-Za-z][A-Za-z0-9+.-]{1,31}:[^<>\x00-\x20]*+>")
+# Without brackets: in `<[x](y.md)b.md>` CommonMark sees a link to y.md and two angle brackets.
+_AUTO_PAGE = re.compile(r"<(([^<>\s#\[\]]++)(?:#[^<>\s\[\]]*+)?)>")
+_ATTRIBUTE = r"""(?:\s+[a-zA-Z_:][\w:.-]*+(?:\s*+=\s*+(?:[^\s"'=<>`]+|'[^']*'|"[^"]*"))?)"""
+_TAG = re.compile(rf"<(?:[A-Za-z][A-Za-z0-9-]*+{_ATTRIBUTE}*+\s*+/?|/[A-Za-z][A-Za-z0-9-]*+\s*+)>")
+_ADDRESS = re.compile(r"""\s(?:href|src)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)')""", re.IGNORECASE)
+_UNREAD_HTML = re.compile(r" {0,3}<(?:script|style|textarea)(?=\s|>|$)", re.IGNORECASE)
+_HTML_TOKEN = re.compile(r"<!--|<[A-Za-z/]")
+_ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
+_BRACKETED = re.compile(r"<((?:\\.|[^<>\\\n])*+)>")
+_BARE = re.compile(r"(?:\\[!-/:-@\[-`{-~]|[^\s()\\\x00-\x1f\x7f])++|\\")
+_TITLE = re.compile(r"\"(?:\\.|[^\"\\])*+\"|'(?:\\.|[^'\\])*+'|\((?:\\.|[^()\\])*+\)", re.DOTALL)
+_BLANKS = re.compile(r"[ \t\n]*+")
+_DEFINED = re.compile(r" {0,3}\[(?!\^)((?:[^\[\]\\]|\\.){1,999})\]:[ \t]*+\n?[ \t]*+", re.DOTALL)
+_LABEL = re.compile(r"\[((?:[^\[\]\\]|\\.){0,999})\]", re.DOTALL)
+_PATH_PART = re.compile(r"(?:&#?\w{1,32};|[^#?&]|&)*+")
+_PIPE = re.compile(r"(?<!\\)\|")
+_ITEM = re.compile(r" {0,3}(?:[-+*]|\d{1,9}[.)])(?=[ \t]|$)")
+_QUOTE = re.compile(r" {0,3}>[ \t]?")
+_MOST_PARENTHESES = 32
+"""Parentheses inside one another in a target; more are no target."""
+
+
+class Link(NamedTuple):
+    """A reference to another file. It stands at `start` up to `end`; its path is written at `at` up to `to`.
+
+    `path` is that path as it is meant, without escapes; `anchor` is what follows it, `#` or `?` included, as written.
+    `bracketed` says that it stands between angle brackets, where it may hold blanks.
+    """
+
+    form: LinkForm
+    start: int
+    end: int
+    at: int
+    to: int
+    path: str
+    anchor: str
+    bracketed: bool = False
+
+    @property
+    def wiki(self) -> bool:
+        """Whether it is written `[[like this]]`."""
+        return self.form in ("wiki", "embed")
+
+
+class _Found(NamedTuple):
+    """A link in a leaf, by places in the leaf's own text: the whole, and its target without the brackets around it."""
+
+    form: LinkForm
+    start: int
+    end: int
+    at: int
+    to: int
+
+
+class _Lines(NamedTuple):
+    """Lines without their ends, and where each begins in the page."""
+
+    texts: Sequence[str]
+    starts: Sequence[int]
+
+    def part(self, first: int, last: int) -> _Lines:
+        return _Lines(self.texts[first:last], self.starts[first:last])
+
+    def worth_reading(self) -> bool:
+        return any("[" in line or "<" in line for line in self.texts)
+
+
+class _Leaf(NamedTuple):
+    """Text that is read as one. Only a paragraph may begin with definitions."""
+
+    lines: _Lines
+    kind: Literal["paragraph", "heading", "cell", "html"]
+
+
+def links_in(text: str) -> list[Link]:
+    """Return every reference to another file, in order: none to the web, none within the page, none in code or comments."""
+    if not any(mark in text for mark in ("](", "[[", "]:", "<")):
+        return []
+    return list(_remembered(text) if len(text) <= REMEMBERED_CHARACTERS else _found_in(text))
+
+
+@lru_cache(maxsize=8)
+def _remembered(text: str) -> tuple[Link, ...]:
+    # The page that was written is looked at to verify it, and again before the next write.
+    return _found_in(text)
+
+
+def _found_in(text: str) -> tuple[Link, ...]:
+    lines = _lines(text)
+    front = read_front_matter(lines.texts)
+    found = list(_front_links(text, lines, front.body))
+    leaves = list(_leaves(lines.part(front.body, len(lines.texts)), 0))
+    read = [(leaf, *_definitions(leaf)) for leaf in leaves]
+    labels = {label for _, _, names, _ in read for label in names}
+    for leaf, body, _, defined in read:
+        inline = (
+            _html_links(body) if leaf.kind == "html" else _inline_links(body, defined[-1].end if defined else 0, labels)
+        )
+        found += [link for one in (*defined, *inline) if (link := _placed(one, body, leaf.lines, text))]
+    return tuple(sorted(found, key=lambda link: link.start))
+
+
+def _lines(text: str) -> _Lines:
+    begin = 1 if text.startswith("\ufeff") else 0
+    texts: list[str] = []
+    starts: list[int] = []
+    if "\r" not in text:
+        for line in text[begin:].split("\n"):
+            texts.append(line)
+            starts.append(begin)
+            begin += len(line) + 1
+        return _Lines(texts, starts)
+    for match in _LINE.finditer(text, begin):
+        texts.append(text[match.start() : match.start(1)])
+        starts.append(match.start())
+        if not match[1]:
+            break
+    return _Lines(texts, starts)
+
+
+def _front_links(text: str, lines: _Lines, body: int) -> Iterator[Link]:
+    """Yield the wiki links that stand in quotes in the front matter, where YAML takes them for text."""
+    for line, start in zip(lines.texts[:body], lines.starts, strict=False):
+        for match in _IN_FRONT_MATTER.finditer(line) if "[[" in line else ():
+            form: LinkForm = "embed" if match[0].startswith("!") else "wiki"
+            found = _Found(form, match.start(), match.end(), *match.span(1))
+            if link := _placed(found, line, _Lines([line], [start]), text):
+                yield link
+
+
+def _leaves(lines: _Lines, depth: int) -> Iterator[_Leaf]:
+    for block in scan(lines.texts).blocks:
+        inside = lines.part(block.start, block.end)
+        if block.kind in ("fence", "code", "comment", "break") or not inside.worth_reading():
+            continue
+        if block.kind == "html":
+            if not _UNREAD_HTML.match(inside.texts[0]):
+                yield _Leaf(inside, "html")
+        elif block.kind == "table":
+            yield from _cells(inside)
+        elif block.kind == "quote" and depth < DEEPEST:
+            yield from _leaves(_without_marks(inside), depth + 1)
+        elif block.kind == "list" and depth < DEEPEST:
+            for item in _items(lines, block.items, block.end):
+                yield from _leaves(item, depth + 1)
+        else:
+            yield _Leaf(inside, "heading" if block.kind == "heading" else "paragraph")
+
+
+def _cells(lines: _Lines) -> Iterator[_Leaf]:
+    for line, start in zip(lines.texts, lines.starts, strict=True):
+        at = 0
+        for bar in (*_PIPE.finditer(line), None):
+            end = bar.start() if bar else len(line)
+            yield _Leaf(_Lines([line[at:end]], [start + at]), "cell")
+            at = end + 1
+
+
+def _without_marks(lines: _Lines) -> _Lines:
+    """Return what a quote holds; a line without a mark carries on its last paragraph."""
+    widths = [match.end() if (match := _QUOTE.match(line)) else 0 for line in lines.texts]
+    return _shifted(lines, widths)
+
+
+def _items(lines: _Lines, begins: Sequence[int], end: int) -> Iterator[_Lines]:
+    for first, last in zip(begins, (*begins[1:], end), strict=True):
+        item = lines.part(first, last)
+        if item.worth_reading():
+            yield _shifted(item, _item_widths(item.texts))
+
+
+def _item_widths(texts: Sequence[str]) -> list[int]:
+    """Return how many characters at the beginning of each line are the item's mark or the indent under it."""
+    mark = _ITEM.match(texts[0])
+    if not mark:
+        return [0] * len(texts)
+    rest = texts[0][mark.end() :]
+    padding = _columns(texts[0], mark.end(), len(rest) - len(rest.lstrip(" \t")))
+    if not rest.strip(" \t") or padding > 4:
+        padding = 1
+    width = mark.end() + padding
+    widths = [min(len(texts[0]), mark.end() + _characters(rest, padding, mark.end()))]
+    for line in texts[1:]:
+        indent = len(line) - len(line.lstrip(" \t"))
+        deep = _columns(line, 0, indent) >= width
+        widths.append(_characters(line, width, 0) if deep else indent if indent == len(line) else 0)
+    return widths
+
+
+def _columns(line: str, begin: int, count: int) -> int:
+    column = begin
+    for char in line[begin : begin + count]:
+        column = column + 4 - column % 4 if char == "\t" else column + 1
+    return column - begin
+
+
+def _characters(line: str, columns: int, begin: int) -> int:
+    """Return how many characters of white space at the beginning of `line` fill that many columns."""
+    column, count = begin, 0
+    while column < begin + columns and count < len(line) and line[count] in " \t":
+        column = column + 4 - column % 4 if line[count] == "\t" else column + 1
+        count += 1
+    return count
+
+
+def _shifted(lines: _Lines, widths: Sequence[int]) -> _Lines:
+    texts = [line[width:] for line, width in zip(lines.texts, widths, strict=True)]
+    return _Lines(texts, [start + width for start, width in zip(lines.starts, widths, strict=True)])
+
+
+def _definitions(leaf: _Leaf) -> tuple[str, list[str], list[_Found]]:
+    """Return a leaf's text, and the link definitions that it begins with: their labels, and their targets."""
+    body = "\n".join(leaf.lines.texts)
+    labels: list[str] = []
+    found: list[_Found] = []
+    at = 0
+    while leaf.kind == "paragraph" and (head := _DEFINED.match(body, at)) and head[1].strip():
+        target = _target(body, head.end())
+        if target is None or target == (head.end(), head.end()):
+            break
+        stop = _definition_end(body, target[1] + body.startswith(">", target[1]))
+        if stop is None:
+            break
+        labels.append(_label(head[1]))
+        found.append(_Found("definition", at, stop, *target))
+        at = stop + 1
+    return body, labels, found
+
+
+def _definition_end(body: str, after: int) -> int | None:
+    """Return where the line of a definition ends whose target ends at `after`; None if something else follows."""
+    rest = _BLANKS.match(body, after)
+    begin = rest.end() if rest else after
+    newline = body.find("\n", after)
+    ends_here = newline if newline >= 0 else len(body)
+    title = _TITLE.match(body, begin) if begin > after else None
+    if title and body.count("\n", after, begin) <= 1:
+        stop = body.find("\n", title.end())
+        stop = stop if stop >= 0 else len(body)
+        if not body[title.end() : stop].strip(" \t"):
+            return stop
+    return ends_here if not body[after:ends_here].strip(" \t") else None
+
+
+def _label(written: str) -> str:
+    return " ".join(written.split()).casefold()
+
+
+def _target(body: str, at: int) -> tuple[int, int] | None:
+    """Return where the target that begins at `at` stands, without its angle brackets; None if there is none."""
+    if body.startswith("<", at):
+        bracketed = _BRACKETED.match(body, at)
+        return bracketed.span(1) if bracketed else None
+    end, depth = at, 0
+    while end < len(body):
+        char = body[end]
+        if char == "(":
+            depth += 1
+            if depth > _MOST_PARENTHESES:
+                return None
+        elif char == ")":
+            if not depth:
+                break
+            depth -= 1
+        elif more := _BARE.match(body, end):
+            end = more.end()
+            continue
+        else:
+            break
+        end += 1
+    return None if depth else (at, end)
+
+
+def _inline_target(body: str, at: int) -> tuple[int, int, int] | None:
+    """Return the target of `(target "title")` that begins at `at`, and where all of it ends."""
+    if not body.startswith("(", at):
+        return None
+    begin = _after_blanks(body, at + 1)
+    target = _target(body, begin)
+    if target is None:
+        return None
+    after = target[1] + body.startswith("<", begin)
+    end = _after_blanks(body, after)
+    if end > after and (title := _TITLE.match(body, end)):
+        end = _after_blanks(body, title.end())
+    return (*target, end + 1) if body.startswith(")", end) else None
+
+
+def _after_blanks(body: str, at: int) -> int:
+    blanks = _BLANKS.match(body, at)
+    return blanks.end() if blanks else at
+
+
+class _Ticks:
+    """Runs of backticks, and where the next of the same length begins."""
+
+    def __init__(self, body: str) -> None:
+        self._starts: dict[int, list[int]] = {}
+        for run in re.finditer(r"`+", body) if "`" in body else ():
+            self._starts.setdefault(run.end() - run.start(), []).append(run.start())
+
+    def after(self, end: int, length: int) -> int:
+        """Return where the code span ends whose opening run of that length ends at `end`, `end` itself if it is none."""
+        starts = self._starts.get(length, [])
+        index = bisect_right(starts, end)
+        return starts[index] + length if index < len(starts) else end
+
+
+def _inline_links(body: str, at: int, labels: set[str]) -> Iterator[_Found]:
+    """Yield the links of a leaf from `at` on; `labels` are those that definitions give."""
+    if any(mark in body for mark in ("](", "[[", "<")):
+        yield from _Inline(body, labels).links(at)
+
+
+class _Inline:
+    """One pass over the signs of a leaf: code and HTML first, then brackets from the inside out."""
+
+    def __init__(self, body: str, labels: set[str]) -> None:
+        self._body, self._labels = body, labels
+        self._ticks = _Ticks(body)
+        self._openers: list[tuple[int, bool]] = []
+        self._closed = 0  # openers below it lie in front of a link, and a link holds no other
+        self._no_comment_end = False
+
+    def links(self, at: int) -> Iterator[_Found]:
+        while token := _TOKEN.search(self._body, at):
+            start, at, mark = token.start(), token.end(), token[0]
+            if mark[0] == "`":
+                at = self._ticks.after(at, len(mark))
+            elif mark == "<":
+                found, at = self._angle(start)
+                yield from found
+            elif mark == "]":
+                link, at = self._close(start)
+                if link:
+                    yield link
+            elif mark in ("[", "!["):
+                link, at = self._open(start, at)
+                if link:
+                    yield link
+
+    def _angle(self, at: int) -> tuple[list[_Found], int]:
+        """Return the links in what begins with `<` at `at`, and where it ends."""
+        if self._body.startswith("<!--", at) and not self._no_comment_end:
+            end = self._body.find("-->", at + 2)
+            self._no_comment_end = end < 0
+            return [], at + 1 if end < 0 else end + 3
+        if auto := _AUTOLINK.match(self._body, at):
+            return [], auto.end()
+        if (page := _AUTO_PAGE.match(self._body, at)) and is_markdown(page[2]):
+            return [_Found("auto", *page.span(), *page.span(1))], page.end()
+        if tag := _TAG.match(self._body, at):
+            return list(_addresses(self._body, tag)), tag.end()
+        return [], at + 1
+
+    def _open(self, start: int, after: int) -> tuple[_Found | None, int]:
+        image = after - start == 2
+        wiki = _WIKI.match(self._body, after - 1) if self._body.startswith("[", after) else None
+        # `[[1]](page.md)` is a link whose words are `[1]`.
+        if wiki and _inline_target(self._body, wiki.end()) is None:
+            return _Found("embed" if image else "wiki", start, wiki.end(), *wiki.span(1)), wiki.end()
+        self._openers.append((start, image))
+        return None, after
+
+    def _close(self, at: int) -> tuple[_Found | None, int]:
+        if not self._openers:
+            return None, at + 1
+        index = len(self._openers) - 1
+        start, image = self._openers.pop()
+        inactive = not image and index < self._closed
+        self._closed = min(self._closed, index)
+        if inactive:
+            return None, at + 1
+        target = _inline_target(self._body, at + 1)
+        after = target[2] if target else _reference_end(self._body, start + 1 + image, at, self._labels)
+        if not after:
+            return None, at + 1
+        if not image:
+            self._closed = index
+        found = _Found("image" if image else "inline", start, after, *target[:2]) if target else None
+        return found, after
+
+
+def _reference_end(body: str, begin: int, end: int, labels: set[str]) -> int:
+    """Return where the link by label ends whose words stand at `begin` up to `end`; 0 if it is none."""
+    if not labels:
+        return 0
+    label = _LABEL.match(body, end + 1)
+    if label and label[1].strip():
+        return label.end() if _label(label[1]) in labels else 0
+    if _label(body[begin:end][:1000]) not in labels:
+        return 0
+    return label.end() if label else end + 1
+
+
+def _addresses(body: str, tag: re.Match[str]) -> Iterator[_Found]:
+    for found in _ADDRESS.finditer(body, tag.start(), tag.end()):
+        yield _Found("html", *tag.span(), *found.span(1 if found[1] is not None else 2))
+
+
+def _html_links(body: str) -> Iterator[_Found]:
+    at = 0
+    while token := _HTML_TOKEN.search(body, at):
+        at = token.end()
+        if token[0] == "<!--":
+            end = body.find("-->", at)
+            if end < 0:
+                return
+            at = end + 3
+        elif tag := _TAG.match(body, token.start()):
+            yield from _addresses(body, tag)
+            at = tag.end()
+
+
+def _placed(found: _Found, body: str, lines: _Lines, text: str) -> Link | None:
+    """Return the link by its places in the page, if it leads to another file of it."""
+    written = body[found.at : found.to]
+    wiki = found.form in ("wiki", "embed")
+    if (_WEB.match(written) and (not wiki or "://" in written)) or "\n" in written:
+        return None
+    length = _path_length(written, wiki=wiki)
+    path = meant(written[:length], found.form)
+    if not path.strip():
+        return None
+    offsets = _offsets(lines)
+
+    def there(place: int) -> int:
+        row = bisect_right(offsets, place) - 1
+        return lines.starts[row] + place - offsets[row]
+
+    begin = len(written) - len(written.lstrip()) if wiki else 0
+    at = there(found.at) + begin
+    end = there(found.end - 1) + 1
+    # What was joined from cut lines is only a link in the page if its target is written there in one piece.
+    if text[at : at + length - begin] != written[begin:length]:
+        return None
+    anchor = written[length:].removesuffix("\\") if wiki else written[length:]
+    bracketed = found.form in ("inline", "image", "definition") and body.startswith("<", found.at - 1)
+    return Link(found.form, there(found.start), end, at, at + length - begin, path, anchor, bracketed)
+
+
+def _offsets(lines: _Lines) -> list[int]:
+    offsets = [0]
+    for line in lines.texts[:-1]:
+        offsets.append(offsets[-1] + len(line) + 1)
+    return offsets
+
+
+def _path_length(written: str, *, wiki: bool) -> int:
+    if wiki:
+        cut = written.find("#")
+        path = written if cut < 0 else written[:cut]
+        # In a table the bar before the words shown is escaped.
+        return len(path.rstrip().removesuffix("\\").rstrip())
+    found = _PATH_PART.match(written)
+    length = found.end() if found else len(written)
+    return length - (length < len(written) and written.endswith("\\", 0, length))
+
+
+def meant(written: str, form: LinkForm) -> str:
+    """Return a written path as it is meant: without escapes, entities and percent signs; a wiki link's is meant as it stands."""
+    if form in ("wiki", "embed"):
+        return written.strip()
+    if form not in ("html", "auto"):
+        written = _ESCAPE.sub(r"\1", written) if "\\" in written else written
+    if "&" in written:
+        written = unescape(written)
+    return unquote(written) if "%" in written else written

@@ -1,0 +1,1 @@
+"""Merging evidence: where it belongs, what it is worth, what is written."""

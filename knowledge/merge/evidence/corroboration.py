@@ -1,0 +1,35 @@
+"""Whether a page says what a statement says, so that it may count as another source for it. Pure.
+
+Strict: a page that only speaks of the same thing, says part of it, or says otherwise somewhere else, corroborates nothing.
+"""
+
+from __future__ import annotations
+
+from knowledge.merge.claims.contradiction import compare
+from knowledge.merge.claims.statements import Reading, alike, language_of, statements
+from knowledge.merge.claims.statements import says as says_it
+from knowledge.merge.document.units import cut, units
+from knowledge.merge.model import Cut
+
+COMPARED = 12
+"""Readings of a page that are looked at closely: those that have most in common with what is asked."""
+
+
+def says(page: Cut, statement: str) -> bool:
+    """Return whether `page` says all that `statement` says, in these or other words, and nowhere says otherwise."""
+    asked = cut(statement)
+    wanted = [unit for unit in units(asked) if unit.kind not in ("heading", "front")]
+    if not wanted:
+        return False
+    language = language_of(page.text)
+    said = [one.said for one in statements([unit for unit in units(page) if unit.kind != "front"], language)]
+    return all(_is_said(one.said, said) for one in statements(wanted, language))
+
+
+def _is_said(new: Reading, said: list[Reading]) -> bool:
+    """Return whether one of these says `new`, and none that is about the same says otherwise."""
+    equal = [one for one in said if one.folded == new.folded]
+    near = sorted((one for one in said if one.about & new.about), key=lambda one: -alike(one, new))[:COMPARED]
+    if not equal and not any(says_it(one, new) for one in near):
+        return False
+    return not any(compare(one.reads, new.reads).relation == "contradict" for one in near)

@@ -1,0 +1,122 @@
+"""What a language model may be asked about: statements of a page and of evidence, near each other, flagged by no rule. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from knowledge.merge.claims.statements import Statement, alike
+from knowledge.merge.document.unit_origins import PageFacts
+from knowledge.merge.evidence.confidence import Rules, same_lineage
+from knowledge.merge.evidence.context import Weighing
+from knowledge.merge.evidence.merge import compared
+from knowledge.merge.evidence.placement import Similarity
+from knowledge.merge.evidence.weigh.prose import may_doubt, statements_of
+from knowledge.merge.model import Cut, Evidence, Origin, section_name
+
+MOST_PAIRS = 20
+"""Pairs that are asked about for one piece of evidence."""
+MOST_OF_ONE = 6
+"""Pairs of one new statement."""
+MOST_NEW = 40
+MOST_COMPARED = 600
+"""Statements of a page that are compared in meaning; of a longer page, those that share most words with something new."""
+LEAST_WORDS, LONGEST = 3, 400
+"""Words and characters of a statement that is asked about."""
+MOST_CHARACTERS = 12_000
+"""Characters of everything that is asked at once."""
+LEAST_LIKENESS = 0.3
+"""Below it two statements are about different things: the share of their words and their likeness in meaning, together."""
+
+
+class Pair(NamedTuple):
+    """Two statements, word for word, and the headings that they stand under."""
+
+    existing: str
+    new: str
+    existing_section: str
+    new_section: str
+
+
+class _Scored(NamedTuple):
+    likeness: float
+    old: Statement
+    new: Statement
+
+
+def undecided(
+    current: Cut,
+    origins: Sequence[Origin | None],
+    content: Cut,
+    evidence: Evidence,
+    *,
+    page: PageFacts,
+    rules: Rules,
+    now: datetime,
+    section: str | None = None,
+    similarity: Similarity | None = None,
+) -> tuple[Pair, ...]:
+    """Return the pairs of statements that are near each other and that may yet contradict each other, the nearest first.
+
+    What is there already, what contradicts by the rules, and what comes from the lineage that the page has it from is decided.
+    The arguments are those of `weigh`.
+
+    Raises:
+        NoSuchSection, AmbiguousName: `section` does not name one section of the page.
+    """
+    w = Weighing(current, origins, evidence, page=page, rules=rules, now=now, similarity=similarity, revision="")
+    compared(w, content, w.asked_for(section) if section is not None else None)
+    new = _left(w)[:MOST_NEW]
+    there = [old for old in statements_of(w) if _may_be_asked(old) and not _is_its_own(w, old.unit)]
+    targets = {one.section: w.target(one.section) for one in new}
+    chosen: dict[tuple[str, str], Pair] = {}
+    asked: dict[str, int] = defaultdict(int)
+    room = MOST_CHARACTERS
+    for scored in sorted(_scored(w, there, new), key=lambda one: -one.likeness):
+        old, said = scored.old, scored.new
+        pair = Pair(old.said.text, said.said.text, section_name(old.section), section_name(said.section))
+        if pair[:2] in chosen or asked[pair.new] == MOST_OF_ONE or not may_doubt(w, old, said, targets[said.section]):
+            continue
+        room -= sum(map(len, pair))
+        if room < 0 or len(chosen) == MOST_PAIRS:
+            break
+        chosen[pair.existing, pair.new] = pair
+        asked[pair.new] += 1
+    return tuple(chosen.values())
+
+
+def _left(w: Weighing) -> list[Statement]:
+    """Return the new statements that the rules leave alone, in units of which they flag nothing."""
+    left: list[Statement] = []
+    for number in sorted(w.stands):
+        found = w.stands[number]
+        if not found.disputed and w.index.equal(w.incoming[number], lambda _: True) is None:
+            left += [one for one in (*found.fresh, *(new for new, _ in found.reworded)) if _may_be_asked(one)]
+    return left
+
+
+def _is_its_own(w: Weighing, unit: int) -> bool:
+    """Return whether the evidence's own lineage says that: it may say otherwise later."""
+    return same_lineage(w.evidence.source, w.origins[unit].source)
+
+
+def _may_be_asked(one: Statement) -> bool:
+    is_row = one.said.kind == "row" or one.said.text.startswith("|")
+    return not is_row and len(one.said.text) <= LONGEST and len(one.said.reads.split()) >= LEAST_WORDS
+
+
+def _scored(w: Weighing, there: Sequence[Statement], new: Sequence[Statement]) -> Iterable[_Scored]:
+    """Yield pairs with how near they are: the share of their words and how alike they are in meaning, together."""
+    if not there or not new:
+        return
+    if len(there) > MOST_COMPARED:
+        near = {(one.statement.unit, one.statement.span) for said in new for one in w.index.near(said)}
+        there = [old for old in there if (old.unit, old.span) in near]
+    meant = w.similarity([one.said.reads for one in new], [old.said.reads for old in there]) if w.similarity else None
+    for row, said in enumerate(new):
+        for column, old in enumerate(there):
+            likeness = alike(old.said, said.said) + (meant[row][column] if meant is not None else 0.0)
+            if likeness >= LEAST_LIKENESS:
+                yield _Scored(likeness, old, said)

@@ -1,0 +1,1 @@
+"""Weighing new text against existing text, by kind of block."""

@@ -1,0 +1,142 @@
+"""Which parts of a sequence are still which, after somebody edited it. Pure.
+
+Equal parts are matched first, then, between two matches, those that are most alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from knowledge.merge.three_way.line_join import hunks_of, matches
+
+ALIKE = 0.4
+"""Share of words that two texts must have in common to be taken for two versions of one."""
+MOST_PAIRS = 4_096
+"""Pairs between two matches that are compared one by one."""
+LOOKED_AT = 4_000
+"""Characters at either end of a text that count for its likeness."""
+REMEMBERED = 1_024
+"""Texts whose words are remembered, as one is compared with several others."""
+
+_WORDS = re.compile(r"[\u2e80-\U0003ffff]|[^\W\u2e80-\U0003ffff]+")
+_NAMED = frozenset({"heading", "item", "row", "key"})
+"""Kinds of which one that is not alike is another one."""
+BODY = 7
+"""The level of what is no heading: below all of them."""
+
+
+class Node(NamedTuple):
+    """A part of a sequence: a block of a document, an item of a list, a row of a table.
+
+    `text` ends with a line end. `gap` are the blank lines after it, None at the end of the sequence. `key` is what it is
+    recognised by, its text without what does not count. `level` is a heading's.
+    """
+
+    kind: str
+    text: str
+    gap: str | None
+    key: str
+    line: int = 0
+    section: tuple[str, ...] = ()
+    level: int = BODY
+
+
+Likeness = Callable[[Node, Node], float]
+
+
+def words(text: str) -> frozenset[str]:
+    """Return what `text` is made of, for telling how alike two texts are."""
+    return _words(text) if len(text) <= 2 * LOOKED_AT else _words(text[:LOOKED_AT] + text[-LOOKED_AT:])
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORDS.findall(text.lower()))
+
+
+def likeness(one: Node, other: Node) -> float:
+    """Return how alike two parts are, 0..1; parts of different kinds are not."""
+    if one.kind != other.kind:
+        return 0.0
+    mine, yours = words(one.key), words(other.key)
+    if not mine or not yours:
+        return 0.0
+    alike = 2 * len(mine & yours) / (len(mine) + len(yours))
+    return alike if alike >= ALIKE or len(one.key) + len(other.key) > LOOKED_AT else max(alike, _same_lines(one, other))
+
+
+def _same_lines(one: Node, other: Node) -> float:
+    """Return how much of the shorter of two parts the lines are that both have; a line of one word tells nothing."""
+    mine, yours = ({line for line in node.key.splitlines() if " " in line.strip()} for node in (one, other))
+    return len(mine & yours) / min(len(mine), len(yours)) if mine and yours else 0.0
+
+
+def align(base: Sequence[Node], side: Sequence[Node], alike: Likeness = likeness) -> list[int]:
+    """Return for each part of `base` the index of what it is in `side`, -1 for what is gone; increasing."""
+    found = [-1] * len(base)
+    same = matches([(node.kind, node.key) for node in base], [(node.kind, node.key) for node in side])
+    for x, y in same:
+        found[x] = y
+    for start, end, first, last in hunks_of(same, len(base), len(side)):
+        if start < end and first < last:
+            pairs = _most_alike(base[start:end], side[first:last], alike)
+            for i, j in [*pairs, *_in_place(base[start:end], side[first:last], pairs)]:
+                found[start + i] = first + j
+    _renamed(base, side, found)
+    return found
+
+
+def _in_place(base: Sequence[Node], side: Sequence[Node], pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return what stands where something of its kind stood, alike or not."""
+    found: list[tuple[int, int]] = []
+    for start, end, first, last in hunks_of(pairs, len(base), len(side)):
+        kinds = [node.kind for node in base[start:end]]
+        if _NAMED.isdisjoint(kinds) and kinds == [node.kind for node in side[first:last]]:
+            found += zip(range(start, end), range(first, last), strict=True)
+    return found
+
+
+def _most_alike(base: Sequence[Node], side: Sequence[Node], alike: Likeness) -> list[tuple[int, int]]:
+    """Return the pairs in order whose likenesses add up to the most."""
+    n, m = len(base), len(side)
+    if n == m == 1 and base[0].kind == side[0].kind and base[0].kind not in _NAMED:
+        return []  # it stands in its place, alike or not
+    if n * m > MOST_PAIRS:
+        return _alike_in_place(base, side, alike)
+    score = [[alike(one, other) for other in side] for one in base]
+    best = [[0.0] * (m + 1) for _ in range(n + 1)]
+    for i in range(n - 1, -1, -1):
+        for j in range(m - 1, -1, -1):
+            paired = best[i + 1][j + 1] + score[i][j] if score[i][j] >= ALIKE else 0.0
+            best[i][j] = max(paired, best[i + 1][j], best[i][j + 1])
+    found: list[tuple[int, int]] = []
+    i = j = 0
+    while i < n and j < m:
+        if score[i][j] >= ALIKE and best[i][j] == best[i + 1][j + 1] + score[i][j]:
+            found.append((i, j))
+            i, j = i + 1, j + 1
+        elif best[i][j] == best[i + 1][j]:
+            i += 1
+        else:
+            j += 1
+    return found
+
+
+def _alike_in_place(base: Sequence[Node], side: Sequence[Node], alike: Likeness) -> list[tuple[int, int]]:
+    """Return what is alike at the same distance from the beginning: the rewriting of much, looked at in one pass."""
+    return [(at, at) for at in range(min(len(base), len(side))) if alike(base[at], side[at]) >= ALIKE]
+
+
+def _renamed(base: Sequence[Node], side: Sequence[Node], found: list[int]) -> None:
+    """Match headings that say something else now, but stand over what they stood over."""
+    taken = set(found)
+    for at, node in enumerate(base[:-1]):
+        if found[at] < 0 and node.kind == "heading" and found[at + 1] > 0:
+            before = found[at + 1] - 1
+            other = side[before]
+            if before not in taken and other.kind == "heading" and other.level == node.level:
+                found[at] = before
+                taken.add(before)

@@ -1,0 +1,1 @@
+"""Three-way merge inside a block, by kind of block."""

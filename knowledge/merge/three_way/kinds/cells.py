@@ -1,0 +1,105 @@
+"""Rows of a Markdown table, their cells and where these stand. Pure.
+
+Source: GitHub Flavored Markdown 0.29, "Tables (extension)".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import NamedTuple
+
+from knowledge.merge.document.units import bare, split_lines
+from knowledge.merge.model import Cut, Unit
+from knowledge.pages.markdown.inline import plain
+
+_PIPE = re.compile(r"(?<!\\)\|")
+_ROW = re.compile(r"[ \t]*\|.*\|[ \t]*$")
+
+
+REMEMBERED = 4_096
+LONGEST_REMEMBERED = 200
+"""Characters of a cell whose folded text is remembered: tables repeat short ones."""
+
+
+class Cell(NamedTuple):
+    """A cell without the blanks around it, and where it stands in its row."""
+
+    text: str
+    start: int
+    end: int
+
+
+class Row(NamedTuple):
+    """A row and its index among the units of its text; -1 for one that stands in no table."""
+
+    unit: int
+    cells: tuple[Cell, ...]
+
+    def cell(self, column: int) -> str:
+        """Return what stands in that column, "" past the end."""
+        return self.cells[column].text if 0 <= column < len(self.cells) else ""
+
+
+class Table(NamedTuple):
+    """A table: the piece that it is, the unit that its head is, its columns as they read, and its rows."""
+
+    piece: int
+    head: int
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+def cells_in(line: str) -> tuple[Cell, ...]:
+    """Return the cells of a row in order."""
+    text = bare(line)
+    marks = [found.start() for found in _PIPE.finditer(text)]
+    edges = [-1, *marks, len(text)]
+    found = []
+    for left, right in pairwise(edges):
+        start, end = left + 1, right
+        while start < end and text[start] in " \t":
+            start += 1
+        while end > start and text[end - 1] in " \t":
+            end -= 1
+        found.append(Cell(text[start:end], start, end))
+    if marks and not text[: marks[0]].strip():
+        found = found[1:]
+    if marks and found and not text[marks[-1] + 1 :].strip():
+        found = found[:-1]
+    return tuple(found)
+
+
+def table_of(page: Cut, units: Sequence[Unit], piece: int) -> Table:
+    """Return the table that this piece is."""
+    rows = [Row(number, cells_in(unit.text)) for number, unit in enumerate(units) if unit.piece == piece]
+    head, *body = rows
+    assert page.pieces[piece].kind == "table"  # noqa: S101 - the caller looked; a wrong row here would be written
+    return Table(piece, head.unit, tuple(folded_cell(cell.text) for cell in head.cells), tuple(body))
+
+
+def rows_without_head(text: str) -> tuple[Row, ...]:
+    """Return the rows that a paragraph is made of, none if it is text."""
+    lines = split_lines(text)
+    if not lines or not all(_ROW.match(bare(line)) for line in lines):
+        return ()
+    return tuple(Row(-1, cells_in(line)) for line in lines)
+
+
+def folded_cell(text: str) -> str:
+    """Return a cell as it is compared."""
+    return _folded_once(text) if len(text) <= LONGEST_REMEMBERED else _folded(text)
+
+
+def _folded(text: str) -> str:
+    return plain(text).casefold().strip()
+
+
+_folded_once = lru_cache(REMEMBERED)(_folded)
+
+
+def key_of(row: Row, columns: Sequence[int]) -> tuple[str, ...]:
+    """Return what these columns of a row say."""
+    return tuple(folded_cell(row.cell(column)) for column in columns)

@@ -1,0 +1,93 @@
+"""Joining two versions of one block of text: by lines, and within a line by sentences and words. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+from knowledge.merge.document.units import blocks_of, split_lines
+from knowledge.merge.three_way.alignment import Node
+from knowledge.merge.three_way.line_join import clean, hunks, merge_lines
+from knowledge.merge.three_way.sequence import Inner, Sequences
+
+APART = 3
+"""Unchanged words that must lie between edits of two sides within one sentence."""
+
+_SENTENCES = re.compile(
+    r"[^.!?\u3002\uff01\uff1f]*(?:[.!?]+[\"')\]*_]*(?:\s+|$)|[\u3002\uff01\uff1f]+\s*|[.!?]+)|[^.!?\u3002\uff01\uff1f]+$"
+)
+_WORDS = re.compile(r"\s+|[\u2e80-\U0003ffff]|[^\s\u2e80-\U0003ffff]+")
+
+
+def joined_text(base: str, ours: str, theirs: str) -> str | None:
+    """Return what both sides made of a paragraph, None if they changed the same words."""
+    b, o, t = (_line_nodes(text) for text in (base, ours, theirs))
+    merged = Sequences(b, o, t, join=_join_lines, gap="").merged()
+    return None if merged.clashes else "".join(node.text for node in merged.parts)
+
+
+def _line_nodes(text: str) -> list[Node]:
+    return [Node("line", line, "", line) for line in split_lines(text)]
+
+
+def _join_lines(base: Node, ours: Node, theirs: Node) -> Inner:
+    return Inner(joined_line(base.text, ours.text, theirs.text))
+
+
+def joined_line(base: str, ours: str, theirs: str) -> str | None:
+    """Return what both sides made of one line, if they changed different sentences or words well apart; else None."""
+    if ours in (base, theirs):
+        return theirs
+    if theirs == base:
+        return ours
+    sentences = [_SENTENCES.findall(text) for text in (base, ours, theirs)]
+    found: list[str] = []
+    for part in merge_lines(*sentences, strict=False):
+        if not part.clash and (part.base or not _both_added(part.lines, ours, theirs)):
+            found += part.lines
+            continue
+        words = _joined_words("".join(part.base), "".join(part.lines), "".join(part.theirs))
+        if words is None:
+            return None
+        found.append(words)
+    return "".join(found)
+
+
+def _both_added(added: Sequence[str], ours: str, theirs: str) -> bool:
+    """Return whether sentences came from both sides at one place, which leaves their order open."""
+    return any(text not in ours for text in added) and any(text not in theirs for text in added)
+
+
+def _joined_words(base: str, ours: str, theirs: str) -> str | None:
+    b, o, t = (_WORDS.findall(text) for text in (base, ours, theirs))
+    mine, other = hunks(b, o), hunks(b, t)
+    spans = sorted([(h.start, h.end, 0) for h in mine] + [(h.start, h.end, 1) for h in other])
+    for (_, end, side), (start, _, following) in pairwise(spans):
+        if side != following and sum(not word.isspace() for word in b[end:start]) < APART:
+            return None
+    words = clean(merge_lines(b, o, t))
+    return None if words is None else "".join(words)
+
+
+def joined_strictly(base: str, ours: str, theirs: str, kind: str, *, edges: tuple[int, int] = (0, 0)) -> str | None:
+    """Return what both sides made of a block that must stay one, None if that is not plain.
+
+    Its first and last `edges` lines must be as they were, and an unchanged line must lie between edits of two sides.
+    """
+    b, o, t = split_lines(base), split_lines(ours), split_lines(theirs)
+    first, last = edges
+    for side in (o, t):
+        if side[:first] != b[:first] or (last and side[-last:] != b[-last:]):
+            return None
+    lines = clean(merge_lines(b, o, t, strict=True))
+    if lines is None:
+        return None
+    text = "".join(lines)
+    return text if is_one(text, kind) else None
+
+
+def is_one(text: str, kind: str) -> bool:
+    """Return whether `text` is exactly one block of that kind."""
+    pieces = blocks_of(text)
+    return len(pieces) == 1 and pieces[0].kind == kind

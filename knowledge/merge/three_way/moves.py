@@ -1,0 +1,158 @@
+"""What one side put elsewhere, put there for the others as well, so that their edits of it meet it. Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from knowledge.merge.three_way.alignment import BODY, Likeness, Node, align, likeness
+
+SUBSTANCE = 12
+"""Letters and digits that text must have for its leaving here and turning up there to be a move."""
+
+
+class _Run(NamedTuple):
+    """`base[start:end]` went before `base[before]`."""
+
+    start: int
+    end: int
+    before: int
+
+
+class Followed(NamedTuple):
+    """Three versions with everything that a side moved in its new place, and where each part of the base is in the others."""
+
+    base: Sequence[Node]
+    ours: Sequence[Node]
+    theirs: Sequence[Node]
+    to_ours: list[int]
+    to_theirs: list[int]
+
+
+def followed(
+    base: Sequence[Node], ours: Sequence[Node], theirs: Sequence[Node], alike: Likeness = likeness
+) -> Followed:
+    """Return the three with everything that either side moved in its new place. What both moved is where ours has it."""
+    to_ours, to_theirs = align(base, ours, alike), align(base, theirs, alike)
+    if runs := _runs(base, ours, to_ours):
+        base, theirs = _after(runs, base, theirs, to_theirs)
+        to_ours, to_theirs = align(base, ours, alike), align(base, theirs, alike)
+    if runs := _runs(base, theirs, to_theirs):
+        base, ours = _after(runs, base, ours, to_ours)
+        to_ours, to_theirs = align(base, ours, alike), align(base, theirs, alike)
+    return Followed(base, ours, theirs, to_ours, to_theirs)
+
+
+def _after(
+    runs: Sequence[_Run], base: Sequence[Node], other: Sequence[Node], to_other: Sequence[int]
+) -> tuple[list[Node], list[Node]]:
+    """Return `base` and `other` with what one side moved where it put it."""
+    there = list(to_other)
+    for x, y in _elsewhere(base, other, there):
+        there[x] = y
+    owner = {y: x for x, y in enumerate(there) if y >= 0}
+    done: list[_Run] = []
+    segments: list[_Run] = []
+    for run in runs:
+        segment = _segment(run, base, other, there, owner)
+        if segment is None:
+            continue
+        done.append(run)
+        if segment.start < segment.end:
+            segments.append(segment)
+    return _moved(base, done), _moved(other, segments)
+
+
+def _runs(base: Sequence[Node], mover: Sequence[Node], to: Sequence[int]) -> list[_Run]:
+    """Return what was moved, in the order in which it stands now."""
+    taken = {y for y in to if y >= 0}
+    groups: list[list[tuple[int, int]]] = []
+    for x, y in _elsewhere(base, mover, to):
+        last = groups[-1][-1] if groups else None
+        if (
+            last
+            and last[1] < y
+            and all(to[at] < 0 for at in range(last[0], x))
+            and not any(at in taken for at in range(last[1], y))
+        ):
+            groups[-1].append((x, y))
+        else:
+            groups.append([(x, y)])
+    settled = [(y, at) for at, y in enumerate(to) if y >= 0]
+    runs: list[tuple[int, _Run]] = []
+    for group in groups:
+        if not _is_substantial([base[x] for x, _ in group]):
+            continue
+        start, end = group[0][0], group[-1][0] + 1
+        level = base[start].level
+        while level < BODY and end < len(base) and to[end] < 0 and base[end].level > level:
+            end += 1
+        following = bisect_right(settled, (group[-1][1], len(base)))
+        before = settled[following][1] if following < len(settled) else len(base)
+        runs.append((group[0][1], _Run(start, end, before)))
+    return [run for _, run in sorted(runs)]
+
+
+def _elsewhere(base: Sequence[Node], side: Sequence[Node], to: Sequence[int]) -> list[tuple[int, int]]:
+    """Return what is gone from its place and stands, once, in another."""
+    taken = {y for y in to if y >= 0}
+    gone = [(node.kind, node.key) for node, y in zip(base, to, strict=True) if y < 0]
+    new = {(node.kind, node.key): at for at, node in enumerate(side) if at not in taken}
+    if not gone or not new:
+        return []
+    often = Counter(gone) + Counter((node.kind, node.key) for at, node in enumerate(side) if at not in taken)
+    return [
+        (at, new[node.kind, node.key])
+        for at, node in enumerate(base)
+        if to[at] < 0 and (node.kind, node.key) in new and often[node.kind, node.key] == 2
+    ]
+
+
+def _is_substantial(nodes: Sequence[Node]) -> bool:
+    if any(node.kind in ("heading", "item", "row") for node in nodes):
+        return True
+    return sum(sum(map(str.isalnum, node.key)) for node in nodes) >= SUBSTANCE
+
+
+def _segment(
+    run: _Run, base: Sequence[Node], other: Sequence[Node], there: Sequence[int], owner: Mapping[int, int]
+) -> _Run | None:
+    """Return which part of `other` is that run with what was added to it, and before what it goes; None if it is not one part.
+
+    `there` says where each part of `base` is in `other`, `owner` the same the other way round.
+    """
+    places = [there[at] for at in range(run.start, run.end) if there[at] >= 0]
+    if not places:
+        return _Run(0, 0, 0)
+    start, end = places[0], places[-1] + 1
+    if places != sorted(places) or any(
+        at in owner and not run.start <= owner[at] < run.end for at in range(start, end)
+    ):
+        return None
+    level = min(base[at].level for at in range(run.start, run.end))
+    while level < BODY and end < len(other) and end not in owner and other[end].level > level:
+        end += 1
+    following = (at for at in range(run.before, len(base)) if there[at] >= 0 and not run.start <= at < run.end)
+    before = next((there[at] for at in following), len(other))
+    return None if start < before < end else _Run(start, end, before)
+
+
+def _moved(nodes: Sequence[Node], runs: Sequence[_Run]) -> list[Node]:
+    """Return the nodes with each run before what it goes before; where new neighbours meet, the gap is open."""
+    away = {at for run in runs for at in range(run.start, run.end)}
+    coming: dict[int, list[_Run]] = {}
+    for run in runs:
+        coming.setdefault(run.before, []).append(run)
+    order: list[int] = []
+    for at in range(len(nodes) + 1):
+        for run in coming.get(at, ()):
+            order += range(run.start, run.end)
+        if at < len(nodes) and at not in away:
+            order.append(at)
+    found: list[Node] = []
+    for at, following in zip(order, [*order[1:], -1], strict=False):
+        node = nodes[at]
+        found.append(node if following == at + 1 or node.gap else node._replace(gap=None))
+    return found

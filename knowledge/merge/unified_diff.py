@@ -1,0 +1,117 @@
+"""What a write changed, as people read it: a unified diff, and how many lines came and went. Pure.
+
+Source: GNU diffutils, "Unified Format".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from knowledge.merge.three_way.line_join import Hunk, hunks
+
+LONGEST_LINE = 400
+"""Characters of one line that are shown."""
+
+
+def unified(
+    before: str,
+    after: str,
+    path: str,
+    *,
+    context: int = 2,
+    most_characters: int = 6000,
+    longest_line: int = LONGEST_LINE,
+) -> str:
+    """Return what became of `before`, "" if nothing did; at most about so many characters, and then it says what was cut.
+
+    Of a line at most `longest_line` characters are shown. A line that differs only in its end is a changed line, and the end
+    is named behind it.
+    """
+    old, new = _lines(before), _lines(after)
+    changed = hunks(old, new)
+    if not changed:
+        return ""
+    shown = [f"--- {path}", f"+++ {path}"]
+    size = sum(map(len, shown))
+    for index, group in enumerate(_groups(changed, context)):
+        part = list(_hunk(group, old, new, context, longest_line))
+        size += sum(len(line) + 1 for line in part)
+        if size > most_characters:
+            if not index:
+                shown += _as_much_as_fits(part, most_characters)
+            rest = list(_groups(changed, context))[index:]
+            return "\n".join([*shown, _what_was_cut(rest, cut_through=not index)])
+        shown += part
+    return "\n".join(shown)
+
+
+def counts(before: str, after: str) -> tuple[int, int]:
+    """Return how many lines were added, and how many removed; a changed line counts as both."""
+    changed = hunks(_lines(before), _lines(after))
+    return sum(hunk.last - hunk.first for hunk in changed), sum(hunk.end - hunk.start for hunk in changed)
+
+
+def _lines(text: str) -> list[str]:
+    lines = text.split("\n")
+    # A last line without an end is another line than one with it.
+    whole = [line + "\n" for line in lines[:-1]]
+    return [*whole, lines[-1]] if lines[-1] else whole
+
+
+def _groups(changed: Sequence[Hunk], context: int) -> Iterator[list[Hunk]]:
+    """Yield the changes whose context meets together."""
+    group: list[Hunk] = []
+    for hunk in changed:
+        if group and hunk.start - group[-1].end > 2 * context:
+            yield group
+            group = []
+        group.append(hunk)
+    if group:
+        yield group
+
+
+def _hunk(group: Sequence[Hunk], old: Sequence[str], new: Sequence[str], context: int, longest: int) -> Iterator[str]:
+    low, first = max(0, group[0].start - context), group[0].first - min(context, group[0].start)
+    high, last = min(len(old), group[-1].end + context), min(len(new), group[-1].last + context)
+    yield f"@@ -{_range(low, high)} +{_range(first, last)} @@"
+    touched = [line for hunk in group for line in (*old[hunk.start : hunk.end], *new[hunk.first : hunk.last])]
+    ends = len({line.endswith("\r\n") for line in touched}) > 1
+    at = low
+    for hunk in group:
+        yield from _marked(" ", old[at : hunk.start], ends=False, longest=longest)
+        yield from _marked("-", old[hunk.start : hunk.end], ends=ends, longest=longest)
+        yield from _marked("+", new[hunk.first : hunk.last], ends=ends, longest=longest)
+        at = hunk.end
+    yield from _marked(" ", old[at:high], ends=False, longest=longest)
+
+
+def _range(first: int, last: int) -> str:
+    count = last - first
+    return f"{first + 1}" if count == 1 else f"{first + 1 if count else first},{count}"
+
+
+def _marked(mark: str, lines: Sequence[str], *, ends: bool, longest: int) -> Iterator[str]:
+    for line in lines:
+        bare = line.removesuffix("\n")
+        shown = bare.removesuffix("\r")
+        cut = f"... ({len(shown)} characters)" if len(shown) > longest else ""
+        yield mark + shown[:longest] + cut + (" (CR LF)" if ends and bare != shown else "")
+        if bare == line:
+            yield "\\ No newline at end of file"
+
+
+def _as_much_as_fits(part: Sequence[str], most_characters: int) -> Sequence[str]:
+    size = 0
+    for number, line in enumerate(part):
+        size += len(line) + 1
+        if size > most_characters:
+            return part[: max(number, 1)]
+    return part
+
+
+def _what_was_cut(rest: Sequence[Sequence[Hunk]], *, cut_through: bool) -> str:
+    added = sum(hunk.last - hunk.first for group in rest for hunk in group)
+    removed = sum(hunk.end - hunk.start for group in rest for hunk in group)
+    begun = "; the first of them is cut off above" if cut_through else ""
+    places = "changed place is" if len(rest) == 1 else "changed places are"
+    return f"... {len(rest)} {places} not shown whole (+{added} -{removed} lines){begun}"

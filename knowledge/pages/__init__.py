@@ -1,0 +1,1 @@
+"""Pages: paths, documents, front matter, Markdown, and the folder that they are read from."""

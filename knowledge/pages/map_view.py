@@ -1,0 +1,94 @@
+"""What a map of the knowledge base shows: one line for each child, and a sentence where nobody wrote one. Pure."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Literal
+
+from knowledge.pages.paths import MARKDOWN_SUFFIXES
+
+NAMED = 3
+"""Children that a derived summary names."""
+NOTHING_KNOWN = "Empty."
+SHORT_SUMMARY = 60
+ENTRY_CHARACTERS = 105
+"""Characters of an entry beside its name, path, title and summary: the fields' names, kind, count and time."""
+_SEPARATORS = re.compile(r"[_\-]+")
+_DATE = re.compile(r"^(\d{4})-(\d\d)-(\d\d)(?=$|[-_ ])")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One child of a directory. `count` is the documents it stands for; `modified` is ISO 8601 in UTC, None when unknown."""
+
+    name: str
+    path: str
+    title: str
+    kind: Literal["directory", "document"]
+    summary: str
+    count: int
+    modified: str | None
+
+
+def readable(name: str) -> str:
+    """Return a file or folder name as a title: `release_check-list.md` becomes `Release check list`; dates stay whole."""
+    bare = name
+    for suffix in MARKDOWN_SUFFIXES:
+        if bare.lower().endswith(suffix):
+            bare = bare[: -len(suffix)]
+            break
+    date = _DATE.match(bare)
+    head = date[0] if date else ""
+    words = " ".join(_SEPARATORS.sub(" ", bare[len(head) :]).split())
+    title = f"{head} {words}".strip()
+    return title[:1].upper() + title[1:] if title else name
+
+
+def entry_tokens(entry: Entry) -> int:
+    """Return about how many tokens the entry costs in an answer."""
+    written = len(entry.name) + len(entry.path) + len(entry.title) + len(entry.summary)
+    return (written + ENTRY_CHARACTERS) // 4
+
+
+def within_tokens(entries: Sequence[Entry], tokens: int, *, most: int) -> list[Entry]:
+    """Return the entries, their summaries cut short or left out as far as `tokens` demand.
+
+    Without summaries they may take up to `most` tokens; only then the last ones are left out. Names are never cut.
+    """
+    if sum(map(entry_tokens, entries)) <= tokens:
+        return list(entries)
+    short = [replace(entry, summary=_cut(entry.summary)) for entry in entries]
+    if sum(map(entry_tokens, short)) <= tokens:
+        return short
+    bare = [replace(entry, summary="") for entry in entries]
+    costs = list(accumulate(map(entry_tokens, bare)))
+    return bare[: bisect_right(costs, most)]
+
+
+def _cut(summary: str) -> str:
+    if len(summary) <= SHORT_SUMMARY:
+        return summary
+    head = summary[: SHORT_SUMMARY - 3]
+    return head[: head.rfind(" ") if " " in head else len(head)].rstrip(" ,;:-") + "..."
+
+
+def describe_directory(entries: Sequence[Entry]) -> str:
+    """Return a sentence for a directory without an `_index.md`: what it holds, by number and by the first names."""
+    documents = sum(entry.count for entry in entries)
+    folders = sum(entry.kind == "directory" for entry in entries)
+    if not entries:
+        return NOTHING_KNOWN
+    parts = [_number(documents, "document")] if documents or not folders else []
+    if folders:
+        parts.append(_number(folders, "folder"))
+    shown = ", ".join(entry.title for entry in entries[:NAMED])
+    more = ", ..." if len(entries) > NAMED else ""
+    return f"{' in '.join(parts)}: {shown}{more}"
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}" + ("" if count == 1 else "s")

@@ -1,0 +1,1 @@
+"""Reading Markdown: blocks, inlines, chunks and the language of a text."""

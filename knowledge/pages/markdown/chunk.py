@@ -1,0 +1,157 @@
+"""Cutting a document into the pieces that search ranks. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from knowledge.pages.document import Document
+from knowledge.pages.markdown.blocks import Block, scan
+
+TARGET = 1200
+"""Characters after which a chunk is closed at the next block."""
+MOST = 4000
+"""Characters that a chunk of text may have; a fence, a table or an HTML block is never cut."""
+_SENTENCE_END = re.compile(r"[.!?][\"')\]]*[ \t]+|[\u3002\uff01\uff1f]")
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A run of whole blocks under one heading.
+
+    `section` is the heading path, outermost first, `()` before the first heading; lines count from 1 in the file,
+    both ends included; `text` is those lines as they stand. A single line longer than `MOST` gives several chunks,
+    each with a part of it.
+    """
+
+    ordinal: int
+    section: tuple[str, ...]
+    line_start: int
+    line_end: int
+    text: str
+
+    @property
+    def indexed_text(self) -> str:
+        """What is embedded and searched: the heading path, then the text. Never the file's name, so a rename costs nothing."""
+        return " > ".join(self.section) + "\n" + self.text if self.section else self.text
+
+
+def cut(document: Document) -> list[Chunk]:
+    """Return the chunks of `document` in order.
+
+    Every line of the body that is not blank lies in one chunk; fences, tables, HTML and, up to `MOST`, list items stay
+    whole. A heading without a text of its own goes with what follows it, under the section of what follows.
+    A document that is nothing but front matter is one chunk of its title and summary.
+    """
+    lines = document.text.split("\n")
+    blocks = document.blocks or scan(lines, document.body_line - 1).blocks
+    return _Pieces(lines, document, blocks).cut()
+
+
+@dataclass(slots=True)
+class _Pieces:
+    lines: Sequence[str]
+    document: Document
+    blocks: Sequence[Block]
+
+    def cut(self) -> list[Chunk]:
+        chunks: list[Chunk] = []
+        for section, start, end in self._runs():
+            text = "\n".join(self.lines[start:end])
+            if end - start == 1 and len(text) > MOST and not self._is_whole(start):
+                parts = _split_line(text)
+                chunks += [Chunk(len(chunks) + i, section, start + 1, end, part) for i, part in enumerate(parts)]
+            else:
+                chunks.append(Chunk(len(chunks), section, start + 1, end, text))
+        return chunks or self._front_matter_only()
+
+    def _front_matter_only(self) -> list[Chunk]:
+        document = self.document
+        if document.body_line == 1 or not document.metadata:
+            return []
+        text = "\n".join(part for part in (document.title, document.summary) if part)
+        return [Chunk(0, (), 1, max(document.body_line - 1, 1), text)] if text else []
+
+    def _is_whole(self, line: int) -> bool:
+        """Return whether a long line belongs to a block that is never cut; only such lines ask."""
+        return any(block.start <= line < block.end and block.kind in _UNCUT for block in self.blocks)
+
+    def _runs(self) -> Iterator[tuple[tuple[str, ...], int, int]]:
+        """Yield section, first line and the line after the last of every chunk."""
+        paths = {heading.line - 1: heading.path for heading in self.document.headings}
+        section: tuple[str, ...] = ()
+        start = end = -1
+        size = 0
+        has_text = False
+        for block in self.blocks:
+            if block.kind == "heading":
+                if has_text:
+                    yield section, start, end
+                    start, size, has_text = -1, 0, False
+                section = paths.get(block.start, section)
+                if start < 0:
+                    start = block.start
+                end = block.end
+                size += len(block.text)
+                continue
+            for first, last, length in self._parts(block):
+                if has_text and size + length > TARGET:
+                    yield section, start, end
+                    start, size = -1, 0
+                if start < 0:
+                    start = first
+                end, size, has_text = last, size + length, True
+        if start >= 0:
+            yield section, start, end
+
+    def _parts(self, block: Block) -> list[tuple[int, int, int]]:
+        """Return what of a block must stay together, as first line, line after the last, characters."""
+        size = self._size(block.start, block.end)
+        if size <= TARGET or block.kind in _UNCUT:
+            return [(block.start, block.end, size)]
+        if block.kind == "list" and len(block.items) > 1:
+            ends = [*block.items[1:], block.end]
+            items = zip(block.items, ends, strict=True)
+            return [part for first, last in items for part in self._fitted(first, last)]
+        return self._fitted(block.start, block.end)
+
+    def _fitted(self, start: int, end: int) -> list[tuple[int, int, int]]:
+        """Return lines `start` to `end` whole, or by lines when they exceed `MOST`."""
+        size = self._size(start, end)
+        if size <= MOST:
+            return [(start, end, size)]
+        parts: list[tuple[int, int, int]] = []
+        first, length, fence = start, 0, ""
+        for number in range(start, end):
+            line = self.lines[number]
+            bare = line.lstrip(" \t>-+*0123456789.)")
+            # A fence inside an item or quote is as whole as any other.
+            if bare.startswith(("```", "~~~")):
+                fence = "" if fence == bare[:3] else fence or bare[:3]
+            if not fence and length and length + len(line) > TARGET:
+                parts.append((first, number, length))
+                first, length = number, 0
+            length += len(line) + 1
+        parts.append((first, end, length))
+        return parts
+
+    def _size(self, start: int, end: int) -> int:
+        return sum(map(len, self.lines[start:end])) + end - start
+
+
+_UNCUT = frozenset({"fence", "code", "table", "html", "comment"})
+
+
+def _split_line(line: str) -> list[str]:
+    """Return a long line in parts of about `TARGET` characters that together are the line, cut after sentences or words."""
+    parts: list[str] = []
+    at = 0
+    while len(line) - at > MOST:
+        window = line[at : at + TARGET]
+        ends = [found.end() for found in _SENTENCE_END.finditer(window)]
+        end = ends[-1] if ends and ends[-1] > TARGET // 3 else window.rfind(" ") + 1
+        end = end or TARGET
+        parts.append(line[at : at + end])
+        at += end
+    return [*parts, line[at:]]

@@ -1,1 +1,0 @@
-"""How much one caller may have stored, and how fast."""

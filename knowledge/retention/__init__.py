@@ -1,1 +1,0 @@
-"""What is kept of texts that nobody needs whole any more."""

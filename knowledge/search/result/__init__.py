@@ -1,0 +1,1 @@
+"""What a search returns: snippets, layout and the scent."""

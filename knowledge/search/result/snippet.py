@@ -1,0 +1,155 @@
+"""The few lines of a chunk that show why it was found. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from knowledge.pages.markdown.blocks import scan
+from knowledge.search.query.analysis import words
+
+ELLIPSIS = "..."
+SHORTEST_STEM = 4
+LOOKED_AT = 20_000
+"""Characters of a chunk that are looked at; only an uncut table or fence has more."""
+_SENTENCE = re.compile(r"(?<=[.!?])[\"')\]*_]*[ \t]+(?=\S)|(?<=[\u3002\uff01\uff1f])")
+
+
+_MARGIN = 2 * (len(ELLIPSIS) + 1)
+
+
+class _Unit(NamedTuple):
+    """A sentence, or a line of code; `start` and `end` are places in the chunk."""
+
+    start: int
+    end: int
+    hits: frozenset[int]
+
+
+def snippet(text: str, query_words: Sequence[str], *, limit_chars: int = 320) -> str:
+    """Return the part of `text`, at most `limit_chars` long, that holds most of `query_words`, `...` where it is cut.
+
+    Whole sentences, or whole lines of code as they stand; one that is too long by itself is cut between words, around
+    the words asked for. A chunk that is short enough is returned whole. No hit: the beginning.
+    """
+    text = text.strip("\n")
+    if len(text) <= limit_chars:
+        return text
+    asked = tuple(dict.fromkeys(query_words))
+    units = _units(text[:LOOKED_AT], asked)
+    if not units:
+        return _shown(text, 0, _word_end(text, limit_chars - _MARGIN), limit_chars)
+    first, last = _best_run(units, limit_chars)
+    start, end = units[first].start, units[last].end
+    if end - start > limit_chars - _MARGIN:
+        start, end = _around_hits(text, start, end, asked, limit_chars)
+    return _shown(text, start, end, limit_chars)
+
+
+def _units(text: str, asked: Sequence[str]) -> list[_Unit]:
+    alike = _Alike(asked)
+    lines = text.split("\n")
+    code = _code_lines(text, lines)
+    units: list[_Unit] = []
+    at = 0
+    for number, line in enumerate(lines):
+        starts = [0] if number in code else [0, *(found.end() for found in _SENTENCE.finditer(line))]
+        for start, end in zip(starts, [*starts[1:], len(line)], strict=True):
+            if line[start:end].strip():
+                units.append(_Unit(at + start, at + start + len(line[start:end].rstrip()), alike.hits(line[start:end])))
+        at += len(line) + 1
+    return units
+
+
+def _code_lines(text: str, lines: Sequence[str]) -> set[int]:
+    """Return the numbers of the lines that are code; most texts show at a glance that they have none."""
+    if not any(mark in text for mark in ("```", "~~~", "\n    ", "\n\t")) and not text.startswith(("    ", "\t")):
+        return set()
+    blocks = (block for block in scan(lines).blocks if block.kind in ("fence", "code"))
+    return {number for block in blocks for number in range(block.start, block.end)}
+
+
+class _Alike:
+    """The words asked for, by how they begin: two words are the same only if their first letters are."""
+
+    def __init__(self, asked: Sequence[str]) -> None:
+        self._by_start: dict[str, list[tuple[int, str]]] = {}
+        for index, word in enumerate(asked):
+            self._by_start.setdefault(word[:SHORTEST_STEM], []).append((index, word))
+
+    def hits(self, text: str) -> frozenset[int]:
+        """Return which of the words asked for `text` has, in any inflection that begins alike."""
+        by_start = self._by_start
+        if text.isascii():
+            folded = text.lower()
+            if not any(start in folded for start in by_start):
+                return frozenset()  # most sentences; taking one apart costs twenty times this look
+        return frozenset(
+            index
+            for word in set(words(text))
+            for index, other in by_start.get(word[:SHORTEST_STEM], ())
+            if _same(other, word)
+        )
+
+
+def _same(asked: str, other: str) -> bool:
+    if asked == other:
+        return True
+    shorter = min(len(asked), len(other))
+    kept = max(SHORTEST_STEM, shorter - 2)
+    return shorter >= SHORTEST_STEM and abs(len(asked) - len(other)) <= SHORTEST_STEM and asked[:kept] == other[:kept]
+
+
+def _best_run(units: Sequence[_Unit], limit: int) -> tuple[int, int]:
+    """Return first and last of the neighbouring units that fit and hold most words; of equals the densest, then the first."""
+    room = limit - _MARGIN
+    best, best_score = (0, 0), (-1, -1.0)
+    for first, unit in enumerate(units):
+        if best_score[0] > 0 and not unit.hits:
+            continue
+        hits: frozenset[int] = frozenset()
+        total = 0
+        for last in range(first, len(units)):
+            if last > first and units[last].end - unit.start > room:
+                break
+            hits |= units[last].hits
+            total += len(units[last].hits)
+            score = (len(hits), total - (last - first) * 0.01)
+            if score > best_score:
+                best, best_score = (first, last), score
+    first, last = best
+    # What room is left shows how it goes on.
+    while last + 1 < len(units) and units[last + 1].end - units[first].start <= room:
+        last += 1
+    while first and units[last].end - units[first - 1].start <= room:
+        first -= 1
+    return first, last
+
+
+def _around_hits(text: str, start: int, end: int, asked: Sequence[str], limit: int) -> tuple[int, int]:
+    """Return the window of a long unit that begins shortly before the first word asked for, at word borders."""
+    room = limit - _MARGIN
+    stems = [re.escape(word[: max(SHORTEST_STEM, len(word) - 2)]) for word in asked if word]
+    found = re.compile("|".join(stems), re.IGNORECASE).search(text, start, end) if stems else None
+    place = found.start() if found else start
+    begin = max(start, min(place - room // 4, end - room))
+    if begin > start:
+        space = text.find(" ", begin, place)
+        begin = space + 1 if space >= 0 else begin
+    return begin, min(end, _word_end(text, begin + room))
+
+
+def _word_end(text: str, at: int) -> int:
+    """Return the last place not after `at` where a word ends; `at` itself when one word is longer than a snippet."""
+    if at >= len(text) or text[at].isspace():
+        return min(at, len(text))
+    space = max(text.rfind(" ", max(0, at - 80), at), text.rfind("\n", max(0, at - 80), at))
+    return space if space > 0 else at
+
+
+def _shown(text: str, start: int, end: int, limit: int) -> str:
+    before = f"{ELLIPSIS} " if text[:start].strip() else ""
+    shown = text[start:end].rstrip()
+    after = f" {ELLIPSIS}" if text[end:].strip() else ""
+    return (before + shown + after)[:limit]

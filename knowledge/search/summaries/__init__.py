@@ -1,0 +1,1 @@
+"""One-line summaries of pages for the map."""

@@ -1,0 +1,47 @@
+"""Map lines in the schema of a PostgreSQL database."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+
+from knowledge.history.acts import storable
+from knowledge.history.timestamps import aware
+from knowledge.search.summaries.ports import Made, Spent
+from knowledge.state.postgres.tables import Tables
+
+_LINES = "SELECT key, text FROM forge.map_line WHERE key = ANY(%s::text[])"
+_KEEP = """
+INSERT INTO forge.map_line (key, text, model, tokens, made_at) VALUES (%s, %s, %s, %s, %s) ON CONFLICT (key) DO NOTHING
+"""
+_SPENT = "SELECT count(*), coalesce(sum(tokens), 0)::bigint FROM forge.map_line WHERE made_at >= %s"
+_COUNT = "SELECT count(*) FROM forge.map_line WHERE text != ''"
+_TRIM = "DELETE FROM forge.map_line WHERE number <= (SELECT number FROM forge.map_line ORDER BY number DESC LIMIT 1 OFFSET %s)"
+
+
+class PostgresSummaries:
+    """Map lines shared by processes on any number of machines."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    async def lines(self, keys: Collection[str]) -> Mapping[str, str]:
+        """Return the lines that there are of these."""
+        return dict(await self._tables.read(_LINES, (list(keys),)))
+
+    async def keep(self, made: Made) -> None:
+        """Keep the line, unless there is one of that key."""
+        row = (made.key, storable(made.text), storable(made.model), made.tokens, aware(made.at))
+        await self._tables.write((_KEEP, row))
+
+    async def spent(self, since: datetime) -> Spent:
+        """Return what was made from then on."""
+        return Spent(*(await self._tables.read(_SPENT, (aware(since),)))[0])
+
+    async def count(self) -> int:
+        """Return how many lines with a text there are."""
+        return int((await self._tables.read(_COUNT))[0][0])
+
+    async def trim(self, most: int) -> None:
+        """Forget all but those that were kept last."""
+        await self._tables.write((_TRIM, (most,)))

@@ -1,0 +1,1 @@
+"""The state database: ports, SQLite, PostgreSQL, quotas and retention."""

@@ -1,0 +1,124 @@
+"""Where the databases of a knowledge base lie: outside it, because who may edit its files must not edit its trust."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import platformdirs
+
+from knowledge.errors import NoUserFolder, UnsafeStateDirectory
+from knowledge.private_files import private_folder, write_private
+from knowledge.state.ownership import others_could_write
+from knowledge.state.sqlite.process_lock import exclusively
+
+APPLICATION = "knowledge-forge"
+READABLE_LENGTH = 40
+HASH_DIGITS = 10
+DATABASES = "*.db*"
+"""The files in such a folder that are believed."""
+INDEXING_LEASE = "indexer"
+"""The lease on the index of a knowledge base that keeps its state in a file beside it."""
+
+
+def state_dir_for(root: Path, override: Path | None) -> Path:
+    """Return the folder for databases of the knowledge base at `root`; it exists, and only its owner may enter.
+
+    It is `override`, or a folder of the platform's state directory that is named after `root`.
+
+    Raises:
+        UnsafeStateDirectory: it would lie inside the knowledge base, links followed, is not a folder, or another account owns or
+            may write it or a database in it, and so could have decided who is trusted.
+    """
+    root = root.resolve()
+    folder = (override.expanduser() if override else default_state_dir(root)).resolve()
+    if folder.is_relative_to(root):
+        raise UnsafeStateDirectory(
+            str(folder), f"it lies inside the knowledge base {root}, where a model may edit files"
+        )
+    try:
+        private_folder(folder)
+    except OSError as error:
+        raise UnsafeStateDirectory(str(folder), f"it cannot be made: {error.strerror}") from error
+    for believed in (folder, *folder.glob(DATABASES)):
+        with suppress(FileNotFoundError):  # a journal, which another process has closed since
+            if exposed := others_could_write(believed):
+                why = f"{exposed.problem}, so someone else could have decided who is trusted"
+                raise UnsafeStateDirectory(str(folder), why, exposed.mend)
+    return folder
+
+
+def user_folder(find: Callable[..., str], mend: str) -> Path:
+    """Return the folder of this account that `find`, of platformdirs, names for this program.
+
+    Raises:
+        NoUserFolder: there is none, or a variable names a relative one, which would lie where the process was started.
+    """
+    try:
+        folder = Path(find(APPLICATION, appauthor=False))
+    except RuntimeError:
+        raise NoUserFolder(mend) from None
+    if not folder.is_absolute():
+        raise NoUserFolder(mend)
+    return folder
+
+
+def default_schema(root: Path) -> str:
+    """Return which schema of a PostgreSQL database belongs to the knowledge base at `root` by default, named as its folder is."""
+    root = root.resolve()
+    readable = re.sub(r"[^a-z0-9]+", "_", root.name.lower()).strip("_")[:READABLE_LENGTH] or "knowledge"
+    return f"forge_{readable}_{_digest(root)}"
+
+
+def indexing_lease(folder: Path) -> str:
+    """Return the name of the lease on the index in `folder`, where many machines share one state database.
+
+    The token tells apart folders of two machines that call themselves the same; the machine's name, copies of a folder.
+    """
+    return f"{INDEXING_LEASE}:{socket.gethostname()}:{_known(folder)}"
+
+
+def server_index_name(folder: Path) -> str:
+    """Return the name of the index of the store in `folder` on a search server that many knowledge bases share.
+
+    The machine's name is no part of it: a container that is started anew finds its index again.
+    """
+    readable = re.sub(r"[^a-z0-9]+", "-", folder.name.lower()).strip("-")[:READABLE_LENGTH] or "knowledge"
+    return f"forge-{readable}-{_known(folder)}"
+
+
+def _known(folder: Path) -> str:
+    """Return what tells this folder from all others: a token that lies in it, mixed with where it lies."""
+    token = folder / "place"
+    try:
+        with exclusively(folder / "place.lock"):
+            if not token.exists():
+                write_private(token, secrets.token_hex(8))
+            words = token.read_bytes()
+    except OSError as error:
+        raise UnsafeStateDirectory(str(folder), f"it cannot be written to: {error.strerror}") from error
+    return hashlib.blake2b(words + os.fsencode(folder)).hexdigest()[:HASH_DIGITS]
+
+
+def default_state_dir(root: Path) -> Path:
+    """Return where the state of the resolved `root` lies by default: readable, and different for every path."""
+    readable = re.sub(r"[^\w.-]+", "-", root.name).strip("-.")[:READABLE_LENGTH] or "knowledge"
+    return user_folder(platformdirs.user_state_dir, "name a directory with --state-dir") / f"{readable}-{_digest(root)}"
+
+
+def is_default(folder: Path, root: Path) -> bool:
+    """Return whether the resolved `folder` is where the state of `root` lies by default, named or not."""
+    try:
+        return folder == default_state_dir(root.resolve()).resolve()
+    except NoUserFolder:
+        return False
+
+
+def _digest(root: Path) -> str:
+    return hashlib.blake2b(str(root).encode("utf-8", "surrogateescape")).hexdigest()[:HASH_DIGITS]

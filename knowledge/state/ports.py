@@ -1,0 +1,582 @@
+"""What a database must promise. `memory.py` is the specification; every engine passes the same contract suite.
+
+Every method is one transaction. Times come in as arguments (aware UTC, or nanoseconds since the epoch where the name
+ends in `_ns`): a store owns no clock. Short reads may run on the caller's thread; whatever can wait (a lock, an fsync,
+a network) must not block the event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, Protocol
+
+from knowledge.history.ports import Ledger
+from knowledge.outbox.ports import Outbox
+from knowledge.trust.ports import Standing, StandingChange, TrustRecords
+
+# --- state.db: the truth beside the files -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Enrolment:
+    """A host that a person let in. Only the digest of its secret is kept.
+
+    `forms`: a person allowed that forms which the host shows count as their word, for the secret that it has now.
+    """
+
+    host: str
+    secret_digest: bytes
+    created_at: datetime
+    forms: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Who may do a job that only one process may do. `fence` grows with every new holder, also when the state was lost."""
+
+    name: str
+    holder: str
+    fence: int
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something changed. `seq` grows; `topic` is what (`doc`, `map`, ...), `key` which one."""
+
+    seq: int
+    topic: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """One thing that a caller has seen: `path` is a directory for the circle `map` and `search`, a document for `read`."""
+
+    path: str
+    circle: Literal["map", "read", "search"]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """How much the state keeps of one kind of record; of one principal where records of that kind have one."""
+
+    kind: str
+    principal: str | None
+    records: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How large the state is on disk, its log, which is written back into it, and how much of it is free for what comes next."""
+
+    size_bytes: int
+    log_bytes: int = 0
+    free_bytes: int = 0
+
+
+class StateStore(Protocol):
+    """Trust, leases, the change counter, the reading ledger and the ledger of writes of one knowledge base."""
+
+    @property
+    def place(self) -> str:
+        """Return where the state is and what keeps it, for a person; never with a password."""
+        ...
+
+    @property
+    def ledger(self) -> Ledger:
+        """Return the ledger that lies in the same database: revisions, provenance, contradictions, audit."""
+        ...
+
+    @property
+    def trust(self) -> TrustRecords:
+        """Return the records of trust that lie in the same database: proposals, passkeys, taint, and what changes a standing."""
+        ...
+
+    @property
+    def outbox(self) -> Outbox:
+        """Return the outbox that lies in the same database: acts in other services, and what there names pages."""
+        ...
+
+    async def held(self) -> Sequence[Held]:
+        """Return what takes the space, the most first. Reads a little of every record."""
+        ...
+
+    async def size(self) -> Size:
+        """Return how large the state is on disk. Cheap."""
+        ...
+
+    async def give_back(self, *, spare: bool = True) -> bool:
+        """Give some of what is free back to the file system, in a moment; return whether there is more. With `spare` some stays."""
+        ...
+
+    @property
+    def gives_back(self) -> bool:
+        """Return whether `give_back` can; what an older program made may have to be rewritten first."""
+        ...
+
+    async def rewrite(self) -> bool:
+        """Write everything anew, without what is free; others cannot write meanwhile. False where the engine sees to that itself.
+
+        Raises:
+            DatabaseUnavailable: the disk has no room for it. Nothing was changed.
+        """
+        ...
+
+    async def check(self) -> Sequence[str]:
+        """Return what is wrong with the database, one sentence each; nothing when it is sound. May take long."""
+        ...
+
+    async def enrol(self, host: str, secret_digest: bytes, *, at: datetime) -> None:
+        """Remember the host's secret; a second enrolment of the same host replaces its secret and keeps its standing.
+
+        Forms that were allowed for an earlier secret are not allowed for another one.
+        """
+        ...
+
+    async def enrolments(self) -> Sequence[Enrolment]:
+        """Return all of them by host name."""
+        ...
+
+    async def host_of(self, secret_digest: bytes) -> str | None:
+        """Return the host whose secret has that digest, or None."""
+        ...
+
+    async def standing(self, principal: str) -> Standing | None:
+        """Return what is recorded, or None for a principal that was never seen."""
+        ...
+
+    async def standings(self) -> Sequence[Standing]:
+        """Return all, by principal."""
+        ...
+
+    async def history(self, principal: str, *, limit: int) -> Sequence[StandingChange]:
+        """Return the newest `limit` changes, newest first."""
+        ...
+
+    async def acquire_lease(self, name: str, holder: str, *, now: datetime, ttl_s: float) -> Lease | None:
+        """Take the lease if it is free, expired or already this holder's (which only extends it); None if another has it.
+
+        Of any number of callers at once exactly one gets it. A lease that ends later than one of `ttl_s` can end is void:
+        the clock was set back since it was given.
+        """
+        ...
+
+    async def release_lease(self, name: str, holder: str) -> None:
+        """Free it if `holder` has it; the fence is kept for the next one."""
+        ...
+
+    async def lease(self, name: str) -> Lease | None:
+        """Return the lease as last taken, expired or not; None if never taken or released."""
+        ...
+
+    async def publish(self, topic: str, keys: Iterable[str]) -> int:
+        """Add one event a key and return the newest `seq`. Other processes see it within 100 ms."""
+        ...
+
+    async def events_after(self, seq: int, *, limit: int = 1000) -> Sequence[Event]:
+        """Return what came after `seq`, oldest first. Events older than a day may be gone."""
+        ...
+
+    async def last_event(self) -> int:
+        """Return the newest `seq`, 0 when nothing ever happened. Cheap enough to ask forty times a second."""
+        ...
+
+    async def changed(self, seq: int) -> None:
+        """Return as soon as the newest event is another one than `seq`, whichever process published it."""
+        ...
+
+    async def note_looks(self, principal: str, journey: str, looks: Collection[Looked], *, at: datetime) -> None:
+        """Remember that the caller has just seen these; of the same place and circle the newest time is kept.
+
+        `journey` is `""` outside of one. Survives a killed process, not necessarily a power cut: it only steers nudges.
+        Looks older than thirty days may be gone.
+        """
+        ...
+
+    async def looks(self, principal: str, journey: str, paths: Collection[str]) -> Mapping[Looked, datetime]:
+        """Return what the caller has seen of these paths, in any circle, and when last."""
+        ...
+
+    async def give_nudge(self, principal: str, journey: str, path: str, *, now: datetime, quiet_s: float) -> bool:
+        """Return True, and remember it, unless the caller got this nudge less than `quiet_s` ago.
+
+        Of any number of callers at once exactly one gets True.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Give everything back; afterwards no method may be called."""
+        ...
+
+
+# --- index.db: a cache of the files -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What a file looked like from outside when it was read."""
+
+    size: int
+    mtime_ns: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentRecord:
+    """One indexed document. `revision` is the hash of its bytes; `untrusted` includes what its directories say."""
+
+    path: str
+    title: str
+    summary: str
+    kind: str
+    source: str
+    language: str
+    tags: tuple[str, ...]
+    aliases: tuple[str, ...]
+    sections: tuple[str, ...]
+    untrusted: bool
+    revision: str
+    stamp: Stamp
+    tokens: int
+    indexed_at_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedChunk:
+    """A chunk to be stored.
+
+    `digest` is 16 bytes over the embedded text; `half` its vector as float16 little-endian, empty while it has none;
+    `code` the vector's binary code; `words` its distinct words, unstemmed, for the vocabulary.
+    """
+
+    ordinal: int
+    section: tuple[str, ...]
+    line_start: int
+    line_end: int
+    text: str
+    digest: bytes
+    half: bytes
+    code: bytes
+    words: Collection[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """Make the document at `record.path` be this, whatever was there."""
+
+    record: DocumentRecord
+    chunks: tuple[IndexedChunk, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """The file was looked at again and has the same bytes: only the stamp is new."""
+
+    path: str
+    stamp: Stamp
+    indexed_at_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """There is no such document any more."""
+
+    path: str
+
+
+IndexChange = Replace | Touch | Remove
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far an index is. `seq` grows with every stored or removed chunk; another `generation` means: start over."""
+
+    generation: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkRow:
+    """A stored chunk with what its document says. `seq` names it for ever; it is never used again."""
+
+    seq: int
+    doc: int
+    ordinal: int
+    section: tuple[str, ...]
+    line_start: int
+    line_end: int
+    text: str
+    path: str
+    title: str
+    revision: str
+    source: str
+    untrusted: bool
+    language: str
+    modified_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class TextRow:
+    """What a keyword index needs of a chunk."""
+
+    seq: int
+    doc: int
+    section: tuple[str, ...]
+    text: str
+    language: str
+
+
+@dataclass(frozen=True, slots=True)
+class CodeRow:
+    """What a vector index needs of a chunk."""
+
+    seq: int
+    doc: int
+    code: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryRecord:
+    """A directory that holds documents, itself or below. `documents` and `modified_ns` count everything below."""
+
+    path: str
+    documents: int
+    modified_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class NameMatch:
+    """A document, or one section of it (`section` then is its heading path), that bears exactly a searched name."""
+
+    doc: int
+    path: str
+    section: str | None
+    by: str
+    """`path`, `title`, `alias` or `heading`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Which documents may be found; every field that is set must hold. Tags: the document has all of them.
+
+    `source` admits that source and, given a kind alone (`zulip`), every source of that kind. `modified_after_ns` is the
+    first moment admitted, `modified_before_ns` the first not admitted any more.
+    """
+
+    path: str = ""
+    tags: tuple[str, ...] = ()
+    kind: str | None = None
+    source: str | None = None
+    modified_after_ns: int | None = None
+    modified_before_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How much of the knowledge base is indexed, in documents."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexIdentity:
+    """What an index was built with. Another recipe makes it start over, another embedder only makes its vectors anew."""
+
+    embedder: str
+    dimensions: int
+    """The length of a vector; 0 for whatever the embedder of that name gives."""
+    recipe: int
+    """Grows when parsing, chunking or analysis changes what is stored."""
+
+    def same_vectors(self, other: IndexIdentity) -> bool:
+        """Return whether vectors of both can be compared."""
+        return self.embedder == other.embedder and (
+            self.dimensions == other.dimensions or not min(self.dimensions, other.dimensions)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Whose vectors an index holds now. Only vectors of the same `position.generation` may be compared with each other.
+
+    The position is that of the vectors: when they were exchanged its generation is another one, while that of the
+    texts stays. `coming` are those that are being made beside them.
+    """
+
+    identity: IndexIdentity
+    position: Position
+    coming: IndexIdentity | None = None
+
+    @property
+    def wanted(self) -> IndexIdentity:
+        """Return whose vectors every chunk is to have in the end."""
+        return self.coming or self.identity
+
+
+@dataclass(frozen=True, slots=True)
+class LackingRow:
+    """A chunk without a vector of the wanted embedder; `digest` names the text that is to be embedded."""
+
+    seq: int
+    digest: bytes
+    section: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """Rows after a position. `upto` is where to go on; it is below the store's position when `limit` cut the list."""
+
+    texts: Sequence[TextRow] = ()
+    codes: Sequence[CodeRow] = ()
+    removed: Sequence[int] = ()
+    upto: Position = field(default_factory=lambda: Position("", 0))
+
+
+class IndexStore(Protocol):
+    """Everything that is known of the files: documents, chunks, vectors, vocabulary. A cache: it can be rebuilt."""
+
+    async def position(self) -> Position:
+        """Return how far it is; other processes' writes count at once. Cheap."""
+        ...
+
+    async def begin(self, identity: IndexIdentity) -> bool:
+        """Make the store fit `identity`: True if what is stored stays, False if it was emptied (a new generation).
+
+        Where only the embedder differs and there are documents, the vectors stay and serve on, and `identity` is what
+        is `coming`. What was made for another one that was coming is dropped.
+        """
+        ...
+
+    async def space(self) -> Space:
+        """Return whose vectors it holds, and which are coming. One snapshot; as cheap as `position`."""
+        ...
+
+    async def lacking(self, after: int, *, limit: int) -> Sequence[LackingRow]:
+        """Return at most `limit` chunks above `after`, by `seq`, that have no vector of the wanted embedder yet."""
+        ...
+
+    async def supply(self, vectors: Mapping[bytes, tuple[bytes, bytes]], *, of: IndexIdentity, fence: int) -> bool:
+        """Keep these `(half, code)` by digest beside those that serve; False, and nothing kept, if `of` is not wanted.
+
+        Raises:
+            LeaseLost: a writer with a higher fence has been here.
+        """
+        ...
+
+    async def swap(self, *, fence: int) -> bool:
+        """Let what was supplied serve from now on, under a new generation of vectors; True also if there is nothing to do.
+
+        False, and nothing done, while a chunk lacks its vector.
+
+        Raises:
+            LeaseLost: a writer with a higher fence has been here.
+        """
+        ...
+
+    async def renewal(self) -> Progress | None:
+        """Return how many chunks have a vector of the wanted embedder, and how many there are; None when all do."""
+        ...
+
+    async def apply(self, changes: Sequence[IndexChange], *, fence: int) -> Position:
+        """Make all `changes`, or none, and return the new position. Also keeps directories and vocabulary counts true.
+
+        Raises:
+            LeaseLost: a writer with a higher fence has been here.
+        """
+        ...
+
+    async def set_total(self, total: int) -> None:
+        """Record how many documents there are to be indexed."""
+        ...
+
+    async def progress(self) -> Progress:
+        """Return documents indexed, and to be indexed (at least `done`)."""
+        ...
+
+    async def stamps(self, paths: Sequence[str] | None = None) -> Mapping[str, tuple[Stamp, str, int]]:
+        """Return stamp, revision and `indexed_at_ns` of those of `paths` that are documents, or of every document, by path."""
+        ...
+
+    async def vectors(self, digests: Sequence[bytes]) -> Mapping[bytes, tuple[bytes, bytes]]:
+        """Return `(half, code)` of those chunk texts that have a serving vector, so that nothing is embedded twice."""
+        ...
+
+    async def delta(self, after: Position, *, limit: int, texts: bool = False, codes: bool = False) -> Delta:
+        """Return at most `limit` rows that came after `after`, and the removals among them; all, if the generation differs.
+
+        With `codes` the generation is that of the vectors (`space`), without it that of the texts (`position`).
+        A row that was stored and removed after `after` may be left out altogether.
+        """
+        ...
+
+    async def halves(self, seqs: Sequence[int]) -> Sequence[bytes]:
+        """Return the float16 vectors of these chunks in this order; empty bytes for one that is gone or has none yet."""
+        ...
+
+    async def chunks(self, seqs: Sequence[int]) -> Mapping[int, ChunkRow]:
+        """Return those of these chunks that still exist."""
+        ...
+
+    async def document(self, path: str) -> DocumentRecord | None:
+        """Return the record of one document."""
+        ...
+
+    async def records(self, docs: Collection[int]) -> Mapping[int, DocumentRecord]:
+        """Return the records of those of these documents, by their numbers, that still exist."""
+        ...
+
+    async def directory(self, path: str) -> DirectoryRecord | None:
+        """Return the record of one directory; the root is `""` and always exists."""
+        ...
+
+    async def children(
+        self, directory: str, *, limit: int
+    ) -> tuple[Sequence[DirectoryRecord], Sequence[DocumentRecord]]:
+        """Return subdirectories and documents right below, each by path, at most `limit` of each."""
+        ...
+
+    async def select(self, filters: Filters) -> frozenset[int] | None:
+        """Return the document numbers that `filters` admit; None when they admit all."""
+        ...
+
+    async def named(self, name: str, *, limit: int) -> Sequence[NameMatch]:
+        """Return what bears `name` (case ignored) as path, file name (suffix or not), title, alias or heading, in that order."""
+        ...
+
+    async def first_chunk(self, doc: int, section: str | None) -> int | None:
+        """Return the chunk with which the document begins, or its section with that heading path (`A > B`); None if gone."""
+        ...
+
+    async def languages(self) -> Sequence[str]:
+        """Return the languages that documents are in, most frequent first; `""` stands for unknown."""
+        ...
+
+    async def paths(self, *, prefix: str = "", contains: str = "", limit: int) -> Sequence[str]:
+        """Return document paths that begin with `prefix` and contain `contains` (case ignored), by path."""
+        ...
+
+    async def mentioning(self, words: Collection[str]) -> Sequence[str]:
+        """Return the paths of documents whose text has one of these strings (case ignored), by path. Reads all texts."""
+        ...
+
+    async def frequencies(self, words: Sequence[str]) -> Mapping[str, int]:
+        """Return in how many chunks each known word occurs."""
+        ...
+
+    async def completions(self, prefix: str, *, limit: int) -> Sequence[str]:
+        """Return known words that begin with `prefix`, most frequent first, then by word."""
+        ...
+
+    async def vocabulary(self) -> Sequence[tuple[str, int]]:
+        """Return every known word with its frequency, by word."""
+        ...
+
+    async def close(self) -> None:
+        """Give everything back; afterwards no method may be called."""
+        ...

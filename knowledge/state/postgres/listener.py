@@ -1,0 +1,72 @@
+"""Hearing what other processes published: one connection that listens, and a slow look where that does not work."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+import anyio
+from psycopg import Error
+
+from knowledge.errors import StorageError
+
+if TYPE_CHECKING:
+    from knowledge.state.postgres.database import Connection, Server
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 2.0
+"""How often a look is taken although nothing was heard: a pooler between may swallow notifications."""
+DEAF_LOOK_S = 0.5
+"""How often while there is no connection to listen on."""
+LONGEST_PAUSE_S = 10.0
+UNASKED_S = 0.05
+"""A look that found nothing new is not taken again sooner: any role of the database may notify, as often as it likes."""
+
+
+class Ear:
+    """Listens on one channel. It is connected when first used, and again, ever more seldom tried, when that is lost."""
+
+    def __init__(self, server: Server, channel: str) -> None:
+        self._server, self._channel = server, channel
+        self._connection: Connection | None = None
+        self._pause_s, self._retry_at = 0.0, 0.0
+
+    async def open(self) -> None:
+        """Be listening, if that can be had: what is published from now on is heard by `wait`."""
+        if self._connection is not None and self._connection.closed:
+            await self.close()
+        if self._connection is not None or time.monotonic() < self._retry_at:
+            return
+        try:
+            connection = await self._server.connect()
+            try:
+                await connection.execute(f'LISTEN "{self._channel}"'.encode())
+            except BaseException:
+                await connection.close()
+                raise
+        except (StorageError, Error) as error:
+            if not self._pause_s:
+                log.warning("changes are looked for every %.1f s: %s", DEAF_LOOK_S, error)
+            self._pause_s = min(max(DEAF_LOOK_S, 2 * self._pause_s), LONGEST_PAUSE_S)
+            self._retry_at = time.monotonic() + self._pause_s
+        else:
+            self._connection, self._pause_s = connection, 0.0
+
+    async def wait(self) -> None:
+        """Return when something was published, when the connection is lost, or when it is time for a look all the same."""
+        if self._connection is None:
+            await anyio.sleep(DEAF_LOOK_S)
+            return
+        try:
+            async for _ in self._connection.notifies(timeout=LOOK_S, stop_after=1):
+                pass
+        except Error:
+            await self.close()
+
+    async def close(self) -> None:
+        """Stop listening."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()

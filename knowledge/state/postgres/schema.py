@@ -1,0 +1,140 @@
+"""One schema of a PostgreSQL database for each knowledge base: made, migrated, and told from other people's."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from psycopg.errors import UndefinedColumn
+
+from knowledge.errors import DatabaseRefused, ForeignDatabase, NewerDatabase
+
+if TYPE_CHECKING:
+    from knowledge.state.postgres.database import Connection
+
+APPLICATION = "knowledge-forge state"
+MIGRATIONS = Path(__file__).parent / "migrations" / "postgres"
+OTHER = "name another one with FORGE_DATABASE_SCHEMA"
+
+_LAYOUT = """
+SELECT n.oid IS NOT NULL, to_regclass('forge.meta') IS NOT NULL,
+       EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.relnamespace = n.oid)
+FROM (SELECT to_regnamespace(%s) AS oid) AS n
+"""
+
+# Who owns a schema can replace any table in it, and who may create in it can add a function that fits our arguments better than our
+# own does and is then called with our rights. Superusers and the owner of the database can do anything anyway.
+_OTHERS = """
+WITH RECURSIVE mine AS (
+    SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname = current_user
+    UNION SELECT m.roleid FROM pg_catalog.pg_auth_members m JOIN mine ON m.member = mine.oid
+), trusted AS (
+    SELECT oid FROM mine
+    UNION SELECT oid FROM pg_catalog.pg_roles WHERE rolsuper OR rolname = 'pg_database_owner'
+    UNION SELECT datdba FROM pg_catalog.pg_database WHERE datname = current_database()
+), ours AS (SELECT oid, nspowner, nspacl FROM pg_catalog.pg_namespace WHERE nspname = %s)
+SELECT what, pg_catalog.pg_get_userbyid(role) FROM (
+    SELECT 1 AS place, 'it belongs to' AS what, nspowner AS role FROM ours
+    UNION ALL SELECT 2, 'the table or index "' || c.relname || '" in it belongs to', c.relowner
+        FROM pg_catalog.pg_class c JOIN ours ON c.relnamespace = ours.oid
+    UNION ALL SELECT 2, 'the function "' || p.proname || '" in it belongs to', p.proowner
+        FROM pg_catalog.pg_proc p JOIN ours ON p.pronamespace = ours.oid
+    UNION ALL SELECT 3, 'objects in it may be created by', a.grantee
+        FROM ours, LATERAL pg_catalog.aclexplode(ours.nspacl) a WHERE a.privilege_type = 'CREATE'
+) found WHERE role NOT IN (SELECT oid FROM trusted) ORDER BY place LIMIT 1
+"""
+LOCK_WAIT = "20s"
+"""So long others who make or migrate the schema are waited for, or somebody who took their lock."""
+
+
+class Schema:
+    """The part of a database that belongs to one knowledge base, by its name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        digest = hashlib.blake2b(f"knowledge-forge {name}".encode(), digest_size=8).digest()
+        self.lock = int.from_bytes(digest, "big", signed=True)
+        """The advisory lock that every write shares and a migration has alone."""
+        self.sql = cache(self._sql)
+
+    def _sql(self, statement: str) -> bytes:
+        """Return `statement`, in which `forge.` stands for the schema, for this one.
+
+        Tables are named in full, because a connection's search path may be another's behind a pooler.
+        """
+        return statement.replace("forge.", f'"{self.name}".').encode()
+
+    async def prepare(self, connection: Connection, place: str) -> int:
+        """Make the schema ours and current, or raise and leave it as it is; return its version. May wait for others who do so.
+
+        Raises:
+            ForeignDatabase, NewerDatabase, DatabaseRefused: nothing was changed.
+        """
+        known = len(migrations())
+        await self._require_ours(connection, place)
+        if await self._version(connection, place) != known:
+            async with connection.transaction():
+                await connection.execute(
+                    f"SET LOCAL statement_timeout = '60s'; SET LOCAL lock_timeout = '{LOCK_WAIT}'".encode()
+                )
+                await connection.execute("SELECT pg_advisory_xact_lock(%s)", (self.lock,))
+                await self._require_ours(connection, place)
+                await self._migrate(connection, await self._version(connection, place))
+        return known
+
+    async def _require_ours(self, connection: Connection, place: str) -> None:
+        """Return unless somebody else owns the schema or anything in it, or may add to it.
+
+        Raises:
+            DatabaseRefused: they do.
+        """
+        cursor = await connection.execute(_OTHERS.encode(), (self.name,))
+        if row := await cursor.fetchone():
+            what, role = row
+            whose = "anybody" if role.startswith("unknown (OID=0)") else f"the role {role!r}"
+            raise DatabaseRefused(
+                place,
+                f"the schema is not safe from other roles: {what} {whose}",
+                'make the schema with "create schema ... authorization" your own role and "revoke create ... from" all others, or '
+                f"{OTHER}",
+            )
+
+    async def _version(self, connection: Connection, place: str) -> int:
+        """Return how many migrations the schema has seen; -1 where there is none."""
+        cursor = await connection.execute(self.sql(_LAYOUT), (f'"{self.name}"',))
+        there, marked, used = await cursor.fetchone() or (False, False, False)
+        if not marked:
+            if used:
+                raise ForeignDatabase(place, "the schema holds other tables", OTHER)
+            return 0 if there else -1
+        try:
+            cursor = await connection.execute(self.sql("SELECT application, version FROM forge.meta"))
+            application, version = await cursor.fetchone() or ("", 0)
+        except UndefinedColumn:
+            application, version = "", 0
+        if application != APPLICATION:
+            raise ForeignDatabase(place, "the schema belongs to another program", OTHER)
+        if version > len(migrations()):
+            raise NewerDatabase(place, version, len(migrations()), "another schema with FORGE_DATABASE_SCHEMA")
+        return int(version)
+
+    async def _migrate(self, connection: Connection, found: int) -> None:
+        if found < 0:
+            await connection.execute(f'CREATE SCHEMA "{self.name}"'.encode())
+        for script in migrations()[max(found, 0) :]:
+            await connection.execute(self.sql(script))
+        await connection.execute(
+            self.sql(
+                "INSERT INTO forge.meta (application, version) VALUES (%s, %s) "
+                "ON CONFLICT (only_row) DO UPDATE SET version = excluded.version"
+            ),
+            (APPLICATION, len(migrations())),
+        )
+
+
+@cache
+def migrations() -> tuple[str, ...]:
+    """Return the scripts that make the newest schema, oldest first; they only ever go forward."""
+    return tuple(script.read_text(encoding="utf-8") for script in sorted(MIGRATIONS.glob("*.sql")))

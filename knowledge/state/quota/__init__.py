@@ -1,0 +1,1 @@
+"""How much each principal may store and start."""

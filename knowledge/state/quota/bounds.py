@@ -1,0 +1,113 @@
+"""Bounds on what one principal may have stored, and the rule that refuses what goes beyond. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+from knowledge.errors import OverQuota
+from knowledge.history.timestamps import aware
+
+MB = 1_000_000
+Kind = Literal["proposed", "started", "journeyed", "ran"]
+"""Bytes of proposals, journeys and runs that were started, bytes of events of journeys, bytes of runs and their frames."""
+Slot = tuple[datetime, int]
+"""What was used from that moment on, for as long as a slot of its bound lasts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """At most `most` in any `window`, counted in slots, so that a flood costs a few rows. `setting` is what a person raises."""
+
+    kind: Kind
+    most: int
+    window: timedelta
+    slot: timedelta
+    setting: str
+
+    def slot_at(self, at: datetime) -> datetime:
+        """Return the beginning of the slot that the moment is in."""
+        seconds = self.slot.total_seconds()
+        return datetime.fromtimestamp(aware(at).timestamp() // seconds * seconds, UTC)
+
+    def since(self, at: datetime) -> datetime:
+        """Return the beginning of the oldest slot that counts at that moment."""
+        return self.slot_at(at - self.window)
+
+
+@dataclass(frozen=True, slots=True)
+class Quotas:
+    """What one principal may use. The defaults are ten times what a busy host of a team was seen to need.
+
+    `pending_bytes`: proposals that wait; `proposed_bytes`: proposals in a day, whatever became of them; `starts`: journeys and
+    runs in a minute, each; `journey_bytes`: events of journeys in a day; `run_bytes`: runs and their frames in a day.
+    """
+
+    pending_bytes: int = 50 * MB
+    proposed_bytes: int = 200 * MB
+    starts: int = 60
+    journey_bytes: int = 100 * MB
+    run_bytes: int = 100 * MB
+
+    @property
+    def proposed(self) -> Bound:
+        """Return the bound on bytes proposed."""
+        return Bound("proposed", self.proposed_bytes, timedelta(days=1), timedelta(hours=1), "FORGE_QUOTA_PROPOSED")
+
+    @property
+    def started(self) -> Bound:
+        """Return the bound on starts."""
+        return Bound("started", self.starts, timedelta(minutes=1), timedelta(seconds=1), "FORGE_QUOTA_STARTS")
+
+    @property
+    def journeyed(self) -> Bound:
+        """Return the bound on bytes of events of journeys."""
+        return Bound("journeyed", self.journey_bytes, timedelta(days=1), timedelta(hours=1), "FORGE_QUOTA_JOURNEYS")
+
+    @property
+    def ran(self) -> Bound:
+        """Return the bound on bytes of runs and their frames."""
+        return Bound("ran", self.run_bytes, timedelta(days=1), timedelta(hours=1), "FORGE_QUOTA_RUNS")
+
+
+ROW_BYTES = 100
+"""About what a row takes beside its text."""
+LEAST_PROPOSED = 4_000
+"""Every proposal counts as at least so many bytes: about what is kept of it for good."""
+
+
+def bytes_of(texts: Sequence[str]) -> int:
+    """Return how many bytes events or frames with these texts, which are ASCII, count as."""
+    return sum(map(len, texts)) + ROW_BYTES * len(texts)
+
+
+def require_room(bound: Bound, principal: str, slots: Sequence[Slot], amount: int, at: datetime) -> None:
+    """Return if the principal may use `amount` more; `slots` are what counts, oldest first.
+
+    Raises:
+        OverQuota: it may not; the error says when it may.
+    """
+    used = sum(one for _, one in slots)
+    if used + amount <= bound.most:
+        return
+    free_at, left = None, used
+    if amount <= bound.most:
+        for begun, one in slots:
+            left -= one
+            if left + amount <= bound.most:
+                free_at = begun + bound.slot + bound.window
+                break
+    raise OverQuota(principal, bound.kind, bound.most, used, amount, setting=bound.setting, at=at, free_at=free_at)
+
+
+def require_room_waiting(quotas: Quotas, principal: str, waiting: int, amount: int, at: datetime) -> None:
+    """Return if the principal may have `amount` bytes more waiting for a person, beside `waiting`.
+
+    Raises:
+        OverQuota: it may not.
+    """
+    if waiting + amount > quotas.pending_bytes:
+        most, setting = quotas.pending_bytes, "FORGE_QUOTA_PENDING"
+        raise OverQuota(principal, "pending", most, waiting, amount, setting=setting, at=at, free_at=None)

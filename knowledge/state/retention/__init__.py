@@ -1,0 +1,1 @@
+"""What is shortened or deleted, and when."""

@@ -1,0 +1,374 @@
+"""Opening, migrating and sharing one SQLite file. apsw carries its own SQLite: what distributions carry is not safe."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio.to_thread
+import apsw
+
+from knowledge.errors import (
+    CorruptDatabase,
+    DatabaseUnavailable,
+    ForeignDatabase,
+    NewerDatabase,
+    StorageError,
+    UnsafeDatabaseEngine,
+)
+from knowledge.private_files import private_folder
+from knowledge.state.sqlite.process_lock import exclusively
+
+T = TypeVar("T")
+Value = None | int | float | str | bytes
+Row = tuple[Value, ...]
+
+OLDEST_SAFE_SQLITE = "3.51.3"
+HEADER = b"SQLite format 3\x00"
+MIGRATIONS = Path(__file__).parent / "migrations"
+BUSY_MS = 10_000
+LONGEST_LOG = 32_000_000
+"""Bytes of the log that stay on the disk after it was written back."""
+RETRY_S = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """What makes a file one of ours: its application id, and its migrations, oldest first."""
+
+    name: str
+    application_id: int
+    migrations: tuple[str, ...]
+    durable: bool
+    """Whether what was acknowledged survives a power cut (`synchronous=FULL`), or only a killed process."""
+
+
+def load_schema(name: str, application_id: int, *, durable: bool) -> Schema:
+    """Return the schema whose migrations lie in the folder of that name."""
+    scripts = sorted((MIGRATIONS / name).glob("*.sql"))
+    return Schema(name, application_id, tuple(s.read_text(encoding="utf-8") for s in scripts), durable)
+
+
+def require_safe_engine(found: str) -> None:
+    """Return if SQLite `found` may share a WAL database between processes.
+
+    Raises:
+        UnsafeDatabaseEngine: it is older than the one that fixed the WAL-reset bug.
+    """
+    if _numbers(found) < _numbers(OLDEST_SAFE_SQLITE):
+        raise UnsafeDatabaseEngine(found, OLDEST_SAFE_SQLITE)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+class Database:
+    """One open file and its connections.
+
+    One reads on the caller's thread; on other threads one does long reads, one writes, and one makes light writes,
+    which need not survive a power cut.
+    """
+
+    def __init__(self, path: Path, schema: Schema) -> None:
+        self.path, self.schema = path, schema
+        writing = threading.RLock()
+        self._guards = {"read": threading.RLock(), "bulk": threading.RLock(), "write": writing, "light": writing}
+        self._connections: dict[str, apsw.Connection] = {}
+        self._identity = (0, 0)
+        self._damaged: tuple[int, int] | None = None
+
+    @classmethod
+    def open(cls, path: Path, schema: Schema, *, engine: str | None = None) -> Database:
+        """Return the database at `path`, created with mode 0600 and migrated if need be. May wait for others who do so.
+
+        Raises:
+            UnsafeDatabaseEngine, ForeignDatabase, NewerDatabase, CorruptDatabase, DatabaseUnavailable: it was not touched.
+        """
+        require_safe_engine(engine or apsw.sqlite_lib_version())
+        database = cls(path, schema)
+        database.reopen()
+        return database
+
+    def reopen(self) -> None:
+        """Be connected to the file that is at `path` now."""
+        self.close()
+        if self.path.exists() and not self.path.is_file():
+            raise ForeignDatabase(str(self.path), "it is not a file")
+        try:
+            private_folder(self.path.parent)
+            with exclusively(lock_path(self.path)):
+                self._open_locked()
+        except OSError as error:
+            raise DatabaseUnavailable(str(self.path), error.strerror or type(error).__name__) from error
+
+    def _open_locked(self) -> None:
+        create_private(self.path)
+        self._identity = file_identity(self.path)
+        if self._damaged != self._identity:
+            self._damaged = None  # that file is gone, and its number may be given to a sound one
+        try:
+            _require_header(self.path)
+            connection = self._connections["write"] = self._connect("write")
+            prepare(connection, self.path, self.schema)
+        except apsw.Error as error:
+            self.close()
+            raise self.named(error) from error
+        except StorageError as error:
+            self.close()
+            if isinstance(error, ForeignDatabase):
+                self._damaged = self._identity
+            raise
+
+    def discard_damaged(self) -> None:
+        """Delete the file in which this process met damage, unless another one is in its place already."""
+        self.close()
+        with exclusively(lock_path(self.path)):
+            if self._damaged is not None and not self._is_other(self._damaged):
+                discard(self.path)
+        self._damaged = None
+
+    def _connect(self, use: str) -> apsw.Connection:
+        connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READWRITE)
+        connection.set_busy_timeout(BUSY_MS)
+        # Closing deletes the log by its name, which may by then belong to the file that replaced this one.
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+        full = self.schema.durable and use != "light"
+        connection.execute(f"PRAGMA synchronous={'FULL' if full else 'NORMAL'}").fetchall()
+        # Readers find pages in the system's cache as well; a writer's would have to be written early.
+        connection.execute(f"PRAGMA cache_size={-32_000 if use == 'write' else -4_000}").fetchall()
+        # Writing in bulk touches the same pages again and again: they need not reach the main file each time.
+        connection.execute("PRAGMA wal_autocheckpoint=4000").fetchall()
+        # After a burst the log would stay as long as it ever was.
+        connection.execute(f"PRAGMA journal_size_limit={LONGEST_LOG}").fetchall()
+        return connection
+
+    def _connection(self, use: str) -> apsw.Connection:
+        connection = self._connections.get(use)
+        if connection is None:
+            connection = self._connections[use] = self._connect(use)
+        return connection
+
+    @property
+    def replaced(self) -> bool:
+        """Whether another file, or none, is at `path` now. Costs one `stat`."""
+        return self._is_other(self._identity)
+
+    @property
+    def damaged(self) -> bool:
+        """Whether this process has met damage in the file that is at `path` now."""
+        return self._damaged is not None and not self._is_other(self._damaged)
+
+    def _is_other(self, identity: tuple[int, int]) -> bool:
+        try:
+            return file_identity(self.path) != identity
+        except FileNotFoundError:
+            return True
+
+    def query(self, sql: str, args: Sequence[Any] = ()) -> list[Row]:
+        """Return all rows of a short read, on the caller's thread."""
+        with self._guards["read"]:
+            try:
+                return self._connection("read").execute(sql, args).fetchall()
+            except apsw.Error as error:
+                raise self.named(error) from error
+
+    def read(self, work: Callable[[apsw.Connection], T], *, use: str = "read") -> T:
+        """Return what `work` finds, all of it in one snapshot."""
+        with self._guards[use]:
+            try:
+                connection = self._connection(use)
+                connection.execute("BEGIN")
+                try:
+                    return work(connection)
+                finally:
+                    connection.execute("ROLLBACK")
+            except apsw.Error as error:
+                raise self.named(error) from error
+
+    async def bulk(self, work: Callable[[apsw.Connection], T]) -> T:
+        """Return what a long read finds, away from the event loop."""
+        return await anyio.to_thread.run_sync(partial(self.read, work, use="bulk"))
+
+    async def write(self, work: Callable[[apsw.Connection], T], *, durable: bool = True) -> T:
+        """Return what `work` returns once everything it did is committed; if it raises, nothing was done.
+
+        What is not `durable` survives a killed process, and a power cut only if the database's next durable write did.
+
+        A cancelled caller finds it done or not done, never half: the transaction lives and ends in its own thread.
+        """
+        return await anyio.to_thread.run_sync(partial(self.write_now, work, durable=durable))
+
+    def write_now(self, work: Callable[[apsw.Connection], T], *, durable: bool = True) -> T:
+        """Do what `write` does on this thread."""
+        with self._guards["write"]:
+            use = "write" if durable or not self.schema.durable else "light"
+            try:
+                connection = self._connection(use)
+                connection.execute("BEGIN IMMEDIATE")
+                try:
+                    self._require_ours(connection)
+                    result = work(connection)
+                    connection.execute("COMMIT")
+                except BaseException:
+                    # Some failures end the transaction by themselves.
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+                    raise
+            except apsw.Error as error:
+                raise self.named(error) from error
+            return result
+
+    def alone(self, work: Callable[[apsw.Connection], object]) -> None:
+        """Do what cannot be done in a transaction."""
+        with self._guards["write"]:
+            try:
+                self._require_ours(self._connection("write"))
+                work(self._connection("write"))
+            except apsw.Error as error:
+                raise self.named(error) from error
+
+    def shorten_log(self) -> None:
+        """Write the log back into the file and cut it, if nobody is in the way; it waits for nobody."""
+        with self._guards["write"], suppress(apsw.Error):
+            connection = self._connection("write")
+            connection.set_busy_timeout(0)
+            try:
+                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            finally:
+                connection.set_busy_timeout(BUSY_MS)
+
+    def _require_ours(self, connection: apsw.Connection) -> None:
+        if self.replaced:
+            raise DatabaseUnavailable(str(self.path), "it was moved, deleted or replaced while in use")
+        known, found = len(self.schema.migrations), user_version(connection)
+        if found > known:
+            raise NewerDatabase(str(self.path), found, known)
+
+    def named(self, error: apsw.Error) -> StorageError:
+        """Return `error` in the words of the domain."""
+        if isinstance(error, apsw.NotADBError | apsw.CorruptError):
+            self._damaged = self._identity
+            return CorruptDatabase(str(self.path), str(error))
+        return DatabaseUnavailable(str(self.path), str(error) or type(error).__name__)
+
+    def check(self) -> list[str]:
+        """Return what SQLite finds wrong with the whole file; nothing when it is sound. Reads all of it."""
+        with self._guards["bulk"]:
+            try:
+                found = self._connection("bulk").execute("PRAGMA integrity_check").fetchall()
+            except (apsw.NotADBError, apsw.CorruptError) as error:
+                self._damaged = self._identity
+                return [str(error)]
+        wrong = [str(line) for (line,) in found if line != "ok"]
+        if wrong:
+            self._damaged = self._identity
+        return wrong
+
+    def close(self) -> None:
+        """Give the connections back; whoever is writing finishes first."""
+        for use, guard in self._guards.items():
+            with guard:
+                connection = self._connections.pop(use, None)
+                if connection is not None:
+                    with suppress(apsw.Error):
+                        if use == "write" and not self.replaced:
+                            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+                    connection.close()
+
+
+def lock_path(path: Path) -> Path:
+    """Return the file whose lock everybody holds who creates, migrates or replaces the database at `path`."""
+    return path.with_name(path.name + ".lock")
+
+
+def file_identity(path: Path) -> tuple[int, int]:
+    """Return what tells the file at `path` from one that replaces it while it is open."""
+    found = os.stat(path)  # noqa: PTH116 - measurably faster than Path.stat, and asked all the time
+    return found.st_dev, found.st_ino
+
+
+def create_private(path: Path) -> None:
+    """Make sure there is a file; a new one is empty, only its owner's, and has no log of an older one beside it."""
+    if path.exists() and path.stat().st_size:
+        return
+    discard(path)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+
+
+def discard(path: Path) -> None:
+    """Remove the database with its log. What others have open stays theirs, and is not mixed with what comes next."""
+    for suffix in ("-wal", "-shm", ""):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+def user_version(connection: apsw.Connection) -> int:
+    """Return how many migrations the database has seen."""
+    return _number(connection, "PRAGMA user_version")
+
+
+def _number(connection: apsw.Connection, sql: str) -> int:
+    ((value,),) = connection.execute(sql).fetchall()
+    if not isinstance(value, int):
+        raise TypeError(sql)
+    return value
+
+
+def prepare(connection: apsw.Connection, path: Path, schema: Schema) -> None:
+    """Make the database ours and current, or raise and leave it as it is."""
+    owner, found, known = _number(connection, "PRAGMA application_id"), user_version(connection), len(schema.migrations)
+    empty = not _number(connection, "SELECT count(*) FROM sqlite_schema")
+    if owner != schema.application_id and (owner or found or not empty):
+        raise ForeignDatabase(str(path), f"its application id is {owner}")
+    if found > known:
+        raise NewerDatabase(str(path), found, known)
+    if empty and schema.durable:
+        # Only an empty file can be made so. An index is deleted instead.
+        connection.execute("PRAGMA auto_vacuum=INCREMENTAL").fetchall()
+    _use_wal(connection)
+    for number in range(found, known):
+        _migrate(connection, schema, number)
+
+
+def _require_header(path: Path) -> None:
+    with path.open("rb") as file:
+        head = file.read(len(HEADER))
+    if head and head != HEADER:
+        raise ForeignDatabase(str(path), "it does not begin like an SQLite file")
+
+
+def _use_wal(connection: apsw.Connection) -> None:
+    # SQLite does not call its busy handler for this one statement.
+    deadline = time.monotonic() + BUSY_MS / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL").fetchall()
+        except apsw.BusyError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(RETRY_S)
+        else:
+            return
+
+
+def _migrate(connection: apsw.Connection, schema: Schema, number: int) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if user_version(connection) == number:
+            # A statement that returns a row would stop the script there, if its rows were not fetched.
+            connection.execute(schema.migrations[number]).fetchall()
+            connection.execute(f"PRAGMA application_id={schema.application_id}").fetchall()
+            connection.execute(f"PRAGMA user_version={number + 1}").fetchall()
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise

@@ -1,1 +1,0 @@
-"""The databases: what they promise (ports), plain memory (the specification), SQLite."""

@@ -1,0 +1,119 @@
+"""What the audit chain says of decisions. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+from knowledge.history.audit.chain import canonical
+from knowledge.history.ports import Actor, Entry, StandingMove
+from knowledge.history.timestamps import aware
+from knowledge.trust.ports import Channel, Note, Standing, StandingChange, Verdict
+
+PLACES: Final[Mapping[Channel, str]] = {
+    "host": "in the host",
+    "page": "on the page",
+    "terminal": "in a terminal",
+    "zulip": "by a reaction in Zulip",
+}
+
+
+def decided(proposal_id: str, verdict: Verdict) -> Entry:
+    """Return the record of a decision: who, on which proposal, over which hash, where, and how sure it is that a person did."""
+    v = verdict
+    outcome = "approved" if v.approved else "rejected"
+    told = [f"{outcome} by {v.by} {PLACES[v.channel]}", *(["signed"] if v.signed else []), *_advisory(v)]
+    about = {
+        "proposal": proposal_id,
+        "hash": v.hash,
+        "approved": v.approved,
+        "channel": v.channel,
+        "signed": v.signed,
+        "advisory": v.advisory,
+    }
+    return Entry(
+        at=v.at,
+        actor=_actor(v.by, "proposal.decide", about),
+        proposal=proposal_id,
+        decision=", ".join(told),
+        intent=v.note,
+        outcome=outcome,
+    )
+
+
+def _advisory(verdict: Verdict) -> list[str]:
+    return ["advisory"] if verdict.advisory else []
+
+
+def withdrawn(proposal_id: str, principal: str, at: datetime) -> Entry:
+    """Return the record of a proposal that was taken back."""
+    return Entry(
+        at=at,
+        actor=_actor(principal, "proposal.withdraw", {"proposal": proposal_id}),
+        proposal=proposal_id,
+        decision=f"withdrawn by {principal}",
+        outcome="withdrawn",
+    )
+
+
+def restood(change: StandingChange, after: Standing, note: Note) -> Entry:
+    """Return the record of a change of standing."""
+    move = StandingMove(after.principal, change.score_before, after.score, after.frozen)
+    about = {
+        "about": note.about,
+        "principal": after.principal,
+        "score": after.score,
+        "floor": after.floor,
+        "ceiling": after.ceiling,
+        "frozen": after.frozen,
+    }
+    return Entry(
+        at=note.at,
+        actor=_actor(note.by, note.act, about),
+        decision=note.about or None,
+        intent=note.reason,
+        outcome="trust",
+        standing=move,
+    )
+
+
+def passkey_noted(passkey_id: bytes, note: Note, *, public_key: bytes = b"") -> Entry:
+    """Return the record of a passkey that comes, with what it is checked by, or goes."""
+    key = {"public_key": hashlib.sha256(public_key).hexdigest()} if public_key else {}
+    about = {"about": note.about, "passkey": passkey_id.hex(), **key}
+    return Entry(
+        at=note.at,
+        actor=_actor(note.by, note.act, about),
+        decision=note.about or None,
+        intent=note.reason,
+        outcome="trust",
+    )
+
+
+def forms_noted(host: str, secret_digest: bytes, note: Note, *, allowed: bool) -> Entry:
+    """Return the record of whether forms of the host that has that secret count as a person's word."""
+    about = {"about": note.about, "host": host, "secret": secret_digest.hex(), "allowed": allowed}
+    return Entry(
+        at=note.at,
+        actor=_actor(note.by, note.act, about),
+        decision=note.about or None,
+        intent=note.reason,
+        outcome="trust",
+    )
+
+
+def place_noted(place: str, note: Note) -> Entry:
+    """Return the record of a place that a person vouches for, or does not any more."""
+    return Entry(
+        at=aware(note.at),
+        actor=_actor(note.by, note.act, {"place": place}),
+        decision=place,
+        intent=note.reason,
+        outcome="trust",
+    )
+
+
+def _actor(by: str, act: str, about: object) -> Actor:
+    return Actor(by, act, hashlib.sha256(canonical(about).encode("ascii")).hexdigest())

@@ -1,0 +1,1 @@
+"""Formats shared by several packages: cursors, compressed texts, schemas, validation errors."""

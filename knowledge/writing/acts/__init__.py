@@ -1,0 +1,1 @@
+"""Acts on pages: merge, move, delete, revert."""

@@ -1,0 +1,78 @@
+"""What an act has to say in the ledger. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, TypeVar
+
+from knowledge.history.ports import Actor, Entry, FileChange
+from knowledge.pages.vault import revision_of
+from knowledge.writing.files.file_set import Change, Found
+from knowledge.writing.model import Act, Contents, Work
+
+T = TypeVar("T")
+
+SERVER = "knowledge-forge"
+RESTORING = "restore"
+
+
+def written(act: Act[T], work: Work[T], changes: Sequence[Change], at: datetime) -> Entry:
+    """Return the entry of an act that changes these files."""
+    return Entry(
+        at=at,
+        actor=act.actor,
+        changes=tuple(_file_change(change, work.moved.get(change.path)) for change in changes),
+        source=work.source,
+        confidence=work.confidence,
+        proposal=act.proposal,
+        decision=act.decision,
+        intent=act.intent,
+        outcome=work.outcome,
+        origins=_origins(work, changes),
+        contradictions=work.contradictions,
+    )
+
+
+def noted(act: Act[T], work: Work[T], seen: Mapping[str, Found], at: datetime) -> Entry:
+    """Return the entry of an act that changes no file: its origins are of the pages as they were `seen`."""
+    same = [(path, seen[path].revision) for path in work.origins if work.record and seen[path].revision]
+    changes = tuple(FileChange(path, revision, revision) for path, revision in same)
+    origins = {path: work.origins[path] for path, _ in same}
+    return replace(written(act, work, (), at), changes=changes, origins=origins)
+
+
+def undone(entry: Entry) -> Entry:
+    """Return the entry of the same act once all of it was taken back."""
+    changes = tuple(replace(change, after=change.before, moved_from=None) for change in entry.changes)
+    return replace(entry, changes=changes, outcome="undone", origins={}, contradictions=())
+
+
+def restoring(path: str, joined: bytes) -> Act[None]:
+    """Return the server's own act of writing what an editor overwrote unknowingly, joined with what it saved."""
+
+    async def work(_: Contents) -> Work[None]:
+        return Work({path: joined}, None, source="unknown", outcome="restored")
+
+    actor = Actor(SERVER, RESTORING, revision_of(joined))
+    return Act(actor, (path,), work, intent="put back what a stale save took away")
+
+
+def _origins(work: Work[T], changes: Sequence[Change]) -> Mapping[str, Any]:
+    left = {change.path for change in changes if change.raw is not None}
+    return {path: origins for path, origins in work.origins.items() if path in left}
+
+
+def _file_change(change: Change, moved_from: str | None) -> FileChange:
+    before, after = (Counter((raw or b"").splitlines()) for raw in (change.seen.raw, change.raw))
+    return FileChange(
+        path=change.path,
+        before=change.seen.revision,
+        after=None if change.raw is None else revision_of(change.raw),
+        staged=change.staged,
+        moved_from=moved_from,
+        lines_added=(after - before).total(),
+        lines_removed=(before - after).total(),
+    )

@@ -1,0 +1,1 @@
+"""Files on disk: exchange, recovery, and saves by other programs."""

@@ -1,0 +1,1 @@
+"""Other pages that an act concerns: backlinks, targets, contradictions."""

@@ -1,0 +1,72 @@
+"""Which pages speak of the same things as a text, as far as the keyword index knows."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from knowledge.index.ports import KeywordIndex, QueryTerm
+from knowledge.merge.evidence.placement import PageSketch
+from knowledge.pages.markdown.language import detect
+from knowledge.search.query.analysis import analyzer
+from knowledge.state.document_names import HEADING_SEPARATOR
+from knowledge.state.ports import ChunkRow, Filters, IndexStore
+
+MOST_TERMS = 24
+LONGEST_ASKED = 1_500
+LEAST_TERMS = 2
+MOST_CHUNKS = 40
+MOST_SKETCHES = 12
+
+
+class Related:
+    """Asks the keyword index; what is not indexed yet is not found."""
+
+    def __init__(self, index: IndexStore, keyword: Callable[[], Awaitable[KeywordIndex]]) -> None:
+        self._index, self._keyword = index, keyword
+
+    async def pages(self, texts: Sequence[str], *, but: str, limit: int) -> list[str]:
+        """Return the pages, other than `but`, that share most with one of `texts`, best first.
+
+        Raises:
+            EngineUnavailable: the index cannot be asked now.
+        """
+        best: dict[str, float] = {}
+        for text in texts:
+            for row, score in await self._chunks(text, Filters(), limit * 2):
+                if row.path != but:
+                    best[row.path] = max(best.get(row.path, 0.0), score)
+        return sorted(best, key=lambda path: -best[path])[:limit]
+
+    async def near(self, content: str, directory: str) -> list[PageSketch]:
+        """Return sketches of the pages under `directory` that share most with `content`, best first.
+
+        Where it shares nothing with any, or hardly anything is indexed, those of the first pages there are.
+        """
+        found: dict[str, list[str]] = {}
+        for row, _ in await self._chunks(content, Filters(path=directory), MOST_CHUNKS):
+            found.setdefault(row.path, []).append(row.text)
+        if not found:
+            paths = await self._index.paths(prefix=f"{directory}/" if directory else "", limit=MOST_SKETCHES)
+            found = {path: [] for path in paths}
+        return [await self._sketch(path, texts) for path, texts in list(found.items())[:MOST_SKETCHES]]
+
+    async def _sketch(self, path: str, texts: Sequence[str]) -> PageSketch:
+        record = await self._index.document(path)
+        if record is None:
+            return PageSketch(path, path)
+        headings = [section.rpartition(HEADING_SEPARATOR)[2] for section in record.sections]
+        return PageSketch(path, record.title, headings, record.summary, " ".join(texts[:3]))
+
+    async def _chunks(self, text: str, filters: Filters, limit: int) -> list[tuple[ChunkRow, float]]:
+        terms = _terms(text)
+        if len(terms) < LEAST_TERMS:
+            return []
+        docs = await self._index.select(filters)
+        scored = await (await self._keyword()).search(terms, limit=limit, docs=docs, filters=filters)
+        rows = await self._index.chunks([one.seq for one in scored])
+        return [(rows[one.seq], one.score) for one in scored if one.seq in rows]
+
+
+def _terms(text: str) -> list[QueryTerm]:
+    found = analyzer(detect(text)).terms(text[:LONGEST_ASKED])
+    return [QueryTerm(term, ((term, 1.0),)) for term in dict.fromkeys(found)][:MOST_TERMS]

@@ -1,0 +1,1 @@
+"""What builds each part from the settings."""

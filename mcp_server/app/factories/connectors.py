@@ -1,0 +1,94 @@
+"""The composition root's part for other services: Plane and Zulip, as the settings reach them. Nothing is contacted here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from knowledge.state.ports import StateStore
+from mcp_server.app.dependencies import Clock, no_plane, no_zulip
+from mcp_server.app.settings.settings import PlaneAccess, Settings, ZulipAccess
+from mcp_server.connectors.errors import ConnectorError
+
+if TYPE_CHECKING:
+    from mcp_server.connectors.http import Place, Sender
+    from mcp_server.connectors.plane.board import Board
+    from mcp_server.connectors.zulip.chat import Chat
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """The services that are configured, each built at its first use; calling one that is not raises `NotConfigured`."""
+
+    plane: Callable[[], Board] = no_plane
+    zulip: Callable[[], Chat] = no_zulip
+
+
+Senders = Callable[["Place", Path | None], "Sender"]
+"""Makes what sends requests to a place; the file holds the certificate authority to trust, None: those of the system."""
+
+
+@asynccontextmanager
+async def connecting(
+    settings: Settings, state: StateStore, now: Clock, sleep: Callable[[float], Awaitable[None]]
+) -> AsyncIterator[Connected]:
+    """Yield what reaches the services that `settings` name; connections are closed afterwards. `sleep` waits between tries."""
+    async with AsyncExitStack() as stack:
+
+        def sender(place: Place, ca: Path | None) -> Sender:
+            from mcp_server.connectors.http import Sender, made_clients
+
+            try:
+                clients = made_clients(ca)
+            except OSError as error:
+                told = f"{place.ca_setting} names {ca}, which is no file of certificates that can be read"
+                raise ConnectorError(place.service, told) from error
+            stack.push_async_callback(clients.aclose)
+            return Sender(place, clients.kept, fresh=clients.fresh, sleep=sleep, monotonic=time.monotonic)
+
+        plane, zulip = settings.plane, settings.zulip
+        yield Connected(
+            no_plane if plane is None else cache(lambda: _board(plane, sender, state, now)),
+            no_zulip if zulip is None else cache(lambda: _chat(zulip, sender, now, sleep)),
+        )
+
+
+def _board(access: PlaneAccess, sender: Senders, _state: StateStore, now: Clock) -> Board:
+    from mcp_server.connectors.http import Place
+    from mcp_server.connectors.plane import wire
+    from mcp_server.connectors.plane.board import Board
+    from mcp_server.connectors.plane.client import PlaneClient
+
+    place = Place(
+        wire.SERVICE,
+        access.base_url.rstrip("/"),
+        wire.ADDRESS_SETTING,
+        wire.headers_of(access.api_key),
+        (access.api_key,),
+        ca_setting="PLANE_CA",
+    )
+    client = PlaneClient(sender(place, access.ca), access.workspace)
+    return Board(client, access, now=now, monotonic=time.monotonic)
+
+
+def _chat(access: ZulipAccess, sender: Senders, now: Clock, sleep: Callable[[float], Awaitable[None]]) -> Chat:
+    from mcp_server.connectors.http import Place
+    from mcp_server.connectors.zulip import wire
+    from mcp_server.connectors.zulip.chat import Chat
+    from mcp_server.connectors.zulip.client import ZulipClient
+
+    place = Place(
+        wire.SERVICE,
+        access.site.rstrip("/"),
+        wire.ADDRESS_SETTING,
+        wire.headers_of(access.email, access.api_key),
+        wire.secrets_of(access.email, access.api_key),
+        ca_setting="ZULIP_CERT_BUNDLE",
+    )
+    client = ZulipClient(sender(place, access.ca), monotonic=time.monotonic)
+    return Chat(client, access, now=now, monotonic=time.monotonic, sleep=sleep)

@@ -1,0 +1,55 @@
+"""The part of the composition root that knows where journeys lie: in the database of their state store."""
+
+from __future__ import annotations
+
+import secrets
+
+from agents.catalogue import Catalogue
+from agents.engine.runner import Runner
+from agents.store.memory import MemoryJourneys
+from agents.store.ports import JourneyStore
+from agents.store.sqlite import SqliteJourneys
+from knowledge.state.memory_store import MemoryStateStore
+from knowledge.state.ports import StateStore
+from knowledge.state.quota.bounds import Quotas
+from knowledge.state.sqlite.store import SqliteStateStore
+from mcp_server.app.dependencies import Services
+from mcp_server.app.factories.team_files import VaultFiles, team_catalogue
+from mcp_server.app.knowledge_base import KnowledgeBase
+from mcp_server.gate.handles import HANDLE_BYTES
+from mcp_server.toolsets.journeys.condition_context import KnowledgeLook
+
+CHANCE_BYTES = 4
+"""What tells conversations of one agent apart."""
+
+
+def runner_on(
+    base: KnowledgeBase, services: Services, agents: Catalogue | None = None, quotas: Quotas | None = None
+) -> Runner:
+    """Return what leads the journeys of the knowledge base, with these agents or all that there are. Ask once."""
+    store, files = journeys_in(base.state, quotas), VaultFiles(base.vault)
+    return Runner(
+        store,
+        agents or team_catalogue(base.vault),
+        lambda journey, state: KnowledgeLook(services, files, store, journey, state),
+        now=services.now,
+        chance=lambda: secrets.token_hex(CHANCE_BYTES),
+        handle=lambda: secrets.token_hex(HANDLE_BYTES),
+    )
+
+
+def journeys_in(state: StateStore, quotas: Quotas | None = None) -> JourneyStore:
+    """Return the journeys that lie in the same database as the state. Ask once: in memory each answer begins with none.
+
+    With `quotas` nobody stores more than they allow; a person at a terminal has none.
+    """
+    if isinstance(state, SqliteStateStore):
+        return SqliteJourneys(state.database, quotas)
+    if isinstance(state, MemoryStateStore):
+        return MemoryJourneys(state.publish, quotas)
+    from agents.store.postgres import PostgresJourneys
+    from knowledge.state.postgres.store import PostgresStateStore
+
+    if isinstance(state, PostgresStateStore):
+        return PostgresJourneys(state.tables, quotas)
+    raise TypeError(f"no journeys are known to lie in a {type(state).__name__}")

@@ -1,0 +1,88 @@
+"""The files of a team's agents and skills, as they lie in the knowledge base."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+
+from agents.spec.files import FOLDERS, MOST_FILES, SUFFIXES, Listed
+from knowledge.pages.paths import is_hidden
+from knowledge.pages.vault import Vault, stamp_of
+
+if TYPE_CHECKING:
+    from agents.catalogue import Catalogue
+    from agents.spec.catalogue import TeamCatalogue
+
+DEEPEST = 4
+"""Folders within `_agents/` and `_skills/` that are looked into, one inside the other."""
+
+
+class VaultFiles:
+    """The real files below the real folders `_agents/` and `_skills/`.
+
+    A link is listed, so that its name is told, and cannot be read: whoever may edit the page that it leads to could else
+    change what configures the server.
+    """
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+
+    async def list(self) -> Sequence[Listed]:
+        """Return the files of agents and skills, by path; none of a folder that is not there."""
+        return await anyio.to_thread.run_sync(self._listed)
+
+    async def read(self, path: str) -> bytes:
+        """Return what the file holds."""
+        return (await anyio.to_thread.run_sync(partial(self._vault.read, path, plain=True))).raw
+
+    def _listed(self) -> Sequence[Listed]:
+        found = [entry for folder in FOLDERS for entry in self._in(folder)[:MOST_FILES]]
+        if not found:
+            self._vault.check()  # a knowledge base that went away is not one without agents
+        return sorted(found, key=lambda entry: entry.path)
+
+    def _in(self, asked: str) -> Sequence[Listed]:
+        folder = self._vault.root / asked
+        if not folder.exists():
+            return ()
+        found = []
+        for path in self._below(str(folder), asked, 0) if self._vault.is_plain(asked) else [asked]:
+            status = self._status(path)
+            if status is not None:
+                stamp = stamp_of(status)
+                found.append(Listed(path, stamp.size, f"{stamp.size}-{stamp.mtime_ns}-{stamp.inode}"))
+        return sorted(found, key=lambda entry: entry.path)
+
+    def _below(self, folder: str, path: str, depth: int) -> Iterator[str]:
+        with os.scandir(folder) as entries:
+            for entry in sorted(entries, key=lambda e: e.name)[: 2 * MOST_FILES]:
+                if is_hidden(entry.name):
+                    continue
+                inside = f"{path}/{entry.name}"
+                if entry.is_dir(follow_symlinks=False):
+                    if depth < DEEPEST:
+                        yield from self._below(entry.path, inside, depth + 1)
+                elif entry.name.endswith(SUFFIXES):
+                    yield inside
+
+    def _status(self, path: str) -> os.stat_result | None:
+        """Return the status of what lies there, of a link its own; None if nothing does any more."""
+        try:
+            return os.lstat(self._vault.root / path)
+        except OSError:
+            return None
+
+
+def team_catalogue(vault: Vault, beside: Catalogue | None = None) -> TeamCatalogue:
+    """Return the agents of this program and those of the team whose knowledge base this is."""
+    from agents.catalogue import BuiltIn
+    from agents.spec.catalogue import TeamCatalogue
+    from mcp_server.toolsets.registry import declared
+
+    tools = [spec.name for spec in declared()]
+    return TeamCatalogue(beside or BuiltIn(), VaultFiles(vault), tools, clock=time.monotonic)

@@ -1,0 +1,105 @@
+"""Keeping the state database small: texts that nobody needs whole any more are shortened, and free space is given back.
+
+Any process may do it, one at a time, in steps so small that no writer waits long.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import anyio
+
+from knowledge.errors import KnowledgeError
+from mcp_server.app.knowledge_base import utc_now
+
+if TYPE_CHECKING:
+    from agents.loop.store.ports import RunStore
+    from agents.store.ports import JourneyStore
+    from knowledge.state.ports import StateStore
+    from knowledge.state.retention.cuts import Shortened
+
+logger = logging.getLogger("knowledge_forge.retention")
+
+LEASE = "retention"
+LEASE_S = 120.0
+EVERY_S = 3600.0
+AT_ONCE = 10
+PAUSE_S = 0.05
+"""Between two steps: whoever writes goes first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What one pass did. `ours` is false where another process was at it."""
+
+    ours: bool = True
+    proposals: int = 0
+    journeys: int = 0
+    runs: int = 0
+    freed_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """What shortens the texts of one knowledge base's state; `kept` None keeps those of journeys, runs and proposals for ever."""
+
+    state: StateStore
+    journeys: JourneyStore
+    runs: RunStore
+    kept: timedelta | None
+    holder: str
+    now: Callable[[], datetime] = utc_now
+    pause_s: float = PAUSE_S
+
+    async def run(self) -> None:
+        """Do a pass every hour, until cancelled."""
+        while True:
+            try:
+                done = await self.once()
+                if done.freed_bytes:
+                    logger.info("retention freed %d bytes in the state database", done.freed_bytes)
+            except KnowledgeError:
+                logger.warning("the state database cannot be tidied up now", exc_info=True)
+            await anyio.sleep(EVERY_S)
+
+    async def once(self) -> Passed:
+        """Shorten all that is due, and give back what is free; nothing where another process does it."""
+        if not await self._is_mine():
+            return Passed(ours=False)
+        try:
+            before = None if self.kept is None else self.now() - self.kept
+            proposals = await self._all(lambda: self.state.trust.shorten(ended_before=before, limit=AT_ONCE))
+            journeys, runs = (0, 0), (0, 0)
+            if before is not None:
+                journeys = await self._all(lambda: self.journeys.shorten(moved_before=before, limit=AT_ONCE))
+                runs = await self._all(lambda: self.runs.shorten(moved_before=before, limit=AT_ONCE))
+            while await self.state.give_back():
+                await self._pause()
+            return Passed(
+                proposals=proposals[0],
+                journeys=journeys[0],
+                runs=runs[0],
+                freed_bytes=proposals[1] + journeys[1] + runs[1],
+            )
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self.state.release_lease(LEASE, self.holder)
+
+    async def _all(self, shorten: Callable[[], Awaitable[Shortened]]) -> tuple[int, int]:
+        """Return how many records were shortened, and how many bytes that freed."""
+        records = freed = 0
+        while (done := await shorten()).records:
+            records, freed = records + done.records, freed + done.freed_bytes
+            await self._pause()
+        return records, freed
+
+    async def _pause(self) -> None:
+        await anyio.sleep(self.pause_s)
+        await self._is_mine()
+
+    async def _is_mine(self) -> bool:
+        return await self.state.acquire_lease(LEASE, self.holder, now=self.now(), ttl_s=LEASE_S) is not None

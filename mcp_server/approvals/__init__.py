@@ -1,0 +1,1 @@
+"""Proposals and the decisions of people about them."""

@@ -1,0 +1,193 @@
+"""Decisions: a person's word is put on record, if it counts here, and what follows from it is done."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from knowledge.trust.ports import Note, Proposal, TrustRecords, Verdict
+from mcp_server.app.dependencies import Call, Services
+from mcp_server.approvals.approvers import WEAK, AdminAct, CannotDecide, Person, requirement
+from mcp_server.approvals.proposal_executor import Carrier
+from mcp_server.approvals.proposals import Draft, Proposing, hash_of, of_its_run, principal_of
+from mcp_server.gate.host_registration import forms_count
+from mcp_server.gate.policy import POLICY, Trust
+from mcp_server.gate.trust import admin
+from mcp_server.gate.trust.scores import count, freeze
+
+
+class Decisions:
+    """The desk where people decide."""
+
+    def __init__(self, carrier: Carrier, proposing: Proposing) -> None:
+        self._carrier, self._proposing = carrier, proposing
+
+    @property
+    def _services(self) -> Services:
+        return self._carrier.services
+
+    @property
+    def _trust(self) -> TrustRecords:
+        return self._services.state.trust
+
+    async def approve(self, proposal_id: str, shown_hash: str, person: Person, note: str = "") -> Proposal:
+        """Approve what was shown, carry it out, and return how it ended.
+
+        Raises:
+            CannotDecide: the word does not count here and now. Nothing was changed.
+        """
+        proposal = await self._waiting(proposal_id, shown_hash)
+        await self._require_forms(proposal, person)
+        advisory = await self._require(proposal, person)
+        await self._carrier.require_trust(proposal, person.channel)
+        if proposal.policy != POLICY:
+            raise CannotDecide(f"{proposal_id} was proposed under other rules of trust; have it proposed again")
+        verdict = Verdict(
+            approved=True,
+            by=person.name,
+            channel=person.channel,
+            at=self._services.now(),
+            hash=shown_hash,
+            note=note,
+            signed=person.signed,
+            advisory=advisory,
+        )
+        if await self._trust.decide(proposal_id, verdict) is None:
+            raise CannotDecide(await self._why_not(proposal_id))
+        if person.channel not in WEAK and proposal.kind == "call":
+            await self._count(proposal, person, approved=True)
+        return await self._carrier.carry_out(proposal_id)
+
+    async def reject(
+        self, proposal_id: str, shown_hash: str, person: Person, note: str = "", *, harmful: bool = False
+    ) -> Proposal:
+        """Reject it; `harmful` also takes all trust from its principal.
+
+        Raises:
+            CannotDecide: it does not wait any more, or the word does not count here. Nothing was changed.
+        """
+        proposal = await self._waiting(proposal_id, shown_hash)
+        await self._require_forms(proposal, person)
+        verdict = Verdict(
+            approved=False, by=person.name, channel=person.channel, at=self._services.now(), hash=shown_hash, note=note
+        )
+        rejected = await self._trust.decide(proposal_id, verdict)
+        if rejected is None:
+            raise CannotDecide(await self._why_not(proposal_id))
+        if harmful:
+            await self.freeze(proposal.principal, person, f"{proposal_id} was marked harmful: {note}".rstrip(": "))
+        elif proposal.kind == "call":
+            await self._count(proposal, person, approved=False)
+        if proposal.kind == "flag":
+            await self._carrier.settle(proposal)
+        return rejected
+
+    async def edit(self, proposal_id: str, arguments: Sequence[Mapping[str, Any]], person: Person) -> Proposal:
+        """Replace a pending proposal by one with these arguments, planned anew, and return that.
+
+        Raises:
+            CannotDecide: it does not wait any more, or is of a kind that cannot be edited.
+            BadArguments: they do not fit the tool.
+        """
+        proposal = await self._waiting(proposal_id)
+        if proposal.kind != "call" or not arguments:
+            raise CannotDecide(f"{proposal_id} cannot be edited; reject it and say why")
+        edited = replace(proposal, arguments=json.dumps(list(arguments)))
+        planned = await self._carrier.plan(edited)
+        if planned.shown.changes_nothing:
+            raise CannotDecide("with these arguments nothing would change")
+        why = f"{proposal.why}; edited by {person.name}"
+        needed = max(proposal.level_needed, int(planned.spec.level_for(planned.plan)))
+        draft = Draft("call", arguments, planned.shown, needed, proposal.level_held, why, origin=proposal_id)
+        spec = planned.spec
+        call = of_its_run(planned.call, proposal)
+        return await self._proposing.put(spec.name, spec.definition_hash, call, draft, replacing=[proposal_id])
+
+    async def ask(self, act: AdminAct, arguments: Mapping[str, Any], person: Person) -> Proposal:
+        """Return a pending proposal of an act on trust itself.
+
+        Raises:
+            CannotDecide: it could not be done.
+        """
+        shown = await admin.shown(self._services, act, arguments)
+        principal = admin.asking(person)
+        why = f"{person.name} asks for it; what concerns trust itself needs the same as the highest level"
+        draft = Draft("admin", [arguments], shown, int(Trust.HIGH_STAKES), 0, why)
+        return await self._proposing.put(act, admin.definition(act), Call(principal), draft)
+
+    async def distrust(self, place: str, person: Person) -> bool:
+        """Take back that a person vouches for the place; False if nobody does.
+
+        Raises:
+            CannotDecide: it is no place.
+        """
+        known = admin.checked_place(place)
+        note = Note(person.name, "place.distrust", known, self._services.now())
+        return await self._trust.distrust_place(known, note=note)
+
+    async def freeze(self, principal: str, person: Person, reason: str) -> None:
+        """Take all trust from the principal until a person lifts it."""
+        await freeze(self._services.state, principal, by=person.name, now=self._services.now(), reason=reason)
+
+    async def forbid_forms(self, host: str, person: Person) -> None:
+        """Let forms that the host shows decide nothing from now on."""
+        state, now = self._services.state, self._services.now()
+        for enrolment in await state.enrolments():
+            if enrolment.host == host:
+                note = Note(person.name, "host.forms", host, now, "forms decide nothing")
+                await state.trust.allow_forms(host, enrolment.secret_digest, allowed=False, note=note)
+
+    async def _require(self, proposal: Proposal, person: Person) -> bool:
+        """Return whether the word proves nothing about a person.
+
+        Raises:
+            CannotDecide: it does not count here.
+        """
+        wanted = requirement(proposal, person.channel, passkeys=bool(await self._trust.passkeys()))
+        if wanted == "elsewhere":
+            raise CannotDecide(
+                f"{proposal.id} needs level {proposal.level_needed}: it is decided on the review page "
+                "(knowledge-forge review --web)"
+            )
+        if wanted == "passkey" and not person.signed:
+            raise CannotDecide(
+                f"{proposal.id} needs level {proposal.level_needed}: sign it with a passkey on the review page"
+            )
+        return wanted == "advisory"
+
+    async def _require_forms(self, proposal: Proposal, person: Person) -> None:
+        """Return unless the word was said in a form of a host whose forms do not count: a client can answer its own.
+
+        Raises:
+            CannotDecide: nobody registered the host, or allowed forms there.
+        """
+        if person.channel == "host" and not await forms_count(self._services.state, principal_of(proposal)):
+            raise CannotDecide(
+                f"a form in {proposal.principal} decides nothing: it is not a registered host whose person allowed forms there "
+                "(knowledge-forge trust forms NAME on)"
+            )
+
+    async def _waiting(self, proposal_id: str, shown_hash: str | None = None) -> Proposal:
+        proposal = await self._trust.proposal(proposal_id)
+        if proposal is None or proposal.state != "pending":
+            raise CannotDecide(await self._why_not(proposal_id))
+        if shown_hash is not None and (proposal.hash != shown_hash or hash_of(proposal) != proposal.hash):
+            raise CannotDecide(f"{proposal_id} is not what was shown (any more); look at it again")
+        return proposal
+
+    async def _why_not(self, proposal_id: str) -> str:
+        proposal = await self._trust.proposal(proposal_id)
+        if proposal is None:
+            return f"there is no proposal {proposal_id[:40]!r}"
+        if proposal.state == "pending":
+            return f"{proposal_id} has expired, or is not what was shown (any more)"
+        after = f" by {proposal.successor}" if proposal.successor else ""
+        return f"{proposal_id} does not wait any more: it is {proposal.state}{after}"
+
+    async def _count(self, proposal: Proposal, person: Person, *, approved: bool) -> None:
+        now = self._services.now()
+        await count(
+            self._services.state, proposal.principal, approved=approved, by=person.name, proposal=proposal.id, now=now
+        )

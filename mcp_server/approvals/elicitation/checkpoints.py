@@ -1,0 +1,188 @@
+"""Asking a person in the host at a blocking checkpoint of a journey: a form, and what an answer to it means.
+
+Where the work asks questions the form has a field for each of them; elsewhere it asks whether the work may go on. A checkpoint
+grants no authority, so a form is enough for every one of them, also where the person's own hand is asked for.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from knowledge.errors import KnowledgeError
+from mcp_server.app.dependencies import Call, Services
+from mcp_server.approvals.elicitation.proposal_form import FIELD, Form, Reply
+from mcp_server.gate.host_registration import forms_count
+
+if TYPE_CHECKING:
+    from agents.engine.progress.position import Position
+    from agents.engine.runner import Opinion
+    from agents.engine.work import questions
+
+logger = logging.getLogger("knowledge_forge.gate")
+
+TOOL = "journey_submit"
+"""The tool whose answer may be a question to a person."""
+ASKED = "checkpoint:"
+"""Begins the state of such a question: then come version and journey."""
+LONGEST_SHOWN = 6_000
+MOST_FIELDS = 10
+"""Questions that have a field of their own in a form; what is asked beyond them is answered in the note."""
+LONGEST_TITLE, LONGEST_ANSWER, LONGEST_NOTE = 300, 1_500, 2_000
+"""Characters. All answers of a form together are not more than a journey takes at once, whatever the language."""
+ANSWER, NOTE = "answer_", "note"
+"""Name the fields of a form of questions: the ids that a model gave them could be anything."""
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        FIELD: {
+            "type": "string",
+            "title": "Decision",
+            "description": "Go on as submitted, or work on it again",
+            "enum": ["approve", "reject"],
+        },
+        "note": {
+            "type": "string",
+            "title": "Note",
+            "description": "What should be different, and why",
+            "maxLength": 2000,
+        },
+    },
+    "required": [FIELD],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A checkpoint that waits: the journey at the version at which it was asked."""
+
+    journey: str
+    version: int
+
+    @property
+    def state(self) -> str:
+        """Return what the client carries until it answers."""
+        return f"{ASKED}{self.version}:{self.journey}"
+
+
+def question_in(tool: str, content: Mapping[str, Any]) -> Question | None:
+    """Return the question that an answer of that tool leaves to a person, if it leaves one."""
+    if tool != TOOL or content.get("state") != "waiting" or not content.get("checkpoint"):
+        return None
+    return Question(str(content["journey_id"]), int(content["version"]))
+
+
+def question_of(state: str) -> Question | None:
+    """Return the question that a client carried; None if the state is none of these."""
+    version, _, journey = state.removeprefix(ASKED).partition(":")
+    if not state.startswith(ASKED) or not version.isdecimal() or not journey:
+        return None
+    return Question(journey, int(version))
+
+
+async def form(services: Services, asked: Question) -> Form:
+    """Return the form; hidden and direction-changing characters of its texts are made visible."""
+    from agents.engine.work.questions import open_questions
+    from agents.prompts import prompt as prompting
+
+    position = await services.journeys.position(asked.journey, version=asked.version)
+    state, asks = position.state, open_questions(position.state)
+    page = await services.review_address()
+    done = "\n".join(f"- {line}" for line in prompting.done_lines(position.agent, state))
+    parts = (
+        f"{position.agent.title}: {prompting.cut(state.brief, prompting.BRIEF_TOKENS)}",
+        _listed(asks) if asks else prompting.question(position.agent, state),
+        done,
+    )
+    text = "\n\n".join(part for part in parts if part)
+    if len(text) > LONGEST_SHOWN:
+        text = text[:LONGEST_SHOWN] + "\n[cut: the page has all of it]"
+    below = f"\n\nAll of it: {page}/journeys/{asked.journey}" if page else ""
+    return Form(_marked(text) + below, schema_of(asks) if asks else SCHEMA)
+
+
+def _marked(text: str) -> str:
+    from mcp_server.web.text.sanitize import spelled_out
+
+    return spelled_out(text)
+
+
+def _listed(asks: Sequence[questions.Question]) -> str:
+    lines = [f"{n}. {one.question}" + (f" ({one.why})" if one.why else "") for n, one in enumerate(asks, 1)]
+    return "\n".join(["Before the work goes on, please answer. `I do not know` is an answer, too.", *lines])
+
+
+def schema_of(asks: Sequence[questions.Question]) -> dict[str, Any]:
+    """Return the fields of a form of questions: one for each, and a note for what is left."""
+    shown = asks[:MOST_FIELDS]
+    fields = {f"{ANSWER}{n}": _field(f"{n}. {one.question}", one.why) for n, one in enumerate(shown, 1)}
+    more = len(asks) - len(shown)
+    note = (
+        _field(f"Questions {len(shown) + 1} to {len(asks)}", "They are listed above")
+        if more
+        else _field("Note", "What else matters; it also answers what is left empty")
+    )
+    return {
+        "type": "object",
+        "properties": {**fields, NOTE: {**note, "maxLength": LONGEST_NOTE}},
+        "required": [*fields, *([NOTE] if more else [])],
+    }
+
+
+def _field(title: str, meaning: str) -> dict[str, Any]:
+    short = title if len(title) <= LONGEST_TITLE else title[:LONGEST_TITLE] + " [...]"
+    about = {"description": _marked(meaning[:LONGEST_TITLE])} if meaning else {}
+    return {"type": "string", "title": _marked(short), **about, "maxLength": LONGEST_ANSWER}
+
+
+def answered(asks: Sequence[questions.Question], filled: Mapping[str, str]) -> Opinion | None:
+    """Return what a form of these questions was answered with; None if nothing was."""
+    from agents.engine.runner import Opinion
+
+    said = {one.id: filled.get(f"{ANSWER}{n}", "").strip() for n, one in enumerate(asks[:MOST_FIELDS], 1)}
+    given, note = {id_: text for id_, text in said.items() if text}, filled.get(NOTE, "").strip()[:LONGEST_NOTE]
+    return Opinion("answer", "host", note, given) if given or note else None
+
+
+async def settle(services: Services, call: Call, asked: Question, reply: Reply) -> Position:
+    """Record what the form was answered with, if it was and nobody decided before, and return where the journey stands then.
+
+    A form in a host whose forms do not count, or not any more, decides nothing.
+    """
+    journeys = services.journeys
+    counts = await forms_count(services.state, call.principal)
+    if counts and (opinion := await _opinion(services, asked, reply)):
+        try:
+            return await journeys.decide(asked.journey, asked.version, opinion, by=f"{call.principal.id} (in the host)")
+        except KnowledgeError as error:
+            # Somebody else decided first, or a question was left open: where it stands is told below.
+            logger.debug("%s: %s", asked.journey, error)
+    return await journeys.position(asked.journey)
+
+
+async def _opinion(services: Services, asked: Question, reply: Reply) -> Opinion | None:
+    from agents.engine.runner import Opinion
+    from agents.engine.work.questions import open_questions
+
+    there = await services.journeys.position(asked.journey, version=asked.version)
+    if asks := open_questions(there.state):
+        return answered(asks, reply.filled)
+    return None if reply.word == "nothing" else Opinion(reply.word, "host", reply.note)
+
+
+async def still_asked(services: Services, asked: Question) -> bool:
+    """Return whether the journey still stands at the question."""
+    return (await services.journeys.store.journey(asked.journey)).version == asked.version
+
+
+async def decided(services: Services, asked: Question) -> None:
+    """Return when the journey does not stand at the question any more."""
+    async with services.waiting:
+        while True:
+            seen = await services.state.last_event()
+            if not await still_asked(services, asked):
+                return
+            await services.state.changed(seen)

@@ -1,0 +1,57 @@
+"""When the review page is shown, and where it is: loaded once something waits for a person."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import anyio
+
+from knowledge.errors import KnowledgeError
+from knowledge.state.ports import StateStore
+from knowledge.trust.ports import Proposal
+
+if TYPE_CHECKING:
+    from mcp_server.app.dependencies import Services
+    from mcp_server.app.settings.settings import Settings
+    from mcp_server.approvals.approvers import Desk
+    from mcp_server.web.address import Address
+
+logger = logging.getLogger("knowledge_forge.review")
+
+
+class Review:
+    """Knows where people decide, and shows the page in this process if nobody else does and something waits."""
+
+    def __init__(self, settings: Settings, state: StateStore) -> None:
+        self._settings, self._state = settings, state
+        self._wanted = anyio.Event()
+        self._shown = anyio.Event()
+        self._address: Address | None = None
+
+    async def address(self) -> str | None:
+        """Return the page's address without any login; None while nobody shows it."""
+        if self._address is None:
+            try:
+                from mcp_server.web.address import Address
+            except ImportError:
+                return None
+            self._address = Address(self._state)
+        return await self._address.found()
+
+    async def wanted(self, _proposal: Proposal | None = None) -> None:
+        """Have the page shown: something waits. Returns when its address is known, or after a moment without."""
+        self._wanted.set()
+        with anyio.move_on_after(1.0):
+            await self._shown.wait()
+
+    async def run(self, services: Services, desk: Desk) -> None:
+        """Show the page as soon as something waits and as long as nobody else shows it, until cancelled."""
+        if self._settings.http is None:
+            await self._wanted.wait()
+        try:
+            from mcp_server.web.server import show
+
+            await show(services, desk, self._settings, self._shown)
+        except (ImportError, KnowledgeError, OSError):
+            logger.exception("the review page cannot be shown; decide with `knowledge-forge review`")

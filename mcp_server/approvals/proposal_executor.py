@@ -1,0 +1,368 @@
+"""Carrying out what was approved: once, exactly that, whichever process does it and whichever one died over it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+
+from knowledge.errors import EffectChanged, KnowledgeError, ProposalSettled, StorageError
+from knowledge.merge.model import CUT_MARK
+from knowledge.trust.ports import LONGEST_CLAIM_S, Channel, Proposal, ProposalLine, State, TrustRecords, Verdict
+from mcp_server.app.dependencies import Call, Services
+from mcp_server.approvals.approvers import CannotDecide, require_trust
+from mcp_server.approvals.proposals import (
+    AGAINST,
+    Draft,
+    Proposing,
+    calls_of,
+    doubts_in,
+    hash_of,
+    of_its_run,
+    principal_of,
+    repeats_in,
+    run_of,
+    with_plain_answer,
+)
+from mcp_server.gate.dispatch import Gate, crashed
+from mcp_server.gate.journey_hook import Companion
+from mcp_server.gate.trust import admin
+from mcp_server.toolsets.registry import AnySpec, declared
+from mcp_server.toolsets.spec import BadArguments, Shown
+
+if TYPE_CHECKING:
+    from knowledge.writing.requests import Approval
+
+logger = logging.getLogger("knowledge_forge.gate")
+
+LEASE_S = LONGEST_CLAIM_S
+"""How long one process may take to carry out a proposal before another one looks what became of it."""
+PATIENCE_S = 30.0
+"""How long whoever said yes waits for another process that was quicker to begin."""
+HANDED_S = 10.0
+"""How long they wait where only another process can do it, which need not be running."""
+UNSURE = "it is not known whether this was done: the process that did it died meanwhile. Look there, and propose it again if it is not"
+LEFT = "no server that reaches its service has run since; propose it again if it is still meant"
+CHANGED = "what it rests on has changed, so that something else would happen now"
+UNTOLD = "it is not known whether this was done: {why}. {next}"
+LOOK_THERE = "Look at {where}, and propose it again if it is not"
+PROPOSE_AGAIN = "Propose it again if it is not"
+WHERE: Final = ("url", "place", "key", "path")
+"""What an answer may say of where something is, the best first."""
+TAMPERED = "what is on record is not what was decided on; nothing was done"
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A proposal's calls, planned with what is there now."""
+
+    spec: AnySpec
+    call: Call
+    asked: Any
+    plan: Any
+    shown: Shown
+
+
+class Carrier:
+    """Carries out approved proposals.
+
+    `recover` ends the acts that dead processes left half done, so that one that happened is known to have happened.
+    """
+
+    def __init__(
+        self,
+        gate: Gate,
+        proposing: Proposing,
+        services: Services,
+        *,
+        runner: str,
+        recover: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.services = services
+        self._gate, self._proposing, self._runner, self._recover = gate, proposing, runner, recover
+        self._companion = Companion(services)
+
+    @property
+    def _trust(self) -> TrustRecords:
+        return self.services.state.trust
+
+    async def carry_out(self, proposal_id: str) -> Proposal:
+        """Carry out an approved proposal and return how it ended; if somebody else is at it, once they are done.
+
+        What this process cannot do, because the service is configured in others only, is left to them: it stays approved.
+        """
+        runner = f"{self._runner}-{secrets.token_hex(4)}"
+        before = await self.found(proposal_id)
+        if self.is_for_others(before):
+            return await self._ended(proposal_id, HANDED_S)
+        claimed = await self._trust.claim(proposal_id, runner, now=self.services.now(), lease_s=LEASE_S)
+        if claimed is None:
+            return await self._ended(proposal_id)
+        # A caller that goes away does not stop what a person has approved.
+        with anyio.CancelScope(shield=True):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._keep_claimed, proposal_id, runner)
+                await self._run_to_an_end(claimed, begun_before=bool(before.runner))
+                tasks.cancel_scope.cancel()
+        return await self.found(proposal_id)
+
+    def is_for_others(self, proposal: Proposal | ProposalLine) -> bool:
+        """Return whether its tool is one of this program that this process does not list: its service is not configured here."""
+        if proposal.kind == "admin" or self._gate.spec(proposal.tool) is not None:
+            return False
+        return proposal.tool in {spec.name for spec in declared()}
+
+    async def _ended(self, proposal_id: str, patience_s: float = PATIENCE_S) -> Proposal:
+        """Return the proposal once nobody is at it any more, or as it is when that takes too long."""
+        state = self.services.state
+        with anyio.move_on_after(patience_s):
+            while True:
+                seen = await state.last_event()
+                proposal = await self.found(proposal_id)
+                if not proposal.underway:
+                    return proposal
+                await state.changed(seen)
+        return await self.found(proposal_id)
+
+    async def _keep_claimed(self, proposal_id: str, runner: str) -> None:
+        while True:
+            await anyio.sleep(LEASE_S / 3)
+            try:
+                await self._trust.claim(proposal_id, runner, now=self.services.now(), lease_s=LEASE_S)
+            except StorageError:  # an act is not broken off half way for that
+                logger.warning("the claim on %s cannot be extended now", proposal_id, exc_info=True)
+
+    async def _run_to_an_end(self, claimed: Proposal, *, begun_before: bool) -> None:
+        try:
+            await self._run(claimed, begun_before=begun_before)
+        except (BadArguments, KnowledgeError) as error:
+            await self._fail(claimed.id, str(error))
+        except Exception as error:
+            logger.exception("proposal %s failed", claimed.id)
+            await self._fail(claimed.id, f"{claimed.tool} {crashed(error)}")
+
+    async def resume(self) -> None:
+        """Carry out what was approved and never carried out, because its process died; end what has waited too long."""
+        now = self.services.now()
+        await self._trust.expire(now=now)
+        approved: tuple[State, ...] = ("approved",)
+        for proposal in await self._trust.lines(states=approved):
+            if self.is_for_others(proposal):
+                if proposal.runs_until is None and proposal.expires_at <= now:
+                    await self._fail(proposal.id, LEFT)
+            elif proposal.runs_until is None or proposal.runs_until <= now:
+                await self.carry_out(proposal.id)
+        executed: tuple[State, ...] = ("executed",)
+        for proposal in await self._trust.lines(states=executed, limit=20):
+            if not proposal.answered and (proposal.runs_until is None or proposal.runs_until <= now):
+                await self._answer_for(await self.found(proposal.id))
+
+    async def _run(self, proposal: Proposal, *, begun_before: bool) -> None:
+        if begun_before:
+            await self._recover()
+            proposal = await self.found(proposal.id)
+            if proposal.state == "executed":
+                await self._answer_for(proposal)
+            if proposal.state != "approved":
+                return
+        verdict = proposal.verdict
+        if verdict is None or hash_of(proposal) != proposal.hash or verdict.hash != proposal.hash:
+            await self._fail(proposal.id, TAMPERED)
+            return
+        if proposal.kind == "admin":
+            result = await admin.perform(self.services, proposal, verdict)
+            await self._trust.finish(
+                proposal.id, "executed", at=self.services.now(), result=json.dumps(result, ensure_ascii=False)
+            )
+            return
+        spec = self._gate.spec(proposal.tool)
+        if spec is None or spec.definition_hash != proposal.tool_hash:
+            await self._fail(proposal.id, f"{proposal.tool} is another tool now than the one that was decided on")
+            return
+        if begun_before and await self._seen_to(proposal, spec, verdict):
+            return
+        await self._act(proposal, verdict)
+
+    async def _seen_to(self, proposal: Proposal, spec: AnySpec, verdict: Verdict) -> bool:
+        """End a proposal whose process died over it, if it may have been done; False if it is to be done now."""
+        if spec.recalled is None:
+            if spec.open_world and not spec.idempotent:
+                await self._fail(proposal.id, UNSURE)
+                return True
+            return False
+        approval = _approval(proposal, verdict)
+        call = Call(principal_of(proposal), origin="approved", journey=proposal.journey, approval=approval)
+        try:
+            recalled = await spec.recalled(self.services, call, spec.parse(calls_of(proposal)[-1]))
+        except Exception:
+            # Whatever broke here, what was sent before is sent: it must not be told as not done.
+            logger.exception("it cannot be asked what became of %s", proposal.id)
+            await self._fail(proposal.id, UNSURE)
+            return True
+        if recalled is None:
+            return False
+        await self._conclude(proposal, spec.as_json(recalled))
+        return True
+
+    async def _act(self, proposal: Proposal, verdict: Verdict) -> None:
+        await self.require_trust(proposal, verdict.channel)  # a freeze may have come between the yes and this
+        planned = await self.plan(proposal)
+        if planned.shown.effect != proposal.effect or planned.spec.level_for(planned.plan) > proposal.level_needed:
+            await self._void(proposal, planned)
+            return
+        call = replace(planned.call, approval=_approval(proposal, verdict))
+        try:
+            answered = await self._gate.carry_out(planned.spec, call, planned.asked, planned.plan)
+        except EffectChanged:
+            await self._void(proposal, await self.plan(proposal))
+            return
+        except ProposalSettled:
+            return  # another process has done it meanwhile
+        await self._conclude(proposal, answered.content)
+
+    async def _conclude(self, proposal: Proposal, answer: Mapping[str, Any]) -> None:
+        """End a proposal with what was answered; one of which nobody knows whether it was done as failed, saying where to look."""
+        if answer.get("status") == "unsure":
+            await self._fail(proposal.id, _unsure(answer))
+            return
+        result = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+        await self._trust.finish(proposal.id, "executed", at=self.services.now(), result=result)
+        await self._companion.carried_out(proposal, answer)
+        if proposal.kind == "flag":
+            await self.settle(proposal)
+
+    async def plan(self, proposal: Proposal) -> Planned:
+        """Return the proposal's calls planned with what is there now.
+
+        Raises:
+            BadArguments, KnowledgeError: they cannot be done.
+        """
+        spec = self._gate.spec(proposal.tool)
+        if self.is_for_others(proposal):
+            raise CannotDecide(
+                f"{proposal.tool} is not listed here: start this with the settings of its service, or use the page"
+            )
+        if spec is None or spec.plan is None or spec.shows is None:
+            raise CannotDecide(f"there is no tool {proposal.tool} (any more)")
+        calls = calls_of(proposal)
+        against = tuple(calls[-1].pop(AGAINST, ())) if proposal.kind == "flag" else ()
+        doubts = doubts_in(proposal)
+        call = Call(
+            principal_of(proposal),
+            "approved",
+            against=against,
+            doubts=doubts,
+            repeats=repeats_in(proposal),
+            journey=proposal.journey,
+            run=run_of(proposal).get("id", ""),
+        )
+        asked = [spec.parse(one) for one in calls]
+        plan = None
+        if len(asked) > 1 and spec.joins is not None:
+            plan = await spec.joins(self.services, call, asked)
+            if plan is None:
+                raise CannotDecide(f"{CHANGED}: its {len(asked)} calls do not go together any more")
+        if plan is None:
+            plan = await spec.plan(self.services, call, asked[-1])
+        rehearsed = spec.rehearsed(plan) if spec.rehearsed else None
+        if rehearsed is not None:
+            note = getattr(rehearsed, "note", None) or "nothing would happen"
+            raise CannotDecide(f"{CHANGED}: {note}")
+        return Planned(spec, call, asked[-1], plan, with_plain_answer(spec, spec.shows(plan)))
+
+    async def _void(self, proposal: Proposal, planned: Planned) -> None:
+        """Propose anew what would happen now, in the place of what was approved."""
+        if planned.shown.changes_nothing:
+            await self._fail(proposal.id, "what it would change is so already, or cannot be changed any more")
+            return
+        draft = Draft(
+            proposal.kind,
+            calls_of(proposal),
+            planned.shown,
+            max(proposal.level_needed, int(planned.spec.level_for(planned.plan))),
+            proposal.level_held,
+            f"{CHANGED} than was approved; {proposal.why}",
+            origin=proposal.id,
+        )
+        call = of_its_run(planned.call, proposal)
+        anew = await self._proposing.put(planned.spec.name, planned.spec.definition_hash, call, draft)
+        await self._trust.finish(proposal.id, "superseded", at=self.services.now(), error=CHANGED, successor=anew.id)
+
+    async def _fail(self, proposal_id: str, why: str) -> None:
+        """End it as failed; if that cannot be noted now it stays approved, for whoever looks after what was left behind."""
+        try:
+            await self._trust.finish(proposal_id, "failed", at=self.services.now(), error=why)
+        except StorageError:
+            logger.exception("it cannot be noted that %s failed", proposal_id)
+
+    async def _answer_for(self, proposal: Proposal) -> None:
+        """Answer in the place of a process that died between act and answer."""
+        await self._trust.finish(proposal.id, "executed", at=self.services.now(), result=self._presumed(proposal))
+
+    def _presumed(self, proposal: Proposal) -> str:
+        """Return what a call answered whose process died between act and answer: it did what was foreseen."""
+        answer = json.loads(proposal.preview).get("answer")
+        if not isinstance(answer, dict):
+            return "null"
+        status = answer.get("status") if answer.get("status") in ("done", "partial") else "done"
+        note = "carried out by a process that ended before it could answer; this is what was foreseen"
+        return json.dumps({**answer, "status": status, "note": note}, ensure_ascii=False)
+
+    async def require_trust(self, proposal: Proposal, channel: Channel) -> None:
+        """Return if its principal may still have it done.
+
+        Raises:
+            CannotDecide: it is frozen, or may not propose any more.
+        """
+        if proposal.kind != "admin":  # those are asked for by a person
+            await require_trust(self.services.state, proposal, channel, now=self.services.now())
+
+    async def found(self, proposal_id: str) -> Proposal:
+        """Return the proposal.
+
+        Raises:
+            CannotDecide: there is none.
+        """
+        proposal = await self._trust.proposal(proposal_id)
+        if proposal is None:
+            raise CannotDecide(f"there is no proposal {proposal_id[:40]!r}")
+        return proposal
+
+    async def settle(self, proposal: Proposal) -> None:
+        """Close the contradictions that a person has decided about: of this claim, not of others with the same sentence."""
+        call = calls_of(proposal)[-1]
+        against, claimed = set(call.get(AGAINST, ())), _folded(str(call.get("content", "")))
+        ledger = self.services.state.ledger
+        for path in proposal.documents:
+            flags = await ledger.flags(path, limit=200)
+            sides = [(flag.id, flag.contradiction.existing.text, flag.contradiction.new.text) for flag in flags]
+            ids = [id_ for id_, old, new in sides if old in against and _folded(new.removesuffix(CUT_MARK)) in claimed]
+            if ids:
+                await ledger.settle(ids, at=self.services.now())
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _unsure(answer: Mapping[str, Any]) -> str:
+    where = next((str(answer[name]) for name in WHERE if answer.get(name)), "the service itself")
+    why = str(answer.get("note") or "no reply came").rstrip(".")
+    return UNTOLD.format(why=why, next=PROPOSE_AGAIN if where in why else LOOK_THERE.format(where=where))
+
+
+def _approval(proposal: Proposal, verdict: Verdict) -> Approval:
+    from knowledge.writing.requests import Approval
+
+    return Approval(proposal.id, _words(verdict), proposal.effect)
+
+
+def _words(verdict: Verdict) -> str:
+    """Return a decision as the audit chain tells it."""
+    how = "signed" if verdict.signed else "advisory" if verdict.advisory else "by word"
+    return f"approved by {verdict.by} ({verdict.channel}, {how})"

@@ -1,0 +1,1 @@
+"""Proposals as messages in Zulip, decided by reactions."""

@@ -1,0 +1,163 @@
+"""`agents [list|show NAME|check [FILE]]`: the agents and skills that there are, and whether the team's own can be used."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import anyio
+
+from knowledge.errors import KnowledgeError
+from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.terminal.options import add_common, said
+from mcp_server.cli.terminal.output import console, output, print_json
+
+if TYPE_CHECKING:
+    from agents.spec.catalogue import TeamCatalogue
+    from agents.spec.problems import Problem
+
+LIST, SHOW, CHECK = "list", "show", "check"
+
+
+class NoSuchFile(KnowledgeError):
+    """There is no file of an agent, a skill or rules of that name to check; `known` are the ones there are."""
+
+    def __init__(self, asked: str, known: Sequence[str]) -> None:
+        self.asked, self.known = asked, tuple(known)
+        there = f"there are {', '.join(known)}" if known else "there is none in _agents/ or _skills/"
+        super().__init__(f"no file of an agent or a skill {asked[:200]!r} to check; {there}")
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what only this verb takes. Without an action the agents are listed."""
+    actions = parser.add_subparsers(dest="action", metavar="list|show|check")
+    listing = actions.add_parser(LIST, help="every agent and skill, and where it comes from")
+    showing = actions.add_parser(SHOW, help="phases, ways, prompts and diagram of one")
+    checking = actions.add_parser(
+        CHECK, help="say everything that is wrong with the agents, skills and rules for plans of this knowledge base"
+    )
+    showing.add_argument("name", metavar="NAME", type=said, help="an agent's name")
+    checking.add_argument(
+        "file", metavar="FILE", type=said, nargs="?", help="one file of _agents/ or _skills/, or a name"
+    )
+    for action in (listing, showing, checking):
+        add_common(action)
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Do what is asked; 1 if a check finds something wrong."""
+    if args.action == CHECK:
+        return anyio.run(_check, args, settings)
+    if args.action == SHOW:
+        anyio.run(_show, args, settings)
+    else:
+        anyio.run(_list, settings)
+    return 0
+
+
+def _catalogue(settings: Settings) -> TeamCatalogue:
+    from knowledge.pages.vault import Vault
+    from mcp_server.app.factories.team_files import team_catalogue
+
+    return team_catalogue(Vault.open(settings.kb))
+
+
+async def _list(settings: Settings) -> None:
+    from agents.catalogue import entries
+
+    catalogue = _catalogue(settings)
+    problems = await catalogue.problems()  # first, for it also finds what lists alone do not look into
+    rows = [{"agent": e.name, "title": e.title, "origin": "built in", "summary": e.summary} for e in entries()]
+    rows += [
+        {"agent": a.name, "title": a.title, "origin": a.origin, "summary": a.summary} for a in await catalogue.team()
+    ]
+    if settings.json:
+        print_json(rows)
+    else:
+        _print_table(rows)
+    broken = [file for file, wrong in (await _by_file(catalogue, problems)).items() if wrong]
+    if broken:
+        console().print(f"left out, for they are broken: {', '.join(broken)} (knowledge-forge agents check)")
+
+
+async def _by_file(catalogue: TeamCatalogue, problems: Sequence[Problem]) -> Mapping[str, Sequence[Problem]]:
+    """Return what is wrong with the agent or skill of each file. What is wrong with a prompt is so with every agent that uses it."""
+    found: dict[str, Sequence[Problem]] = {d.file: d.problems for d in catalogue.definitions}
+    found |= await catalogue.skills()
+    of_agents = {problem for wrong in found.values() for problem in wrong}
+    for problem in problems:
+        if problem not in of_agents:  # of a file that could not be read, is one too many, or has rules
+            found[problem.file] = [*found.get(problem.file, ()), problem]
+    return dict(sorted(found.items()))
+
+
+async def _check(args: argparse.Namespace, settings: Settings) -> int:
+    catalogue = _catalogue(settings)
+    problems = await catalogue.all_problems()
+    by_file = dict(sorted({**await catalogue.rules(), **await _by_file(catalogue, problems)}.items()))
+    files = list(by_file)
+    if args.file is not None:
+        files = [_chosen(args.file, files)]
+        problems = by_file[files[0]]
+    if settings.json:
+        told = [{"file": p.file, "line": p.line, "problem": p.text} for p in problems]
+        print_json({"checked": files, "problems": told})
+    else:
+        _print_check(files, problems)
+    return 1 if problems else 0
+
+
+def _chosen(asked: str, files: Sequence[str]) -> str:
+    """Return the file that is meant by a path or an agent's name.
+
+    Raises:
+        NoSuchFile: none is.
+    """
+    bare = asked.replace("\\", "/").removeprefix("./")
+    for file in files:
+        name = file.rpartition("/")[2]
+        if bare in (file, name, name.rpartition(".")[0]) or bare.endswith(f"/{file}"):
+            return file
+    raise NoSuchFile(asked, files)
+
+
+def _print_check(files: Sequence[str], problems: Sequence[Problem]) -> None:
+    from mcp_server.cli.terminal.escape import visible
+
+    for problem in problems:
+        print(visible(str(problem)))
+    if problems:
+        return
+    nothing = "nothing to check: no agents in _agents/, no skills in _skills/"
+    print(f"{len(files)} checked, nothing wrong: {', '.join(files)}" if files else nothing)
+
+
+async def _show(args: argparse.Namespace, settings: Settings) -> None:
+    from mcp_server.cli.agents.view import shown
+    from mcp_server.toolsets.journeys.resources import definition, phase_definition
+    from mcp_server.toolsets.registry import declared
+
+    agent = await _catalogue(settings).agent(args.name)
+    tools = [spec.name for spec in declared()]
+    phases = [phase_definition(agent, phase, tools) for phase in agent.graph.phases]
+    if settings.json:
+        print_json({**definition(agent), "phases": phases})
+    else:
+        for line in shown(agent, definition(agent)["diagram"], phases):
+            print(line)
+
+
+def _print_table(rows: Sequence[Mapping[str, str]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from mcp_server.cli.terminal.escape import visible
+
+    columns = ("agent", "origin", "summary")
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, no_wrap=column != "summary")
+    for row in rows:
+        table.add_row(*(Text(visible(row[column])) for column in columns))
+    output().print(table)

@@ -1,0 +1,104 @@
+"""An agent as lines of a terminal. What others wrote is made visible where it would not be seen as it is. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from agents.engine.agent import Agent, ModelAdvice
+from agents.engine.events import canonical
+from mcp_server.cli.terminal.escape import visible
+
+MOST_STEPS = 12
+"""Steps of a part that are named in a line; of more the number says enough."""
+
+
+def shown(agent: Agent, diagram: str, phases: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return all of an agent: what it is for, what suits it, its phases, and its diagram."""
+    told = [f"{agent.title} ({agent.name}, {agent.origin})", agent.summary, *_inputs(agent)]
+    told += [*profile_lines(agent.profile), *_models(agent.models)]
+    for phase in phases:
+        told += _phase(agent, phase)
+    told += ["", "Diagram (Mermaid):", diagram.rstrip()]
+    return [visible(line).rstrip() for text in told for line in text.split("\n")]
+
+
+def _inputs(agent: Agent) -> Iterator[str]:
+    required = agent.inputs.get("required", ())
+    for name, described in agent.inputs.get("properties", {}).items():
+        yield f"input {name}{' (needed)' if name in required else ''}: {described.get('description', '')}"
+
+
+def profile_lines(profile: Mapping[str, Any]) -> list[str]:
+    """Return what an agent's profile says: what it is for, its steps, its budget, what of its context is kept longest."""
+    told = [f"{name}: {_value(name, value)}" for name, value in profile.items() if name != "parts"]
+    return told + [_part(part) for part in profile.get("parts", ())]
+
+
+def _value(name: str, value: Any) -> str:
+    if name == "budget" and isinstance(value, Mapping):
+        told = ((value.get("input"), "in"), (value.get("output"), "out"))
+        return ", ".join(f"{tokens:,} tokens {where}" for tokens, where in told if tokens)
+    if name == "priority" and isinstance(value, list | tuple):
+        return f"{', '.join(map(str, value))} (trimmed last, in this order)"
+    if name == "steps" and isinstance(value, list | tuple):
+        return f"{len(value)}: {', '.join(map(str, value))}"
+    if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
+        return ", ".join(value)
+    return value if isinstance(value, str) else canonical(value)
+
+
+def _part(part: Mapping[str, Any]) -> str:
+    """Return a part of a larger agent as one line."""
+    steps = part.get("steps", ())
+    count = len(steps) if isinstance(steps, list | tuple) else steps
+    facts = [str(part["function"])] if part.get("function") else []
+    facts += [f"{count} steps"] if count else []
+    facts += [_value("budget", part["budget"])] if part.get("budget") else []
+    return f"part {part['part']}: {part['agent']}" + (f" ({', '.join(facts)})" if facts else "")
+
+
+def _models(models: Mapping[str, ModelAdvice]) -> Iterator[str]:
+    for whose, advice in models.items():
+        example = f", such as {advice.example}" if advice.example else ""
+        yield f"model{f' of {whose}' if whose else ''}: {advice.model_class}{example}: {advice.reason}"
+
+
+def _phase(agent: Agent, phase: Mapping[str, Any]) -> Iterator[str]:
+    name = str(phase["phase"])
+    begins = " (begins here)" if name == agent.graph.initial else ""
+    ends = " (complete)" if name in agent.graph.complete else ""
+    yield ""
+    yield f"{name}{begins}{ends}" + (f": {phase['purpose']}" if phase["purpose"] else "")
+    if phase["automatic"]:
+        yield "  automatic: the server itself does it"
+    yield from _asked(phase)
+    if phase["speaker"]:
+        yield f"  conversation: that of {phase['speaker']}{', a new one each time' if phase['fresh'] else ''}"
+    if phase["budget"]:
+        yield f"  budget: {_value('budget', phase['budget'])}"
+    if not phase["automatic"]:
+        yield f"  tools: {', '.join(phase['allowed_tools']) or 'none'}"
+    if phase["work_schema"]:
+        yield f"  work: {', '.join(phase['work_schema'].get('properties', {}))}"
+    for way in phase["transitions"]:
+        yield _way(way)
+    for title, text in (("prompt", phase["prompt"]), ("on coming back", phase["prompt_again"])):
+        if text:
+            yield f"  {title}:"
+            yield from (f"    {line}" for line in str(text).splitlines())
+
+
+def _asked(phase: Mapping[str, Any]) -> Iterator[str]:
+    hand = ", with their own hand" if phase["verified"] else ""
+    if phase["checkpoint"] != "none":
+        yield f"  checkpoint: {phase['checkpoint']}{hand}: {phase['question']}"
+    elif phase["question"] or hand:  # on some of its ways alone
+        yield f"  a person is asked{hand}: {phase['question']}"
+
+
+def _way(way: Mapping[str, Any]) -> str:
+    asks = f", after a person answered what is asked in `{way['asks']}`" if way["asks"] else ""
+    kind = f", checkpoint: {way['checkpoint']}" if way["checkpoint"] else ""
+    anew = ", where all conversations begin anew" if way["anew"] else ""
+    return f"  {'back to' if way['is_backward'] else 'goes to'} {way['to']} on {way['condition']}{asks}{kind}{anew}"

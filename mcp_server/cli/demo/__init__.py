@@ -1,0 +1,1 @@
+"""`knowledge-forge demo`."""

@@ -1,0 +1,92 @@
+"""`demo`, the part about trust: what a stranger may do, what waits for a person, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.demo.demo import REFUSED_TOOL, DemoFailed, call, step, text_of, timed_call
+
+if TYPE_CHECKING:
+    from mcp import Client
+    from rich.console import Console
+
+    from knowledge.trust.ports import Proposal
+
+PAGE = "from-a-stranger.md"
+CONTENT = "# From a stranger\n\nWritten by a host that nobody let in, after a person saw it and said yes.\n"
+
+
+async def trust(console: Console, client: Client, kb: Path, state: Path) -> dict[str, Any]:
+    """Show what the gate knows of this client, and that it holds: a call waits, a yes carries it out, a refusal is real."""
+    from rich.markup import escape
+    from rich.padding import Padding
+
+    status, took = await timed_call(client, "trust_status")
+    step(console, "Trust", "a host acts as far as a person let it", "trust_status()", took)
+    console.print(
+        f" [bold]{escape(status['principal'])}[/] came without a secret: level [bold]{status['level']}[/] of 5, "
+        f"and never more than {status['cap']}."
+    )
+    for tool, needs in status["needs"].items():
+        verdict = "[green]allowed[/]" if status["level"] >= needs else "[yellow]waits for a person[/]"
+        console.print(f"    {tool:<17} needs {needs}  {verdict}")
+    proposed = await _proposed(console, client, kb, state)
+    why = await _refused(client, kb, state)
+    console.print(" Now a person takes the trust away: [bold]knowledge-forge trust grant unenrolled 0[/]")
+    console.print(Padding(f"[red]refused[/]: {escape(why)}", (0, 0, 0, 4)))
+    console.print(" Only a person can raise it again, or let a host in: [bold]knowledge-forge enroll[/]\n")
+    return {**status, "proposed": proposed, "refused": {"tool": REFUSED_TOOL, "why": why}, "ms": took}
+
+
+async def _proposed(console: Console, client: Client, kb: Path, state: Path) -> dict[str, Any]:
+    """Let the stranger write a page: it waits, a person approves what they saw, and the stranger learns what became of it."""
+    from rich.markup import escape
+
+    answer = await call(client, "kb_merge", path=PAGE, content=CONTENT)
+    if answer["status"] != "proposed" or (kb / PAGE).exists():
+        raise DemoFailed("the gate let a stranger write; please report this")
+    waiting = answer["proposal"]
+    console.print(
+        f" It writes a page all the same: [yellow]{answer['status']}[/], {waiting['id']}; no file is there yet."
+    )
+    for line in answer["diff"].splitlines()[2:]:
+        console.print(f"    [dim]{escape(line)}[/]", highlight=False)
+    ended = await _approved(waiting["id"], kb, state)
+    console.print(
+        f" A person says yes to exactly that ([bold]knowledge-forge review[/]): [green]{ended.state}[/], once."
+    )
+    told = (await call(client, "proposal_status", proposal_id=waiting["id"]))["proposal"]
+    if told["state"] != "executed" or not (kb / PAGE).exists():
+        raise DemoFailed(f"what was approved was not carried out: {told['state']} {told['error'] or ''}")
+    by = told["decision"]["by"]
+    console.print(f" The stranger asks proposal_status: [green]{told['result']['status']}[/], decided by {escape(by)}.")
+    return {"id": waiting["id"], "page": PAGE, "state": told["state"], "by": by}
+
+
+async def _approved(proposal_id: str, kb: Path, state: Path) -> Proposal:
+    """Approve it, as the verb `review` does."""
+    from mcp_server.app.composition import open_app
+    from mcp_server.approvals.approvers import Person
+    from mcp_server.gate.host_registration import os_user
+
+    async with open_app(Settings(kb=kb, state_dir=state), indexing=False, announcing=False) as app:
+        proposal = await app.base.state.trust.proposal(proposal_id)
+        if proposal is None:
+            raise DemoFailed(f"there is no proposal {proposal_id}; please report this")
+        return await app.desk.approve(proposal_id, proposal.hash, Person(os_user(), "terminal"))
+
+
+async def _refused(client: Client, kb: Path, state: Path) -> str:
+    """Take the client's trust away, as the verb `trust` does it, and return what the gate tells it then."""
+    from mcp_server.app.knowledge_base import open_state, utc_now
+    from mcp_server.gate.host_registration import UNENROLLED, Principal, os_user
+    from mcp_server.gate.trust.scores import grant
+
+    async with open_state(Settings(kb=kb, state_dir=state)) as opened:
+        await grant(opened, Principal(os_user(), UNENROLLED).id, 0, by=os_user(), now=utc_now())
+    result = await client.call_tool(REFUSED_TOOL, {"path": ""})
+    if not result.is_error:
+        raise DemoFailed(f"the gate let {REFUSED_TOOL} pass at level 0; please report this")
+    return text_of(result)

@@ -1,0 +1,473 @@
+"""`doctor`: says what is configured, reachable and stale, and how to mend it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+
+from agents.engine.work.markdown import counted
+from knowledge.errors import EmbedderUnavailable, KnowledgeError
+from knowledge.trust.ports import State
+from mcp_server.app.settings.settings import Settings, user_file
+from mcp_server.cli.doctor.page_problems import Pages, look_through
+from mcp_server.cli.doctor.result import Finding
+from mcp_server.cli.search.index_update import stale
+from mcp_server.cli.terminal.escape import visible
+from mcp_server.cli.terminal.output import drawing, output, print_json
+
+if TYPE_CHECKING:
+    from mcp_server.app.knowledge_base import KnowledgeBase
+
+WATCH_LIMIT = Path("/proc/sys/fs/inotify/max_user_watches")
+FEW_WATCHES = 16_384
+LARGE_STATE, LARGE_FREE = 1_000_000_000, 200_000_000
+"""Bytes of the state, and of free space in it, from which on a person may want to know what takes it."""
+LEFT_BEHIND = timedelta(minutes=1)
+MOST_COUNTED = 100
+MOST_SHOWN = 20
+UNDER_WAY = timedelta(minutes=2)
+"""An act in another service is over by then, one way or the other."""
+APPROVED: tuple[State, ...] = ("approved",)
+
+OnProgress = Callable[[int, int], None]
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add nothing: it takes what all verbs take."""
+    del parser
+
+
+def run(_args: argparse.Namespace, settings: Settings) -> int:
+    """Print what was found; exit code 1 when something must be mended."""
+    with _bar(shown=not settings.json and sys.stderr.isatty()) as on_progress:
+        findings = anyio.run(examine, settings, on_progress)
+    if settings.json:
+        print_json([asdict(finding) for finding in findings])
+    else:
+        _show(findings)
+    return 1 if any(f.health == "bad" for f in findings) else 0
+
+
+async def examine(settings: Settings, on_progress: OnProgress = lambda _done, _total: None) -> list[Finding]:
+    """Return what there is to say, in the order in which a person would ask."""
+    from knowledge.pages.vault import Vault
+
+    findings = [_program(), _file(settings), *(Finding("setting", "note", note) for note in settings.notes)]
+    try:
+        vault = Vault.open(settings.kb)
+        pages = await anyio.to_thread.run_sync(partial(look_through, vault, on_progress))
+    except KnowledgeError as error:
+        return [*findings, Finding("pages", "bad", str(error), "name the folder that holds the Markdown with --kb")]
+    findings.append(_pages(vault.root, pages))
+    try:
+        findings += await _opened(settings, pages)
+    except KnowledgeError as error:
+        ill = "index" if Path(getattr(error, "path", "")).name.startswith("index.") else "state"
+        findings.append(Finding(ill, "bad", str(error), "what depends on it was not looked at"))
+    return [*findings, *_watching()]
+
+
+def _program() -> Finding:
+    from mcp_server.app.composition import version
+
+    python = ".".join(str(part) for part in sys.version_info[:3])
+    return Finding("program", "ok", f"knowledge-forge {version()} on Python {python}")
+
+
+def _file(settings: Settings) -> Finding:
+    """Say which file the settings are from, or where one would be read."""
+    if settings.file is not None:
+        return Finding("settings", "ok", f"from {settings.file}, the environment and flags")
+    place = user_file()
+    found = "from the environment and flags; there is no configuration file"
+    return Finding("settings", "ok", found if place is None else f"{found} ({place})")
+
+
+def _pages(root: Path, pages: Pages) -> Finding:
+    if not pages.count and not pages.problems:
+        return Finding("pages", "bad", f"{root} holds no Markdown", "name another folder with --kb")
+    if not pages.problems:
+        return Finding("pages", "ok", f"{pages.count} in {root}")
+    odd = len(pages.problems) + pages.more
+    return Finding("pages", "note", f"{pages.count} in {root}; left out or odd: {odd}", pages=pages.problems)
+
+
+async def _opened(settings: Settings, pages: Pages) -> list[Finding]:
+    from mcp_server.app.knowledge_base import open_base
+    from mcp_server.cli.doctor.map_lines import map_lines
+    from mcp_server.cli.doctor.model import day_examined, model_examined
+    from mcp_server.cli.doctor.services import services_examined
+
+    async with open_base(settings) as base:
+        looks: dict[str, Callable[[], Awaitable[Finding | None]]] = {
+            "state": partial(_state, base),
+            "size": partial(_size, base),
+            "folder": partial(_folder, base.state_dir),
+            "record": partial(_record, base),
+            "hosts": partial(_hosts, base),
+            "enrolment": partial(_enrolment, base, settings.enrolment),
+            "proposals": partial(_proposals, base),
+            "outbox": partial(_outbox, base),
+            "journeys": partial(_journeys, base),
+            "runs": partial(_runs, base),
+            "day": partial(day_examined, base.state, settings),
+            "agents": partial(_agents, base),
+            "review": partial(_review, base),
+            "passkeys": partial(_passkeys, base),
+            "places": partial(_places, base, settings.trusted_places),
+            "index": partial(_index, base, pages),
+            "coverage": partial(_coverage, base),
+            "maps": partial(map_lines, base, settings),
+            "indexing": partial(_indexing, base),
+            "engines": partial(_engines, base),
+            "vectors": partial(_vectors, base),
+            "search": partial(_search, base),
+        }
+        found = [await _safely(what, look) for what, look in looks.items()]
+        services = await services_examined(settings, base.state)
+    return [*(finding for finding in found if finding is not None), *services, *await model_examined(settings)]
+
+
+async def _safely(what: str, look: Callable[[], Awaitable[Finding | None]]) -> Finding | None:
+    try:
+        return await look()
+    except KnowledgeError as error:
+        return Finding(what, "bad", str(error))
+    except Exception as error:  # noqa: BLE001 - whatever is ill is what the doctor is here to say
+        return Finding(what, "bad", f"{type(error).__name__}: {error}", "see the message")
+
+
+async def _state(base: KnowledgeBase) -> Finding:
+    if wrong := await base.state.check():
+        found = f"{base.state.place} is damaged: {_few(wrong)}"
+        return Finding("state", "bad", found, "restore it from a backup, or move it away and enrol the hosts again")
+    return Finding("state", "ok", f"{base.state.place}, sound")
+
+
+async def _size(base: KnowledgeBase) -> Finding:
+    """Say how large the state is and what takes the most of it."""
+    from knowledge.errors import size_in_words
+    from mcp_server.cli.server.state import said
+
+    size, sums = await base.state.size(), Counter[str]()
+    for one in await base.state.held():
+        sums[one.kind] += one.size_bytes
+    largest = ", ".join(f"{kind} {size_in_words(taken)}" for kind, taken in sums.most_common(3) if taken)
+    found = said(size) + (f"; most of it: {largest}" if largest else "")
+    if size.size_bytes > LARGE_STATE or size.free_bytes > LARGE_FREE:
+        return Finding(
+            "size", "note", found, "knowledge-forge state says what takes it, state compact makes it smaller"
+        )
+    return Finding("size", "ok", found)
+
+
+async def _folder(folder: Path) -> Finding | None:
+    """Say whether other accounts can get at the state, and the command that stops it."""
+    from knowledge.state.ownership import others_could_read, others_could_replace
+
+    if exposed := others_could_read(folder):
+        return Finding("folder", "bad", f"{exposed.problem}, which holds trust levels and the audit", exposed.mend)
+    if exposed := others_could_replace(folder):
+        found = f"{exposed.problem}, and so could put another folder in the place of {folder}"
+        return Finding("folder", "note", found, exposed.mend)
+    return None
+
+
+async def _record(base: KnowledgeBase) -> Finding:
+    """Say whether the audit chain is sound, and whether a killed process has left an act behind."""
+    from knowledge.history.audit.inspection import inspect
+    from mcp_server.app.knowledge_base import utc_now
+
+    ledger = base.state.ledger
+    inspection = await inspect(ledger)
+    if inspection.broken:
+        first = inspection.broken[0]
+        mend = "knowledge-forge audit verify names them all; compare with a backup of the state"
+        return Finding("record", "bad", f"the audit chain is broken at record {first.seq}: {first.reason}", mend)
+    left = [intent for intent in await ledger.intents() if utc_now() - intent.at > LEFT_BEHIND]
+    said = f"{counted(inspection.records, 'act')}, the chain sound"
+    if left:
+        pages = ", ".join(sorted({change.path for intent in left for change in intent.entry.changes})[:MOST_SHOWN])
+        return Finding(
+            "record", "note", f"{said}; a killed process left {len(left)} unfinished: {pages}", "any server ends them"
+        )
+    return Finding("record", "ok", said)
+
+
+def _few(wrong: Sequence[str]) -> str:
+    lines = [line for problem in wrong for line in problem.splitlines()]
+    return "; ".join(lines[:3]) + (f"; and {len(lines) - 3} more" if len(lines) > 3 else "")
+
+
+async def _hosts(base: KnowledgeBase) -> Finding:
+    from mcp_server.gate.host_registration import enrolled_hosts
+
+    hosts = await enrolled_hosts(base.state)
+    if not hosts:
+        found = "none is enrolled: every host shares one name, and may read and propose"
+        return Finding("hosts", "note", found, "knowledge-forge install HOST")
+    found = f"enrolled: {', '.join(one.host for one in hosts)}"
+    if allowed := [one.host for one in hosts if one.forms]:
+        return Finding("hosts", "ok", f"{found}; forms approve up to level 3 in {', '.join(allowed)}")
+    mend = "forms decide nothing; to approve in a host that shows them to you: knowledge-forge trust forms NAME on"
+    return Finding("hosts", "ok", found, mend)
+
+
+async def _enrolment(base: KnowledgeBase, secret: str | None) -> Finding | None:
+    """Say whose secret is set here; nothing when none is."""
+    from mcp_server.gate.host_registration import digest
+
+    if secret is None:
+        return None
+    host = await base.state.host_of(digest(secret))
+    if host is None:
+        found = "FORGE_ENROLMENT is set, but this knowledge base does not know that secret: servers of this host do not start"
+        mend = "knowledge-forge install HOST --kb DIR with this folder; the secret was replaced, or is another folder's"
+        return Finding("enrolment", "bad", found, mend)
+    return Finding("enrolment", "ok", f"FORGE_ENROLMENT is the secret of {host}")
+
+
+async def _proposals(base: KnowledgeBase) -> Finding:
+    """Say what waits for a person, and what was approved by one and is not done."""
+    from mcp_server.app.knowledge_base import utc_now
+
+    waiting = await base.state.trust.pending()
+    approved = await base.state.trust.lines(states=APPROVED)
+    left = [p.id for p in approved if p.runs_until is None or p.runs_until < utc_now()]
+    if left:
+        found = f"approved and not carried out: {_few(left)}; waiting for a person: {waiting}"
+        return Finding("proposals", "note", found, "any server, or `knowledge-forge review`, carries them out")
+    if not waiting:
+        return Finding("proposals", "ok", "none waits for a person")
+    standing = "1 waits" if waiting == 1 else f"{waiting} wait"
+    return Finding("proposals", "note", f"{standing} for a person", "knowledge-forge review, or review --web")
+
+
+async def _outbox(base: KnowledgeBase) -> Finding | None:
+    """Say of which acts in other services nobody knows whether they happened; nothing where there are none."""
+    from mcp_server.app.knowledge_base import utc_now
+
+    lately = utc_now() - UNDER_WAY
+    lost = [one for one in await base.state.outbox.open(limit=MOST_COUNTED) if one.begun_at < lately]
+    if not lost:
+        return None
+    places = [f"{visible(one.target)} ({one.begun_at:%Y-%m-%d %H:%M} UTC)" for one in lost]
+    found = f"nobody knows whether these acts in other services happened: {_few(places)}"
+    return Finding("outbox", "note", found, "look there; whoever asks for the same again has it looked up first")
+
+
+async def _journeys(base: KnowledgeBase) -> Finding:
+    """Say how much long work is on its way, and how much of it waits for a person."""
+    from mcp_server.app.factories.journey_store import journeys_in
+
+    store = journeys_in(base.state)
+    active, waiting = [await store.journeys(status=status, limit=MOST_COUNTED) for status in ("active", "waiting")]
+    if waiting:
+        found = f"{_counted(waiting, 'waits', 'wait')} for a person, {_counted(active)} on the way"
+        return Finding("journeys", "note", found, "knowledge-forge journeys list --state waiting")
+    return Finding("journeys", "ok", f"{_counted(active)} on the way, none waits for a person")
+
+
+async def _runs(base: KnowledgeBase) -> Finding | None:
+    """Say how many runs are on their way, wait for a person, or are led by nobody; nothing where there are none."""
+    from mcp_server.app.knowledge_base import utc_now
+    from mcp_server.runs.locations import runs_in
+
+    store = runs_in(base.state)
+    asking, suspended, running = [
+        await store.runs(state=state, limit=MOST_COUNTED) for state in ("asking", "suspended", "running")
+    ]
+    adrift = await store.runs(adrift_at=utc_now(), limit=MOST_COUNTED)
+    waits = f"{_counted(asking, 'asks', 'ask')} a person, {_counted(suspended, 'waits', 'wait')} for a decision"
+    told = [waits] if asking or suspended else []
+    told += [f"{_counted(running)} on the way"] if running else []
+    told += [f"{_counted(adrift)} of them led by nobody now"] if adrift else []
+    mends = ["knowledge-forge runs list --state asking, then --state proposed"] if asking or suspended else []
+    mends += ["a server that has its model takes it up; or: knowledge-forge runs resume ID"] if adrift else []
+    return Finding("runs", "note" if mends else "ok", ", ".join(told), "; ".join(mends)) if told else None
+
+
+def _counted(found: Sequence[object], one: str = "", many: str = "") -> str:
+    """Return how many there are, and what one of them does, or more than one do."""
+    count = f"{MOST_COUNTED} or more" if len(found) == MOST_COUNTED else str(len(found))
+    return f"{count} {one if len(found) == 1 else many}".rstrip()
+
+
+async def _agents(base: KnowledgeBase) -> Finding | None:
+    """Say whether the team's own agents, skills and rules for plans can be used; nothing where there are none."""
+    from mcp_server.app.factories.team_files import team_catalogue
+
+    catalogue = team_catalogue(base.vault)
+    problems = await catalogue.all_problems()  # first, for it also finds what lists alone do not look into
+    team = await catalogue.team()
+    if problems:
+        found = f"{counted(len(problems), 'mistake')} in the team's own: {_few([str(one) for one in problems])}"
+        return Finding("agents", "bad", found, "knowledge-forge agents check")
+    return Finding("agents", "ok", f"the team's own: {', '.join(agent.name for agent in team)}") if team else None
+
+
+async def _review(base: KnowledgeBase) -> Finding:
+    from mcp_server.web.address import address
+
+    page = await address(base.state)
+    if page is None:
+        return Finding("review", "ok", "nobody shows the review page now; a server does once something waits")
+    return Finding("review", "ok", f"the page is at {page}; knowledge-forge review --web opens it")
+
+
+async def _passkeys(base: KnowledgeBase) -> Finding:
+    keys = await base.state.trust.passkeys()
+    if not keys:
+        found = (
+            "none is enrolled: nothing proves that a person decides, so what they decide from level 4 on is advisory"
+        )
+        return Finding("passkeys", "note", found, "knowledge-forge review --web, then Passkeys")
+    named = ", ".join(visible(key.name) for key in keys)
+    return Finding("passkeys", "ok", f"enrolled: {named}; from level 4 on one of them has to sign")
+
+
+async def _places(base: KnowledgeBase, by_setting: Sequence[str]) -> Finding | None:
+    """Say which places are trusted; nothing where none is, as it is at first."""
+    recorded = [one.place for one in await base.state.trust.trusted_places()]
+    named = [f"{visible(place)} (FORGE_TRUSTED_PLACES)" for place in by_setting] + [
+        visible(place) for place in recorded
+    ]
+    if not named:
+        return None
+    return Finding("trusted places", "ok", f"{', '.join(named)}: text from there holds no host up")
+
+
+async def _index(base: KnowledgeBase, pages: Pages) -> Finding:
+    if wrong := await base.index.check():
+        found = f"{base.index.path} is damaged: {_few(wrong)}"
+        return Finding("index", "bad", found, "nothing is lost: knowledge-forge index --rebuild")
+    if base.index.rebuilt:
+        found = f"it was damaged ({base.index.rebuilt}) and is begun anew"
+        return Finding("index", "note", found, "a running server fills it; or: knowledge-forge index")
+    progress = await base.index.progress()
+    if late := await stale(base, besides=pages.unreadable):
+        found = f"{counted(progress.done, 'page')} in it; stale or missing: {late}"
+        return Finding("index", "note", found, "a running server catches up by itself; or: knowledge-forge index")
+    return Finding("index", "ok", f"{counted(progress.done, 'page')}, all as on disk")
+
+
+async def _coverage(base: KnowledgeBase) -> Finding:
+    from mcp_server.app.knowledge_base import utc_now
+    from mcp_server.cli.doctor.index_coverage import coverage
+
+    found = await coverage(base.index)
+    complete = found.documents >= found.total and found.embedded == found.chunks
+    mend = "" if complete and found.newest else "a running server goes on with it; or: knowledge-forge index"
+    return Finding("coverage", "note" if mend else "ok", found.said(utc_now()), mend)
+
+
+async def _indexing(base: KnowledgeBase) -> Finding:
+    from knowledge.index.watch.service import TTL_S
+    from knowledge.leases import holds
+    from mcp_server.app.composition import version
+    from mcp_server.app.knowledge_base import utc_now
+
+    lease = await base.state.lease(base.lease)
+    if lease is None or not holds(lease.expires_at, utc_now(), TTL_S):
+        found = "no process is watching the files now"
+        return Finding("indexing", "note", found, "any running server takes this over by itself")
+    number, theirs, *_ = [*lease.holder.split("-"), "", ""]
+    if theirs != version():
+        found = f"process {number}, which has the lease, is of another version ({theirs or 'unknown'})"
+        return Finding("indexing", "note", found, f"restart the hosts, so that all run {version()}")
+    return Finding("indexing", "ok", f"done by process {number}")
+
+
+async def _engines(base: KnowledgeBase) -> Finding:
+    from mcp_server.cli.doctor.index_coverage import engine_reports
+
+    engines = await base.engines()
+    embedder = await engines.embedder((await base.index.space()).identity)
+    vector = (await embedder.embed(["knowledge"]))[0]
+    reports = await engine_reports(base.index, engines)
+    found = "; ".join([*map(str, reports), f"embedder: {embedder.name}, {len(vector)} dimensions"])
+    if not vector.any():
+        return Finding("engines", "bad", f"{found}: it knows no word", "reinstall wordllama")
+    if any(not report.reachable for report in reports):
+        return Finding("engines", "note", found, "searches go on with what answers; it is caught up once it is back")
+    return Finding("engines", "ok", found)
+
+
+async def _vectors(base: KnowledgeBase) -> Finding | None:
+    """Say whose vectors are searched while others are being made, and whether these can be; nothing when all is settled."""
+    space, wanted = await base.index.space(), base.embedding.wanted
+    progress = await base.index.renewal()
+    if progress is None and space.wanted.same_vectors(wanted):
+        return None
+    mend = "a running server does it in the background; or: knowledge-forge index"
+    if not space.wanted.same_vectors(wanted):
+        found = (
+            f"the index has vectors of {space.identity.embedder or 'nothing yet'}, the settings want {wanted.embedder}"
+        )
+        return Finding("vectors", "note", found, mend)
+    done, total = (progress.done, progress.total) if progress else (0, 0)
+    found = f"{done} of {total} passages have vectors of {space.wanted.embedder}"
+    found += f"; searches use those of {space.identity.embedder} until then" if space.coming else ""
+    try:
+        embedder = await base.embedding.questions(wanted)
+        await embedder.embed(["knowledge"])
+    except EmbedderUnavailable as error:
+        return Finding("vectors", "bad", f"{found}; {error.asked}: {error.reason}", error.mend)
+    return Finding("vectors", "note", found, mend)
+
+
+async def _search(base: KnowledgeBase) -> Finding:
+    answer = await base.finder.search("knowledge", limit=1)
+    if not answer.hits:
+        return Finding("search", "note", "a first search finds nothing", "knowledge-forge index")
+    return Finding("search", "ok", "answers")
+
+
+def _watching() -> list[Finding]:
+    if not WATCH_LIMIT.is_file():
+        return []
+    limit = int(WATCH_LIMIT.read_text(encoding="ascii"))
+    if limit >= FEW_WATCHES:
+        return []
+    found = f"the system allows {limit} watched folders"
+    return [Finding("watching", "note", found, "raise fs.inotify.max_user_watches for large knowledge bases")]
+
+
+def _show(findings: list[Finding]) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    colours = {"ok": "green", "note": "yellow", "bad": "red"}
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for f in findings:
+        lines = [escape(f.found)] + ([f"[dim]-> {escape(f.mend)}[/]"] if f.mend else [])
+        for page in f.pages[:MOST_SHOWN]:
+            lines += [f"{escape(page.path or '.')}: {escape(page.reason)}", f"  [dim]-> {escape(page.mend)}[/]"]
+        if len(f.pages) > MOST_SHOWN:
+            lines.append(f"and {len(f.pages) - MOST_SHOWN} more (--json lists them)")
+        table.add_row(f"[{colours[f.health]}]{f.health}[/]", f"[bold]{f.what}[/]", "\n".join(lines))
+    output().print(table)
+
+
+@contextmanager
+def _bar(*, shown: bool) -> Iterator[OnProgress]:
+    """Yield what draws a bar on stderr while the pages are read, or nothing where nobody looks."""
+    if not shown:
+        yield lambda _done, _total: None
+        return
+    from rich.progress import Progress
+
+    with Progress(console=drawing(stderr=True), transient=True) as drawn:
+        task = drawn.add_task("reading the pages", total=None)
+        yield lambda done, total: drawn.update(task, completed=done, total=total)

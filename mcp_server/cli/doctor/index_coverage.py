@@ -1,0 +1,140 @@
+"""What `doctor` says of the index and its engines: how old, how much is in it, who answers and how far behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Literal
+
+from knowledge.errors import KnowledgeError
+from knowledge.index.engines.standby import StandbyKeyword, StandbyVectors
+from knowledge.index.report import EngineReport
+from knowledge.state.ports import IndexStore, Position
+
+if TYPE_CHECKING:
+    from knowledge.index.ports import KeywordIndex, VectorIndex
+    from knowledge.search.ranker import Engines
+
+ROWS = 50_000
+"""Codes read at once while counting."""
+HERE = "in this process"
+_PACKAGES = {"TantivyKeywordIndex": "tantivy", "Fts5KeywordIndex": "apsw", "CodesVectorIndex": "numpy"}
+_NAMES = {
+    "TantivyKeywordIndex": "tantivy",
+    "Fts5KeywordIndex": "SQLite FTS5 (apsw",
+    "CodesVectorIndex": "binary codes (numpy",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How much of the knowledge base can be found; `newest` is when a page was last taken in, None if none ever was."""
+
+    documents: int
+    total: int
+    chunks: int
+    embedded: int
+    newest: datetime | None
+
+    def said(self, now: datetime) -> str:
+        """Return it as a person reads it."""
+        if self.newest is None:
+            return "no page was ever indexed"
+        some = f"{self.embedded} of {self.chunks}" if self.embedded < self.chunks else f"all {self.chunks}"
+        return (
+            f"{self.documents} of {self.total} pages; {some} passages have vectors; "
+            f"last taken in {ago((now - self.newest).total_seconds())}"
+        )
+
+
+async def coverage(index: IndexStore) -> Coverage:
+    """Return how much is in the index and when it last took something in."""
+    progress = await index.progress()
+    times = [indexed_at_ns for _, _, indexed_at_ns in (await index.stamps()).values()]
+    chunks, embedded = await _counted(index)
+    newest = datetime.fromtimestamp(max(times) / 1e9, UTC) if times else None
+    return Coverage(progress.done, progress.total, chunks, embedded, newest)
+
+
+async def engine_reports(index: IndexStore, engines: Engines) -> list[EngineReport]:
+    """Return how the engines are that answer searches here; one that cannot be asked says why."""
+    now, vectors_now = await index.position(), (await index.space()).position
+    servers: list[EngineReport] = []
+    if engines.hybrid is not None:
+        servers.append(await _report(engines.hybrid, "keywords and vectors", now))
+    if isinstance(engines.keyword, StandbyKeyword):
+        servers.append(await _report(engines.keyword.primary, "keywords", now))
+    if isinstance(engines.vectors, StandbyVectors):
+        servers.append(await _report(engines.vectors.primary, "vectors", vectors_now))
+    return [*servers, *await _embedded(engines, now, vectors_now)]
+
+
+async def _embedded(engines: Engines, now: Position, vectors_now: Position) -> list[EngineReport]:
+    """Return how the engines of this machine are, which stand in for those of servers."""
+    keyword_engine = engines.keyword.spare if isinstance(engines.keyword, StandbyKeyword) else engines.keyword
+    vector_engine = engines.vectors.spare if isinstance(engines.vectors, StandbyVectors) else engines.vectors
+    keyword = await _report(keyword_engine, "keywords", now)
+    if id(vector_engine) == id(keyword_engine):  # one engine that holds both; their ports have no common root
+        return [
+            EngineReport(
+                keyword.name, "keywords and vectors", keyword.where, keyword.reachable, keyword.behind, keyword.problem
+            )
+        ]
+    return [keyword, await _report(vector_engine, "vectors", vectors_now)]
+
+
+def ago(seconds: float) -> str:
+    """Return how long ago something was, in the largest unit that fits."""
+    for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= length:
+            count = int(seconds // length)
+            return f"{count} {unit}{'s' if count > 1 else ''} ago"
+    return "a moment ago"
+
+
+async def _report(
+    engine: KeywordIndex | VectorIndex,
+    kind: Literal["keywords", "vectors", "keywords and vectors"],
+    now: Position,
+) -> EngineReport:
+    name = type(engine).__name__
+    where = HERE if name in _PACKAGES else "on a server"
+    try:
+        at = await engine.position()
+    except KnowledgeError as error:
+        return EngineReport(_named(name), kind, where, reachable=False, problem=str(error))
+    behind = 0 if at is None else now.seq - (at.seq if at.generation == now.generation else 0)
+    return EngineReport(_named(name), kind, where, behind=max(behind, 0))
+
+
+def _named(name: str) -> str:
+    package = _PACKAGES.get(name)
+    if package is None:
+        return name.removesuffix("Index").removesuffix("Keyword").removesuffix("Vector")
+    try:
+        found = version(package)
+    except PackageNotFoundError:
+        found = "of unknown version"
+    known = _NAMES[name]
+    return f"{known} {found}" + (")" if "(" in known else "")
+
+
+async def _counted(index: IndexStore) -> tuple[int, int]:
+    """Return the chunks in the index, and those that have a vector."""
+    chunks = embedded = 0
+    at, end = Position("", 0), await index.position()
+    gone: set[int] = set()
+    seen: dict[int, bool] = {}
+    while at.generation != end.generation or at.seq < end.seq:
+        rows = await index.delta(at, limit=ROWS, codes=True)
+        seen.update({row.seq: bool(row.code) for row in rows.codes})
+        gone.update(rows.removed)
+        if rows.upto == at:
+            break
+        at = rows.upto
+    for seq, has_vector in seen.items():
+        if seq not in gone:
+            chunks += 1
+            embedded += has_vector
+    return chunks, embedded

@@ -1,0 +1,136 @@
+"""What the doctor says of the language model: whether one is configured, answers and uses tools, and the way out of each fault.
+
+It is asked one question, which is what a run would ask: a list of models tells neither whether there is money left nor whether
+tools are known. Nothing that it answers is shown.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+import anyio
+
+from mcp_server.app.settings.notes import lacking_model, listed
+from mcp_server.app.settings.settings import ModelAccess, Settings
+from mcp_server.app.settings.values import LOOPBACK
+from mcp_server.cli.doctor.result import Finding
+from mcp_server.cli.terminal.escape import visible
+
+if TYPE_CHECKING:
+    from agents.loop.model.errors import ProviderError
+    from agents.loop.model.ports import Said
+    from knowledge.state.ports import StateStore
+    from mcp_server.models.language_model import ConfiguredModel
+
+logger = logging.getLogger("knowledge_forge")
+
+WHAT: Final = "model"
+LONGEST_S: Final = 60.0
+"""A server of one's own may have to load the model first."""
+MOST_TOKENS: Final = 256
+HOW: Final = "see guides/language-models.md in the handbook"
+
+
+async def model_examined(
+    settings: Settings, *, sleep: Callable[[float], Awaitable[None]] = anyio.sleep
+) -> list[Finding]:
+    """Return what there is to say of the language model. `sleep` waits between tries."""
+    access = settings.provider
+    if access is None:
+        return [_unset(settings)]
+    try:
+        return [*await _asked(access, sleep), *_about(access, settings)]
+    except Exception as error:
+        logger.exception("the language model cannot be looked at")
+        return [Finding(WHAT, "bad", f"it could not be looked at: {type(error).__name__}", "see the log above")]
+
+
+async def day_examined(state: StateStore, settings: Settings) -> Finding | None:
+    """Say what of the bounds on all runs together is taken; nothing where there are none."""
+    from mcp_server.app.knowledge_base import utc_now
+    from mcp_server.models.language_model import day_bounds
+    from mcp_server.runs.daily_limit import DAY, Day
+    from mcp_server.runs.locations import runs_in
+
+    access, store = settings.provider, runs_in(state)
+    if access is None or (access.run_day_tokens is None and access.run_day_cost is None):
+        return None
+    bounds = day_bounds(access)
+    if why := await Day(store, bounds, utc_now).spent():
+        return Finding(
+            "runs", "note", f"none is begun: {why}", "wait, or raise the bound; what waits goes on by itself"
+        )
+    took = await store.total(since=utc_now() - DAY)
+    told = [bounds.of_tokens(took)] if bounds.tokens is not None else []
+    told += [bounds.of_cost(took)] if bounds.cost_micros is not None else []
+    return Finding("runs", "ok", "; ".join(told))
+
+
+def _unset(settings: Settings) -> Finding:
+    missing = lacking_model({name: getattr(settings, name) for name in Settings.__slots__})
+    mend = f"set {listed(missing)}, in the environment of the server or in forge.toml; {HOW}"
+    return Finding(WHAT, "note", "no language model is configured, so agent_run is not listed", mend)
+
+
+async def _asked(access: ModelAccess, sleep: Callable[[float], Awaitable[None]]) -> list[Finding]:
+    from agents.loop.model.errors import Limited, Overloaded, ProviderError
+    from agents.loop.providers.access import Patience
+    from mcp_server.app.knowledge_base import utc_now
+    from mcp_server.models.language_model import ConfiguredModel
+
+    patience = Patience(tries=2, whole_s=LONGEST_S, longest_wait_s=5.0, waits_s=5.0)
+    model = ConfiguredModel(access, now=utc_now, sleep=sleep, patience=patience)
+    try:
+        return [_answers(model, await _answer_of(model), access)]
+    except ProviderError as error:
+        return [_fault(error, "note" if isinstance(error, Limited | Overloaded) else "bad")]
+    finally:
+        await model.aclose()
+
+
+async def _answer_of(model: ConfiguredModel) -> Said:
+    from agents.loop.model.ports import Asked, FromUser, ToolDefinition
+    from agents.loop.providers.usage import conversation_id
+
+    ready = ToolDefinition("ready", "Tell that you are ready.", {"type": "object", "properties": {}})
+    asked = Asked(
+        conversation_id("doctor", 1, secrets.token_hex(4)),
+        (FromUser("Call the tool `ready` now, without a word."),),
+        tools=(ready,),
+        most_tokens=MOST_TOKENS,
+    )
+    return await (await model.provider()).complete(asked)
+
+
+def _answers(model: ConfiguredModel, said: Said, access: ModelAccess) -> Finding:
+    usage = said.usage
+    took = (
+        f"{usage.input} tokens in, {usage.output} out" if usage.known else "it does not say how many tokens that took"
+    )
+    cost = model.cost(access.name.model, usage)
+    took += f", a cost of {cost:f}" if cost is not None else ""
+    found = f"{visible(model.name)} answers (one question: {took})"
+    if not said.uses and said.stop == "end":
+        mend = "name a model that knows tools in FORGE_MODEL, or have its server started with them"
+        return Finding(WHAT, "note", f"{found}, but did not call the tool that it was told to: runs need that", mend)
+    helps = f"; beside runs it helps with {listed(access.helps)}" if access.helps else ""
+    return Finding(WHAT, "ok", f"{found}{' and calls tools' if said.uses else ''}{helps}")
+
+
+def _fault(error: ProviderError, health: str) -> Finding:
+    found, _, mend = str(error).partition("; ")
+    return Finding(WHAT, "note" if health == "note" else "bad", visible(found), mend or HOW)
+
+
+def _about(access: ModelAccess, settings: Settings) -> Iterable[Finding]:
+    if settings.toolsets is not None and "runs" not in settings.toolsets:
+        found = "the tools of runs are not listed, although a language model is configured"
+        yield Finding(WHAT, "note", found, "add runs to FORGE_TOOLSETS, or leave that out")
+    url = urlsplit(access.address or "")
+    if url.scheme == "http" and url.hostname not in LOOPBACK:
+        found = f"{access.address_setting} begins with http: what is asked, and the key, can be read on the way there"
+        yield Finding(WHAT, "note", found, "use https")

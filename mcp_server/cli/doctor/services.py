@@ -1,0 +1,271 @@
+"""What the doctor says of Plane and Zulip: whether they are configured, what the key opens, and the way out of each fault.
+
+Only the doctor contacts them unasked. What they say of themselves is foreign text, and shown as such.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
+from urllib.parse import urlsplit
+
+import anyio
+
+from knowledge.errors import KnowledgeError
+from knowledge.state.ports import StateStore
+from mcp_server.app.settings.notes import CALLED, TOGETHER, lacking, listed
+from mcp_server.app.settings.settings import PlaneAccess, Settings, ZulipAccess
+from mcp_server.app.settings.values import LOOPBACK
+from mcp_server.cli.doctor.result import Finding
+from mcp_server.cli.terminal.escape import visible
+from mcp_server.connectors.errors import AmbiguousName, Denied, Limited, Unreachable
+
+if TYPE_CHECKING:
+    from mcp_server.connectors.plane.client import PlaneClient
+    from mcp_server.connectors.plane.model import Project
+    from mcp_server.connectors.zulip.client import ZulipClient
+    from mcp_server.connectors.zulip.model import Channel, Person
+
+logger = logging.getLogger("knowledge_forge")
+
+DIRECT: Final = "direct"
+"""What stands for direct messages among the channels that may be used."""
+WHERE_KEYS_ARE = {
+    "plane": "a key is made in Plane under Profile settings > Personal access tokens",
+    "zulip": "a bot and its key are made in Zulip under Settings > Personal > Bots, or name its zuliprc in ZULIP_CONFIG",
+}
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Makes findings about one service."""
+
+    what: str
+    address: str
+    setting: str
+
+    def ok(self, found: str) -> Finding:
+        """Return that it is well."""
+        return Finding(self.what, "ok", found)
+
+    def note(self, found: str, mend: str) -> Finding:
+        """Return what a person should know."""
+        return Finding(self.what, "note", found, mend)
+
+    def bad(self, found: str, mend: str) -> Finding:
+        """Return what has to be mended."""
+        return Finding(self.what, "bad", found, mend)
+
+    def fault(self, error: KnowledgeError) -> Finding:
+        """Return what stood in the way, in words for somebody who is at the settings already."""
+        match error:
+            case Unreachable():
+                mend = (
+                    f"see whether {self.setting} is right and whether this machine gets there; HTTPS_PROXY counts, too"
+                )
+                return self.bad(f"{error.address} cannot be reached: {error.why}", mend)
+            case Denied():
+                return self.bad(f"{self.address} does not let the key in ({error.status}: {error.why})", error.mend)
+            case Limited():
+                return self.note(
+                    f"{self.address} allows no more requests for now", f"try again in {error.wait_s:.0f} s"
+                )
+        return self.bad(str(error), f"see whether {self.setting} is the address of {CALLED[self.what]}")
+
+
+async def services_examined(
+    settings: Settings, state: StateStore, *, sleep: Callable[[float], Awaitable[None]] = anyio.sleep
+) -> list[Finding]:
+    """Return what there is to say of both. `sleep` waits between tries of what only asks."""
+    from mcp_server.app.factories.connectors import connecting
+    from mcp_server.app.knowledge_base import utc_now
+
+    plane, zulip = settings.plane, settings.zulip
+    async with connecting(settings, state, utc_now, sleep) as connected:
+        looks = {
+            "plane": plane and (lambda: plane_examined(lambda: connected.plane().client, plane)),
+            "zulip": zulip
+            and (lambda: zulip_examined(lambda: connected.zulip().client, zulip, settings.zulip_reviews)),
+        }
+        found = [await _looked(what, look) if look else [_unset(what, settings)] for what, look in looks.items()]
+    return [*(finding for findings in found for finding in findings), *_unlisted(settings), *_open_to_others(settings)]
+
+
+async def _looked(what: str, look: Callable[[], Awaitable[list[Finding]]]) -> list[Finding]:
+    try:
+        return await look()
+    except Exception as error:
+        logger.exception("%s cannot be looked at", CALLED[what])
+        return [Finding(what, "bad", f"it could not be looked at: {type(error).__name__}", "see the log above")]
+
+
+def _unset(service: str, settings: Settings) -> Finding:
+    missing = lacking(service, {name: getattr(settings, name) for name in Settings.__slots__})
+    found = f"{CALLED[service]} is not configured{'' if len(missing) == len(TOGETHER[service]) else ' whole'}"
+    mend = f"set {listed(missing)}, in the environment of the server or in forge.toml; {WHERE_KEYS_ARE[service]}"
+    return Finding(service, "note", f"{found}, so its tools are not listed", mend)
+
+
+def _unlisted(settings: Settings) -> Iterable[Finding]:
+    for service, access in (("plane", settings.plane), ("zulip", settings.zulip)):
+        if access is not None and settings.toolsets is not None and service not in settings.toolsets:
+            found = "its tools are not listed, although it is configured"
+            yield Finding(service, "note", found, f"add {service} to FORGE_TOOLSETS, or leave that out")
+
+
+def _open_to_others(settings: Settings) -> Iterable[Finding]:
+    """Yield which files hold a key that other accounts can read."""
+    from knowledge.state.ownership import others_could_read
+
+    model = settings.provider
+    keys = {"plane": settings.plane_api_key, "zulip": settings.zulip_api_key, "model": model and model.key}
+    for file in filter(None, (settings.file, settings.zulip_config, settings.model_key_file)):
+        with suppress(OSError):
+            if exposed := others_could_read(file):
+                text = file.read_text(encoding="utf-8", errors="replace")
+                for service, key in keys.items():
+                    if key and key in text:
+                        yield Finding(service, "note", f"{exposed.problem}, which holds its key", exposed.mend)
+
+
+# --- Plane ------------------------------------------------------------------------------------------------------------
+
+
+async def plane_examined(client: Callable[[], PlaneClient], access: PlaneAccess) -> list[Finding]:
+    """Return what Plane says to this key, and whether what the settings name is there."""
+    said = Said("plane", access.base_url, "PLANE_BASE_URL")
+    try:
+        me = await client().me()
+        projects = [project for project in (await client().projects()).items if not project.archived]
+    except KnowledgeError as error:
+        return [said.fault(error)]
+    who = f"{access.base_url}, workspace {access.workspace}: the key is of {_person(me.name, me.email)}"
+    findings = [said.ok(f"{who}, who sees {_counted(len(projects), 'project')}{_reading(access)}")]
+    if not projects:
+        findings.append(said.note("the key sees no project", "have its owner added to one in Plane"))
+    allowed = projects
+    if access.projects is not None:
+        allowed, wrong = _named("Plane", "project", access.projects, projects, lambda p: (p.key, p.name, p.id))
+        findings += [said.bad(f"PLANE_PROJECTS: {told}", "correct PLANE_PROJECTS") for told in wrong]
+    return [*findings, *_plane_strangers(said, allowed), *_in_clear(said)]
+
+
+def _plane_strangers(said: Said, projects: Sequence[Project]) -> Iterable[Finding]:
+    if strange := [visible(project.key) for project in projects if not project.member]:
+        found = f"the key's owner is no member of {', '.join(strange)}: Plane does not give out tasks of those"
+        yield said.note(found, "have them added to the project in Plane, or name the others in PLANE_PROJECTS")
+
+
+# --- Zulip ------------------------------------------------------------------------------------------------------------
+
+
+async def zulip_examined(
+    client: Callable[[], ZulipClient], access: ZulipAccess, reviews: tuple[str, str] | None
+) -> list[Finding]:
+    """Return what Zulip says to this key, and whether what the settings name is there; `reviews` is where notices go."""
+    from mcp_server.connectors.zulip.text.place_names import channel_word
+
+    said = Said("zulip", access.site, "ZULIP_SITE")
+    try:
+        server, me, channels = await client().server(), await client().me(), await client().channels()
+        people = await client().people() if access.reviewers else ()
+    except KnowledgeError as error:
+        return [said.fault(error)]
+    what = f"{access.site}: Zulip {visible(server.version)}, feature level {server.level}"
+    who = f"the key is of {'the bot ' if me.bot else ''}{_person(me.name, me.email)}"
+    findings = [said.ok(f"{what}; {who}, who sees {_counted(len(channels), 'channel')}{_reading(access)}")]
+    if not me.bot:
+        found = "the key is a person's own: whatever is sent there is sent in their name"
+        findings.append(said.note(found, f"use a bot's: {WHERE_KEYS_ARE['zulip']}"))
+    names = [name for name in access.channels or () if name.casefold() != DIRECT]
+    _, wrong = _named("Zulip", "channel", names, channels, lambda c: (c.name, channel_word(c.name)))
+    mend = "correct ZULIP_CHANNELS, or subscribe the bot where the channel is private"
+    findings += [said.bad(f"ZULIP_CHANNELS: {told}", mend) for told in wrong]
+    findings += _notices(said, reviews, channels)
+    findings += [finding for address in access.reviewers for finding in _reviewer(said, address, people, me)]
+    return [*findings, *_in_clear(said)]
+
+
+def _notices(said: Said, reviews: tuple[str, str] | None, channels: Sequence[Channel]) -> Iterable[Finding]:
+    if reviews is None:
+        return
+    found, wrong = _named("Zulip", "channel", reviews[:1], channels, lambda c: (c.name,))
+    for told in wrong:
+        yield said.bad(
+            f"ZULIP_REVIEWS: {told}", "correct ZULIP_REVIEWS, or subscribe the bot where the channel is private"
+        )
+    for channel in found:
+        if channel.restricted:
+            told = f"not everybody may post in #{visible(channel.name)}, where notices of proposals go"
+            yield said.note(told, "see in the channel's settings in Zulip that the bot may")
+
+
+def _reviewer(said: Said, address: str, people: Sequence[Person], me: Person) -> Iterable[Finding]:
+    """Yield why the reaction of somebody with that address would decide nothing."""
+    mend = "correct ZULIP_REVIEWERS; the address is the one that Zulip shows to the bot"
+    bearers = [person for person in people if address in person.mailboxes]
+    person = bearers[0] if bearers else None
+    if len(bearers) > 1:
+        yield said.bad(f"ZULIP_REVIEWERS: {len(bearers)} accounts have the address {address}, so none decides", mend)
+    elif person is None:
+        yield said.bad(f"ZULIP_REVIEWERS: nobody that the bot sees has the address {address}", mend)
+    elif person.id == me.id:
+        yield said.bad(f"ZULIP_REVIEWERS: {address} is the account that the server itself uses", mend)
+    elif person.bot:
+        yield said.bad(f"ZULIP_REVIEWERS: {address} is a bot, and only people decide", mend)
+    elif not person.active:
+        yield said.bad(f"ZULIP_REVIEWERS: {address} is deactivated", mend)
+
+
+# --- both -------------------------------------------------------------------------------------------------------------
+
+
+def _named(
+    service: str, kind: str, names: Iterable[str], things: Sequence[T], names_of: Callable[[T], Sequence[str]]
+) -> tuple[list[T], list[str]]:
+    """Return the things that bear the names, and what is wrong with the others: a setting is not taken for what it nearly says."""
+    from mcp_server.connectors.text.name_match import folded
+
+    found: list[T] = []
+    wrong: list[str] = []
+    for name in names:
+        there = [thing for thing in things if folded(name) in map(folded, names_of(thing))]
+        found += there
+        if not there:
+            wrong.append(visible(_unknown(service, kind, name, things, names_of)))
+    return found, wrong
+
+
+def _unknown(service: str, kind: str, name: str, things: Sequence[T], names_of: Callable[[T], Sequence[str]]) -> str:
+    """Return that nothing bears the name, with what may be meant."""
+    from mcp_server.connectors.errors import UnknownName
+    from mcp_server.connectors.text.name_match import chosen
+
+    try:
+        near = chosen(service, kind, name, things, names_of)
+    except (UnknownName, AmbiguousName) as error:
+        return str(error)
+    return str(UnknownName(service, kind, name, names_of(near)[:1]))
+
+
+def _person(name: str, email: str) -> str:
+    return visible(f"{name} ({email})" if email else name)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _reading(access: PlaneAccess | ZulipAccess) -> str:
+    return "; only tools that read are listed" if access.read_only else ""
+
+
+def _in_clear(said: Said) -> Iterable[Finding]:
+    """Yield that the key can be read on its way, where it can."""
+    url = urlsplit(said.address)
+    if url.scheme == "http" and url.hostname not in LOOPBACK:
+        yield said.note(f"{said.setting} begins with http: the key can be read on its way there", "use https")

@@ -1,0 +1,89 @@
+"""`journeys answer`: a person answers, question by question, what the work asks them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.terminal import keyboard
+from mcp_server.cli.terminal.escape import visible
+from mcp_server.cli.terminal.input import object_of
+from mcp_server.cli.terminal.options import WronglyAsked
+from mcp_server.cli.terminal.output import say
+
+if TYPE_CHECKING:
+    from agents.engine.events import Channel
+    from agents.engine.work.questions import Question
+
+DONE, NOT_DONE = 0, 1
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what only this action takes."""
+    parser.add_argument("--answer", metavar="ID=TEXT", action="append", default=[], help="the answer to one question")
+    parser.add_argument("--answers", metavar="FILE", help="answers as a JSON object by id; - for standard input")
+    parser.add_argument("--note", metavar="TEXT", default="", help="what else matters, or one answer for all the rest")
+
+
+async def answer(args: argparse.Namespace, settings: Settings) -> int:
+    """Ask what is not answered yet, and record all answers at the version at which the questions were asked."""
+    from agents.engine.runner import Opinion
+    from agents.engine.work.questions import open_questions
+    from mcp_server.cli.journeys.journeys import led, print_ascii
+    from mcp_server.cli.journeys.view import standing_line, state_fields
+    from mcp_server.gate.host_registration import os_user
+
+    given = await _given(args)
+    async with led(settings) as runner:
+        here = await runner.position(args.id)
+        asked = open_questions(here.state)
+        if not asked:
+            say(f"{args.id} asks nothing now; `knowledge-forge journeys show {args.id}` says where it stands")
+            return NOT_DONE
+        channel: Channel = "terminal" if keyboard.is_terminal() else "relayed"
+        if keyboard.is_terminal() and not args.note:
+            given |= await _typed(here.agent.title, [one for one in asked if one.id not in given])
+        if not given and not args.note.strip():
+            waiting = ", ".join(visible(one.id) for one in asked)
+            say(
+                f"nothing was answered, and these wait: {waiting}; answer in a terminal, or with --answer ID=TEXT for each"
+            )
+            return NOT_DONE
+        opinion = Opinion("answer", channel, args.note, given)
+        now = await runner.decide(args.id, here.state.version, opinion, by=os_user())
+    if settings.json:
+        print_ascii(state_fields(args.id, now.agent, now.state))
+    else:
+        print(visible(f"your answers are recorded; {standing_line(args.id, now.state)}"))
+    return DONE
+
+
+async def _typed(title: str, asked: Sequence[Question]) -> dict[str, str]:
+    """Return what is typed in answer to each question; an empty line leaves it open."""
+    if asked:
+        say(visible(f"{title} asks. An empty line leaves a question open; `I do not know` is an answer, too."))
+    said: dict[str, str] = {}
+    for number, one in enumerate(asked, 1):
+        say(visible(f"{number}/{len(asked)} {one.question}" + (f" ({one.why})" if one.why else "")))
+        if text := await keyboard.line("> "):
+            said[one.id] = text
+    return said
+
+
+async def _given(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the answers that came with the command.
+
+    Raises:
+        WronglyAsked: they are none.
+    """
+    given: dict[str, Any] = {}
+    if args.answers:
+        given |= await object_of(args.answers, "--answers")
+    for pair in args.answer:
+        id_, equals, text = pair.partition("=")
+        if not equals or not id_ or not text.strip():
+            raise WronglyAsked(f"--answer {pair[:60]!r} is not ID=TEXT")
+        given[id_] = text
+    return given

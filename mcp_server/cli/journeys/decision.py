@@ -1,0 +1,146 @@
+"""`journeys decide` and `journeys fork`: a person's word about a journey, said in a terminal."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.terminal import keyboard
+from mcp_server.cli.terminal.escape import visible
+from mcp_server.cli.terminal.options import WronglyAsked
+from mcp_server.cli.terminal.output import say
+
+if TYPE_CHECKING:
+    from agents.engine.progress.position import Position
+    from agents.engine.runner import Opinion
+
+NOT_DONE = 1
+
+
+async def decide(args: argparse.Namespace, settings: Settings) -> int:
+    """Show what it is about, ask whether it is meant, and record the word at the version that was shown."""
+    from mcp_server.cli.journeys.journeys import led, print_ascii
+    from mcp_server.cli.journeys.view import state_fields
+    from mcp_server.gate.host_registration import os_user
+
+    opinion = _opinion(args)
+    async with led(settings) as runner:
+        # To end a journey nobody has to know its agent.
+        here = await runner.position(args.id, unled=args.decision == "cancel")
+        for line in _about(here, opinion):
+            say(line)
+        if refused := await _refused(args):
+            say(f"nothing was decided: {refused}")
+            return NOT_DONE
+        now = await runner.decide(args.id, here.state.version, opinion, by=os_user())
+    if settings.json:
+        print_ascii(state_fields(args.id, now.agent, now.state))
+    else:
+        print(_outcome(args.decision, now))
+    return 0
+
+
+def _opinion(args: argparse.Namespace) -> Opinion:
+    """Return what the person says.
+
+    A word that nobody typed into a terminal counts as passed on by somebody: where the person's own hand is asked for, it is
+    refused.
+
+    Raises:
+        WronglyAsked: the options do not fit the decision.
+    """
+    from agents.bounds import BACK_TO
+    from agents.engine.runner import Opinion
+
+    changes: dict[str, Any] = {}
+    if args.changes is not None:
+        if args.decision != "modify":
+            raise WronglyAsked("--changes belongs to modify")
+        changes = _patch(args.changes)
+    if args.phase is not None:
+        if args.decision != "revisit":
+            raise WronglyAsked("--phase belongs to revisit")
+        changes = {BACK_TO: args.phase}
+    elif args.decision == "revisit":
+        raise WronglyAsked("revisit needs --phase PHASE, one in which the work has been")
+    if args.decision == "answer" and not args.note.strip():
+        raise WronglyAsked("answer needs --note TEXT: it is what you say")
+    return Opinion(args.decision, "terminal" if keyboard.is_terminal() else "relayed", args.note, changes)
+
+
+def _patch(text: str) -> dict[str, Any]:
+    try:
+        changes = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise WronglyAsked(f"--changes is no JSON: {error}") from error
+    if not isinstance(changes, dict) or not changes:
+        raise WronglyAsked('--changes is no JSON object such as {"title": "A better one"}')
+    return changes
+
+
+def _about(here: Position, opinion: Opinion) -> list[str]:
+    """Return what is decided about, what the person says, and what follows from it.
+
+    Raises:
+        JourneyOver, NotToDecide, NeedsOwnHand: the word would not count.
+    """
+    from agents.bounds import BACK_TO
+    from agents.engine.decide import decided
+    from agents.engine.events import Decided, canonical
+    from mcp_server.cli.journeys.view import coming, shown
+
+    state = here.state
+    phase = state.checkpoint.phase if state.checkpoint else state.phase
+    word = Decided(opinion.decision, opinion.channel, phase, opinion.note, dict(opinion.changes) or None)
+    target = str(opinion.changes.get(BACK_TO, "")) if opinion.decision == "revisit" else ""
+    steps = decided(here.agent.graph, here.journey, state, word, target=target)
+    told = ["", f"{opinion.decision}: {coming(state, word, steps)}"]
+    if opinion.note:
+        told.append(f"your note: {opinion.note}")
+    if opinion.decision == "modify" and opinion.changes:
+        told.append(f"your changes: {canonical(word.changes)}")
+    return [*shown(here.journey, here.agent, state), *map(visible, told)]
+
+
+async def _refused(args: argparse.Namespace) -> str:
+    """Return why the word is not recorded; "" if it is meant."""
+    if args.yes:
+        return ""
+    if not keyboard.is_terminal():
+        return "nobody can be asked here whether it is meant; run this in a terminal, or add --yes"
+    typed = await keyboard.line(f"Say {args.decision} about it as shown? [y/N] ")
+    return "" if typed.lower() in ("y", "yes") else "you did not say yes"
+
+
+def _outcome(decision: str, now: Position) -> str:
+    from mcp_server.cli.journeys.view import STATES
+
+    state = now.state
+    lacks = [f.text for f in state.feedback if f.version == state.version]
+    missing = f"; still missing: {'; '.join(lacks)}" if lacks else ""
+    at = f"version {state.version}, {STATES[state.status]} in {state.phase}"
+    return visible(f"{decision} is recorded; {now.journey} is at {at}{missing}")
+
+
+async def fork(args: argparse.Namespace, settings: Settings) -> int:
+    """Begin a journey of its own where the other one stood; what was read in that one counts as read in this one, too."""
+    from agents.engine.runner import AT_VERSION, FORK_OF
+    from mcp_server.app.composition import open_app
+    from mcp_server.cli.journeys.journeys import print_ascii
+    from mcp_server.cli.journeys.view import state_fields
+    from mcp_server.gate.host_registration import os_user
+
+    inputs = {FORK_OF: args.id} | ({AT_VERSION: args.at} if args.at is not None else {})
+    async with open_app(settings, indexing=False, announcing=False) as app:
+        taints = app.services.taints
+        new = await app.services.journeys.start("", args.note, inputs, by=os_user())
+        await taints.note(os_user(), new.journey, tuple(await taints.of_journey(args.id)))
+    state = new.state
+    if settings.json:
+        print_ascii(state_fields(new.journey, new.agent, state))
+    else:
+        origin = f"{state.forked_from} at version {state.forked_at}"
+        print(visible(f"{new.journey} goes its own way from {origin}, in {state.phase}"))
+    return 0

@@ -1,0 +1,163 @@
+"""`journeys export` and `journeys import`: a journey as one file, to keep or to go on with elsewhere."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+
+from knowledge.errors import KnowledgeError
+from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.terminal.options import WronglyAsked
+from mcp_server.cli.terminal.output import say
+
+if TYPE_CHECKING:
+    from agents.engine.events import Logged
+    from agents.engine.runner import Runner
+    from agents.store.ports import JourneyStore
+
+STANDARD = "-"
+"""Stands for standard input or output in the place of a file."""
+
+
+class AnotherIsHere(KnowledgeError):
+    """A journey has that id already and is not the one in the file; `how` says what they have in common. Nothing was taken over."""
+
+    def __init__(self, journey: str, how: str) -> None:
+        self.journey = journey
+        super().__init__(
+            f"{journey} is here already, {how}; nothing was imported (--as ID imports it under another id)"
+        )
+
+
+async def export(args: argparse.Namespace, settings: Settings) -> int:
+    """Write the journey's file, whole or not at all."""
+    from agents.store.export_file import exported
+    from mcp_server.cli.journeys.journeys import print_ascii, stored
+
+    async with stored(settings) as store:
+        log = await store.events(args.id)
+    text = "".join(exported(args.id, log))
+    if args.file == STANDARD:
+        print(text, end="")
+        return 0
+    await anyio.to_thread.run_sync(_write, Path(args.file), text)
+    if settings.json:
+        print_ascii({"journey_id": args.id, "version": log[-1].version, "events": len(log), "file": args.file})
+    else:
+        say(f"{len(log)} events of {args.id} are in {args.file}")
+    return 0
+
+
+def _write(path: Path, text: str) -> None:
+    """Put the text there, in the place of an earlier export and of nothing else.
+
+    Raises:
+        ConfigurationRefused: something else is there, or nothing can be written.
+    """
+    from agents.errors import BadJourneyFile
+    from agents.store.export_file import imported
+    from mcp_server.hosts.files import ConfigurationRefused, rewrite
+
+    def replaced(before: str) -> str:
+        if before:
+            try:
+                imported(before)
+            except BadJourneyFile as error:
+                raise ConfigurationRefused(path, "it is no export of a journey; name another file") from error
+        return text
+
+    rewrite(path, replaced, backup=False)
+
+
+async def take_over(args: argparse.Namespace, settings: Settings) -> int:
+    """Take over the journey in the file; the same file again changes nothing.
+
+    What it says counts as read from outside: nobody here knows what was read where it was written.
+    """
+    from agents.store.export_file import imported
+    from mcp_server.app.composition import open_app
+    from mcp_server.cli.journeys.journeys import print_ascii, standing
+    from mcp_server.cli.journeys.view import state_fields
+    from mcp_server.gate.host_registration import os_user
+
+    own, log = imported(await anyio.to_thread.run_sync(_read, args.file))
+    journey = _id(args.as_id or own, given=args.as_id is not None)
+    async with open_app(settings, indexing=False, announcing=False) as app:
+        runner = app.services.journeys
+        if await _new(runner.store, journey):
+            await app.services.taints.note(os_user(), journey, (f"import:{journey}",))
+        done = await _adopted(runner, journey, log)
+        agent, state = await standing(runner, journey)
+    if settings.json:
+        print_ascii(state_fields(journey, agent, state))
+    else:
+        from mcp_server.cli.terminal.escape import visible
+
+        what = "was here already, nothing was added" if done else f"was taken over with {len(log)} events"
+        print(visible(f"{journey} {what}; version {state.version}, in {state.phase}"))
+    return 0
+
+
+def _read(name: str) -> str:
+    from agents.errors import BadJourneyFile
+
+    raw = sys.stdin.buffer.read() if name == STANDARD else Path(name).read_bytes()
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise BadJourneyFile(1, "it is no text in UTF-8") from error
+
+
+def _id(journey: str, *, given: bool) -> str:
+    """Return the id.
+
+    Raises:
+        WronglyAsked, BadJourneyFile: no journey can have it.
+    """
+    from agents.errors import BadJourneyFile
+    from agents.store.forms import new_id
+
+    try:
+        return new_id(journey)
+    except ValueError as error:
+        if given:
+            raise WronglyAsked(f"--as: {error}") from error
+        raise BadJourneyFile(1, str(error)) from error
+
+
+async def _new(store: JourneyStore, journey: str) -> bool:
+    from agents.errors import NoSuchJourney
+
+    try:
+        await store.events(journey, limit=1)
+    except NoSuchJourney:
+        return True
+    return False
+
+
+async def _adopted(runner: Runner, journey: str, log: Sequence[Logged]) -> bool:
+    """Return whether it was here already.
+
+    Raises:
+        BadLog, BadStart, AnotherIsHere: nothing was taken over.
+    """
+    from agents.errors import JourneyExists
+
+    try:
+        return (await runner.adopt(journey, log)).repeated
+    except JourneyExists:
+        raise AnotherIsHere(journey, _compared(await runner.store.events(journey), log)) from None
+
+
+def _compared(here: Sequence[Logged], there: Sequence[Logged]) -> str:
+    common = min(len(here), len(there))
+    if list(here[:common]) != list(there[:common]):
+        return "and is another one"
+    if len(here) > len(there):
+        return f"and further on: version {here[-1].version}, the file ends at version {there[-1].version}"
+    return f"only up to version {here[-1].version}: the file goes on to version {there[-1].version}"

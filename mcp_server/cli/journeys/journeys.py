@@ -1,0 +1,250 @@
+"""`journeys`: the work that goes through phases: a person leads it, looks at it, decides, sends it another way, and moves it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import anyio
+
+from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.journeys import answer as journey_answering
+from mcp_server.cli.journeys import lead as journey_leading
+from mcp_server.cli.journeys import rerun as journey_rerunning
+from mcp_server.cli.terminal.options import add_common, said, whole
+from mcp_server.cli.terminal.output import json_text, output, say
+
+if TYPE_CHECKING:
+    from agents.engine.agent import Agent
+    from agents.engine.runner import Runner
+    from agents.engine.state import JourneyState, Status
+    from agents.store.ports import JourneyLine, JourneyStore
+
+DECISIONS = ("approve", "modify", "reject", "revisit", "answer", "cancel")
+STATES = ("active", "waiting", "complete", "cancelled")
+MOST_LISTED = 10_000
+NOTHING = 1
+HIGHEST = 10**9
+
+Action = Callable[[argparse.Namespace, Settings], Awaitable[int]]
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what only this verb takes."""
+    actions = parser.add_subparsers(
+        dest="action",
+        metavar="list|show|start|submit|status|resume|answer|decide|memory|events|graph|report|fork|rerun|export|import|stats",
+    )
+    parser.set_defaults(state=None, agent=None, limit=20)
+    listing = actions.add_parser(
+        "list", help="journeys, newest first, and which of them wait for a person (the default)"
+    )
+    listing.add_argument("--state", choices=STATES, default=None, help="only those in this state")
+    listing.add_argument("--agent", metavar="NAME", type=said, default=None, help="only those of this agent")
+    listing.add_argument("--limit", metavar="N", type=whole(1, MOST_LISTED), default=20, help="so many (default 20)")
+    showing = actions.add_parser("show", help="where one stands, what is recorded, and what a person is asked")
+    happening = actions.add_parser("events", help="what happened in it, oldest first")
+    happening.add_argument("--follow", action="store_true", help="go on with what happens, until the journey is over")
+    happening.add_argument("--after", metavar="N", type=whole(0, HIGHEST), default=0, help="only events after number N")
+    drawing = actions.add_parser("graph", help="its phases and where it is, as a Mermaid diagram")
+    reporting = actions.add_parser("report", help="all of it in words, to go on from")
+    deciding = actions.add_parser("decide", help="say your word about it")
+    forking = actions.add_parser("fork", help="go another way from an earlier version, under a new id")
+    exporting = actions.add_parser("export", help="write it to a file that can be imported elsewhere")
+    answering = actions.add_parser("answer", help="answer, one by one, the questions that it asks a person")
+    repeating = actions.add_parser("rerun", help="do again in a fork what came after a version, step by step")
+    leading = journey_leading.arguments(actions)
+    for action in (
+        showing,
+        happening,
+        drawing,
+        reporting,
+        deciding,
+        answering,
+        forking,
+        repeating,
+        exporting,
+        *leading,
+    ):
+        action.add_argument("id", metavar="ID", type=said, help="its id, as `journeys list` has it")
+    _decide_arguments(deciding)
+    journey_answering.arguments(answering)
+    journey_rerunning.arguments(repeating)
+    journey_leading.more_arguments(actions.choices["memory"])
+    forking.add_argument("--at", metavar="N", type=whole(1, HIGHEST), help="the version (default: where it stands)")
+    forking.add_argument("--note", metavar="TEXT", default="", help="what is to be different this time")
+    exporting.add_argument("file", metavar="FILE", nargs="?", default="-", help="where to (default: standard output)")
+    importing = actions.add_parser("import", help="take over a journey that was exported")
+    importing.add_argument("file", metavar="FILE", help="the file; - for standard input")
+    importing.add_argument("--as", dest="as_id", metavar="ID", type=said, help="under this id instead of its own")
+    counting = actions.add_parser("stats", help="what the phases of an agent take on average, and where time goes")
+    counting.add_argument("--agent", metavar="NAME", type=said, default=None, help="only this agent")
+    for action in actions.choices.values():
+        add_common(action)
+
+
+def _decide_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("decision", metavar="DECISION", choices=DECISIONS, help=", ".join(DECISIONS))
+    parser.add_argument("--note", metavar="TEXT", default="", help="why, or what should be different")
+    parser.add_argument("--changes", metavar="JSON", help="modify: a JSON merge patch of the recorded work")
+    parser.add_argument("--phase", metavar="PHASE", type=said, help="revisit: the phase to go back to")
+    parser.add_argument("--yes", action="store_true", help="do not ask; without a terminal it counts as relayed")
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Do what is asked; 1 if there is nothing, or it was not done."""
+    from mcp_server.cli.journeys import decision as journey_deciding
+    from mcp_server.cli.journeys import export as journey_filing
+    from mcp_server.cli.journeys import stats as journey_stats
+
+    actions: Mapping[str, Action] = {
+        "list": _list,
+        "show": _show,
+        "events": _events,
+        "start": journey_leading.start,
+        "submit": journey_leading.submit,
+        "status": journey_leading.status,
+        "resume": journey_leading.resume,
+        "memory": journey_leading.memory,
+        "answer": journey_answering.answer,
+        "graph": _graph,
+        "report": _report,
+        "decide": journey_deciding.decide,
+        "fork": journey_deciding.fork,
+        "rerun": journey_rerunning.rerun,
+        "export": journey_filing.export,
+        "import": journey_filing.take_over,
+        "stats": journey_stats.stats,
+    }
+    return anyio.run(actions[args.action or "list"], args, settings)
+
+
+@asynccontextmanager
+async def stored(settings: Settings) -> AsyncIterator[JourneyStore]:
+    """Yield the journeys on record, for which neither agents nor pages need to be opened."""
+    from mcp_server.app.factories.journey_store import journeys_in
+    from mcp_server.app.knowledge_base import open_state
+
+    async with open_state(settings) as state:
+        yield journeys_in(state)
+
+
+@asynccontextmanager
+async def led(settings: Settings) -> AsyncIterator[Runner]:
+    """Yield what leads journeys. An error in there comes out as itself."""
+    from mcp_server.app.composition import open_app
+
+    try:
+        async with open_app(settings, indexing=False, announcing=False) as app:
+            yield app.services.journeys
+    except BaseExceptionGroup as group:
+        raise (group.exceptions[0] if len(group.exceptions) == 1 else group) from None
+
+
+async def standing(runner: Runner, journey: str) -> tuple[Agent | None, JourneyState]:
+    """Return where the journey stands, and its agent; without that, why it is not there is said.
+
+    Raises:
+        NoSuchJourney: there is none.
+    """
+    from agents.errors import NoSuchAgent
+
+    try:
+        here = await runner.position(journey)
+    except NoSuchAgent as gone:
+        say(f"{gone}; what is recorded is shown without it")
+        return None, await runner.store.journey(journey)
+    return here.agent, here.state
+
+
+def print_ascii(answer: object) -> None:
+    """Print JSON in which every character that a terminal may act on is written as its number."""
+    print(json_text(answer, indent=2))
+
+
+async def listing(
+    store: JourneyStore, *, state: Status | None = None, agent: str | None = None, limit: int = MOST_LISTED
+) -> list[JourneyLine]:
+    """Return up to so many journeys, newest first."""
+    return list(await store.journeys(status=state, agent=agent, limit=limit))
+
+
+async def _list(args: argparse.Namespace, settings: Settings) -> int:
+    from mcp_server.cli.journeys.view import line_fields, listed
+
+    async with stored(settings) as store:
+        found = await listing(store, state=args.state, agent=args.agent, limit=args.limit)
+    if settings.json:
+        print_ascii([line_fields(one) for one in found])
+    elif not found:
+        print("no journeys")
+    else:
+        console = output()
+        for one, line in zip(found, listed(found), strict=True):
+            style = "bold" if one.status == "waiting" else None
+            console.print(line, style=style, markup=False, emoji=False, soft_wrap=True)
+        if any(one.status == "waiting" for one in found):
+            say("what waits for a person: knowledge-forge journeys show ID; it says how to decide, or to answer")
+    return 0 if found else NOTHING
+
+
+async def _show(args: argparse.Namespace, settings: Settings) -> int:
+    from mcp_server.cli.journeys.view import shown, state_fields
+
+    async with led(settings) as runner:
+        agent, state = await standing(runner, args.id)
+    if settings.json:
+        print_ascii(state_fields(args.id, agent, state))
+    else:
+        for line in shown(args.id, agent, state):
+            print(line)
+    return 0
+
+
+async def _events(args: argparse.Namespace, settings: Settings) -> int:
+    from mcp_server.app.factories.journey_store import journeys_in
+    from mcp_server.app.knowledge_base import open_state
+    from mcp_server.cli.journeys.view import happened
+    from mcp_server.toolsets.journeys.tools import event_line
+
+    async with open_state(settings) as state:
+        store, after = journeys_in(state), args.after
+        while True:
+            seen = await state.last_event()
+            for logged in await store.events(args.id, after=after):
+                after = logged.seq
+                print(json_text(event_line(logged)) if settings.json else happened(logged), flush=True)
+            if not args.follow or (await store.journey(args.id)).over:
+                return 0
+            await state.changed(seen)
+
+
+async def _graph(args: argparse.Namespace, settings: Settings) -> int:
+    from agents.engine.graph import mermaid
+
+    async with led(settings) as runner:
+        here = await runner.position(args.id)
+    drawn = mermaid(here.agent.graph, here.state.phase, here.state.phase_visits)
+    if settings.json:
+        print_ascii({"journey_id": args.id, "mermaid": drawn})
+    else:
+        print(drawn, end="")
+    return 0
+
+
+async def _report(args: argparse.Namespace, settings: Settings) -> int:
+    from agents.report.journey_report import whole
+    from mcp_server.app.knowledge_base import utc_now
+    from mcp_server.cli.terminal.escape import visible
+
+    async with led(settings) as runner:
+        agent, state = await standing(runner, args.id)
+        text = whole(args.id, agent, state, await runner.store.events(args.id), utc_now())
+    if settings.json:
+        print_ascii({"journey_id": args.id, "report": text})
+    else:
+        for line in text.split("\n")[:-1]:
+            print(visible(line))
+    return 0

@@ -1,0 +1,270 @@
+"""`journeys start`, `submit`, `status`, `resume`, `memory`: lead a journey from a terminal or a script.
+
+Each asks the very tool that a host would call, through the gate: who may not do it there may not do it here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from knowledge.errors import KnowledgeError
+from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.terminal.escape import visible
+from mcp_server.cli.terminal.input import STANDARD, object_of, text_of
+from mcp_server.cli.terminal.options import WronglyAsked, said, share, whole
+from mcp_server.cli.terminal.output import say
+
+if TYPE_CHECKING:
+    from mcp_server.app.composition import App
+    from mcp_server.gate.host_registration import Principal
+
+DONE, WAITS, NOT_ENOUGH = 0, 3, 4
+"""Exit codes: it goes on or is complete; a person is to say something first; what was submitted is kept and is not enough."""
+MOST_TOKENS = 10**12
+
+
+class NotDone(KnowledgeError):
+    """The tool refused, or could not; the message is its own."""
+
+    MOST_CHARS = 2_000
+
+
+def arguments(actions: Any) -> Sequence[argparse.ArgumentParser]:
+    """Add the actions of this file, and return those that take a journey's id."""
+    starting = actions.add_parser("start", help="begin a journey with an agent or a skill, and say what to do")
+    submitting = actions.add_parser("submit", help="submit work of the present phase, and say what comes next")
+    standing = actions.add_parser("status", help="in a few lines where it stands; exit code 3: a person is asked")
+    resuming = actions.add_parser("resume", help="all that is needed to go on with it from here")
+    remembering = actions.add_parser("memory", help="show what an agent left behind in it, or merge it into a page")
+    starting.add_argument("agent_name", metavar="AGENT", type=said, help="an agent or a skill, as `agents list` has it")
+    starting.add_argument("--brief", metavar="TEXT", required=True, help="what the work is about; - reads it")
+    starting.add_argument("--input", metavar="NAME=VALUE", action="append", default=[], help="what the agent takes")
+    starting.add_argument("--inputs", metavar="FILE", help="the same as a JSON object; - for standard input")
+    _submit_arguments(submitting)
+    return submitting, standing, resuming, remembering
+
+
+def more_arguments(remembering: argparse.ArgumentParser) -> None:
+    """Add what `memory` takes after the id."""
+    remembering.add_argument(
+        "document", metavar="AGENT", nargs="?", type=said, help="whose; needed if there are several"
+    )
+    remembering.add_argument("--merge", metavar="PATH", type=said, help="merge it into this page, as kb_merge does")
+
+
+def _submit_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--work", metavar="FILE", required=True, help="the work as a JSON object; - for standard input")
+    parser.add_argument("--version", metavar="N", type=whole(1, 10**9), help="the version that the work answers to")
+    parser.add_argument("--signal", metavar="NAME", action="append", default=[], help="a hint, such as a way back")
+    parser.add_argument("--tokens-in", metavar="N", type=whole(0, MOST_TOKENS), default=0, help="what the step cost")
+    parser.add_argument("--tokens-out", metavar="N", type=whole(0, MOST_TOKENS), default=0, help="likewise")
+    # Not `model`, which is a setting: what the work was done with is not what this program asks.
+    parser.add_argument("--model", dest="done_with", metavar="NAME", default="", help="which model did it")
+    parser.add_argument("--conversation", metavar="ID", default="", help="in which conversation")
+    parser.add_argument("--confidence", metavar="X", type=share, help="0 to 1")
+    parser.add_argument("--reasoning", metavar="TEXT", help="why it is so")
+
+
+# --- what is done -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Calls tools as this process's host would: by the secret in FORGE_ENROLMENT, or as one that nobody let in."""
+
+    app: App
+    who: Principal
+
+    async def call(self, tool: str, **given: Any) -> dict[str, Any]:
+        """Return what the tool answers.
+
+        Raises:
+            NotDone: it answered with an error.
+        """
+        from mcp_server.app.dependencies import Call
+        from mcp_server.gate.dispatch import Failed, UnknownTool
+
+        try:
+            outcome = await self.app.gate.dispatch(tool, given, Call(self.who))
+        except UnknownTool as error:
+            raise NotDone(f"{error} (FORGE_TOOLSETS, FORGE_READ_ONLY)") from error
+        if isinstance(outcome, Failed):
+            raise NotDone(outcome.why)
+        return outcome.content
+
+    async def require(self, tool: str) -> None:
+        """Return if this process's host may call the tool.
+
+        Raises:
+            NotDone: it may not, or there is no such tool here.
+        """
+        from mcp_server.gate.policy import Refuse
+
+        spec = self.app.gate.spec(tool)
+        if spec is None:
+            raise NotDone(f"the tool {tool} is not there (FORGE_TOOLSETS, FORGE_READ_ONLY)")
+        decision = await self.app.gate.decide(tool, spec.needs, self.who)
+        if isinstance(decision, Refuse):
+            raise NotDone(decision.why)
+
+
+@asynccontextmanager
+async def desk(settings: Settings) -> AsyncIterator[Desk]:
+    """Yield what calls tools here. An error in there comes out as itself."""
+    from mcp_server.app.composition import open_app
+    from mcp_server.gate.host_registration import identify, os_user
+
+    try:
+        async with open_app(settings, indexing=False, announcing=False) as app:
+            yield Desk(app, await identify(app.base.state, os_user(), settings.enrolment))
+    except BaseExceptionGroup as group:
+        raise (group.exceptions[0] if len(group.exceptions) == 1 else group) from None
+
+
+async def start(args: argparse.Namespace, settings: Settings) -> int:
+    """Begin a journey."""
+    if args.brief == STANDARD and args.inputs == STANDARD:
+        raise WronglyAsked("--brief and --inputs cannot both be read from standard input")
+    brief = await text_of(STANDARD) if args.brief == STANDARD else args.brief
+    inputs = await object_of(args.inputs, "--inputs") if args.inputs else {}
+    async with desk(settings) as at:
+        if args.input:
+            inputs |= await _typed(at, args.agent_name, args.input)
+        answer = await at.call("journey_start", agent=args.agent_name, brief=brief, inputs=inputs)
+    return _told(answer, settings, going_on)
+
+
+async def _typed(at: Desk, name: str, pairs: Sequence[str]) -> dict[str, Any]:
+    """Return the inputs that were typed, each as the kind of value that the agent takes."""
+    from mcp_server.toolsets.journeys.prompts import as_input
+
+    agent = await at.app.services.journeys.catalogue.agent(name)
+    forms, found = agent.inputs.get("properties", {}), {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise WronglyAsked(f"--input {pair[:60]!r} is not NAME=VALUE")
+        found[key] = as_input(value, forms.get(key, {}))
+    return found
+
+
+async def submit(args: argparse.Namespace, settings: Settings) -> int:
+    """Submit work, by default to the version at which the journey stands."""
+    work = await object_of(args.work, "--work")
+    usage = {"tokens_in": args.tokens_in, "tokens_out": args.tokens_out, "model": args.done_with}
+    async with desk(settings) as at:
+        version = args.version
+        if version is None:
+            version = (await at.app.services.journeys.store.journey(args.id)).version
+        given: dict[str, Any] = {"journey_id": args.id, "version": version, "work": work, "signals": args.signal}
+        given["usage"] = {**usage, "conversation": args.conversation}
+        given |= {name: value for name in ("confidence", "reasoning") if (value := getattr(args, name)) is not None}
+        answer = await at.call("journey_submit", **given)
+    code = _told(answer, settings, going_on)
+    # Without a schema an active phase says what it lacks: the host has the rest already.
+    return NOT_ENOUGH if answer["state"] == "active" and answer["work_schema"] is None else code
+
+
+async def resume(args: argparse.Namespace, settings: Settings) -> int:
+    """Say all that is needed to go on."""
+    async with desk(settings) as at:
+        answer = await at.call("journey_status", journey_id=args.id)
+    return _told(answer, settings, going_on)
+
+
+async def status(args: argparse.Namespace, settings: Settings) -> int:
+    """Say in a few lines where it stands."""
+    from mcp_server.cli.journeys.view import standing_fields, standing_lines
+
+    async with desk(settings) as at:
+        answer = await at.call("journey_status", journey_id=args.id)
+        state = await at.app.services.journeys.store.journey(args.id)
+    fields = standing_fields(answer, state)
+    return _told(fields, settings, standing_lines)
+
+
+async def memory(args: argparse.Namespace, settings: Settings) -> int:
+    """Show a memory document, or which there are; or merge it into a page."""
+    from agents.memory_documents import document, documents
+
+    async with desk(settings) as at:
+        here = await at.app.services.journeys.position(args.id)
+        there = documents(here.agent, here.state)
+        texts = set(there.values())
+        if args.document is None and len(texts) != 1 and (there or args.merge):
+            return _several(args, settings, there)
+        name = args.document or next(iter(there), here.agent.name)
+        text = document(here.agent, here.state, args.id, name)
+        taints = at.app.services.taints
+        await taints.note(at.who.id, "", tuple(await taints.of_journey(args.id)))
+        if args.merge:
+            return await _merged(at, args, settings, text)
+    if settings.json:
+        _print({"journey_id": args.id, "documents": {name: text}})
+    else:
+        for line in text.removesuffix("\n").split("\n"):
+            print(visible(line))
+    return DONE
+
+
+def _several(args: argparse.Namespace, settings: Settings, there: Mapping[str, str]) -> int:
+    if args.merge:
+        raise WronglyAsked(f"say whose document is merged: {', '.join(there) or 'there is none yet'}")
+    if settings.json:
+        _print({"journey_id": args.id, "documents": dict(there)})
+    else:
+        for name in there:
+            print(visible(name))
+        say(f"one of them: knowledge-forge journeys memory {args.id} AGENT")
+    return DONE
+
+
+async def _merged(at: Desk, args: argparse.Namespace, settings: Settings, text: str) -> int:
+    """Merge the document into the page, and say what became of that; a proposal waits for a person's word."""
+    answer = await at.call(
+        "kb_merge", path=args.merge, content=text, source=f"journey:{args.id}", intent=f"memory of {args.id}"
+    )
+    if settings.json:
+        _print(answer)
+    else:
+        proposal = answer.get("proposal") or {}
+        waits = f", it waits for a person: knowledge-forge review {proposal['id']}" if proposal.get("id") else ""
+        print(visible(f"{answer['status']}: {answer['path']}{waits}"))
+    return WAITS if answer["status"] == "proposed" else DONE
+
+
+# --- what is told -----------------------------------------------------------------------------------------------------
+
+
+def _told(answer: Mapping[str, Any], settings: Settings, lines: Callable[[Mapping[str, Any]], Sequence[str]]) -> int:
+    """Print the answer, and return the exit code that says whether a person is to say something first."""
+    if settings.json:
+        _print(answer)
+    else:
+        for line in lines(answer):
+            print(line)
+    return WAITS if answer["state"] == "waiting" else DONE
+
+
+def going_on(answer: Mapping[str, Any]) -> list[str]:
+    """Return what to do now, in lines."""
+    from mcp_server.cli.journeys.view import head_of, ways_on
+
+    told = [head_of(answer), "", *answer["prompt"].splitlines()]
+    if answer["allowed_tools"]:
+        told += ["", f"tools of this phase: {', '.join(answer['allowed_tools'])}"]
+    if answer["work_schema"] is not None:
+        told += ["", "the work is an object of this JSON Schema:"]
+        told += json.dumps(answer["work_schema"], ensure_ascii=False, indent=2).splitlines()
+    return [visible(line) for line in (*told, *ways_on(answer))]
+
+
+def _print(answer: Mapping[str, Any]) -> None:
+    from mcp_server.cli.journeys.journeys import print_ascii
+
+    print_ascii(answer)

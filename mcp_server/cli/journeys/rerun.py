@@ -1,0 +1,130 @@
+"""`journeys rerun`: do again in a fork, step by step, what was recorded after a version, and say where it goes another way."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.terminal import keyboard
+from mcp_server.cli.terminal.escape import visible
+from mcp_server.cli.terminal.options import said, whole
+from mcp_server.cli.terminal.output import say
+
+if TYPE_CHECKING:
+    from agents.engine.events import Channel
+    from agents.engine.progress.rerun import Act, Again
+    from mcp_server.cli.journeys.lead import Desk
+
+DONE, NOT_DONE, ANOTHER_WAY = 0, 1, 5
+"""Exit codes: every step led where it led before; nothing was done; a step went another way, or was refused."""
+HIGHEST = 10**9
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what only this action takes."""
+    parser.add_argument(
+        "--from", dest="version", metavar="N", type=whole(1, HIGHEST), required=True, help="the version to begin at"
+    )
+    parser.add_argument("--steps", metavar="N", type=whole(1, HIGHEST), help="so many steps (default: all of them)")
+    parser.add_argument("--into", metavar="ID", type=said, help="go on in this fork of it, instead of a new one")
+    parser.add_argument("--yes", action="store_true", help="do not ask; without a terminal words count as relayed")
+
+
+async def rerun(args: argparse.Namespace, settings: Settings) -> int:
+    """Fork it there, do again what came after, and say of each step where it led."""
+    from agents.engine.progress.rerun import acts_after, again
+    from mcp_server.cli.journeys.journeys import print_ascii
+    from mcp_server.cli.journeys.lead import desk
+    from mcp_server.gate.host_registration import os_user
+
+    async with desk(settings) as at:
+        await at.call("journey_status", journey_id=args.id)  # who may not look at it may not repeat it
+        await at.require("journey_submit")  # nor may who may not submit, in a fork that is there already
+        runner = at.app.services.journeys
+        here = await runner.position(args.id)
+        await runner.store.journey(args.id, version=args.version)
+        acts = acts_after(await runner.store.events(args.id), args.version, here.agent)[: args.steps]
+        if not acts:
+            say(f"nothing was submitted or said after version {args.version} of {args.id}")
+            return NOT_DONE
+        if refused := await _refused(args, acts):
+            say(f"nothing was done: {refused}")
+            return NOT_DONE
+        fork = await _place(at, args)
+        taints = at.app.services.taints
+        await taints.note(at.who.id, fork, tuple(await taints.of_journey(args.id)))
+        channel: Channel = "terminal" if keyboard.is_terminal() else "relayed"
+        done: list[Again] = []
+        async for one in again(runner, fork, acts, by=at.who.id, person=os_user(), channel=channel):
+            done.append(one)
+            if not settings.json:
+                for line in _lines(one):
+                    print(visible(line))
+        state = await runner.store.journey(fork)
+    same = len(done) == len(acts) and all(one.same for one in done)
+    if settings.json:
+        print_ascii({"journey_id": fork, "of": args.id, "from": args.version, "same": same, "steps": _fields(done)})
+    else:
+        from mcp_server.cli.journeys.view import standing_line
+
+        way = "went as before" if same else "went as before, then it went another way"
+        count = sum(one.same for one in done)
+        print(visible(f"{count} of {len(acts)} steps {way}; {standing_line(fork, state)}"))
+    return DONE if same else ANOTHER_WAY
+
+
+async def _place(at: Desk, args: argparse.Namespace) -> str:
+    """Return the journey in which it is done again: the fork that was named, or a new one."""
+    from agents.engine.progress.rerun import checked_place
+    from agents.engine.runner import AT_VERSION, FORK_OF
+
+    if args.into is None:
+        inputs = {FORK_OF: args.id, AT_VERSION: args.version}
+        return str((await at.call("journey_start", agent="", brief="", inputs=inputs))["journey_id"])
+    checked_place(args.id, args.version, await at.app.services.journeys.store.journey(args.into), args.into)
+    return str(args.into)
+
+
+async def _refused(args: argparse.Namespace, acts: Sequence[Act]) -> str:
+    """Return why nothing is done; "" if it is meant. What people said is said again in the name of who runs this."""
+    words = [act for act in acts if act.name != "submit"]
+    if args.yes or not words:
+        return ""
+    told = ", ".join(f"{act.name} at {act.phase}" for act in words[:6])
+    if not keyboard.is_terminal():
+        return f"it says again in your name what people said ({visible(told)}); run it in a terminal, or add --yes"
+    more = f" and {len(words) - 6} more" if len(words) > 6 else ""
+    typed = await keyboard.line(visible(f"Say again in your name: {told}{more}? [y/N] "))
+    return "" if typed.lower() in ("y", "yes") else "you did not say yes"
+
+
+def _lines(one: Again) -> list[str]:
+    act = one.act
+    head = f"version {act.version}, {act.name} in {act.phase}"
+    if one.now is None:
+        return [f"{head}: was {act.led}; refused now: {one.refused}"]
+    told = f"{head}: {one.now}, as before" if one.same else f"{head}: was {act.led}; now {one.now}"
+    return [told, *(f"  {remark}" for remark in one.remarks)]
+
+
+def _fields(done: Sequence[Again]) -> list[dict[str, Any]]:
+    return [
+        {
+            "version": one.act.version,
+            "act": one.act.name,
+            "phase": one.act.phase,
+            "before": _told(one.act.led),
+            "now": _told(one.now) if one.now else None,
+            "same": one.same,
+            "refused": one.refused,
+            "remarks": list(one.remarks),
+        }
+        for one in done
+    ]
+
+
+def _told(led: Any) -> dict[str, Any]:
+    moves = [{"from": source, "to": target, "reason": reason} for source, target, reason in led.moves]
+    return {"state": led.status, "phase": led.phase, "moves": moves}

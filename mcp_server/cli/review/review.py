@@ -1,0 +1,172 @@
+"""`review`: a person looks at what waits and decides, with the keyboard, by single commands, or on the page in a browser."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import anyio
+
+from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.terminal.options import WronglyAsked, said
+from mcp_server.cli.terminal.output import drawing, json_text, output, say
+
+if TYPE_CHECKING:
+    from knowledge.trust.ports import Proposal
+    from mcp_server.cli.review.session import Office
+    from mcp_server.cli.review.view import Word
+
+NOT_DONE = 1
+MOST_JOURNEYS, MOST_RUNS = 500, 500
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what only this verb takes."""
+    action = parser.add_mutually_exclusive_group()
+    action.add_argument("--list", action="store_true", help="list what waits")
+    action.add_argument("--show", metavar="ID", type=said, help="show one proposal, all of it")
+    action.add_argument("--approve", metavar="ID", type=said, help="approve what --hash names; only from a terminal")
+    action.add_argument("--reject", metavar="ID", type=said, help="reject it; only from a terminal")
+    action.add_argument("--harmful", metavar="ID", type=said, help="reject it, and freeze whoever asked")
+    action.add_argument("--web", action="store_true", help="review in a browser")
+    parser.add_argument("--hash", metavar="HASH", default="", help="the hash of what you were shown")
+    parser.add_argument("--reason", metavar="TEXT", default="", help="why, for the record and for whoever asked")
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Do what is asked; 0 done, 1 nothing waits or it was not carried out."""
+    if args.web:
+        from mcp_server.web.server import serve_page
+
+        return serve_page(settings)
+    if args.approve and not args.hash:
+        raise WronglyAsked("--approve needs --hash HASH, that of what you were shown (review --show ID says it)")
+    return anyio.run(_review, args, settings)
+
+
+@asynccontextmanager
+async def open_office(settings: Settings) -> AsyncIterator[Office]:
+    """Yield the place of whoever runs this process, in a terminal. An error in there comes out as itself."""
+    from mcp_server.app.composition import open_app
+    from mcp_server.app.knowledge_base import utc_now
+    from mcp_server.approvals.approvers import Person
+    from mcp_server.cli.review.session import Office
+    from mcp_server.gate.host_registration import os_user
+
+    try:
+        async with open_app(settings, indexing=False, announcing=False) as app:
+            person = Person(os_user(), "terminal")
+            yield Office(app.services.state, app.desk, person, utc_now, app.review)
+    except BaseExceptionGroup as group:
+        # The app's task group wraps even a single one, and whoever plans for a refusal could not catch it.
+        raise (group.exceptions[0] if len(group.exceptions) == 1 else group) from None
+
+
+async def _review(args: argparse.Namespace, settings: Settings) -> int:
+    from mcp_server.cli.terminal import keyboard
+
+    async with open_office(settings) as office:
+        if args.show:
+            return await _show(office, args.show, settings)
+        for word in ("approve", "reject", "harmful"):
+            if proposal_id := getattr(args, word):
+                return await _decide(office, proposal_id, word, args, settings)
+        if args.list or settings.json or not keyboard.is_terminal():
+            return await _list(office, settings)
+        return await _with_keyboard(office)
+
+
+async def _with_keyboard(office: Office) -> int:
+    from mcp_server.cli.review.screen import Screen
+
+    await Screen(office, drawing(highlight=False, markup=False, emoji=False)).run()
+    return 0
+
+
+async def _list(office: Office, settings: Settings) -> int:
+    """Print the proposals, journeys and runs that wait. In JSON the `kind` of an item is `journey` or `run` where it is one."""
+    from mcp_server.app.factories.journey_store import journeys_in
+    from mcp_server.cli.journeys.view import line_fields, waiting_line
+    from mcp_server.cli.review.card import fields, listed
+    from mcp_server.cli.runs import view as run_view
+    from mcp_server.cli.terminal.escape import visible
+    from mcp_server.runs.locations import runs_in
+
+    waiting = await office.waiting()
+    journeys = await journeys_in(office.state).journeys(status="waiting", limit=MOST_JOURNEYS)
+    runs = await runs_in(office.state).runs(state="asking", limit=MOST_RUNS)  # others wait for a proposal, named above
+    if settings.json:
+        of_journeys = [{"id": one.id, "kind": "journey", **line_fields(one)} for one in journeys]
+        of_runs = [{"id": one.id, "kind": "run", **run_view.line_fields(one)} for one in runs]
+        _print_ascii([*[fields(await office.one(one.id)) for one in waiting], *of_journeys, *of_runs])
+    elif not (waiting or journeys or runs):
+        print("nothing waits for a person")
+    else:
+        for p in waiting:
+            print(f"{p.id}  level {p.level_needed}  {visible(p.principal)}  {listed(p)}")
+        for one in journeys:
+            print(waiting_line(one))
+        for run in runs:
+            print(run_view.waiting_line(run))
+    return 0 if waiting or journeys or runs else NOT_DONE
+
+
+async def _show(office: Office, proposal_id: str, settings: Settings) -> int:
+    from mcp_server.cli.review.card import card, fields
+
+    proposal = await office.one(proposal_id)
+    if settings.json:
+        _print_ascii(fields(proposal))
+        return 0
+    for block in card(proposal, await office.about(proposal)):
+        output().print(block.title, style="bold underline", markup=False, emoji=False, soft_wrap=True)
+        for line in block.lines:
+            output().print(line.text, style=line.style, markup=False, emoji=False, soft_wrap=True)
+        print()
+    return 0
+
+
+async def _decide(office: Office, proposal_id: str, word: Word, args: argparse.Namespace, settings: Settings) -> int:
+    """Decide what the hash names, once the person at the terminal has typed its beginning."""
+    from mcp_server.cli.review.card import ending, fields
+    from mcp_server.cli.review.screen import CONFIRMED, confirmation
+    from mcp_server.cli.terminal import keyboard
+
+    proposal = await office.one(proposal_id)
+    if refused := await _refused(office, proposal, word, args):
+        say(refused)
+        return NOT_DONE
+    if await keyboard.line(confirmation(proposal, word)) != proposal.hash[:CONFIRMED]:
+        say("nothing was decided: what you typed is not the beginning of the hash")
+        return NOT_DONE
+    done = await office.decide(proposal, word, args.reason)
+    if settings.json:
+        _print_ascii(fields(done))
+    else:
+        print(ending(done))
+    return 0 if done.state == ("executed" if word == "approve" else "rejected") else NOT_DONE
+
+
+async def _refused(office: Office, proposal: Proposal, word: Word, args: argparse.Namespace) -> str:
+    """Return why nothing can be decided, before anything is asked; "" where it can."""
+    from mcp_server.cli.review.card import ending
+    from mcp_server.cli.terminal import keyboard
+
+    if proposal.state != "pending":
+        return f"nothing was decided: {ending(proposal)}"
+    if args.hash and args.hash != proposal.hash:
+        return f"nothing was decided: its hash is {proposal.hash}, not what --hash says; look at it again (--show)"
+    if refused := await office.refusal(proposal, word):
+        return refused
+    if not keyboard.is_terminal():
+        return (
+            "nothing was decided: only a person at a terminal may; run this in one, or `knowledge-forge review --web`"
+        )
+    return ""
+
+
+def _print_ascii(answer: object) -> None:
+    """Print JSON in which every character that a terminal may act on is written as its number."""
+    print(json_text(answer, indent=2))

@@ -1,0 +1,235 @@
+"""Reviewing with the keyboard: a list of what waits, one proposal at a time, and a word that is typed on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from knowledge.errors import KnowledgeError
+from knowledge.trust.ports import Proposal, ProposalLine
+from mcp_server.approvals.approvers import CannotDecide
+from mcp_server.approvals.proposals import places_of
+from mcp_server.cli.review.card import Block, card, ending, folded, listed
+from mcp_server.cli.review.view import Page, View, Word, lacking, press, shown
+from mcp_server.cli.terminal import keyboard
+from mcp_server.cli.terminal.escape import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import Console
+    from rich.text import Text
+
+    from mcp_server.cli.review.session import Office
+
+CONFIRMED = 6
+"""So many characters of the hash are typed to decide: enough that no key pressed by mistake decides."""
+_LIST_KEYS = "up/down choose   enter open   q quit"
+_CARD_KEYS = "space/b turn   n/p next/previous   o open everything   a approve   r reject   h harmful   t trust   esc list   q quit"
+_EDGE = 3
+"""Lines that are not the proposal's: the head, a remark, the keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """The text of the present view, and what a key has to know of it."""
+
+    text: Sequence[Text]
+    page: Page
+
+
+class Screen:
+    """One person at one terminal, from the list to the last word. Nothing is decided but what was on the screen."""
+
+    def __init__(self, office: Office, console: Console) -> None:
+        self._office, self._console = office, console
+        self._view, self._remark = View(), ""
+        self._waiting: Sequence[ProposalLine] = ()
+        self._drawn: tuple[object, _Drawn] | None = None
+
+    async def run(self) -> None:
+        """Let the person look and decide until they quit, or the terminal has gone."""
+        with suppress(EOFError):
+            await self._run()
+
+    async def _run(self) -> None:
+        await self._reload()
+        seen_event = await self._office.state.last_event()
+        with _other_screen(self._console), keyboard.single_keys():
+            drawn = await self._draw()
+            while True:
+                for key in await keyboard.keys():
+                    self._remark = ""
+                    self._view, word = press(self._view, key, drawn.page)
+                    if word == "quit":
+                        return
+                    if word == "trust":
+                        await self._trust()
+                    elif word is not None:
+                        await self._decide(word, drawn.page)
+                    drawn = await self._draw()
+                event = await self._office.state.last_event()
+                if event != seen_event:
+                    seen_event = event
+                    await self._reload()
+                    drawn = await self._draw()
+
+    async def _reload(self) -> None:
+        """Take in what waits now; the person stays at the proposal that they are at."""
+        before = self._waiting[self._view.at] if self._view.at < len(self._waiting) else None
+        self._waiting = await self._office.waiting()
+        places = {proposal.id: at for at, proposal in enumerate(self._waiting)}
+        if before is None:
+            return
+        if before.id in places:
+            self._view = replace(self._view, at=places[before.id])
+        else:
+            if self._view.reading and not self._remark:
+                self._remark = "what you were reading is not waiting any more: somebody decided, or it was replaced"
+            self._view = View(at=min(self._view.at, max(0, len(self._waiting) - 1)))
+
+    async def _draw(self) -> _Drawn:
+        """Put the view on the screen and note what of it was shown."""
+        width, height = self._console.width, max(4, self._console.height - _EDGE)
+        proposal = self._waiting[self._view.at] if self._view.reading else None
+        key = (proposal, self._view.whole, width, height)
+        if self._drawn is None or self._drawn[0] != key or proposal is None:
+            self._drawn = (key, await self._content(proposal, width, height))
+            self._view = replace(self._view, seen=0)  # lines are others now, also where only the width is
+        drawn = self._drawn[1]
+        self._view = shown(self._view, drawn.page)
+        top = self._view.top if proposal else max(0, self._view.at - height + 1)
+        self._paint(drawn.text[top : top + height], height, drawn.page)
+        return drawn
+
+    async def _content(self, line: ProposalLine | None, width: int, height: int) -> _Drawn:
+        count = len(self._waiting)
+        if line is None:
+            lines = [self._list_line(at, width) for at in range(count)]
+            return _Drawn(lines, Page(count, len(lines), height, folded=False))
+        proposal = await self._office.one(line.id)
+        blocks, some_folded = card(proposal, await self._office.about(proposal)), False
+        if not self._view.whole:
+            blocks, some_folded = folded(blocks)
+        text = wrapped(blocks, width)
+        return _Drawn(text, Page(count, len(text), height, folded=some_folded))
+
+    def _list_line(self, at: int, width: int) -> Text:
+        from rich.text import Text
+
+        proposal, here = self._waiting[at], at == self._view.at
+        who = visible(proposal.principal)
+        text = Text(f"{'>' if here else ' '} {listed(proposal)}  ({who})", style="reverse" if here else "")
+        text.truncate(width, overflow="ellipsis")
+        return text
+
+    def _paint(self, lines: Sequence[Text], height: int, page: Page) -> None:
+        from rich.text import Text
+
+        count = len(self._waiting)
+        head = f"{self._view.at + 1} of {count}" if self._view.reading else f"{count} waiting for a person"
+        if self._view.reading and page.lines > page.height:
+            head += f"   lines {self._view.top + 1}-{min(page.lines, self._view.top + page.height)} of {page.lines}"
+        rest = [Text("")] * (height - len(lines))
+        foot = Text(self._remark, style="yellow")
+        keys = Text(_CARD_KEYS if self._view.reading else _LIST_KEYS, style="dim")
+        screen = [Text(head, style="bold"), *lines, *rest, foot, keys]
+        for line in (screen[0], foot, keys):
+            line.truncate(self._console.width, overflow="ellipsis")
+        self._console.clear()
+        self._console.print(Text("\n").join(screen), end="", soft_wrap=True)
+
+    async def _trust(self) -> None:
+        """Vouch for a place that the proposal names, once the person has typed its name."""
+        places = places_of(await self._office.one(self._waiting[self._view.at].id))
+        if not places:
+            self._remark = "no place holds this up"
+            return
+        named = ", ".join(map(visible, places))
+        with keyboard.lines(), _below(self._console):
+            typed = await keyboard.line(f"to trust a place type its name ({named}): ")
+        if typed not in places:
+            self._remark = "nothing was trusted: what you typed is not the name of one of these places"
+            return
+        try:
+            self._remark = await self._office.trust(typed)
+        except KnowledgeError as error:
+            self._remark = visible(str(error))
+
+    async def _decide(self, word: Word, page: Page) -> None:
+        proposal = self._waiting[self._view.at]  # its hash is that of what was on the screen
+        if word == "approve" and (missing := lacking(self._view, page)):
+            self._remark = f"not approved: {missing}"
+            return
+        if refusal := await self._office.refusal(await self._office.one(proposal.id), word):
+            self._remark = refusal
+            return
+        with keyboard.lines(), _below(self._console):
+            note = "" if word == "approve" else await keyboard.line("why? ")
+            confirmed = await keyboard.line(confirmation(proposal, word))
+        if confirmed != proposal.hash[:CONFIRMED]:
+            self._remark = "nothing was decided: what you typed is not the beginning of the hash"
+            return
+        try:
+            self._remark = ending(await self._office.decide(await self._office.one(proposal.id), word, note))
+        except CannotDecide as error:
+            self._remark = visible(str(error))
+        await self._reload()
+
+
+def confirmation(proposal: Proposal | ProposalLine, word: Word) -> str:
+    """Return the question that is answered with the beginning of the hash."""
+    what = {"approve": "approve", "reject": "reject", "harmful": "reject as harmful and freeze whoever asked"}[word]
+    return f"to {what} type {proposal.hash[:CONFIRMED]}: "
+
+
+def wrapped(blocks: Sequence[Block], width: int) -> list[Text]:
+    """Return the blocks as lines that fit, each under its heading, with an empty line between blocks."""
+    from rich.text import Text
+
+    lines: list[Text] = []
+    for block in blocks:
+        lines += [Text(part, style="bold underline") for part in _cut(block.title, width)]
+        lines += [Text(part, style=line.style) for line in block.lines for part in _cut(line.text, width)]
+        lines.append(Text(""))
+    return lines
+
+
+def _cut(text: str, width: int) -> list[str]:
+    """Return the text in pieces that fit the width, after a space where there is one; no character is left out."""
+    from rich.cells import chop_cells
+
+    pieces, start = [], 0
+    while start < len(text):
+        piece = chop_cells(text[start : start + width], width)[0]
+        if start + len(piece) < len(text):
+            space = piece.rfind(" ", len(piece) // 2)
+            piece = piece[: space + 1] if space >= 0 else piece
+        pieces.append(piece)
+        start += len(piece)
+    return pieces or [""]
+
+
+@contextmanager
+def _below(console: Console) -> Iterator[None]:
+    """Let the person see what they type, in the place of the keys."""
+    console.print()
+    console.show_cursor(show=True)
+    try:
+        yield
+    finally:
+        console.show_cursor(show=False)
+
+
+@contextmanager
+def _other_screen(console: Console) -> Iterator[None]:
+    """Leave what stood on the terminal as it was."""
+    console.set_alt_screen(enable=True)
+    console.show_cursor(show=False)
+    try:
+        yield
+    finally:
+        console.show_cursor(show=True)
+        console.set_alt_screen(enable=False)

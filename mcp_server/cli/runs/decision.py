@@ -1,0 +1,85 @@
+"""A person at the terminal decides about the proposal that a run waits for, as with `knowledge-forge review`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcp_server.app.knowledge_base import utc_now
+from mcp_server.approvals.approvers import CannotDecide, Person
+from mcp_server.cli.review.card import card, ending
+from mcp_server.cli.review.screen import CONFIRMED, confirmation
+from mcp_server.cli.review.session import Office
+from mcp_server.cli.review.view import Word
+from mcp_server.cli.terminal import keyboard
+from mcp_server.cli.terminal.escape import visible
+from mcp_server.cli.terminal.output import console, say
+from mcp_server.cli.trust.acts import ended
+from mcp_server.gate.host_registration import os_user
+
+if TYPE_CHECKING:
+    from knowledge.trust.ports import Proposal
+    from mcp_server.app.composition import App
+
+WORDS: dict[str, Word] = {"a": "approve", "r": "reject", "h": "harmful"}
+QUESTION = "approve, reject, reject as harmful, or leave it waiting? [a/r/h/L] "
+
+
+async def decided(app: App, proposal_id: str) -> bool:
+    """Show the proposal, all of it, and return whether it was decided, here or elsewhere; False where it is left waiting."""
+    office = Office(app.services.state, app.desk, Person(os_user(), "terminal"), utc_now, app.review)
+    proposal = await _newest(office, proposal_id)
+    if proposal.state == "pending":
+        await _show(office, proposal)
+        if await office.refusal(proposal, "approve"):
+            await _signed_elsewhere(office, proposal)
+            return True
+        if not await _asked(office, proposal):
+            return False
+    elif proposal.underway:
+        say(f"{proposal.id}: {ending(proposal)}")
+        await ended(office, proposal)
+    return True
+
+
+async def _newest(office: Office, proposal_id: str) -> Proposal:
+    """Return the proposal, or the one that took its place."""
+    proposal = await office.one(proposal_id)
+    while proposal.state == "superseded" and proposal.successor:
+        proposal = await office.one(proposal.successor)
+    return proposal
+
+
+async def _show(office: Office, proposal: Proposal) -> None:
+    screen = console()
+    screen.print()
+    for block in card(proposal, await office.about(proposal)):
+        screen.print(block.title, style="bold underline", emoji=False, soft_wrap=True)
+        for line in block.lines:
+            screen.print(line.text, style=line.style or None, emoji=False, soft_wrap=True)
+        screen.print()
+
+
+async def _signed_elsewhere(office: Office, proposal: Proposal) -> None:
+    """Say where it can be signed, and wait until it is, or is rejected there. The page is shown from here if nobody shows it."""
+    await office.review.wanted(proposal)
+    say(
+        f"approving takes a passkey: sign it, or reject it, {await office.where(proposal)}; this goes on by itself then"
+    )
+    say(ending(await ended(office, proposal)))
+
+
+async def _asked(office: Office, proposal: Proposal) -> bool:
+    """Ask until a word counts, or somebody else's did; False where the person leaves it waiting."""
+    while (await office.one(proposal.id)).state == "pending":
+        word = WORDS.get((await keyboard.line(QUESTION)).lower()[:1])
+        if word is None:
+            return False
+        note = "" if word == "approve" else await keyboard.line("why? ")
+        if await keyboard.line(confirmation(proposal, word)) != proposal.hash[:CONFIRMED]:
+            say("nothing was decided: what you typed is not the beginning of the hash")
+            continue
+        try:
+            say(ending(await office.decide(proposal, word, note)))
+        except CannotDecide as error:
+            say(visible(str(error)))
+    return True

@@ -1,0 +1,314 @@
+"""`runs`: what runs did and why; a person follows them, answers, goes on with them and ends them, whichever host they are of."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+
+from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.runs.lead import NoModel, answer_line, code_of, leading, until_signalled
+from mcp_server.cli.runs.run import add_provider
+from mcp_server.cli.terminal import keyboard
+from mcp_server.cli.terminal.escape import visible
+from mcp_server.cli.terminal.options import WronglyAsked, add_common, said, whole
+from mcp_server.cli.terminal.output import json_text, output, say
+
+if TYPE_CHECKING:
+    from agents.loop.record.run import Run
+    from agents.loop.store.ports import RunStore
+    from knowledge.state.ports import StateStore
+
+STATES = ("running", "asking", "proposed", "done", "failed", "cancelled")
+MOST_LISTED = 10_000
+NOTHING, NOT_DONE = 1, 1
+LOOK_S = 2.0
+"""So often `follow` looks whether anybody leads the run, where nothing is heard of it, until it has said that nobody does."""
+MOST_ADRIFT = 1_000
+
+Action = Callable[[argparse.Namespace, Settings], Awaitable[int]]
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what only this verb takes."""
+    actions = parser.add_subparsers(dest="action", metavar="list|show|follow|answer|resume|cancel")
+    parser.set_defaults(state=None, limit=20)
+    listing = actions.add_parser("list", help="runs, newest first, and which of them wait for a person (the default)")
+    listing.add_argument("--state", choices=STATES, default=None, help="only those that stand so")
+    listing.add_argument("--limit", metavar="N", type=whole(1, MOST_LISTED), default=20, help="so many (default 20)")
+    showing = actions.add_parser("show", help="what it did and why, step by step, and what a person is asked")
+    showing.add_argument("--frames", action="store_true", help="its record as it is, a JSON object a line")
+    following = actions.add_parser("follow", help="its steps as they happen, until it is over or waits for a person")
+    answering = actions.add_parser("answer", help="answer the question that it asks, and go on with it")
+    answering.add_argument("--leave", action="store_true", help="leave going on to a server that has its model")
+    resuming = actions.add_parser("resume", help="go on with it: a person decided, or its process died")
+    cancelling = actions.add_parser("cancel", help="end it, whichever process leads it")
+    cancelling.add_argument("--why", metavar="TEXT", type=said, help="why, for the record")
+    for action in (showing, following, answering, resuming, cancelling):
+        action.add_argument("id", metavar="ID", type=said, help="its id, as `runs list` has it")
+    answering.add_argument("text", metavar="TEXT", nargs="?", type=said, help="the answer; - reads it")
+    for action in (answering, resuming):
+        add_provider(action)
+    for action in actions.choices.values():
+        add_common(action)
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Do what is asked; 1 if there is nothing, or it was not done, 3 if a person is to say something first."""
+    actions: Mapping[str, Action] = {
+        "list": _list,
+        "show": _show,
+        "follow": _follow,
+        "answer": _answer,
+        "resume": _resume,
+        "cancel": _cancel,
+    }
+    return until_signalled(lambda: anyio.run(actions[args.action or "list"], args, settings))
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The runs on record, for which no model, tool or page needs to be opened."""
+
+    state: StateStore
+    store: RunStore
+
+
+@asynccontextmanager
+async def stored(settings: Settings) -> AsyncIterator[Record]:
+    """Yield the runs on record."""
+    from mcp_server.app.knowledge_base import open_state
+    from mcp_server.runs.locations import runs_in
+
+    async with open_state(settings) as state:
+        yield Record(state, runs_in(state))
+
+
+# --- looking ----------------------------------------------------------------------------------------------------------
+
+
+async def _list(args: argparse.Namespace, settings: Settings) -> int:
+    from mcp_server.cli.journeys.journeys import print_ascii
+    from mcp_server.cli.runs.view import STATES as STANDINGS
+    from mcp_server.cli.runs.view import line_fields, listed
+
+    async with stored(settings) as record:
+        found = await record.store.runs(state=STANDINGS[args.state] if args.state else None, limit=args.limit)
+    if settings.json:
+        print_ascii([line_fields(one) for one in found])
+    elif not found:
+        print("no runs")
+    else:
+        console = output()
+        for one, line in zip(found, listed(found), strict=True):
+            style = "bold" if one.state in ("asking", "suspended") else None
+            console.print(line, style=style, markup=False, emoji=False, soft_wrap=True)
+        if any(one.state in ("asking", "suspended") for one in found):
+            say("what waits for a person: knowledge-forge runs show ID; it says how to answer, or to decide")
+    return 0 if found else NOTHING
+
+
+async def _show(args: argparse.Namespace, settings: Settings) -> int:
+    from mcp_server.cli.journeys.journeys import print_ascii
+    from mcp_server.cli.runs.view import frame_line, header_line, run_fields, shown
+
+    async with stored(settings) as record:
+        there = await record.store.run(args.id)
+    if args.frames:
+        print(header_line(there))
+        for frame in there.frames:
+            print(frame_line(frame))
+    elif settings.json:
+        print_ascii(run_fields(there))
+    else:
+        for line in shown(there):
+            print(line)
+    return 0
+
+
+async def _follow(args: argparse.Namespace, settings: Settings) -> int:
+    """Print each step once it is on record; the exit code says how the run stands then."""
+    from mcp_server.cli.runs.view import frame_line, head_line, step_lines
+
+    start, warned = 0, False
+    async with stored(settings) as record:
+        if not settings.json:
+            say(head_line(await record.store.run(args.id)))
+        while True:
+            seen = await record.state.last_event()
+            there = await record.store.run(args.id)
+            for frame in there.frames[start:]:
+                for line in [frame_line(frame)] if settings.json else step_lines(frame):
+                    print(line, flush=True)
+            start = there.count
+            if there.state != "running":
+                break
+            with anyio.move_on_after(math.inf if warned else LOOK_S) as quiet:
+                await record.state.changed(seen)
+            if quiet.cancelled_caught and await _adrift(record, there.id):
+                warned = True
+                say(f"nobody leads it now; a server that has {visible(there.header.model)} does,")
+                say(f"or go on with it here: knowledge-forge runs resume {there.id}")
+        return await _ended(record, there, settings)
+
+
+async def _ended(record: Record, there: Run, settings: Settings) -> int:
+    """Tell how the run stands, its answer on standard output, and return the exit code that says the same."""
+    from mcp_server.app.knowledge_base import utc_now
+    from mcp_server.cli.runs.view import answer_lines, end_line, ways_on
+    from mcp_server.gate.taint import Taints
+    from mcp_server.web.address import address
+
+    if settings.json:
+        taints = Taints(record.state, utc_now, settings.trusted_places)
+        print(await answer_line(there, record.state, taints, partial(address, record.state)))
+        return code_of(there)
+    for line in answer_lines(there):
+        print(line)
+    for line in (end_line(there), *ways_on(there)):
+        say(line)
+    return code_of(there)
+
+
+async def _adrift(record: Record, run_id: str) -> bool:
+    from mcp_server.app.knowledge_base import utc_now
+
+    return any(one.id == run_id for one in await record.store.runs(adrift_at=utc_now(), limit=MOST_ADRIFT))
+
+
+# --- going on ---------------------------------------------------------------------------------------------------------
+
+
+async def _answer(args: argparse.Namespace, settings: Settings) -> int:
+    """Record the person's answer, and go on with the run here, or leave that to a server."""
+    there = await _asking(args, settings)
+    if not args.leave:
+        _require_its_model(there, settings)
+    text = await _text(args, there)
+    if not text:
+        say("nothing was answered")
+        return NOT_DONE
+    _require_short(text)
+    if args.leave:
+        return await _left(there, text, settings)
+    async with leading(settings, start=there.count) as lead:
+        return await lead.through(there, answer=text)
+
+
+def _require_short(answer: str) -> None:
+    """Return if a host could give that answer, too.
+
+    Raises:
+        WronglyAsked: it is longer.
+    """
+    from mcp_server.toolsets.runs.tools import WrongRun, require_short
+
+    try:
+        require_short("answer", answer)
+    except WrongRun as error:
+        raise WronglyAsked(str(error)) from error
+
+
+async def _asking(args: argparse.Namespace, settings: Settings) -> Run:
+    """Return the run.
+
+    Raises:
+        RunNotThere: it asks nothing.
+    """
+    from agents.loop.errors import RunNotThere
+    from agents.loop.explanation import STANDS
+
+    async with stored(settings) as record:
+        there = await record.store.run(args.id)
+    if there.ask is None:
+        raise RunNotThere(there.id, STANDS[there.state], "answered")
+    return there
+
+
+async def _text(args: argparse.Namespace, there: Run) -> str:
+    """Return the answer: what was typed behind the id, or is read, or is asked for at the terminal."""
+    from mcp_server.cli.terminal.input import STANDARD, text_of
+
+    if args.text == STANDARD:
+        return (await text_of(STANDARD)).strip()
+    if args.text:
+        return str(args.text)
+    from mcp_server.cli.runs.view import question_lines
+
+    if not keyboard.is_terminal():
+        raise WronglyAsked(f"say the answer: knowledge-forge runs answer {there.id} TEXT, or - to read it")
+    for line in question_lines(there):
+        say(line)
+    return await keyboard.line("your answer: ")
+
+
+async def _left(there: Run, text: str, settings: Settings) -> int:
+    """Put the answer on record. The run is led on by whichever server has its model."""
+    from mcp_server.app.knowledge_base import utc_now
+    from mcp_server.gate.host_registration import os_user
+    from mcp_server.runs.interventions import leave_answer
+
+    ask = there.ask.id if there.ask else ""
+    async with stored(settings) as record:
+        answered = await leave_answer(record.store, there.id, text, os_user(), ask=ask, now=utc_now)
+    _tell(answered, settings, f"your answer is recorded; a server that has {answered.header.model} goes on with it")
+    return 0
+
+
+async def _resume(args: argparse.Namespace, settings: Settings) -> int:
+    """Go on with the run as far as that goes here."""
+    async with stored(settings) as record:
+        there = await record.store.run(args.id)
+        if there.over:
+            return await _ended(record, there, settings)
+        held = there.state == "running" and not await _adrift(record, there.id)
+    _require_its_model(there, settings)
+    if held:
+        say("another process leads it, or died less than half a minute ago: if it died, it goes on here then.")
+        say(f"To interrupt this ends the run; knowledge-forge runs follow {there.id} only looks on")
+    async with leading(settings, start=there.count) as lead:
+        return await lead.through(there)
+
+
+def _require_its_model(there: Run, settings: Settings) -> None:
+    """Return if the settings name the model that the run began with: another one could not read its sealed thoughts.
+
+    Raises:
+        NoModel: they name none. WronglyAsked: they name another.
+    """
+    if settings.provider is None:
+        raise NoModel(settings)
+    if there.header.model != str(settings.provider.name):
+        its = visible(there.header.model)
+        raise WronglyAsked(
+            f"{there.id} was begun with {its}, and {settings.provider.name} is set; say --provider {its}"
+        )
+
+
+async def _cancel(args: argparse.Namespace, settings: Settings) -> int:
+    """End the run, and take back what it waits for. A call that is under way is still recorded when it comes back."""
+    from mcp_server.app.knowledge_base import utc_now
+    from mcp_server.cli.runs.view import end_line
+    from mcp_server.gate.host_registration import os_user
+    from mcp_server.runs.interventions import cancel
+
+    why = f"{os_user()} cancelled it in a terminal{f': {args.why}' if args.why else ''}"
+    async with stored(settings) as record:
+        now, ended = await cancel(record.state, record.store, args.id, why, now=utc_now)
+    if not ended:
+        say(f"nothing was cancelled: {end_line(now)}")
+        return NOT_DONE
+    _tell(now, settings, end_line(now))
+    return 0
+
+
+def _tell(run: Run, settings: Settings, sentence: str) -> None:
+    from mcp_server.cli.runs.view import run_fields
+
+    print(json_text(run_fields(run), indent=2) if settings.json else visible(sentence))

@@ -1,0 +1,1 @@
+"""Verbs that find and measure: search, map, read, index, eval."""

@@ -1,0 +1,276 @@
+"""`eval QUERIES`: how well this knowledge base is found, measured with a set of judged queries."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.search.index_update import bar, bring_up_to_date, held_lease, other_process
+from mcp_server.cli.terminal.options import WronglyAsked, share, whole
+from mcp_server.cli.terminal.output import drawing, output, print_json, say
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from knowledge.evaluate.compare import Comparison
+    from knowledge.evaluate.queries import Query
+    from knowledge.evaluate.run import Measured, Subject, Summary
+    from knowledge.state.ports import Progress
+    from mcp_server.app.knowledge_base import KnowledgeBase
+
+MOST_SHOWN = 10
+_SHARES = {
+    "nDCG@10": "ndcg",
+    "recall@20": "recall",
+    "MRR": "reciprocal_rank",
+    "answer in a shown chunk": "in_hits",
+    "answer in a snippet": "in_snippets",
+    "answer reached by reading on": "reached",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A finished run: its summary, every query, and what in the set does not fit this knowledge base."""
+
+    summary: Summary
+    queries: Sequence[Measured]
+    unresolved: Sequence[str]
+    seconds: float
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what only this verb takes."""
+    parser.add_argument(
+        "queries", type=Path, metavar="QUERIES", help="the query set: .jsonl, .yaml, or TREC and BEIR queries"
+    )
+    parser.add_argument("--qrels", type=Path, metavar="FILE", help="the judgements, if QUERIES has none (TREC or BEIR)")
+    parser.add_argument(
+        "--limit", type=whole(1, 50), default=8, metavar="N", help="hits shown to the reader (default: 8)"
+    )
+    parser.add_argument("--compare", type=Path, metavar="FILE", help="an earlier run, as printed with --json")
+    parser.add_argument("--details", action="store_true", help="a line for each query")
+    parser.add_argument("--at-least", type=share, metavar="NDCG", help="exit code 1 if nDCG@10 is lower")
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Print the measures; exit code 1 when they are below `--at-least`, or a judged place is not there."""
+    from knowledge.evaluate.compare import compare
+
+    queries = _queries(args.queries, args.qrels)
+    earlier = _earlier(args.compare) if args.compare else None
+    report = anyio.run(_evaluate, queries, args.limit, settings)
+    comparison = compare(earlier, report.queries) if earlier is not None else None
+    if settings.json:
+        print_json(_as_json(report, comparison, args))
+    else:
+        _show(report, comparison, details=args.details)
+    for sentence in report.unresolved[:MOST_SHOWN]:
+        say(f"knowledge-forge: {args.queries}: {sentence}")
+    if len(report.unresolved) > MOST_SHOWN:
+        say(
+            f"knowledge-forge: and {len(report.unresolved) - MOST_SHOWN} more judged places do not fit (--json lists them)"
+        )
+    too_low = args.at_least is not None and report.summary.ndcg.mean < args.at_least
+    if too_low:
+        say(f"knowledge-forge: nDCG@10 is {report.summary.ndcg.mean:.3f}, less than {args.at_least}")
+    return 1 if too_low or report.unresolved else 0
+
+
+def _queries(file: Path, qrels: Path | None) -> list[Query]:
+    from knowledge.evaluate.queries import read_queries
+    from knowledge.evaluate.trec import read_trec
+
+    if qrels is None:
+        return read_queries(_text(file), str(file))
+    return read_trec(_text(file), str(file), _text(qrels), str(qrels))
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise WronglyAsked(f"{file} is not valid UTF-8, so it is no query set") from None
+    except OSError as error:
+        raise WronglyAsked(f"{file} cannot be read: {error.strerror or error}") from error
+
+
+def _earlier(file: Path) -> list[Measured]:
+    from knowledge.evaluate.compare import measured_from
+
+    try:
+        printed = json.loads(_text(file))
+        return measured_from(printed["queries"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        why = str(error) if type(error) is ValueError else "it is not what `eval --json` prints"
+        raise WronglyAsked(f"{file} cannot be compared with: {why}; measure it anew with --json") from error
+
+
+async def _evaluate(queries: Sequence[Query], limit: int, settings: Settings) -> Report:
+    from knowledge.evaluate.run import run as measure
+    from knowledge.evaluate.run import summarise, unresolved
+    from mcp_server.app.knowledge_base import open_base
+
+    with bar(shown=not settings.json) as on_indexed:
+        async with open_base(settings, on_progress=on_indexed) as base:
+            await _bring_up_to_date(base, on_indexed)
+            subject = _subject(base)
+            wrong = await unresolved(queries, subject)
+            with _asking(len(queries), shown=not settings.json) as on_progress:
+                began = time.perf_counter()
+                measured = await measure(queries, subject, limit=limit, on_progress=on_progress)
+    return Report(summarise(measured), measured, wrong, time.perf_counter() - began)
+
+
+async def _bring_up_to_date(base: KnowledgeBase, on_progress: Callable[[Progress], None]) -> None:
+    """Index what changed: measures of pages as they were would mislead who is tuning them."""
+    async with held_lease(base, wait_s=30.0, or_fresh=True, on_progress=on_progress) as lease:
+        if lease is not None:
+            await bring_up_to_date(base, lease)
+            return
+    who = await other_process(base)
+    if who:
+        say(f"{who} keeps the index; it is measured as it is")
+
+
+def _subject(base: KnowledgeBase) -> Subject:
+    from knowledge.evaluate.run import Subject
+    from knowledge.search.answers import Reading, SearchAnswer
+
+    async def search(query: Query, limit: int, cursor: str | None) -> SearchAnswer:
+        return await base.finder.search(
+            query.query,
+            path=query.path,
+            mode=query.mode,
+            limit=limit,
+            cursor=cursor,
+            filters=replace(query.filters, path=""),
+        )
+
+    async def read(path: str, section: str | None, offset: int) -> Reading:
+        return await base.circles.read(path, section=section, offset=offset)
+
+    async def text(path: str) -> str:
+        # By the spellings that `read` takes, as judgements may leave out the suffix.
+        return await base.circles.whole((await base.circles.read(path)).path)
+
+    return Subject(search, read, text, time.perf_counter)
+
+
+def _as_json(report: Report, comparison: Comparison | None, args: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "set": str(args.queries),
+        "limit": args.limit,
+        "seconds": round(report.seconds, 3),
+        "summary": asdict(report.summary),
+        "unresolved": list(report.unresolved),
+        "queries": [asdict(one) for one in report.queries],
+        "comparison": asdict(comparison) if comparison else None,
+    }
+
+
+def _show(report: Report, comparison: Comparison | None, *, details: bool) -> None:
+    console = output()
+    console.print(_measures(report.summary))
+    console.print(_scents(report.summary))
+    if details:
+        _show_details(report.queries)
+    if comparison is not None:
+        _show_comparison(comparison)
+    routes = ", ".join(f"{count} {mode}" for mode, count in report.summary.routes.items())
+    console.print(f"[dim]routes: {routes}. {report.summary.queries} queries in {report.seconds:.1f} s[/]")
+
+
+def _table(*columns: str) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for place, column in enumerate(columns):
+        table.add_column(column, justify="right" if place else "left", overflow="fold")
+    return table
+
+
+def _measures(summary: Summary) -> Table:
+    table = _table(f"{summary.answerable} queries with an answer", "mean", "95 % interval")
+    for name, field in _SHARES.items():
+        found = getattr(summary, field)
+        table.add_row(name, f"{found.mean:.3f}", f"{found.low:.3f} to {found.high:.3f}")
+    table.add_row(
+        "tokens until the answer",
+        f"{summary.tokens_mean:.0f}",
+        f"p50 {summary.tokens_p50:.0f}, p95 {summary.tokens_p95:.0f}",
+    )
+    table.add_row("latency", "", f"p50 {summary.latency_p50_ms:.1f} ms, p95 {summary.latency_p95_ms:.1f} ms")
+    return table
+
+
+def _scents(summary: Summary) -> Table:
+    table = _table("\nscent", "answer\nshown", "answer\nnot shown", "no answer\nhere")
+    for level, counts in summary.scents.items():
+        table.add_row(level, *map(str, counts))
+    right, doubted = summary.sufficient_right, summary.none_doubted
+    table.add_row("")
+    table.add_row("sufficient, and it was shown", "" if right is None else f"{right:.0%}")
+    table.add_row("nothing here, and it was doubted", "" if doubted is None else f"{doubted:.0%}")
+    return table
+
+
+def _show_details(queries: Sequence[Measured]) -> None:
+    """Print a line a query, the worst first, and below it what was found before the first place that answers."""
+    from rich.markup import escape
+
+    console = output()
+    console.print("\n[bold]nDCG  recall  RR    answer   tokens      ms  scent       query[/]")
+    for one in sorted(queries, key=lambda one: (not one.answerable, one.ndcg)):
+        seen = "snippet" if one.in_snippets else "chunk" if one.in_hits else "read" if one.reached else "no"
+        qualities = f"{one.ndcg:4.2f}  {one.recall:4.2f}    {one.reciprocal_rank:4.2f}"
+        known = f"{qualities}  {seen:<7}  {one.tokens:6}" if one.answerable else f"{'':18}none here{'':6}"
+        line = f"{known}  {one.latency_ms:6.1f}  {one.scent:<10}  {one.id}: {one.query}"
+        console.print(escape(line), soft_wrap=True)
+        for place in one.top[:3] if one.answerable and one.reciprocal_rank < 1 else ():
+            console.print(f"[dim]{'':46}{escape(place)}[/]", soft_wrap=True)
+
+
+def _show_comparison(comparison: Comparison) -> None:
+    from rich.markup import escape
+
+    console = output()
+    table = _table(f"\n{comparison.compared} queries in both runs", "change", "95 % interval", "by chance")
+    names = {**{field: name for name, field in _SHARES.items()}, "tokens": "tokens until the answer"}
+    for field, change in comparison.differences.items():
+        form = "+.0f" if field == "tokens" else "+.3f"
+        sure = "[bold]" if change.is_sure else ""
+        interval = f"{change.low:{form}} to {change.high:{form}}"
+        table.add_row(names[field], f"{sure}{change.mean:{form}}", interval, f"{change.chance:.3f}")
+    console.print(table)
+    for what, changes in (("better", comparison.better), ("worse", comparison.worse)):
+        console.print(f"{len(changes)} {what}" + (":" if changes else ""))
+        for one in changes[:MOST_SHOWN]:
+            console.print(
+                f"  {one.before:.2f} -> {one.after:.2f}  {escape(one.id)}: {escape(one.query)}", soft_wrap=True
+            )
+    if left := len(comparison.only_before) + len(comparison.only_after):
+        console.print(f"[yellow]{left} queries are in one run only and were not compared[/]")
+
+
+@contextmanager
+def _asking(total: int, *, shown: bool) -> Iterator[Callable[[int], None]]:
+    """Yield what draws how many queries were put, on stderr, or nothing where nobody looks."""
+    if not shown or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.progress import Progress as Bar
+
+    with Bar(console=drawing(stderr=True), transient=True) as drawn:
+        task = drawn.add_task("asking", total=total)
+        yield lambda done: drawn.update(task, completed=done)

@@ -1,0 +1,107 @@
+"""`index`: brings the index up to date now, with progress, and says what it cost."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import anyio
+
+from agents.engine.work.markdown import counted
+from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.search.index_update import Done, bars, bring_up_to_date, held_lease, other_process, stale
+from mcp_server.cli.terminal.options import seconds
+from mcp_server.cli.terminal.output import print_json
+
+if TYPE_CHECKING:
+    from knowledge.state.ports import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a run did. Not `ours`: another process keeps this index, and we only looked; `kept_by` is its name."""
+
+    ours: bool
+    documents: int
+    total: int
+    stale: int
+    changed: int
+    embedded_chunks: int
+    seconds: float
+    problems: tuple[str, ...]
+    kept_by: str = ""
+    waiting: str = ""
+    """Why passages have no vectors of the embedder that is set."""
+    map_lines: int = 0
+    """Lines of maps that a language model made."""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what only this verb takes."""
+    parser.add_argument("--rebuild", action="store_true", help="forget the index and build it anew")
+    parser.add_argument(
+        "--wait", type=seconds, default=30.0, metavar="SECONDS", help="how long to wait for a process that is indexing"
+    )
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Index; exit code 1 when another process has the lease all the time and what was asked is not done."""
+    with bars("indexing", "embedding", shown=not settings.json) as (on_progress, on_renewal):
+        report = anyio.run(_index, args, settings, on_progress, on_renewal)
+    if settings.json:
+        print_json(asdict(report))
+    elif report.ours:
+        odd = f"; {len(report.problems)} with problems (knowledge-forge doctor)" if report.problems else ""
+        print(f"{counted(report.documents, 'page')}, {report.changed} changed, in {report.seconds:.2f} s{odd}")
+        if report.waiting:
+            print(f"passages wait for vectors of the embedder that is set: {report.waiting}")
+        if report.map_lines:
+            lines = counted(report.map_lines, "line")
+            print(f"while a server ran the language model made {lines} of maps")
+    else:
+        print(_not_ours(report, rebuild=args.rebuild))
+    return 0 if report.ours or (not args.rebuild and not report.stale) else 1
+
+
+def _not_ours(report: Report, *, rebuild: bool) -> str:
+    keeps = f"another process keeps this index ({report.kept_by or 'it has just ended'})"
+    if rebuild:
+        return f"{keeps}, so it was not built anew: end that server, or give it time with --wait SECONDS"
+    if report.stale:
+        return f"{keeps}: {report.documents} pages are in it, {report.stale} are stale or missing"
+    return f"{keeps}: all {report.documents} pages are in it as they are on disk"
+
+
+async def _index(
+    args: argparse.Namespace,
+    settings: Settings,
+    on_progress: Callable[[Progress], None],
+    on_renewal: Callable[[Progress], None],
+) -> Report:
+    from mcp_server.app.knowledge_base import open_base
+    from mcp_server.cli.doctor.map_lines import made_lines
+
+    async with (
+        open_base(settings, on_progress=on_progress, on_renewal=on_renewal) as base,
+        held_lease(base, wait_s=args.wait, or_fresh=not args.rebuild, on_progress=on_progress) as lease,
+    ):
+        started = time.perf_counter()
+        done = Done() if lease is None else await bring_up_to_date(base, lease, anew=args.rebuild, vectors=True)
+        spent = time.perf_counter() - started
+        progress = await base.index.progress()
+        return Report(
+            ours=lease is not None,
+            documents=progress.done,
+            total=progress.total,
+            stale=0 if lease else await stale(base),
+            changed=done.changed,
+            embedded_chunks=done.embedded,
+            seconds=round(spent, 3),
+            problems=tuple(f"{p.path}: {p.reason}" for p in base.indexer.problems),
+            kept_by="" if lease else await other_process(base),
+            waiting=done.waiting,
+            map_lines=await made_lines(base),
+        )

@@ -1,0 +1,61 @@
+"""`map [DIRECTORY]`: the map in a terminal."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import anyio
+
+from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.terminal.options import whole
+from mcp_server.cli.terminal.output import output, print_json
+
+if TYPE_CHECKING:
+    from knowledge.search.answers import MapView
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what only this verb takes."""
+    parser.add_argument("path", nargs="?", default="", help="a directory; the root if left out")
+    parser.add_argument("--depth", type=whole(1, 4), default=1, metavar="N", help="levels to show, 1 to 4 (default: 1)")
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Print the directory's title, summary and children."""
+    view = anyio.run(_map, args, settings)
+    if settings.json:
+        print_json(asdict(view))
+    else:
+        _show(view)
+    return 0
+
+
+async def _map(args: argparse.Namespace, settings: Settings) -> MapView:
+    from mcp_server.app.knowledge_base import open_base
+
+    async with open_base(settings) as base:
+        return await base.circles.map(args.path, args.depth)
+
+
+def _show(view: MapView) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = output()
+    console.print(f"[bold]{escape(view.title)}[/]  [dim]{_pages(view.count)}[/]")
+    console.print(escape(view.summary) + "\n")
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for entry in view.children:
+        folder = entry.kind == "directory"
+        name = f"[bold blue]{escape(entry.path)}/[/]" if folder else escape(entry.path)
+        table.add_row(name, f"[dim]{_pages(entry.count)}[/]" if folder else "", escape(entry.summary or entry.title))
+    console.print(table)
+    if view.note:
+        console.print(f"[yellow]{escape(view.note)}[/]")
+
+
+def _pages(count: int) -> str:
+    """Return the count; nothing for a directory that the index has not come to yet."""
+    return "" if not count else "1 page" if count == 1 else f"{count} pages"

@@ -1,0 +1,101 @@
+"""`search QUESTION`: the same search as the tool's, in a terminal."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import anyio
+
+from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.search.index_update import bar, bring_up_to_date, held_lease, other_process
+from mcp_server.cli.terminal.options import WronglyAsked, whole
+from mcp_server.cli.terminal.output import output, print_json, say, tidy
+
+if TYPE_CHECKING:
+    from knowledge.search.answers import SearchAnswer
+    from knowledge.state.ports import Progress
+    from mcp_server.app.knowledge_base import KnowledgeBase
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what only this verb takes."""
+    parser.add_argument("query", nargs="+", metavar="QUESTION", help="the question or key words")
+    parser.add_argument("--path", default="", help="only in this directory or page")
+    parser.add_argument(
+        "--limit",
+        type=whole(1, 50),
+        metavar="N",
+        help="so many hits (default: up to 8, as they fit)",
+    )
+    parser.add_argument(
+        "--mode",
+        choices=("auto", "navigation", "discovery"),
+        default="auto",
+        help="ask for a place or for an idea (default: auto)",
+    )
+    parser.add_argument("--no-index", action="store_true", help="ask the index as it is, even if it is not complete")
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Print the hits, best first; exit code 1 when there are none."""
+    if not " ".join(args.query).strip():
+        raise WronglyAsked("the question is empty: say what to look for")
+    answer = anyio.run(_search, args, settings)
+    if settings.json:
+        print_json(asdict(answer))
+    else:
+        _show(answer)
+    return 0 if answer.hits else 1
+
+
+async def _search(args: argparse.Namespace, settings: Settings) -> SearchAnswer:
+    from mcp_server.app.knowledge_base import open_base
+
+    with bar(shown=not settings.json) as on_progress:
+        async with open_base(settings, on_progress=on_progress) as base:
+            if not args.no_index:
+                await _complete(base, on_progress)
+            return await base.finder.search(" ".join(args.query), path=args.path, mode=args.mode, limit=args.limit)
+
+
+async def _complete(base: KnowledgeBase, on_progress: Callable[[Progress], None]) -> None:
+    """Index what was never indexed. Once an index is complete, keeping it fresh is the servers' work, not a question's."""
+    progress = await base.index.progress()
+    if 0 < progress.total <= progress.done:
+        return
+    async with held_lease(base) as lease:
+        if lease is None:
+            who = await other_process(base) or "another process"
+            say(f"{who} is indexing: {progress.done} of {progress.total or '?'} pages can be found so far")
+            return
+        on_progress(progress)
+        await bring_up_to_date(base, lease)
+
+
+def _show(answer: SearchAnswer) -> None:
+    from rich.markup import escape
+    from rich.padding import Padding
+
+    console = output()
+    if answer.route.mode == "navigation":
+        for page in answer.pages:
+            name = (
+                f"[bold blue]{escape(page.path)}/[/]" if page.kind == "directory" else f"[bold]{escape(page.path)}[/]"
+            )
+            console.print(f"{name}  [dim]{escape(page.line)}[/]")
+        console.print()
+    for hit in answer.hits:
+        where = escape(hit.path) + (f" [dim]>[/] {escape(hit.section)}" if hit.section else "")
+        console.print(f"[bold]{where}[/] [dim]:{hit.line_start}  {hit.score:.2f}[/]")
+        console.print(Padding(escape(tidy(hit.snippet, 320)), (0, 0, 1, 2)))
+    console.print(f"[dim]{answer.scent.level}: {escape(answer.scent.reason)}. Next: {escape(answer.scent.next)}[/]")
+    if answer.note:
+        console.print(f"[yellow]{escape(answer.note)}[/]")
+    if not answer.indexed.total:
+        console.print("[yellow]no page is in the index; `knowledge-forge index` looks for pages[/]")
+    elif answer.indexed.done < answer.indexed.total:
+        how_far = f"indexed {answer.indexed.done} of {answer.indexed.total} pages"
+        console.print(f"[yellow]{how_far}; `knowledge-forge index` completes it[/]")

@@ -1,0 +1,1 @@
+"""Verbs about the server: serve, install, state, reference."""

@@ -1,0 +1,32 @@
+"""`reference tools|settings|table`: prints the reference pages that are made from the declarations."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+from mcp_server.app.settings.settings import Settings
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what only this verb takes."""
+    parser.add_argument(
+        "page",
+        metavar="PAGE",
+        choices=("tools", "settings", "table"),
+        help="tools, settings, or table (the README's)",
+    )
+
+
+def run(args: argparse.Namespace, _settings: Settings) -> int:
+    """Print the page."""
+    from mcp_server.app.settings import reference_pages as reference
+    from mcp_server.toolsets.registry import declared
+
+    pages: dict[str, Callable[[], str]] = {
+        "tools": lambda: reference.tools_page(declared()),
+        "settings": reference.settings_page,
+        "table": lambda: reference.tool_table(declared()) + "\n",
+    }
+    print(pages[args.page](), end="")
+    return 0

@@ -1,0 +1,147 @@
+"""`state`: what takes the space of the state database, and making it smaller."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import anyio
+
+from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.terminal.output import print_json
+
+if TYPE_CHECKING:
+    from knowledge.state.ports import Held, Size, StateStore
+    from mcp_server.app.retention import Passed
+
+LARGE = 200_000_000
+"""Rewriting a file of so many bytes takes longer than a second or two, for which other processes cannot write."""
+MOST_ROWS = 25
+NOT_DONE = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What `state compact` did. `left` says what it did not do, and how to have it done."""
+
+    before: Size
+    after: Size
+    shortened: Passed
+    rewritten: bool
+    left: str = ""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what only this verb takes."""
+    from mcp_server.cli.terminal.options import Parser, add_common
+
+    actions = parser.add_subparsers(dest="action", parser_class=Parser, metavar="ACTION")
+    shown = actions.add_parser("show", help="say what takes the space, by kind and by who stored it (the default)")
+    add_common(shown)
+    compact = actions.add_parser("compact", help="shorten what is past its retention, and give free space back")
+    add_common(compact)
+    compact.add_argument(
+        "--rewrite",
+        action="store_true",
+        help="write the whole file anew, however long that takes; stop the servers first, they cannot write meanwhile",
+    )
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Show or compact; exit code 1 when something was left undone."""
+    if args.action == "compact":
+        done = anyio.run(_compact, settings, args.rewrite)
+        if settings.json:
+            print_json(asdict(done))
+        else:
+            print("\n".join(_told(done)))
+        return NOT_DONE if done.left else 0
+    place, size, found = anyio.run(_look, settings)
+    if settings.json:
+        print_json({"place": place, **asdict(size), "held": [asdict(one) for one in found]})
+    else:
+        print("\n".join(_listed(place, size, found, settings)))
+    return 0
+
+
+async def _look(settings: Settings) -> tuple[str, Size, list[Held]]:
+    from mcp_server.app.knowledge_base import open_state
+
+    async with open_state(settings) as state:
+        return state.place, await state.size(), list(await state.held())
+
+
+def _listed(place: str, size: Size, found: list[Held], settings: Settings) -> list[str]:
+    from knowledge.errors import size_in_words
+    from mcp_server.cli.terminal.escape import visible
+
+    kept = "forever" if settings.retention is None else f"{settings.retention.days} days after they end"
+    lines = [f"{visible(place)}: {said(size)}", f"Texts are kept whole for {kept} (FORGE_RETENTION).", ""]
+    for one in found[:MOST_ROWS]:
+        whose = f"  {visible(one.principal)}" if one.principal else ""
+        lines.append(f"{size_in_words(one.size_bytes):>10}  {one.records:>8,}  {one.kind}{whose}")
+    if len(found) > MOST_ROWS:
+        rest = sum(one.size_bytes for one in found[MOST_ROWS:])
+        lines.append(
+            f"{size_in_words(rest):>10}            {len(found) - MOST_ROWS} more rows; --json lists all of them"
+        )
+    return lines if found else [lines[0], "Nothing is recorded yet."]
+
+
+def said(size: Size) -> str:
+    """Return how large the state is, as people read it."""
+    from knowledge.errors import size_in_words
+
+    parts = [size_in_words(size.size_bytes)]
+    if size.log_bytes:
+        parts.append(f"a log of {size_in_words(size.log_bytes)}")
+    if size.free_bytes:
+        parts.append(f"{size_in_words(size.free_bytes)} of it free")
+    return ", ".join(parts)
+
+
+async def _compact(settings: Settings, rewrite: bool) -> Compacted:  # noqa: FBT001 - a flag of the command line, handed on
+    from mcp_server.app.composition import holder_name
+    from mcp_server.app.factories.journey_store import journeys_in
+    from mcp_server.app.knowledge_base import open_state
+    from mcp_server.app.retention import Retention
+    from mcp_server.runs.locations import runs_in
+
+    async with open_state(settings) as state:
+        before = await state.size()
+        retention = Retention(state, journeys_in(state), runs_in(state), settings.retention, holder_name(), pause_s=0.0)
+        passed = await retention.once()
+        left = "" if passed.ours else "another process is shortening texts at the moment; ask again in a minute. "
+        rewritten, why_not = await _rewritten(state, rewrite)
+        while await state.give_back(spare=False):
+            pass
+        return Compacted(before, await state.size(), passed, rewritten, f"{left}{why_not}".strip())
+
+
+async def _rewritten(state: StateStore, asked: bool) -> tuple[bool, str]:  # noqa: FBT001 - as above
+    """Write the file anew where that is asked for, or where it is short work and nothing else gives its free pages back."""
+    from knowledge.errors import size_in_words
+
+    size = await state.size()
+    if not asked and (state.gives_back or not size.free_bytes):
+        return False, ""
+    if not asked and size.size_bytes > LARGE:
+        return False, (
+            f"{size_in_words(size.free_bytes)} stay in the file and are used again. To give them back to the disk the file is "
+            "written anew once: stop the servers and use --rewrite"
+        )
+    done = await state.rewrite()
+    return done, "" if done else "this database is rewritten by its own server (PostgreSQL: VACUUM FULL)"
+
+
+def _told(done: Compacted) -> list[str]:
+    from knowledge.errors import size_in_words
+
+    p = done.shortened
+    lines = [
+        f"Shortened {p.proposals:,} proposals, {p.journeys:,} journeys and {p.runs:,} runs: {size_in_words(p.freed_bytes)} of text.",
+        f"Before: {said(done.before)}",
+        f"After:  {said(done.after)}{' (rewritten)' if done.rewritten else ''}",
+    ]
+    return [*lines, f"Not done: {done.left}"] if done.left else lines

@@ -1,0 +1,1 @@
+"""Verbs about trust: trust, enroll, audit."""

@@ -1,0 +1,238 @@
+"""`audit verify|export|search`: says whether the record of all acts is as it was written, and shows it."""
+
+from __future__ import annotations
+
+import argparse
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.terminal.options import add_common, said, whole
+from mcp_server.cli.terminal.output import json_text, output, print_json
+
+if TYPE_CHECKING:
+    from knowledge.history.audit.chain import Broken
+    from knowledge.history.audit.inspection import Inspection
+    from knowledge.history.ports import Ledger, Record
+    from knowledge.state.ports import StateStore
+    from mcp_server.gate.trust.reconcile import Unaccounted
+
+DIGEST_DIGITS = 64
+MOST_SHOWN = 10_000
+PAGES_SHOWN = 3
+
+Action = Callable[["StateStore", argparse.Namespace, Settings], Coroutine[Any, Any, int]]
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what only this verb takes."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="verify|export|search")
+    verifying = actions.add_parser("verify", help="say whether every record is there and as it was written")
+    verifying.add_argument("--noted", metavar="SEQ:DIGEST", type=_noted, help="where you saw the chain end earlier")
+    exporting = actions.add_parser("export", help="print all records, a JSON object a line, oldest first")
+    exporting.add_argument("--jsonl", action="store_true", help="a JSON object a line: the only form, and the default")
+    searching = actions.add_parser("search", help="list records, newest first")
+    searching.add_argument("text", metavar="TEXT", nargs="*", help="only records that mention these words, anywhere")
+    searching.add_argument("--path", metavar="PATH", type=said, help="only acts on this page, or on pages below it")
+    searching.add_argument("--principal", metavar="NAME", type=said, help="only acts of this USER@HOST, or HOST")
+    searching.add_argument("--tool", metavar="TOOL", type=said, help="only acts of this tool")
+    searching.add_argument(
+        "--limit", metavar="N", type=whole(1, MOST_SHOWN), default=50, help="so many at most (default 50)"
+    )
+    for action in (exporting, searching):
+        action.add_argument(
+            "--since", metavar="ISO", type=_moment, help="only acts since then: 2026-03-01, or with time (UTC) or zone"
+        )
+    for action in (verifying, exporting, searching):
+        add_common(action)
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Do what is asked; 1 if the chain does not hold, or trust does not follow from it."""
+    actions: Mapping[str, Action] = {"verify": _verify, "export": _export, "search": _search}
+    return anyio.run(_with_state, settings, actions[args.action], args)
+
+
+async def _with_state(settings: Settings, action: Action, args: argparse.Namespace) -> int:
+    from mcp_server.app.knowledge_base import open_state
+
+    async with open_state(settings) as state:
+        return await action(state, args, settings)
+
+
+async def _verify(state: StateStore, args: argparse.Namespace, settings: Settings) -> int:
+    from knowledge.history.audit.inspection import inspect
+    from mcp_server.gate.trust.reconcile import unaccounted
+
+    found, loose = await inspect(state.ledger, noted=args.noted), await unaccounted(state)
+    if settings.json:
+        seq, digest = found.end
+        print_json(
+            {
+                "sound": not found.broken and not loose,
+                "records": found.records,
+                "end": {"seq": seq, "digest": digest.hex()},
+                "broken": [_break_fields(broken) for broken in found.broken],
+                "others": found.others,
+                "unaccounted": [{"what": one.what, "reason": one.reason} for one in loose],
+            }
+        )
+    else:
+        _print_verdict(found, loose)
+    return 1 if found.broken or loose else 0
+
+
+def _print_verdict(found: Inspection, loose: Sequence[Unaccounted]) -> None:
+    from mcp_server.cli.terminal.escape import visible
+
+    seq, digest = found.end
+    if found.broken:
+        print(f"the audit chain does not hold ({found.records} records)")
+    elif seq:
+        print(f"{found.records} records, all sound; the chain ends with {seq}:{digest.hex()}")
+    elif not loose:
+        print("no records yet")
+    for broken in found.broken:
+        print(visible(_break_line(broken)))
+    if found.others:
+        print(f"and {found.others} more")
+    if loose:
+        print("trust does not follow from the records: somebody wrote to the state by hand")
+    for one in loose:
+        print(visible(f"{one.what} {one.reason}"))
+
+
+async def _export(state: StateStore, args: argparse.Namespace, _settings: Settings) -> int:
+    async for record in _since(state.ledger, args.since):
+        print(json_text(_fields(record)))  # ASCII: a line is the same bytes on every terminal
+    return 0
+
+
+async def _search(state: StateStore, args: argparse.Namespace, settings: Settings) -> int:
+    newest: deque[dict[str, Any]] = deque(maxlen=args.limit)
+    async for record in _since(state.ledger, args.since):
+        fields = _fields(record)
+        if _wanted(fields, args):
+            newest.append(fields)
+    rows = list(reversed(newest))
+    if settings.json:
+        print_json(rows)
+    else:
+        _print_table(rows)
+    return 0 if rows else 1
+
+
+async def _since(ledger: Ledger, since: datetime | None) -> AsyncIterator[Record]:
+    """Yield the records from then on; one that cannot be read may be of then."""
+    from knowledge.history.audit.chain import recorded_at
+    from knowledge.history.audit.inspection import records_of
+
+    async for record in records_of(ledger):
+        at = None if since is None else recorded_at(record)
+        if since is None or at is None or at >= since:
+            yield record
+
+
+def _fields(record: Record) -> dict[str, Any]:
+    """Return what the record says, with its hash. Of one that somebody made unreadable: the text as it is."""
+    from knowledge.history.audit.chain import fields_of
+
+    fields = fields_of(record) or {"body": record.body}
+    return {**fields, "seq": record.seq, "digest": record.digest.hex()}
+
+
+def _wanted(fields: Mapping[str, Any], args: argparse.Namespace) -> bool:
+    from knowledge.history.audit.mentions import mentions
+    from knowledge.pages.paths import within
+
+    if not mentions(fields, " ".join(args.text)):
+        return False
+    principal = str(fields.get("principal", ""))
+    if args.principal is not None and args.principal not in (principal, principal.rpartition("@")[2]):
+        return False
+    if args.tool is not None and args.tool != fields.get("tool"):
+        return False
+    return args.path is None or any(within(path, args.path.strip("/")) for path in _pages(fields))
+
+
+def _pages(fields: Mapping[str, Any]) -> list[str]:
+    changes = fields.get("changes")
+    named = [c for c in changes if isinstance(c, dict)] if isinstance(changes, list) else []
+    found = [change.get(key) for change in named for key in ("path", "moved_from")]
+    return list(dict.fromkeys(str(path) for path in found if path))
+
+
+def _break_fields(broken: Broken) -> dict[str, object]:
+    return {
+        "seq": broken.seq,
+        "reason": broken.reason,
+        "at": broken.at,
+        "principal": broken.principal,
+        "tool": broken.tool,
+        "paths": list(broken.paths),
+    }
+
+
+def _break_line(broken: Broken) -> str:
+    says = [f"{broken.tool} by {broken.principal}"] if broken.tool else []
+    says += [f"on {_shown(broken.paths)}"] if broken.paths else []
+    says += [f"at {broken.at}"] if broken.at else []
+    told = f" ({' '.join(says)})" if says else ""
+    return f"record {broken.seq}{told}: {broken.reason}"
+
+
+def _shown(paths: list[str] | tuple[str, ...]) -> str:
+    more = len(paths) - PAGES_SHOWN
+    return ", ".join(paths[:PAGES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def _print_table(rows: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from mcp_server.cli.terminal.escape import visible
+
+    if not rows:
+        print("nothing recorded")
+        return
+    table = Table("seq", "at", "principal", "tool", "outcome", "about", box=None, pad_edge=False)
+    for row in rows:
+        at = str(row.get("at", ""))[:19]
+        told = [str(row.get(key, "")) for key in ("principal", "tool", "outcome")]
+        table.add_row(*(Text(visible(cell)) for cell in (str(row["seq"]), at, *told, _about(row))))
+    output().print(table)
+
+
+def _about(fields: Mapping[str, Any]) -> str:
+    """Return the pages of an act, where in another service it went, or which run it was; of a decision what it is about, and why."""
+    if pages := _pages(fields):
+        return _shown(pages)
+    delivery = fields.get("delivery")
+    if isinstance(delivery, dict):
+        return "; ".join(str(told) for told in (delivery.get("target"), fields.get("proposal")) if told)
+    run = fields.get("run")
+    if isinstance(run, dict):
+        return "; ".join(str(told) for told in (run.get("id"), run.get("model")) if told)
+    proposal, move = fields.get("proposal"), fields.get("standing")
+    moved = f"{move.get('before')} -> {move.get('after')}" if isinstance(move, dict) else ""
+    told = (str(said) for said in (proposal, fields.get("decision"), moved, fields.get("intent")) if said)
+    return "; ".join(told)
+
+
+def _moment(text: str) -> datetime:
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no date or time such as 2026-03-01T12:00") from None
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def _noted(text: str) -> tuple[int, bytes]:
+    seq, _, digest = text.partition(":")
+    if not (seq.isdecimal() and len(digest) == DIGEST_DIGITS and set(digest) <= set("0123456789abcdef")):
+        raise argparse.ArgumentTypeError(f"{text!r} is not what `audit verify` prints of the end: SEQ:DIGEST")
+    return int(seq), bytes.fromhex(digest)

@@ -1,0 +1,261 @@
+"""`trust list|grant|forms|freeze|thaw|history|places`: sees and sets how far each host is trusted, and which places are."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+import anyio
+
+from knowledge.errors import KnowledgeError
+from knowledge.state.ports import StateStore
+from mcp_server.app.settings.settings import Settings
+from mcp_server.approvals.approvers import AdminAct
+from mcp_server.cli.terminal.options import WronglyAsked, add_common, said
+from mcp_server.cli.terminal.output import output, print_json, say
+from mcp_server.gate.host_registration import UNENROLLED, UNREGISTERED, Principal, enrolled_hosts, forms_count, os_user
+from mcp_server.gate.trust.scores import ANY_HOST, held, is_person, standing_of
+
+Rows = list[dict[str, object]]
+
+
+class UnknownHost(KnowledgeError):
+    """Nobody enrolled a host of that name; `known` are the ones there are."""
+
+    def __init__(self, asked: str, known: Sequence[str]) -> None:
+        self.asked, self.known = asked, tuple(known)
+        there = f"there are {', '.join(known)}" if known else "none is"
+        super().__init__(f"no host {asked!r} is enrolled; {there} (knowledge-forge enroll NAME)")
+
+
+class NotFrozen(KnowledgeError):
+    """There is nothing to thaw."""
+
+    def __init__(self, principal: str) -> None:
+        self.principal = principal
+        super().__init__(f"{principal} is not frozen; nothing was changed")
+
+
+class NotTrusted(KnowledgeError):
+    """Nobody vouches for that place."""
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+        super().__init__(f"{place} is not trusted; knowledge-forge trust places lists what is")
+
+
+class InSettings(KnowledgeError):
+    """The place is trusted by a setting."""
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+        super().__init__(f"{place} is trusted by FORGE_TRUSTED_PLACES: take it out there")
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what only this verb takes."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="list|grant|forms|freeze|thaw|history|places")
+    listing = actions.add_parser("list", help="every host and what it holds")
+    granting = actions.add_parser("grant", help="set the level below which a host does not fall")
+    forms = actions.add_parser("forms", help="say whether a form that a host shows counts as your approval")
+    freezing = actions.add_parser("freeze", help="take all trust from a host until a person lifts it")
+    thawing = actions.add_parser("thaw", help="lift a freeze")
+    past = actions.add_parser("history", help="who changed a host's score, when and why")
+    places = actions.add_parser("places", help="places whose text you vouch for: list, add or remove them")
+    places.add_argument("what", metavar="list|add|remove", nargs="?", choices=("list", "add", "remove"), default="list")
+    places.add_argument("place", metavar="PLACE", nargs="?", type=said, help="plane:PROJECT, zulip:CHANNEL, kb:FOLDER")
+    for action in (granting, freezing, thawing, past):
+        action.add_argument(
+            "name",
+            metavar="NAME",
+            type=said,
+            help=f"an enrolled host, {UNENROLLED}, USER@HOST, or 'USER@*' for all hosts",
+        )
+    granting.add_argument("level", metavar="LEVEL", type=float, help="0 to 5; 3 lets it edit")
+    forms.add_argument("name", metavar="NAME", type=said, help="a registered host")
+    forms.add_argument(
+        "counts", metavar="on|off", choices=("on", "off"), help="on: up to level 3; off needs no passkey"
+    )
+    freezing.add_argument("--reason", metavar="TEXT", default="", help="why, for the record")
+    for action in (listing, granting, forms, freezing, thawing, past, places):
+        add_common(action)
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Do what is asked and print the outcome; 1 if it needed a passkey and nobody signed."""
+    actions: Mapping[str, Callable[[Settings, argparse.Namespace], Awaitable[Rows]]] = {
+        "list": _list,
+        "grant": _grant,
+        "forms": _forms,
+        "freeze": _freeze,
+        "thaw": _thaw,
+        "history": _history,
+        "places": _places,
+    }
+    rows = anyio.run(actions[args.action], settings, args)
+    if settings.json:
+        print_json(rows)
+    else:
+        _print_table(rows)
+        if args.action == "list" and any(_registered(str(row["principal"])) and not row["forms"] for row in rows):
+            say(
+                "a form in a host approves nothing until you allow it for that host: knowledge-forge trust forms NAME on"
+            )
+    return 0
+
+
+def _registered(principal: str) -> bool:
+    user, _, host = principal.rpartition("@")
+    return Principal(user, host).enrolled and not is_person(principal)
+
+
+async def _list(settings: Settings, _args: argparse.Namespace) -> Rows:
+    from mcp_server.app.knowledge_base import open_state
+
+    async with open_state(settings) as state:
+        hosts = [enrolment.host for enrolment in await enrolled_hosts(state)]
+        known = {Principal(os_user(), host).id for host in [*hosts, UNENROLLED]}
+        known |= {standing.principal for standing in await state.standings()}
+        return [await _row(state, principal) for principal in sorted(known)]
+
+
+async def _grant(settings: Settings, args: argparse.Namespace) -> Rows:
+    level = int(args.level) if args.level.is_integer() else args.level  # a person reads it, and 3 is not 3.0 to them
+    return await _signed(settings, args.name, "trust.grant", {"level": level})
+
+
+async def _forms(settings: Settings, args: argparse.Namespace) -> Rows:
+    from mcp_server.cli.review.review import open_office
+    from mcp_server.cli.trust.acts import act
+
+    async with open_office(settings) as office:
+        principal = _principal(args.name)
+        host = principal.rpartition("@")[2]
+        hosts = {one.host: one for one in await enrolled_hosts(office.state)}
+        if host not in hosts:
+            raise UnknownHost(host, list(hosts))
+        if args.counts == "off":
+            await office.desk.forbid_forms(host, office.person)
+        elif not hosts[host].forms:
+            await act(office, "host.forms", {"host": host, "secret_digest": hosts[host].secret_digest.hex()})
+        return [await _row(office.state, principal)]
+
+
+async def _thaw(settings: Settings, args: argparse.Namespace) -> Rows:
+    return await _signed(settings, args.name, "trust.thaw", {})
+
+
+async def _signed(settings: Settings, name: str, what: AdminAct, more: Mapping[str, object]) -> Rows:
+    from mcp_server.cli.review.review import open_office
+    from mcp_server.cli.trust.acts import act
+
+    async with open_office(settings) as office:
+        principal = await _known(office.state, name)
+        if what == "trust.thaw":
+            standing = await office.state.standing(principal)
+            if standing is None or not standing.frozen:
+                raise NotFrozen(principal)
+        await act(office, what, {"principal": principal, **more})
+        return [await _row(office.state, principal)]
+
+
+async def _freeze(settings: Settings, args: argparse.Namespace) -> Rows:
+    from mcp_server.cli.review.review import open_office
+
+    async with open_office(settings) as office:
+        principal = await _known(office.state, args.name)
+        await office.desk.freeze(principal, office.person, args.reason or "frozen on the command line")
+        return [await _row(office.state, principal)]
+
+
+async def _history(settings: Settings, args: argparse.Namespace) -> Rows:
+    from mcp_server.app.knowledge_base import open_state
+
+    async with open_state(settings) as state:
+        changes = await state.history(_principal(args.name), limit=100)
+        if not changes:
+            await _known(state, args.name)
+    return [
+        {
+            "at": c.at.isoformat(timespec="seconds"),
+            "from": round(c.score_before, 2),
+            "to": round(c.score_after, 2),
+            "by": c.by,
+            "reason": c.reason,
+        }
+        for c in changes
+    ]
+
+
+async def _places(settings: Settings, args: argparse.Namespace) -> Rows:
+    """List the places that a person vouches for; first add or remove one if that is asked."""
+    from mcp_server.cli.review.review import open_office
+    from mcp_server.cli.trust.acts import act
+    from mcp_server.gate.trust.admin import checked_place
+
+    if (args.what == "list") == bool(args.place):
+        raise WronglyAsked("trust places takes nothing, or add PLACE, or remove PLACE")
+    async with open_office(settings) as office:
+        if args.what == "add":
+            await act(office, "place.trust", {"place": checked_place(args.place)})
+        elif args.what == "remove" and not await office.desk.distrust(args.place, office.person):
+            place = checked_place(args.place)
+            if place in settings.trusted_places:
+                raise InSettings(place)
+            raise NotTrusted(place)
+        found = await office.state.trust.trusted_places()
+    rows: Rows = [{"place": place, "by": "", "at": "FORGE_TRUSTED_PLACES"} for place in settings.trusted_places]
+    rows += [{"place": p.place, "by": p.by, "at": p.at.isoformat(timespec="seconds")} for p in found]
+    return rows
+
+
+async def _known(state: StateStore, name: str) -> str:
+    """Return the principal that `name` stands for.
+
+    Raises:
+        UnknownHost: nobody enrolled that host, and nothing is recorded of it.
+    """
+    principal = _principal(name)
+    host = principal.rpartition("@")[2]
+    hosts = [enrolment.host for enrolment in await enrolled_hosts(state)]
+    if host not in (*hosts, *UNREGISTERED, ANY_HOST) and await state.standing(principal) is None:
+        raise UnknownHost(host, hosts)
+    return principal
+
+
+def _principal(name: str) -> str:
+    return name if "@" in name else Principal(os_user(), name).id
+
+
+async def _row(state: StateStore, principal: str) -> dict[str, object]:
+    """Return what the principal holds now: what sinks in idle time has sunk, and its person's grant counts."""
+    from mcp_server.app.knowledge_base import utc_now
+
+    user, _, host = principal.rpartition("@")
+    standing = await standing_of(state, Principal(user, host), now=utc_now())
+    holds = held(standing)
+    return {
+        "principal": principal,
+        "score": 0.0 if standing.frozen else round(holds.score, 2),
+        "level": int(holds.level),
+        "may": f"every enrolled host: {holds.level.meaning}" if is_person(principal) else holds.level.meaning,
+        "floor": standing.floor,
+        "ceiling": standing.ceiling,
+        "frozen": standing.frozen,
+        "forms": await forms_count(state, Principal(user, host)),
+    }
+
+
+def _print_table(rows: Sequence[dict[str, object]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from mcp_server.cli.terminal.escape import visible
+
+    if not rows:
+        print("nothing recorded")
+        return
+    table = Table(*rows[0], box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*(Text(visible(str(value))) for value in row.values()))
+    output().print(table)

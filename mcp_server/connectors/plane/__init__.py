@@ -1,0 +1,1 @@
+"""Plane: requests, replies and texts."""

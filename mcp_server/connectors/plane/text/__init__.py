@@ -1,0 +1,1 @@
+"""Texts between Plane's HTML and Markdown."""

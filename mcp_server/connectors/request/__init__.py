@@ -1,0 +1,1 @@
+"""Requests as values, and what can go wrong with one."""

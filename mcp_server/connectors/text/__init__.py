@@ -1,0 +1,1 @@
+"""Names, dates and mentions in the texts of other services."""

@@ -1,0 +1,1 @@
+"""Zulip: requests, replies and texts."""

@@ -1,0 +1,1 @@
+"""Links, channel names and long messages in Zulip."""

@@ -1,0 +1,1 @@
+"""Trust records: scores, grants, and how they follow decisions."""

@@ -1,0 +1,184 @@
+"""Acts on trust itself: grants, thawing, enrolment, passkeys, places. Decided like proposals, and never by a tool."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from knowledge.pages.claim_source import trusted_place
+from knowledge.state.ports import Enrolment, StateStore
+from knowledge.trust.ports import Note, Passkey, Proposal, Verdict
+from mcp_server.app.dependencies import Services
+from mcp_server.approvals.approvers import AdminAct, CannotDecide, Person
+from mcp_server.approvals.proposals import calls_of
+from mcp_server.gate.canonical_json import canonical
+from mcp_server.gate.host_registration import Principal, checked_host_name
+from mcp_server.gate.trust.scores import grant, granted, thaw
+from mcp_server.toolsets.spec import Shown
+
+_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "trust.grant": ("principal", "level"),
+    "trust.thaw": ("principal",),
+    "host.enrol": ("host", "secret_digest", "forms"),
+    "host.forms": ("host", "secret_digest"),
+    "passkey.add": ("id", "public_key", "sign_count", "name"),
+    "passkey.remove": ("id",),
+    "place.trust": ("place",),
+}
+
+
+FORMS = ", and let forms that it shows approve what needs level 3 or less"
+
+
+def asking(person: Person) -> Principal:
+    """Return in whose name a person asks: theirs, on no host."""
+    return Principal(person.name, person.channel)
+
+
+def definition(act: AdminAct) -> str:
+    """Return what stands for the definition of an act."""
+    return hashlib.sha256(canonical([act, list(_FIELDS[act])])).hexdigest()
+
+
+async def shown(services: Services, act: AdminAct, arguments: Mapping[str, Any]) -> Shown:
+    """Return what a person is shown of the act.
+
+    Raises:
+        CannotDecide: it lacks an argument, or has one too many.
+        KnowledgeError: it cannot be done.
+    """
+    if set(arguments) != set(_FIELDS[act]):
+        raise CannotDecide(f"{act} takes {', '.join(_FIELDS[act])}; given were {', '.join(arguments) or 'none'}")
+    told = dict(arguments)
+    if act == "passkey.remove":
+        named = {packed(one.id): one.name for one in await services.state.trust.passkeys()}
+        told["name"] = named.get(str(arguments["id"]), f"with the id {arguments['id']}")
+    sentence = _sentence(act, told)
+    if act == "trust.grant":
+        granted(str(arguments["principal"]), float(arguments["level"]), now=services.now())
+    if act == "host.enrol":
+        checked_host_name(str(arguments["host"]))
+    if act == "host.forms":
+        _require_enrolled(await services.state.enrolments(), arguments)
+    if act == "place.trust":
+        checked_place(str(arguments["place"]))
+    effect = hashlib.sha256(canonical([act, dict(arguments)])).hexdigest()
+    return Shown({"act": act, **arguments}, sentence, effect, documents=(f"{act}:{arguments[_FIELDS[act][0]]}",))
+
+
+def _sentence(act: AdminAct, arguments: Mapping[str, Any]) -> str:
+    return {
+        "trust.grant": "grant {principal} level {level}",
+        "trust.thaw": "lift the freeze of {principal}",
+        "host.enrol": "let the host {host} in with a new secret" + (FORMS if arguments.get("forms") else ""),
+        "host.forms": "let forms that the host {host} shows approve what needs level 3 or less",
+        "passkey.add": "let the passkey {name} sign",
+        "passkey.remove": "let the passkey {name} sign no more",
+        "place.trust": "vouch for {place}: text from there no longer holds up what a host does after reading it",
+    }[act].format(**arguments)
+
+
+async def perform(services: Services, proposal: Proposal, verdict: Verdict) -> dict[str, Any]:
+    """Do the act that was approved and return what it did. Doing it twice leaves what doing it once does.
+
+    Raises:
+        CannotDecide: it would lift a freeze that came after the yes.
+    """
+    arguments, state, now = calls_of(proposal)[0], services.state, services.now()
+    by = verdict.by
+    if proposal.tool in ("trust.grant", "trust.thaw"):
+        await _require_no_later_freeze(state, str(arguments["principal"]), verdict)
+    if proposal.tool == "trust.grant":
+        standing = await grant(state, arguments["principal"], float(arguments["level"]), by=by, now=now)
+        return {"principal": standing.principal, "score": standing.score, "floor": standing.floor}
+    if proposal.tool == "trust.thaw":
+        standing = await thaw(state, arguments["principal"], by=by, now=now)
+        return {"principal": standing.principal, "score": standing.score, "frozen": standing.frozen}
+    if proposal.tool == "host.enrol":
+        await state.enrol(checked_host_name(arguments["host"]), bytes.fromhex(arguments["secret_digest"]), at=now)
+        if arguments.get("forms"):
+            await _allow_forms(state, arguments, verdict)
+        return {"host": arguments["host"], "forms": bool(arguments.get("forms"))}
+    if proposal.tool == "host.forms":
+        await _allow_forms(state, arguments, verdict)
+        return {"host": arguments["host"], "forms": True}
+    if proposal.tool == "passkey.add":
+        return await _add_passkey(state, arguments, by=by, now=now)
+    if proposal.tool == "passkey.remove":
+        removed = await state.trust.remove_passkey(
+            unpacked(arguments["id"]), note=Note(by, "passkey.remove", arguments["id"], now)
+        )
+        return {"removed": removed}
+    if proposal.tool == "place.trust":
+        place = checked_place(arguments["place"])
+        return {"place": place, "new": await state.trust.trust_place(place, note=Note(by, "place.trust", place, now))}
+    raise CannotDecide(f"there is no act {proposal.tool}")
+
+
+async def _add_passkey(state: StateStore, arguments: Mapping[str, Any], *, by: str, now: datetime) -> dict[str, Any]:
+    passkey = Passkey(
+        id=unpacked(arguments["id"]),
+        public_key=unpacked(arguments["public_key"]),
+        sign_count=int(arguments["sign_count"]),
+        name=arguments["name"],
+        user=by,
+        created_at=now,
+    )
+    if passkey.id not in {one.id for one in await state.trust.passkeys()}:
+        await state.trust.add_passkey(passkey, note=Note(by, "passkey.add", arguments["name"], now))
+    return {"name": passkey.name}
+
+
+def _require_enrolled(hosts: Sequence[Enrolment], arguments: Mapping[str, Any]) -> Enrolment:
+    """Return the host of the arguments, which has the secret that they name.
+
+    Raises:
+        CannotDecide: it has another one by now, or none.
+    """
+    for one in hosts:
+        if (one.host, one.secret_digest.hex()) == (arguments["host"], arguments["secret_digest"]):
+            return one
+    raise CannotDecide(f"the host {arguments['host']} has another secret now; ask again if it is still meant")
+
+
+async def _allow_forms(state: StateStore, arguments: Mapping[str, Any], verdict: Verdict) -> None:
+    """Let forms of that host count, unless that was taken back after the yes."""
+    digest = _require_enrolled(await state.enrolments(), arguments).secret_digest
+    note = Note(verdict.by, "host.forms", str(arguments["host"]), verdict.at, "forms count as the person's word")
+    await state.trust.allow_forms(arguments["host"], digest, allowed=True, note=note)
+    if not _require_enrolled(await state.enrolments(), arguments).forms:
+        raise CannotDecide(
+            f"forms of {arguments['host']} were turned off after this was approved; ask again if it is still meant"
+        )
+
+
+def checked_place(text: str) -> str:
+    """Return the place in one spelling.
+
+    Raises:
+        CannotDecide: it is none that a person can vouch for.
+    """
+    try:
+        return trusted_place(text)
+    except ValueError as error:
+        raise CannotDecide(str(error)) from None
+
+
+async def _require_no_later_freeze(state: StateStore, principal: str, verdict: Verdict) -> None:
+    """Do nothing unless the principal was frozen after the yes, as it can be if who was to carry it out died first."""
+    standing = await state.standing(principal)
+    if standing is not None and standing.frozen and standing.updated_at > verdict.at:
+        raise CannotDecide(f"{principal} was frozen after this was approved; ask again if it is still meant")
+
+
+def packed(raw: bytes) -> str:
+    """Return bytes as an argument of an act: base64url without padding."""
+    return base64.urlsafe_b64encode(raw).decode("ascii").rstrip("=")
+
+
+def unpacked(text: str) -> bytes:
+    """Return the bytes that `packed` made that text of."""
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

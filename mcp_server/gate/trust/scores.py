@@ -1,0 +1,192 @@
+"""Scores: how far each principal is trusted, and what changes that. The rules are pure; the store keeps and records.
+
+A score lies between the floor that a person granted and a ceiling. What people think of a host's proposals moves it in
+between; idle, it sinks back to the floor. Nothing that a client says of itself has any part in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from knowledge.errors import KnowledgeError
+from knowledge.state.ports import StateStore
+from knowledge.trust.ports import Note, Restand, Standing, StandingChange
+from mcp_server.gate.host_registration import TOKENLESS, UNENROLLED, UNREGISTERED, Principal
+from mcp_server.gate.policy import Grant
+
+FIRST_FLOOR = 2.0
+FIRST_CEILING = 3.9
+UNENROLLED_CEILING = 2.9
+"""Levels 4 and 5 come only by a person's grant; a host that nobody enrolled cannot reach 3 even so."""
+
+HIGHEST = 5.0
+APPROVED = 0.1
+REJECTED = -0.1
+MOST_A_DAY = 0.3
+HALF_LIFE = timedelta(days=30)
+ANY_HOST = "*"
+"""The host of a grant to a person: the floor of every host that they enrolled."""
+
+APPROVED_REASON = "a proposal was approved"
+REJECTED_REASON = "a proposal was rejected"
+
+
+class BadGrant(KnowledgeError):
+    """A grant that cannot be made."""
+
+
+def first_standing(principal: str, *, now: datetime) -> Standing:
+    """Return where a principal begins that was never seen: at its floor."""
+    ceiling = UNENROLLED_CEILING if is_unenrolled(principal) else FIRST_CEILING
+    return Standing(principal, FIRST_FLOOR, FIRST_FLOOR, ceiling, frozen=False, updated_at=now)
+
+
+def is_unenrolled(principal: str) -> bool:
+    """Return whether `principal` stands for every host without a secret, or every caller over HTTP without a token."""
+    return principal.rpartition("@")[2] in UNREGISTERED
+
+
+def is_person(principal: str) -> bool:
+    """Return whether `principal` stands for all enrolled hosts of a person."""
+    return principal.rpartition("@")[2] == ANY_HOST
+
+
+def sunk(standing: Standing, *, now: datetime) -> Standing:
+    """Return the standing with its score as it is by now: what lies above the floor halves in thirty idle days."""
+    above = standing.score - standing.floor
+    if above <= 0 or standing.frozen:
+        return standing
+    idle = max(timedelta(), now - standing.updated_at)
+    # Adding what was taken away may give a little more than there was.
+    return replace(standing, score=min(standing.score, standing.floor + above * 0.5 ** (idle / HALF_LIFE)))
+
+
+async def standing_of(state: StateStore, principal: Principal, *, now: datetime) -> Standing:
+    """Return what `principal` holds by now, also through its person; nothing is recorded for one that only reads."""
+    own = await state.standing(principal.id) or first_standing(principal.id, now=now)
+    own = sunk(own, now=now)
+    if (
+        principal.host == TOKENLESS
+    ):  # what a person took from strangers before these had a name of their own is taken from them
+        others = await state.standing(f"{principal.user}@{UNENROLLED}")
+        return own if others is None else _at_most(own, sunk(others, now=now))
+    if not principal.enrolled:
+        return own
+    person = await state.standing(f"{principal.user}@{ANY_HOST}")
+    return own if person is None else _with_person(own, person)
+
+
+def _at_most(own: Standing, others: Standing) -> Standing:
+    """Return `own`, which is worth no more than `others`."""
+    if others.frozen:
+        return replace(own, frozen=True, score=0.0)
+    floor, ceiling = min(own.floor, others.floor), min(own.ceiling, others.ceiling)
+    return replace(own, floor=floor, ceiling=ceiling, score=min(own.score, others.score))
+
+
+def _with_person(own: Standing, person: Standing) -> Standing:
+    if person.frozen:
+        return replace(own, frozen=True, score=0.0)
+    floor = max(own.floor, person.floor)
+    return replace(own, floor=floor, score=max(own.score, floor), ceiling=max(own.ceiling, person.ceiling))
+
+
+def held(standing: Standing) -> Grant:
+    """Return the part of a standing that the policy looks at."""
+    return Grant(standing.principal, min(max(standing.score, standing.floor), standing.ceiling), standing.frozen)
+
+
+def moved(principal: str, by: float, *, now: datetime) -> Restand:
+    """Return the change of a score that a decision brings: never below the floor, at most +0.3 a day by approvals."""
+
+    def change(known: Standing | None, recent: Sequence[StandingChange]) -> Standing:
+        standing = sunk(known or first_standing(principal, now=now), now=now)
+        if standing.frozen:
+            return known or standing
+        step = by if by < 0 else min(by, max(0.0, MOST_A_DAY - _raised(recent)))
+        score = round(min(max(standing.score + step, standing.floor), standing.ceiling), 6)
+        if known is not None and score == known.score:
+            return known
+        return replace(standing, score=score, updated_at=now)
+
+    return change
+
+
+def _raised(recent: Sequence[StandingChange]) -> float:
+    return sum(APPROVED for one in recent if one.reason.startswith(APPROVED_REASON))
+
+
+def frozen(principal: str, *, now: datetime) -> Restand:
+    """Return the change that takes all trust away until a person lifts it."""
+
+    def change(known: Standing | None, _: Sequence[StandingChange]) -> Standing:
+        standing = known or first_standing(principal, now=now)
+        return replace(standing, score=0.0, frozen=True, updated_at=now)
+
+    return change
+
+
+def thawed(principal: str, *, now: datetime) -> Restand:
+    """Return the change that lifts a freeze: the principal is at its floor again."""
+
+    def change(known: Standing | None, _: Sequence[StandingChange]) -> Standing:
+        standing = known or first_standing(principal, now=now)
+        return replace(standing, score=standing.floor, frozen=False, updated_at=now) if standing.frozen else standing
+
+    return change
+
+
+def granted(principal: str, level: float, *, now: datetime) -> Restand:
+    """Return the change that sets floor and score to `level` and lifts a freeze.
+
+    The ceiling rises with the grant where it must; below level 2 it falls to just under the next level, so that
+    nothing but another grant leads out again.
+
+    Raises:
+        BadGrant: not 0..5, or more than the shared unenrolled host may ever have.
+    """
+    if not 0 <= level <= HIGHEST:
+        raise BadGrant(f"level {level:g} does not exist; levels go from 0 to 5")
+    if is_unenrolled(principal) and level > UNENROLLED_CEILING:
+        raise BadGrant(
+            f"level {level:g} cannot be granted to {principal}, which is every host without a secret; "
+            "enrol the host first: knowledge-forge enroll NAME"
+        )
+    usual = UNENROLLED_CEILING if is_unenrolled(principal) else FIRST_CEILING
+    ceiling = max(usual, level) if level >= FIRST_FLOOR else int(level) + 0.9
+    standing = Standing(principal, float(level), float(level), float(ceiling), frozen=False, updated_at=now)
+    return lambda _known, _recent: standing
+
+
+async def grant(state: StateStore, principal: str, level: float, *, by: str, now: datetime) -> Standing:
+    """Grant the principal a level and return what it holds then.
+
+    Raises:
+        BadGrant: as `granted`.
+    """
+    change = granted(principal, level, now=now)
+    note = Note(by, "trust.grant", principal, now, f"granted level {level:g}")
+    return await state.trust.restand(principal, change, note=note, unseen=FIRST_FLOOR)
+
+
+async def freeze(state: StateStore, principal: str, *, by: str, now: datetime, reason: str) -> Standing:
+    """Take all trust away from the principal until a person lifts it."""
+    note = Note(by, "trust.freeze", principal, now, reason)
+    return await state.trust.restand(principal, frozen(principal, now=now), note=note, unseen=FIRST_FLOOR)
+
+
+async def thaw(state: StateStore, principal: str, *, by: str, now: datetime) -> Standing:
+    """Lift a freeze; the principal is at its floor again."""
+    note = Note(by, "trust.thaw", principal, now, "the freeze was lifted")
+    return await state.trust.restand(principal, thawed(principal, now=now), note=note, unseen=FIRST_FLOOR)
+
+
+async def count(state: StateStore, principal: str, *, approved: bool, by: str, proposal: str, now: datetime) -> None:
+    """Let a decision about a proposal of the principal move its score."""
+    reason = f"{APPROVED_REASON if approved else REJECTED_REASON}: {proposal}"
+    note = Note(by, "trust.decided", principal, now, reason)
+    await state.trust.restand(
+        principal, moved(principal, APPROVED if approved else REJECTED, now=now), note=note, unseen=FIRST_FLOOR
+    )

@@ -1,0 +1,1 @@
+"""The SDK's hooks: server, prompts, resources, completions, change events, errors."""

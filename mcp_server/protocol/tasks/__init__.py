@@ -1,0 +1,1 @@
+"""The tasks extension of MCP."""

@@ -1,0 +1,51 @@
+"""What stands between the SDK and the tools, in one place: the gate, and around it the handles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from mcp.server.context import ServerMiddleware
+from mcp.server.extension import Extension
+from mcp.server.subscriptions import SubscriptionBus
+
+from mcp_server.app.dependencies import Services
+from mcp_server.approvals.approvers import Desk
+from mcp_server.gate.dispatch import Gate
+from mcp_server.protocol.gate_extension import GateExtension, Identify, refusing
+from mcp_server.protocol.server import ForgeServer
+from mcp_server.protocol.tasks.extension import TasksExtension
+from mcp_server.protocol.tasks.states import Tasks
+from mcp_server.protocol.tasks.subscriptions import TaskListening
+
+
+@dataclass(frozen=True)
+class Seams:
+    """The parts that a server is built with."""
+
+    gate: Gate
+    identify: Identify
+    desk: Desk
+    services: Services
+
+    @cached_property
+    def tasks(self) -> Tasks:
+        """Return the tasks of all callers."""
+        return Tasks(self.gate, self.desk, self.services)
+
+    @property
+    def extensions(self) -> Sequence[Extension]:
+        """Return what answers calls, outermost first."""
+        gate = GateExtension(self.gate, self.identify, self.desk, self.services)
+        return (TasksExtension(self.tasks, self.identify), gate)
+
+    @property
+    def middleware(self) -> Sequence[ServerMiddleware[Any]]:
+        """Return what refuses everything else to who may not read."""
+        return (refusing(self.gate, self.identify),)
+
+    def listen(self, server: ForgeServer, bus: SubscriptionBus) -> None:
+        """Have whoever listens to the server told of tasks, too."""
+        server.listen_with(TaskListening(bus, self.tasks, self.gate, self.services.state, self.identify))

@@ -1,0 +1,157 @@
+"""`subscriptions/listen` with tasks: whoever named tasks of theirs is told where each stands, and again whenever that changes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import anyio
+from mcp.server.context import ServerRequestContext
+from mcp.server.session import ServerSession
+from mcp.server.subscriptions import SUBSCRIPTION_ID_META_KEY, ListenHandler, SubscriptionBus
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INVALID_PARAMS,
+    RequestId,
+    ServerNotification,
+    SubscriptionFilter,
+    SubscriptionsAcknowledgedNotification,
+    SubscriptionsListenRequestParams,
+    SubscriptionsListenResult,
+)
+
+from knowledge.errors import KnowledgeError
+from knowledge.state.ports import StateStore
+from mcp_server.approvals.elicitation.client_features import may_ask
+from mcp_server.gate.dispatch import Gate
+from mcp_server.gate.host_registration import Principal, UnknownSecret
+from mcp_server.gate.policy import Refuse, Trust
+from mcp_server.protocol.gate_extension import Identify
+from mcp_server.protocol.tasks.extension import caller_of
+from mcp_server.protocol.tasks.states import NoSuchTask, Tasks
+from mcp_server.protocol.tasks.wire import MOST_LISTENED, TOLD, detailed, require_declared
+
+logger = logging.getLogger("knowledge_forge.tasks")
+
+TASK_IDS = "taskIds"
+AFTER_TROUBLE_S = 1.0
+
+
+class TaskListening(ListenHandler):
+    """The SDK's handler, which also tells of tasks. Of those that are named it acknowledges the caller's own."""
+
+    def __init__(self, bus: SubscriptionBus, tasks: Tasks, gate: Gate, state: StateStore, identify: Identify) -> None:
+        super().__init__(bus)
+        self._tasks, self._gate, self._state, self._identify = tasks, gate, state, identify
+
+    async def __call__(
+        self, ctx: ServerRequestContext[Any, Any], params: SubscriptionsListenRequestParams
+    ) -> SubscriptionsListenResult:
+        """Serve one stream.
+
+        Raises:
+            MCPError: tasks are named and the request does not say that its client knows them, or they are no ids.
+        """
+        named = _named(params.notifications)
+        if not named:
+            return await super().__call__(ctx, params)
+        require_declared(ctx)
+        who = caller_of(ctx)
+        own = [task for task in named if await self._is_of(task, who)]
+        session = _Acknowledging(ctx.session, own)
+        served: list[SubscriptionsListenResult] = []
+        failed: list[Exception] = []
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._tell, ctx, own, who, session.acknowledged)
+            try:
+                served.append(await super().__call__(replace(ctx, session=cast("ServerSession", session)), params))
+            except Exception as error:  # noqa: BLE001 - raised below, where no group wraps it
+                failed.append(error)
+            group.cancel_scope.cancel()
+        if failed:
+            raise failed[0]
+        return served[0]
+
+    async def _is_of(self, task: str, who: Principal) -> bool:
+        try:
+            await self._tasks.task(task, who, forms=False)
+        except NoSuchTask:
+            return False
+        except KnowledgeError:  # it cannot be known now: what becomes of it is told if it is theirs
+            return True
+        return True
+
+    async def _tell(
+        self, ctx: ServerRequestContext[Any, Any], tasks: Sequence[str], who: Principal, begin: anyio.Event
+    ) -> None:
+        """Tell where each of the tasks stands, and again when that is another, until all are over or the caller is another."""
+        await begin.wait()
+        told: dict[str, Any] = {}
+        left = list(tasks)
+        while left:
+            try:
+                seen = await self._state.last_event()
+                if await self._identify(ctx) != who:
+                    return
+                if not isinstance(await self._gate.decide(TOLD, Trust.READ, who), Refuse):
+                    left = [task for task in left if not await self._told(ctx, task, who, told)]
+                if left:
+                    await self._state.changed(seen)
+            except UnknownSecret:  # it was replaced meanwhile: who listens is nobody's host any more
+                return
+            except KnowledgeError:
+                logger.warning("tasks cannot be looked at now, they are told of later", exc_info=True)
+                await anyio.sleep(AFTER_TROUBLE_S)
+
+    async def _told(self, ctx: ServerRequestContext[Any, Any], task: str, who: Principal, told: dict[str, Any]) -> bool:
+        """Tell where the task stands, unless that was told last, and return whether it is over."""
+        try:
+            there = await self._tasks.task(task, who, forms=await may_ask(ctx, who, self._state))
+        except NoSuchTask:
+            return True
+        now = detailed(there)
+        if now != told.get(task):
+            told[task] = now
+            stamped = {**now, "_meta": {SUBSCRIPTION_ID_META_KEY: ctx.request_id}}
+            notification = cast("ServerNotification", _TaskNotification(stamped))
+            await ctx.session.send_notification(notification, related_request_id=ctx.request_id)
+        return there.over
+
+
+class _Acknowledging:
+    """A session of which the acknowledgement names tasks, too."""
+
+    def __init__(self, session: ServerSession, tasks: Sequence[str]) -> None:
+        self._session, self._tasks = session, tasks
+        self.acknowledged = anyio.Event()
+
+    async def send_notification(
+        self, notification: ServerNotification, related_request_id: RequestId | None = None
+    ) -> None:
+        if isinstance(notification, SubscriptionsAcknowledgedNotification):
+            params = notification.params
+            honored = params.notifications.model_copy(update={TASK_IDS: list(self._tasks)})
+            params = params.model_copy(update={"notifications": honored})
+            notification = notification.model_copy(update={"params": params})
+        await self._session.send_notification(notification, related_request_id)
+        self.acknowledged.set()
+
+
+class _TaskNotification:
+    """A notification about one task. The SDK knows none, and of models it leaves out what is null, which `ttlMs` may be."""
+
+    def __init__(self, params: dict[str, Any]) -> None:
+        self._params = params
+
+    def model_dump(self, **_how: object) -> dict[str, Any]:
+        return {"method": TOLD, "params": self._params}
+
+
+def _named(asked: SubscriptionFilter) -> list[str]:
+    """Return the tasks that are named, each once."""
+    named = (asked.model_extra or {}).get(TASK_IDS) or []
+    if not isinstance(named, list) or not all(isinstance(task, str) for task in named) or len(named) > MOST_LISTENED:
+        raise MCPError(INVALID_PARAMS, f"{TASK_IDS} is a list of the ids of {MOST_LISTENED} tasks at most")
+    return list(dict.fromkeys(named))

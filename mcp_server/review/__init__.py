@@ -1,1 +1,0 @@
-"""The review page: where people see what callers propose, and decide, in a browser on this machine."""

@@ -1,1 +1,0 @@
-"""Tools: one declaration each, one module a toolset."""

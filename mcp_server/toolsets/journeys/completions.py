@@ -1,0 +1,111 @@
+"""Completions for journeys and agents: journeys by id or words of their title, agents, their phases, and what inputs take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from knowledge.errors import KnowledgeError
+from mcp_server.app.dependencies import Services
+from mcp_server.gate.caller import caller
+from mcp_server.gate.handles import require_handle
+from mcp_server.toolsets.journeys.prompts import CONTINUE, JOURNEY_ID, leads_journeys, own_entries, team_agents
+from mcp_server.toolsets.journeys.resources import (
+    AGENT_TEMPLATE,
+    EVENTS_TEMPLATE,
+    JOURNEY_TEMPLATE,
+    MEMORY_TEMPLATE,
+    PHASE_TEMPLATE,
+    REPORT_TEMPLATE,
+)
+
+if TYPE_CHECKING:
+    from agents.store.ports import JourneyLine
+
+MOST_LOOKED_AT = 500
+"""So many of the newest journeys are looked at."""
+_OF_JOURNEYS = (JOURNEY_TEMPLATE, EVENTS_TEMPLATE, REPORT_TEMPLATE)
+_OF_AGENTS = (AGENT_TEMPLATE, PHASE_TEMPLATE)
+
+
+async def in_template(
+    services: Services, template: str, argument: str, typed: str, chosen: Mapping[str, str]
+) -> Sequence[str] | None:
+    """Return what may stand for that part of an address, `chosen` being what its other parts are; None if it is none of these."""
+    if template in _OF_JOURNEYS and argument == JOURNEY_ID:
+        return await journeys(services, typed)
+    if template == MEMORY_TEMPLATE and argument == "task":
+        return await journeys(services, typed)
+    if template == MEMORY_TEMPLATE and argument == "agent":
+        return _beginning(typed, await _documents(services, chosen.get("task", "")))
+    if template in _OF_AGENTS and argument == "agent":
+        return _beginning(typed, await agent_names(services))
+    if template == PHASE_TEMPLATE and argument == "phase":
+        return _beginning(typed, await _phases(services, chosen.get("agent", "")))
+    return None
+
+
+async def in_prompt(services: Services, prompt: str, argument: str, typed: str) -> Sequence[str] | None:
+    """Return what an argument of a prompt may be; None if nothing is known of it."""
+    if not leads_journeys(services) or prompt not in (CONTINUE, *await agent_names(services)):
+        return None
+    if argument == JOURNEY_ID:
+        return await journeys(services, typed, agent=None if prompt == CONTINUE else prompt, over=False)
+    return None if prompt == CONTINUE else _beginning(typed, await _values(services, prompt, argument))
+
+
+async def agent_names(services: Services) -> list[str]:
+    """Return the names of all agents, this program's first."""
+    team = [agent.name for agent in await team_agents(services)]
+    return [*(entry.name for entry in own_entries()), *team]
+
+
+async def journeys(services: Services, typed: str, *, agent: str | None = None, over: bool = True) -> list[str]:
+    """Return the ids of journeys that fit, newest first; without `over`, only those that can be gone on with.
+
+    A caller over HTTP without a token gets none: their ids are all that it needs.
+    """
+    if (who := caller.get()) is None or who.by_handle:
+        return []
+    lines = await services.journeys.store.journeys(agent=agent, limit=MOST_LOOKED_AT)
+    return [line.id for line in lines if (over or line.status in ("active", "waiting")) and _fits(line, typed)]
+
+
+def _fits(line: JourneyLine, typed: str) -> bool:
+    """Return whether the id begins so, or words of the title begin with each word typed."""
+    wanted = typed.casefold().split()
+    words = line.title.casefold().split()
+    return line.id.startswith(typed.strip()) or all(any(word.startswith(w) for word in words) for w in wanted)
+
+
+async def _phases(services: Services, agent: str) -> list[str]:
+    try:
+        found = await services.journeys.catalogue.agent(agent)
+    except KnowledgeError:
+        return []
+    return [phase.name for phase in found.graph.phases]
+
+
+async def _documents(services: Services, journey: str) -> list[str]:
+    from agents.memory_documents import documents
+
+    try:
+        require_handle(caller.get(), journey)
+        position = await services.journeys.position(journey)
+    except KnowledgeError:
+        return []
+    return list(documents(position.agent, position.state))
+
+
+async def _values(services: Services, agent: str, argument: str) -> list[str]:
+    """Return the values that an agent's input is restricted to, if it is."""
+    try:
+        found = await services.journeys.catalogue.agent(agent)
+    except KnowledgeError:
+        return []
+    allowed = found.inputs.get("properties", {}).get(argument, {}).get("enum", ())
+    return [value for value in allowed if isinstance(value, str)]
+
+
+def _beginning(typed: str, names: Sequence[str]) -> list[str]:
+    return [name for name in names if name.casefold().startswith(typed.casefold())]

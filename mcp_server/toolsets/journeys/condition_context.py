@@ -1,0 +1,175 @@
+"""What conditions may look at: the knowledge base through its circles, and what this server knows of the journey itself."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from anyio.lowlevel import checkpoint
+
+from agents.catalogue import cognitive_entries
+from agents.engine.agent import Called, Citation, Fate, Learning, Place, ProposalState, ScentLevel
+from agents.engine.events import ToolSuccess
+from agents.engine.evidence.learned import learning_pages, learnings_on
+from agents.engine.evidence.quote_check import misplaced
+from agents.engine.state import JourneyState
+from agents.errors import NoSuchJourney
+from agents.spec.files import FOLDERS, Files
+from agents.store.ports import JourneyStore
+from knowledge.errors import AmbiguousName, InvalidPath, NoSuchPath, UnreadableDocument
+from knowledge.pages.paths import LEARNINGS_FOLDER, clean_path
+from knowledge.search.query.keywords import content_words, keywords, near_terms
+from knowledge.trust.ports import Proposal
+from mcp_server.app.dependencies import Services
+
+if TYPE_CHECKING:
+    from knowledge.pages.document import Document
+    from knowledge.search.answers import SearchAnswer
+
+MOST_SUCCESSORS = 10
+MOST_SEARCHED = 2_000
+"""Characters of a text by which the knowledge base is searched for words near it."""
+OF_WORK = tuple(f"{folder}/" for folder in (LEARNINGS_FOLDER, *FOLDERS))
+NEAR_SHARE = 3
+"""One of so many words may come from the knowledge base, which has words that the text does not think of."""
+_STATES: dict[str, ProposalState] = {
+    "pending": "pending",
+    "approved": "pending",
+    "executed": "done",
+    "rejected": "rejected",
+}
+
+
+class KnowledgeLook:
+    """A look at one moment: what was read or searched once is not read or searched again for the same submit."""
+
+    def __init__(
+        self, services: Services, files: Files, store: JourneyStore, journey: str, state: JourneyState
+    ) -> None:
+        self._services, self._files, self._store = services, files, store
+        self._journey, self._state = journey, state
+        self._documents: dict[str, Document | str] = {}
+        self._answers: dict[str, SearchAnswer] = {}
+
+    async def cited(self, citation: Citation) -> str:
+        """Return "" if the quote stands there, else why not."""
+        await checkpoint()  # a work may have thousands of them, and others are served meanwhile
+        document = await self._document(citation.path)
+        return document if isinstance(document, str) else misplaced(document, citation)
+
+    async def _document(self, path: str) -> Document | str:
+        """Return the page as it is on disk now, or why there is none."""
+        if path not in self._documents:
+            try:
+                self._documents[path] = await self._services.circles.document(path)
+            except (InvalidPath, NoSuchPath, AmbiguousName, UnreadableDocument) as error:
+                self._documents[path] = str(error)
+        return self._documents[path]
+
+    async def place(self, path: str) -> Place:
+        """Return what lies at exactly that path."""
+        try:
+            return await self._services.circles.place(path)
+        except InvalidPath:
+            return ""
+
+    async def revision(self, path: str) -> str:
+        """Return the present revision of the page, "" if there is none."""
+        try:
+            return await self._services.circles.revision(path)
+        except (InvalidPath, NoSuchPath, UnreadableDocument):
+            return ""
+
+    async def scent(self, query: str) -> ScentLevel:
+        """Return whether a search for this finds enough."""
+        return (await self._search(query)).scent.level
+
+    async def route(self, question: str) -> Literal["navigation", "discovery"]:
+        """Return how the question is routed."""
+        return (await self._search(question)).route.mode
+
+    async def _search(self, query: str) -> SearchAnswer:
+        if query not in self._answers:
+            self._answers[query] = await self._services.finder.search(query)
+        return self._answers[query]
+
+    async def calls(self, *, of_all_visits: bool = False) -> Sequence[Called]:
+        """Return the tools that answered calls of this journey in the present visit of its phase, or in all of them."""
+        try:
+            log = await self._store.events(self._journey, after=0 if of_all_visits else self._state.entered_seq)
+        except NoSuchJourney:  # it begins with what the server does by itself, and is not on record yet
+            return ()
+        events = [logged.event for logged in log]
+        # A call may have begun in the phase before, and end in this one. What a person approved belongs to none.
+        here = ("", self._state.phase)
+        return [Called(e.tool, e.phase, e.facts) for e in events if isinstance(e, ToolSuccess) and e.phase in here]
+
+    async def proposal(self, proposal_id: str) -> Fate | None:
+        """Return what became of a proposal of this journey; of one that another took the place of, what became of that one."""
+        trust = self._services.state.trust
+        found = await trust.proposal(proposal_id)
+        if found is None or found.journey != self._journey:
+            return None
+        for _ in range(MOST_SUCCESSORS):
+            following = await trust.proposal(found.successor) if found.successor else None
+            if following is None:
+                break
+            found = following
+        return _fate(found)
+
+    async def tools(self) -> Collection[str]:
+        """Return the names of the tools that are listed."""
+        return frozenset(spec.name for spec in self._services.tools())
+
+    async def learnings(self, agent: str, domain: str) -> Sequence[Learning]:
+        """Return what was learned before, the nearest first."""
+        circles = self._services.circles
+        pages = [await circles.vouched(path, plain=True) for path in learning_pages(agent, domain)]
+        return [learning for page in pages if page for learning in learnings_on(page)]
+
+    async def learners(self) -> Collection[str]:
+        """Return the names of the agents that are told what was learned before."""
+        return [entry.name for entry in cognitive_entries()]
+
+    async def terms(self, text: str, most: int) -> Sequence[str]:
+        """Return words of the text, then headings, titles and tags of what the knowledge base has near it."""
+        said = keywords(text, most, await self._services.index.frequencies(sorted(set(content_words(text)))))
+        if not said:
+            return ()
+        room = max(most - len(said), most // NEAR_SHARE)
+        near = near_terms(text, await self._labels(text), room, beside=said)
+        return [*said[: most - len(near)], *near]
+
+    async def _labels(self, text: str) -> Sequence[str]:
+        """Return what the best hits that somebody vouches for are called, best first; how one works is not what it is about."""
+        hits = (await self._search(text[:MOST_SEARCHED])).hits
+        labels: list[str] = []
+        for hit in hits:
+            if not hit.tainted and not hit.path.startswith(OF_WORK):
+                record = await self._services.index.document(hit.path)
+                labels += [hit.section.rpartition(" > ")[2], *(record.tags if record else ()), hit.title]
+        return labels
+
+    async def configured(self, path: str) -> str | None:
+        """Return the text of a file below `_agents/` or `_skills/`; None if there is none.
+
+        Raises:
+            KnowledgeError, OSError: it is there and cannot be read, as a link that leads out of the knowledge base.
+        """
+        try:
+            clean = clean_path(path)
+        except InvalidPath:
+            return None
+        if clean != path or not clean.startswith(tuple(f"{folder}/" for folder in FOLDERS)):
+            return None
+        try:
+            raw = await self._files.read(clean)
+        except NoSuchPath:
+            return None
+        return raw.decode("utf-8-sig", errors="replace")
+
+
+def _fate(proposal: Proposal) -> Fate:
+    note = proposal.verdict.note if proposal.verdict else ""
+    path = proposal.documents[0] if proposal.documents else ""
+    return Fate(proposal.tool, _STATES.get(proposal.state, "ended"), note, path)

@@ -1,0 +1,246 @@
+"""Prompts of journeys: one for each agent, and `continue`. Agents of the team come and go while the server runs."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import anyio
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, PromptArgument
+
+from knowledge.errors import KnowledgeError
+from mcp_server.app.dependencies import Services
+from mcp_server.gate.caller import caller
+from mcp_server.gate.handles import require_handle
+from mcp_server.protocol.server import OfferedPrompt
+from mcp_server.protocol.wire_errors import short, without_surrogates
+from mcp_server.toolsets.journeys.sentences import beginning, continuing
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from agents.catalogue import Entry, Listing
+    from agents.engine.agent import Agent
+    from agents.engine.graph import PhaseGraph
+    from agents.engine.progress.position import Position
+
+logger = logging.getLogger("knowledge_forge.journeys")
+
+CONTINUE = "continue"
+BRIEF, JOURNEY_ID = "brief", "journey_id"
+LEADING = frozenset({"journey_start", "journey_submit"})
+"""The tools that what these prompts say needs."""
+
+_BRIEF = PromptArgument(
+    name=BRIEF, description="What the work is about. Needed unless journey_id is given.", required=False
+)
+_JOURNEY_ID = PromptArgument(name=JOURNEY_ID, description="A journey to go on with instead.", required=False)
+
+
+@runtime_checkable
+class WithTeam(Protocol):
+    """A catalogue that can tell the team's agents without loading this program's."""
+
+    async def team(self) -> Sequence[Listing]:
+        """Return the team's agents and skills that can be used now."""
+        ...
+
+
+def leads_journeys(services: Services) -> bool:
+    """Return whether the tools are listed with which a model leads journeys."""
+    return {spec.name for spec in services.tools()} >= LEADING
+
+
+def own_entries() -> Sequence[Entry]:
+    """Return this program's agents as lists show them; what says so is loaded with the first list."""
+    from agents import catalogue
+
+    return catalogue.entries()
+
+
+async def team_agents(services: Services) -> Sequence[Listing]:
+    """Return the agents and skills beside this program's; none while they cannot be read.
+
+    This program's are not loaded for it: lists are asked for while a host starts.
+    """
+    # The first to ask loads what leads journeys: aside, for the host's handshake goes on meanwhile.
+    await anyio.to_thread.run_sync(import_module, "mcp_server.app.factories.journey_store")
+    from agents.catalogue import BuiltIn
+
+    catalogue = services.journeys.catalogue
+    if isinstance(catalogue, BuiltIn):
+        return ()
+    own = {entry.name for entry in own_entries()}
+    try:
+        found = await catalogue.team() if isinstance(catalogue, WithTeam) else await catalogue.agents()
+    except KnowledgeError:
+        logger.warning("the team's own agents cannot be listed now", exc_info=True)
+        return ()
+    return [agent for agent in found if agent.name not in own]
+
+
+async def agent_lines(services: Services) -> Sequence[tuple[str, str]]:
+    """Return name and summary of every agent, this program's first, without loading those that only stand in the list."""
+    from agents.catalogue import BuiltIn
+
+    catalogue = services.journeys.catalogue
+    if not isinstance(catalogue, BuiltIn | WithTeam):
+        return [(agent.name, agent.summary) for agent in await catalogue.agents()]
+    team = await team_agents(services)
+    return [*((entry.name, entry.summary) for entry in own_entries()), *((one.name, one.summary) for one in team)]
+
+
+class JourneyPrompts:
+    """What the prompts of journeys are and say."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def listed(self) -> Sequence[OfferedPrompt]:
+        """Return `continue`, this program's agents, and the team's."""
+        going_on = OfferedPrompt(
+            CONTINUE,
+            "Continue a journey",
+            "Go on with a journey of any agent where it stands, whichever host began it.",
+            (PromptArgument(name=JOURNEY_ID, description="The journey to go on with.", required=True),),
+            self._continued,
+        )
+        team = [
+            self._of(agent.name, agent.title, agent.summary, meanings(agent.inputs))
+            for agent in await team_agents(self._services)
+        ]
+        own = [self._of(entry.name, entry.title, entry.summary, entry.inputs) for entry in own_entries()]
+        return [going_on, *own, *team]
+
+    def _of(self, name: str, title: str, summary: str, inputs: Mapping[str, str]) -> OfferedPrompt:
+        takes = [PromptArgument(name=n, description=meaning, required=False) for n, meaning in inputs.items()]
+        return OfferedPrompt(name, title, summary, (_BRIEF, _JOURNEY_ID, *takes), partial(self._led, name))
+
+    async def _continued(self, given: Mapping[str, str]) -> str:
+        return await self._told(CONTINUE, self._going_on("", given[JOURNEY_ID].strip()))
+
+    async def _led(self, agent: str, given: Mapping[str, str]) -> str:
+        """Return how to begin, or how to go on where a journey is named. Forms send what nobody filled in as empty text."""
+        filled = {name: text.strip() for name, text in given.items() if text.strip()}
+        journey, brief = filled.pop(JOURNEY_ID, ""), filled.pop(BRIEF, "")
+        if journey:
+            new = {BRIEF: brief, **filled} if brief else filled
+            return await self._told(agent, self._going_on(agent, journey, new))
+        if not brief:
+            raise MCPError(
+                INVALID_PARAMS,
+                f"prompt {agent}: say in 'brief' what the work is about, or in 'journey_id' which journey to go on with",
+            )
+        return await self._told(agent, self._begun(agent, brief, filled))
+
+    async def _told(self, prompt: str, text: Awaitable[str]) -> str:
+        """Return the text, whole characters only.
+
+        Raises:
+            MCPError: there is no such journey or agent, or the database is away.
+        """
+        from agents.errors import AgentError
+
+        try:
+            told: str = without_surrogates(await text)
+        except AgentError as error:
+            raise MCPError(INVALID_PARAMS, short(f"prompt {prompt}: {error}")) from error
+        except KnowledgeError as error:
+            raise MCPError(INTERNAL_ERROR, short(f"prompt {prompt}: {error}")) from error
+        return told
+
+    async def _going_on(self, agent: str, journey: str, new: Mapping[str, str] | None = None) -> str:
+        from agents.prompts.prompt import BRIEF_TOKENS, cut
+        from mcp_server.toolsets.journeys.tools import told
+
+        require_handle(caller.get(), journey)
+        position = await self._services.journeys.position(journey)
+        if agent and position.agent.name != agent:
+            raise MCPError(
+                INVALID_PARAMS,
+                short(
+                    f"prompt {agent}: journey {journey} is a journey of {position.agent.name}; use that prompt, or {CONTINUE}"
+                ),
+            )
+        await note_reading(self._services, journey)
+        text = continuing(await told(self._services, position))
+        if not new:
+            return text
+        said = "\n".join(f"{name}: {value}" for name, value in new.items())
+        return (
+            f"{text}\n\nThe person says now (relay it with journey_decide, `answer`, if it matters for the work):\n"
+            + cut(said, BRIEF_TOKENS)
+        )
+
+    async def _begun(self, name: str, brief: str, given: Mapping[str, str]) -> str:
+        from agents.bounds import MOST_BRIEF_CHARS
+        from agents.errors import BadStart
+        from mcp_server.toolsets.journeys.tools import told
+
+        if len(brief) > MOST_BRIEF_CHARS:
+            raise BadStart(f"the brief has {len(brief)} characters, at most {MOST_BRIEF_CHARS} are taken")
+        agent = await self._services.journeys.catalogue.agent(name)
+        inputs = {n: as_input(text, agent.inputs.get("properties", {}).get(n, {})) for n, text in given.items()}
+        first = await told(self._services, foreseen(agent, brief, inputs, self._services.now()))
+        arguments = {"agent": name, BRIEF: brief, **({"inputs": inputs} if inputs else {})}
+        required = [n for n in agent.inputs.get("required", ()) if n not in inputs]
+        known = meanings(agent.inputs)
+        missing = {n: known.get(n, "") for n in required}
+        done = done_by_itself(agent.graph)
+        return beginning(first, agent.title, agent.summary, arguments, missing, by_itself=done)
+
+
+async def note_reading(services: Services, journey: str) -> None:
+    """Remember that whoever asks is shown what a journey holds: its works may repeat text that nobody vouches for."""
+    who = caller.get()
+    origins = await services.taints.of_journey(journey)
+    if who is not None and origins:
+        await services.taints.note(who.id, "", tuple(origins))
+
+
+def meanings(inputs: Mapping[str, Any]) -> dict[str, str]:
+    """Return what an agent takes beside its brief, by name, and what each is."""
+    properties = inputs.get("properties", {})
+    return {
+        name: str(form.get("description", "")) for name, form in properties.items() if name not in (BRIEF, JOURNEY_ID)
+    }
+
+
+def as_input(text: str, form: Mapping[str, Any]) -> Any:
+    """Return what a person typed as the kind of value that an input takes; as it is, where it is none of that kind."""
+    if form.get("type", "string") == "string":
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def done_by_itself(graph: PhaseGraph) -> list[str]:
+    """Return the phases that the server does when a journey begins, as far as no condition decides about it."""
+    from agents.engine.graph import ALWAYS, ways_out
+
+    found, phase = list[str](), graph.phase(graph.initial)
+    while phase.automatic and phase.name not in found:
+        found.append(phase.name)
+        ways = ways_out(graph, phase.name)
+        if len(ways) != 1 or ways[0].condition != ALWAYS:
+            break
+        phase = graph.phase(ways[0].target)
+    return found
+
+
+def foreseen(agent: Agent, brief: str, inputs: Mapping[str, Any], now: datetime) -> Position:
+    """Return where a journey stands as soon as it is begun. Nothing is recorded."""
+    from agents.engine.decide import started
+    from agents.engine.events import Logged, Started
+    from agents.engine.fold import fold
+    from agents.engine.progress.position import Position
+
+    begun = started(agent.graph, Started(agent.name, brief, "", "", dict(inputs)))
+    return Position("", agent, fold([Logged(1, 1, now, "", begun)]))

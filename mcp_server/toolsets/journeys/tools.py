@@ -1,0 +1,474 @@
+"""The journeys toolset: work in phases whose state lives here, so that any host can go on with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
+
+from knowledge.errors import BadCursor
+from knowledge.wire.cursors import question, seal, unseal
+from mcp_server.app.dependencies import Call, Services
+from mcp_server.gate.handles import require_handle, require_may_decide
+from mcp_server.gate.policy import Trust
+from mcp_server.toolsets.spec import JOURNEYS, Arguments, ToolSpec
+
+if TYPE_CHECKING:
+    from agents.engine.events import Logged
+    from agents.engine.progress.position import Position
+
+MOST_TOLD = 40
+"""Events of one answer, the newest; the resource has all."""
+LONGEST_REPORT = 24_000
+LONGEST_FIELD = 200
+"""Characters of one field of an event; the resource has all of it."""
+LONGEST_NOTE = 4_000
+BEGUN_ALREADY = (
+    "You began this journey at {} with the same brief and inputs, and nothing was submitted since: go on with it. For another "
+    "one, say in the brief what is different."
+)
+UNLISTED = (
+    "Journeys are not listed over HTTP without a token. Continue one by its id, or send the token of a registered host."
+)
+
+JourneyId = str
+Version = Annotated[int, Field(ge=1, description="The one you saw last.")]
+
+
+class StartArguments(Arguments):
+    """Arguments of journey_start."""
+
+    agent: Annotated[str, Field(description="Agent or skill, e.g. research, build, orchestrate, analysis, deliver.")]
+    brief: Annotated[str, Field(description="What the work is about.")]
+    inputs: Annotated[
+        dict[str, Any], Field(description="What the agent takes; {fork_of, at_version} goes another way from there.")
+    ] = Field(default_factory=dict)
+
+
+class ReportedUsage(Arguments):
+    """What a step cost the host."""
+
+    tokens_in: Annotated[int, Field(ge=0)] = 0
+    tokens_out: Annotated[int, Field(ge=0)] = 0
+    model: str = ""
+    conversation: str = ""
+
+
+class SubmitArguments(Arguments):
+    """Arguments of journey_submit."""
+
+    journey_id: JourneyId
+    version: Version
+    work: Annotated[dict[str, Any], Field(description="As work_schema says; joins what is recorded.")]
+    signals: Annotated[list[str], Field(max_length=20, description="Hints.")] = Field(default_factory=list)
+    usage: ReportedUsage | None = None
+    confidence: Annotated[float | None, Field(ge=0, le=1)] = None
+    reasoning: Annotated[str | None, Field(max_length=LONGEST_NOTE)] = None
+
+
+class DecideArguments(Arguments):
+    """Arguments of journey_decide."""
+
+    journey_id: JourneyId
+    version: Version
+    decision: Literal["approve", "modify", "reject", "revisit", "answer", "cancel"]
+    note: Annotated[str, Field(max_length=LONGEST_NOTE, description="The person's words.")] = ""
+    changes: Annotated[
+        dict[str, Any],
+        Field(
+            description="modify: JSON merge patch of the work; answer: {question id: their words}; revisit: {phase}."
+        ),
+    ] = Field(default_factory=dict)
+
+
+class StatusArguments(Arguments):
+    """Arguments of journey_status."""
+
+    journey_id: JourneyId
+    view: Literal["state", "events", "graph", "report"] = "state"
+
+
+class ListArguments(Arguments):
+    """Arguments of journey_list."""
+
+    state: Literal["active", "waiting", "complete", "cancelled"] | None = None
+    agent: str | None = None
+    limit: Annotated[int, Field(ge=1, le=100)] = 20
+    cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Journey:
+    """Where a journey stands and what to do next. `state`: active, waiting (a person decides), complete or cancelled.
+
+    `work_schema` is null where the host has it already: after work that was recorded and is not enough.
+    """
+
+    journey_id: str
+    version: int
+    agent: str
+    state: str
+    phase: str
+    visit: int
+    prompt: str
+    work_schema: Mapping[str, Any] | None
+    allowed_tools: Sequence[str]
+    checkpoint: Mapping[str, Any] | None
+    conversation: str
+
+
+@dataclass(frozen=True, slots=True)
+class JourneyView(Journey):
+    """The same, with what the view shows: `events`, or `text` (Mermaid, or the report)."""
+
+    text: str | None = None
+    events: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
+
+
+@dataclass(frozen=True, slots=True)
+class JourneyItem:
+    """A journey in a list."""
+
+    journey_id: str
+    agent: str
+    title: str
+    state: str
+    phase: str
+    version: int
+    moved: str
+
+
+@dataclass(frozen=True, slots=True)
+class JourneyItems:
+    """Journeys, newest first; and the agents that there are. `note` says why no journeys are listed to this caller."""
+
+    journeys: Sequence[JourneyItem]
+    next_cursor: str | None
+    agents: Sequence[Mapping[str, str]]
+    note: str | None = None
+
+
+async def start(services: Services, call: Call, asked: StartArguments) -> Journey:
+    """Begin a journey, or return the one that the caller began alike a moment ago, with a note that says so."""
+    if isinstance(of := asked.inputs.get("fork_of"), str):
+        require_handle(call.principal, of)
+    who = call.principal
+    position = await services.journeys.start(
+        asked.agent, asked.brief, asked.inputs, by=who.id, repeatable=not who.by_handle
+    )
+    if position.state.forked_from:  # the works came along, and so does what they rest on
+        origins = await services.taints.of_journey(position.state.forked_from)
+        await services.taints.note(call.principal.id, position.journey, tuple(origins))
+    await services.taints.carry(call.principal.id, position.journey, run=call.run)
+    answer = await told(services, position)
+    if not position.repeated:
+        return answer
+    begun_at = position.state.started_at.isoformat(timespec="seconds")
+    return replace(answer, prompt=f"{BEGUN_ALREADY.format(begun_at)}\n\n{answer.prompt}")
+
+
+async def submit(services: Services, call: Call, asked: SubmitArguments) -> Journey:
+    """Record work and go where it leads."""
+    from agents.engine.events import Usage
+    from agents.engine.runner import Submission
+
+    usage = asked.usage or ReportedUsage()
+    submission = Submission(
+        asked.work,
+        tuple(asked.signals),
+        Usage(usage.tokens_in, usage.tokens_out, usage.model),
+        usage.conversation,
+        asked.confidence,
+        asked.reasoning or "",
+    )
+    await _carried(services, call, asked.journey_id)
+    position = await services.journeys.submit(asked.journey_id, asked.version, submission, by=call.principal.id)
+    if position.state.status == "waiting":
+        await services.want_review()
+    return await told(services, position, after_submit=True)
+
+
+async def _carried(services: Services, call: Call, journey: str) -> None:
+    """Remember what the caller has read before they record anything; of a journey that there is not, nothing is remembered."""
+    require_handle(call.principal, journey)
+    await services.journeys.store.journey(journey)
+    await services.taints.carry(call.principal.id, journey, run=call.run)
+
+
+async def decide(services: Services, call: Call, asked: DecideArguments) -> Journey:
+    """Record a person's word that the host relays."""
+    from agents.engine.runner import Opinion
+
+    opinion = Opinion(asked.decision, "relayed", asked.note, asked.changes)
+    require_handle(call.principal, asked.journey_id)
+    began = (await services.journeys.store.journey(asked.journey_id)).principal
+    require_may_decide(call.principal, asked.journey_id, began)
+    await _carried(services, call, asked.journey_id)
+    position = await services.journeys.decide(asked.journey_id, asked.version, opinion, by=call.principal.id)
+    return await told(services, position)
+
+
+async def status(services: Services, call: Call, asked: StatusArguments) -> JourneyView:
+    """Return where a journey stands, or one view of it; of one that cannot be led any more what is on record, and why."""
+    from agents.errors import NoSuchAgent, PhaseGone
+
+    require_handle(call.principal, asked.journey_id)
+    events = await newest_events(services, asked.journey_id) if asked.view == "events" else ()
+    try:
+        position = await services.journeys.position(asked.journey_id)
+        whole = await told(services, position, lean=asked.view != "state")
+        text = await _text(services, position, asked)
+    except (NoSuchAgent, PhaseGone) as error:
+        whole, text = await _unled(services, asked.journey_id, str(error)), await _report(services, asked)
+    return JourneyView(**{name: getattr(whole, name) for name in Journey.__slots__}, text=text, events=events)
+
+
+async def _report(services: Services, asked: StatusArguments) -> str | None:
+    """Return the report of a journey without its agent, if it is asked for."""
+    if asked.view != "report":
+        return None
+    from agents.report.journey_report import whole
+
+    store = services.journeys.store
+    log = await store.events(asked.journey_id)
+    return _bounded(whole(asked.journey_id, None, await store.journey(asked.journey_id), log, services.now()), asked)
+
+
+def _bounded(text: str, asked: StatusArguments) -> str:
+    rest = f"\n\n[cut: journey://{asked.journey_id}/report has all of it]"
+    return text if len(text) <= LONGEST_REPORT else text[:LONGEST_REPORT] + rest
+
+
+async def _unled(services: Services, journey: str, why: str) -> Journey:
+    """Return a journey that nobody can go on with now."""
+    state = await services.journeys.store.journey(journey)
+    return Journey(
+        journey_id=journey,
+        version=state.version,
+        agent=state.agent,
+        state=state.status,
+        phase=state.phase,
+        visit=state.visit,
+        prompt=f"Nothing can be submitted now: {why}. What happened can be read with view='events' or 'report'.",
+        work_schema=None,
+        allowed_tools=[],
+        checkpoint=None,
+        conversation=state.conversation,
+    )
+
+
+async def _text(services: Services, position: Position, asked: StatusArguments) -> str | None:
+    if asked.view == "graph":
+        from agents.engine.graph import mermaid
+
+        return mermaid(position.agent.graph, position.state.phase, position.state.phase_visits)
+    if asked.view == "report":
+        from agents.report.journey_report import report
+
+        return _bounded(report(position, await services.journeys.store.events(position.journey), services.now()), asked)
+    return None
+
+
+async def newest_events(services: Services, journey: str) -> list[Mapping[str, Any]]:
+    """Return the newest events, oldest first, without the works, which the report has, each field cut where it is long."""
+    state = await services.journeys.store.journey(journey)
+    log = await services.journeys.store.events(journey, after=max(0, state.seq - MOST_TOLD))
+    return [{name: _shortened(value) for name, value in event_line(logged).items()} for logged in log]
+
+
+def _shortened(value: Any) -> Any:
+    """Return the value of a field as it is; of a long one its beginning, as text."""
+    from agents.engine.events import canonical
+
+    text = value if isinstance(value, str) else canonical(value)
+    return value if len(text) <= LONGEST_FIELD else text[:LONGEST_FIELD] + " [cut]"
+
+
+def event_line(logged: Logged) -> dict[str, Any]:
+    """Return an event as a flat object; of a work and a brief only that they are there."""
+    from agents.engine.events import logged_form
+
+    form = dict(logged_form(logged))
+    form.pop("key", None)
+    event = {name: value for name, value in form.pop("event").items() if name not in ("work", "brief", "inputs")}
+    return {**form, **event}
+
+
+async def journeys(services: Services, call: Call, asked: ListArguments) -> JourneyItems:
+    """Return journeys, newest first; to a caller over HTTP without a token none, because their ids are all that it needs.
+
+    Raises:
+        BadCursor: the cursor belongs to another list.
+    """
+    if call.principal.by_handle:
+        return JourneyItems([], None, await _agents(services), UNLISTED)
+    key = question({"of": "journeys", "state": asked.state, "agent": asked.agent})
+    before = await _behind(services, asked.cursor, key)
+    lines = await services.journeys.store.journeys(
+        status=asked.state, agent=asked.agent, limit=asked.limit + 1, before=before
+    )
+    shown = lines[: asked.limit]
+    items = [
+        JourneyItem(
+            line.id,
+            line.agent,
+            line.title,
+            line.status,
+            line.phase,
+            line.version,
+            line.moved_at.isoformat(timespec="seconds"),
+        )
+        for line in shown
+    ]
+    return JourneyItems(
+        items,
+        seal(key, (shown[-1].id,)) if len(lines) > asked.limit else None,
+        [] if before else await _agents(services),
+    )
+
+
+async def _agents(services: Services) -> Sequence[Mapping[str, str]]:
+    from mcp_server.toolsets.journeys.prompts import agent_lines
+
+    return [{"agent": name, "summary": summary} for name, summary in await agent_lines(services)]
+
+
+async def _behind(services: Services, cursor: str | None, key: str) -> str | None:
+    """Return the id of the journey behind which the cursor goes on, None without one."""
+    from agents.errors import NoSuchJourney
+
+    if cursor is None:
+        return None
+    last = str(unseal(cursor, key, str)[0])
+    try:
+        await services.journeys.store.journey(last)
+    except NoSuchJourney:
+        raise BadCursor(cursor) from None
+    return last
+
+
+async def told(services: Services, position: Position, *, after_submit: bool = False, lean: bool = False) -> Journey:
+    """Return the position as a host is told of it; `lean`: without what it can do next."""
+    from agents.prompts import prompt as prompting
+
+    state, agent = position.state, position.agent
+    stayed = after_submit and prompting.stayed(state)
+    listed = [spec.name for spec in services.tools()]
+    form = agent.forms.get(state.phase) if state.status == "active" and not lean and not stayed else None
+    phase = position.phase
+    return Journey(
+        journey_id=position.journey,
+        version=state.version,
+        agent=agent.name,
+        state=state.status,
+        phase=state.phase,
+        visit=state.visit,
+        prompt="" if lean else prompting.short(state) if stayed else prompting.prompt(agent, state),
+        work_schema=form.schema if form else None,
+        allowed_tools=prompting.tools_at(phase, listed) if state.status in ("active", "complete") and not lean else [],
+        checkpoint=await checkpoint(services, position),
+        conversation=state.conversation,
+    )
+
+
+async def checkpoint(services: Services, position: Position) -> Mapping[str, Any] | None:
+    """Return what a person is asked, and where they can answer; None if nothing is."""
+    from agents.engine.work.questions import open_questions, within
+    from agents.prompts.prompt import QUESTIONS_TOKENS, TO_ANSWER, question
+
+    asked = position.state.checkpoint
+    if asked is None:
+        return None
+    page = await services.review_address()
+    questions = within(open_questions(position.state), QUESTIONS_TOKENS)
+    told = [{"id": one.id, "question": one.question, "why": one.why} for one in questions]
+    return {
+        "phase": asked.phase,
+        "next": asked.target,
+        "kind": asked.kind,
+        "question": TO_ANSWER if asked.asks else question(position.agent, position.state),
+        "verified": asked.own_hand,
+        "review_url": f"{page}/journeys/{position.journey}" if page else None,
+        **({"questions": told} if asked.asks else {}),
+    }
+
+
+async def read_in(services: Services, answer: Journey) -> Sequence[str]:
+    """Return where text of the journey comes from that nobody vouches for: its works may repeat it."""
+    return tuple(await services.taints.of_journey(answer.journey_id))
+
+
+JOURNEY_START = ToolSpec[StartArguments, None, Journey](
+    name="journey_start",
+    title="Start a journey",
+    level=Trust.READ,
+    toolset=JOURNEYS,
+    description=(
+        "Starts work in phases that outlives this chat; journey_list names the agents. Returns what to do now. "
+        "Pass its journey_id to the tools you use for it."
+    ),
+    arguments=StartArguments,
+    result=Journey,
+    answer=start,
+    taints=read_in,
+)
+
+JOURNEY_SUBMIT = ToolSpec[SubmitArguments, None, Journey](
+    name="journey_submit",
+    title="Submit work of a phase",
+    level=Trust.READ,
+    toolset=JOURNEYS,
+    description=(
+        "Records work of the present phase, checks it, and returns the next phase, what is missing, or whom to ask. "
+        "`conversation` names its context: go on in one that you know, begin a new one afresh, from the prompt alone."
+    ),
+    arguments=SubmitArguments,
+    result=Journey,
+    answer=submit,
+    taints=read_in,
+    idempotent=True,
+)
+
+JOURNEY_DECIDE = ToolSpec[DecideArguments, None, Journey](
+    name="journey_decide",
+    title="Relay a person's decision",
+    level=Trust.READ,
+    toolset=JOURNEYS,
+    description="Relays what the person said about a journey, after you asked them; never your own opinion. Recorded as relayed.",
+    arguments=DecideArguments,
+    result=Journey,
+    answer=decide,
+    taints=read_in,
+    idempotent=True,
+)
+
+JOURNEY_STATUS = ToolSpec[StatusArguments, None, JourneyView](
+    name="journey_status",
+    title="Where a journey stands",
+    level=Trust.READ,
+    toolset=JOURNEYS,
+    description="Returns all that is needed to go on with a journey from here; or its events, graph (Mermaid) or report.",
+    arguments=StatusArguments,
+    result=JourneyView,
+    answer=status,
+    taints=read_in,
+    read_only=True,
+    idempotent=True,
+)
+
+JOURNEY_LIST = ToolSpec[ListArguments, None, JourneyItems](
+    name="journey_list",
+    title="Journeys and agents",
+    level=Trust.READ,
+    toolset=JOURNEYS,
+    description="Lists journeys, newest first, whichever host began them, and the agents that can be started.",
+    arguments=ListArguments,
+    result=JourneyItems,
+    answer=journeys,
+    read_only=True,
+    idempotent=True,
+)
+
+TOOLS = (JOURNEY_START, JOURNEY_SUBMIT, JOURNEY_DECIDE, JOURNEY_STATUS, JOURNEY_LIST)

@@ -1,0 +1,525 @@
+"""The knowledge toolset's second half: merge, move, delete and revert pages, and look at what happened to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
+
+from pydantic import Field, field_validator
+
+from knowledge.history.ports import Actor
+from knowledge.merge.evidence.confidence import lineage_of
+from knowledge.pages.claim_source import FETCHED_KINDS, place_of, source_kind
+from knowledge.writing.answers import Changed, Disagreements, History, Merged
+from knowledge.writing.model import Stakes
+from mcp_server.app.dependencies import Call, Services
+from mcp_server.gate.policy import Trust
+from mcp_server.toolsets.knowledge.read_tools import origin_of, quoted_from
+from mcp_server.toolsets.spec import Arguments, InJourney, Shown, ToolSpec
+
+if TYPE_CHECKING:
+    from knowledge.merge.model import Doubt
+    from knowledge.writing.effect import Effect, FileEffect
+    from knowledge.writing.model import Rehearsed
+    from knowledge.writing.requests import MergeRequest
+    from knowledge.writing.writer import Preview
+
+LONGEST_CONTENT = 4_000_000
+LONGEST_INTENT = 500
+MOST_SOURCES = 20
+JOURNEY = "journey"
+"""The kind of the source that names a journey: its documents are merged with it."""
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class WritePlan(Generic[R]):
+    """What a call would do: `preview` is what it would answer, None where nobody has to see it; `request` is what `apply` does."""
+
+    preview: R | None
+    request: Any
+    act: bool
+    stakes: Stakes = field(default_factory=Stakes)
+    rehearsed: Rehearsed[Any] | None = None
+    effect: Effect | None = None
+
+    @property
+    def configures(self) -> bool:
+        """Return whether it changes what configures the server."""
+        return self.stakes.configures
+
+
+def shown(plan: WritePlan[R]) -> R | None:
+    """Return the answer of a call that writes nothing."""
+    return None if plan.act else plan.preview
+
+
+def needed(plan: WritePlan[Any]) -> Trust:
+    """Return the level of the plan: what configures the server needs the highest, what takes a mark of origin away one more."""
+    if plan.configures:
+        return Trust.HIGH_STAKES
+    moves = plan.request.actor.tool in ("kb_move", "kb_delete")
+    return (Trust.HIGH_STAKES if moves else Trust.ROUTINE) if plan.stakes.unmarks else Trust.NONE
+
+
+def only_by_person(plan: WritePlan[Any]) -> str:
+    """Return why a person decides on the plan whatever level its caller holds; "" where the level decides."""
+    if not plan.stakes.unmarks:
+        return ""
+    more = f" and {len(plan.stakes.unmarks) - 1} more" if len(plan.stakes.unmarks) > 1 else ""
+    return f"{plan.stakes.unmarks[0]}{more}, and only a person decides that"
+
+
+def shows(plan: WritePlan[Any]) -> Shown:
+    """Return what a person is shown of the plan, which must have been planned whole."""
+    if plan.preview is None or plan.rehearsed is None or plan.effect is None:
+        raise ValueError("a plan that nobody was to see cannot be shown")
+    work, request, effect = plan.rehearsed.work, plan.request, plan.effect
+    nothing = not work.contents and not work.contradictions and not work.record
+    return Shown(
+        answer=plan.preview,
+        sentence=_sentence(request, effect.files),
+        effect="" if nothing else effect.digest,
+        documents=tuple(dict.fromkeys(path for path in (request.path, getattr(request, "to", None)) if path)),
+        files=[asdict(file) for file in effect.files],
+        revisions={path: effect.revisions.get(path) for path in effect.revisions},
+        doubts=[asdict(doubt) for doubt in _doubts(request)],
+        repeats=_repeats(request),
+    )
+
+
+def _doubts(request: Any) -> list[Doubt]:
+    """Return what a language model holds of the request, and of those that come before it in the same act."""
+    asked = [getattr(one, "judgement", None) for one in (*getattr(request, "earlier", ()), request)]
+    return list(dict.fromkeys(doubt for one in asked if one is not None for doubt in one.doubts))
+
+
+def _repeats(request: Any) -> list[tuple[bytes, str]]:
+    """Return the sentences of somebody else's that the request repeats, and those before it in the same act."""
+    asked = [getattr(one, "repeats", ()) for one in (*getattr(request, "earlier", ()), request)]
+    return list(dict.fromkeys(pair for one in asked for pair in one))
+
+
+def _sentence(request: Any, files: Sequence[FileEffect]) -> str:
+    """Return what the request does, in one line."""
+    verbs = {"kb_merge": "merge into", "kb_move": "move", "kb_delete": "delete", "kb_revert": "bring back"}
+    verb = verbs.get(request.actor.tool, request.actor.tool)
+    to = f" to {request.to}" if getattr(request, "to", None) else ""
+    others = len({file.path for file in files} - {request.path, getattr(request, "to", "")})
+    more = f", and change {others} more page{'s' if others > 1 else ''}" if others else ""
+    return f"{verb} {request.path}{to}{more}{_said_of(request)}"
+
+
+def _said_of(request: Any) -> str:
+    """Return what the caller says of it: where it is from, where that is not the person, and why. On one line, in its own words."""
+    calls = [*getattr(request, "earlier", ()), request]
+    sources = [_one_line(source) for one in calls if (source := getattr(one, "source", "user")) != "user"]
+    told = f", as told by {', '.join(dict.fromkeys(sources))}" if sources else ""
+    intent = _one_line(getattr(request, "intent", ""))
+    return f"{told}: “{intent}”" if intent else told
+
+
+def _one_line(text: str) -> str:
+    """Return the text without line ends and closing quotes, so that it cannot pass for what stands around it."""
+    return " ".join(text.replace("”", "'").split())
+
+
+async def planned_from(services: Services, plan: WritePlan[Any]) -> tuple[str, ...]:
+    """Return where the text of the plan's page comes from, if nobody vouches for it: difference and conflicts quote it."""
+    return await quoted_from(services, [plan.request.path])
+
+
+async def merged_from(services: Services, plan: WritePlan[Merged]) -> tuple[str, ...]:
+    """Return where text comes from that nobody vouches for: that of the page, and that which is merged, as the caller says.
+
+    What is merged from a journey may repeat whatever was read in it.
+    """
+    found = list(await planned_from(services, plan))
+    for one in (*plan.request.earlier, plan.request):
+        if (kind := source_kind(one.source)) in FETCHED_KINDS:
+            found.append(origin_of(one.path, one.source))
+        elif kind == JOURNEY:
+            found += await services.taints.of_journey(one.source.partition(":")[2])
+    return tuple(dict.fromkeys(found))
+
+
+def teaches(plan: WritePlan[Any]) -> bool:
+    """Return whether the plan writes a page that agents are told of before they begin."""
+    from knowledge.writing.related.target_page import teaches as told_to_agents
+
+    named = [plan.request.path, getattr(plan.request, "to", None) or ""]
+    changed = plan.rehearsed.work.contents if plan.rehearsed else {}
+    return any(told_to_agents(path) for path in (*named, *changed, *plan.stakes.places.values()))
+
+
+class MergeArguments(Arguments):
+    """Arguments of kb_merge."""
+
+    path: Annotated[str, Field(min_length=1, description="Page, or a directory to be placed in.")]
+    content: Annotated[
+        str, Field(min_length=1, max_length=LONGEST_CONTENT, description="Whole page, section, or snippet.")
+    ]
+    source: Annotated[str, Field(max_length=300, description="'user' or kind:locator, e.g. code:src/a.py.")] = "user"
+    section: Annotated[str | None, Field(description="Heading, or 'A > B'.")] = None
+    base_revision: Annotated[str | None, Field(description="What you last read.")] = None
+    authority: Annotated[float | None, Field(ge=0, le=1, description="Claim less than the source's.")] = None
+    observed_at: Annotated[str | None, Field(description="ISO date.")] = None
+    corroboration: Annotated[list[str], Field(max_length=MOST_SOURCES, description="More sources.")] = Field(
+        default_factory=list
+    )
+    intent: Annotated[str, Field(max_length=LONGEST_INTENT, description="Why.")] = ""
+    dry_run: bool = False
+    journey_id: InJourney = None
+
+    @field_validator("content")
+    @classmethod
+    def _says_something(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("it is empty; to remove a page use kb_delete")
+        return value
+
+    @field_validator("source")
+    @classmethod
+    def _names_a_source(cls, value: str) -> str:
+        kind, colon, locator = value.partition(":")
+        if value.strip() != value or not value or any(c.isspace() for c in kind) or (colon and not locator):
+            raise ValueError("it must be 'user' or kind:locator, for example plane:PROJ-12 or kb:guides/trust")
+        return value
+
+    @field_validator("observed_at")
+    @classmethod
+    def _is_a_date(cls, value: str | None) -> str | None:
+        if value is not None:
+            moment(value)
+        return value
+
+
+def _request(call: Call, asked: MergeArguments) -> MergeRequest:
+    from knowledge.writing.evidence.judge import Judgement
+    from knowledge.writing.requests import MergeRequest
+
+    return MergeRequest(
+        actor=actor(call, "kb_merge", asked),
+        path=asked.path,
+        content=asked.content,
+        source=asked.source,
+        section=asked.section,
+        base_revision=asked.base_revision,
+        authority=asked.authority,
+        observed_at=moment(asked.observed_at) if asked.observed_at else None,
+        corroboration=tuple(asked.corroboration),
+        intent=asked.intent,
+        against=call.against,
+        judgement=Judgement(call.doubts) if call.origin == "approved" else None,
+    )
+
+
+async def _noticed(services: Services, call: Call, asked: MergeArguments) -> MergeRequest:
+    """Return the request with the sentences of somebody else's text that its writer was shown and does not name as such."""
+    request = _request(call, asked)
+    if call.origin == "approved":
+        found = dict(call.repeats)
+    else:
+        found = dict(await services.taints.repeated(call.principal.id, request.content))
+    if found and source_kind(request.source) == JOURNEY:
+        of_journey = await services.taints.of_journey(request.source.partition(":")[2])
+        found = {digest: origin for digest, origin in found.items() if origin not in of_journey}
+    named = _named(request.source)
+    return replace(
+        request, repeats=tuple(sorted((d, origin) for d, origin in found.items() if _named(origin) != named))
+    )
+
+
+def _named(source: str) -> str:
+    """Return the place that a source names; of pages without what follows their name."""
+    place = place_of(lineage_of(source))
+    return place.removesuffix(".md") if source_kind(place) == "kb" else place
+
+
+async def plan_merge(services: Services, call: Call, asked: MergeArguments) -> WritePlan[Merged]:
+    """Work out what merging would do. Changes nothing."""
+    request = await _noticed(services, call, asked)
+    if call.trusted and not asked.dry_run and not request.repeats:
+        aimed = await services.writer.aimed(request)
+        if aimed is not None:  # what it does is worked out once, with what is in the file then
+            return WritePlan(None, aimed, act=True)
+    preview = await services.writer.preview_merge(request)
+    if asked.dry_run:
+        return await _rehearsal(services, preview.request, preview.merged)
+    return await _merge_plan(services, preview)
+
+
+async def _merge_plan(services: Services, preview: Preview) -> WritePlan[Merged]:
+    act = preview.merged.status != "analysis"
+    effect = await services.writer.effect(preview.rehearsed, preview.stakes)
+    return WritePlan(preview.merged, preview.request, act, preview.stakes, preview.rehearsed, effect)
+
+
+async def merge(services: Services, call: Call, plan: WritePlan[Merged]) -> Merged:
+    """Merge, with what is in the file by then."""
+    request = replace(plan.request, approval=call.approval)
+    return await services.writer.merge(request, plan.stakes)
+
+
+async def join_merges(services: Services, call: Call, asked: Sequence[MergeArguments]) -> WritePlan[Merged] | None:
+    """Work out what several merges into one page would do together; None if they do not go together."""
+    *earlier, last = [await _noticed(services, call, one) for one in asked]
+    if any(one.base_revision is None for one in (*earlier, last)):
+        return None
+    preview = await services.writer.preview_merge(replace(last, earlier=tuple(earlier)))
+    together = preview.merged.status == "done"
+    return await _merge_plan(services, preview) if together else None
+
+
+async def unsettled_claims(
+    services: Services, call: Call, asked: MergeArguments, answer: Merged
+) -> tuple[WritePlan[Merged], tuple[str, ...]] | None:
+    """Work out what would become of the claims that were flagged if a person decided for them; None if there are none.
+
+    Also returns the texts of the page that the person would decide against.
+    """
+    against = tuple(dict.fromkeys(one.ours for one in answer.conflicts if one.line == 0 and one.ours))
+    if not against or not any(block.verdict == "flag" for block in answer.blocks):
+        return None
+    request = replace(await _noticed(services, replace(call, against=against), asked), path=answer.path)
+    if request.base_revision is None:
+        return None
+    plan = await _merge_plan(services, await services.writer.preview_merge(request))
+    return (plan, against) if plan.act and plan.rehearsed and plan.rehearsed.work.contents else None
+
+
+async def change(services: Services, call: Call, plan: WritePlan[Changed]) -> Changed:
+    """Move, delete or bring back a page."""
+    request = replace(plan.request, approval=call.approval)
+    return await services.writer.change(request, plan.stakes)
+
+
+KB_MERGE = ToolSpec[MergeArguments, WritePlan[Merged], Merged](
+    name="kb_merge",
+    title="Merge knowledge into a page",
+    level=Trust.EDIT,
+    toolset="knowledge",
+    description=(
+        "Writes without losing what is there. Read first and name base_revision; changes made since are joined block by block. "
+        "source='user' edits what you read; another source is evidence: weighed, placed where it belongs, flagged if it "
+        "contradicts. A snippet needs no place. dry_run shows diff and verdicts. Go on from the revision it returns."
+    ),
+    arguments=MergeArguments,
+    result=Merged,
+    plan=plan_merge,
+    apply=merge,
+    rehearsed=shown,
+    plan_needs=needed,
+    only_by_person=only_by_person,
+    shows=shows,
+    taints=merged_from,
+    teaches=teaches,
+    joins=join_merges,
+    unsettled=unsettled_claims,
+    idempotent=True,
+)
+
+
+class MoveArguments(Arguments):
+    """Arguments of kb_move."""
+
+    path: Annotated[str, Field(min_length=1)]
+    to: Annotated[str, Field(min_length=1, description="New path.")]
+    dry_run: bool = False
+    journey_id: InJourney = None
+
+
+async def plan_move(services: Services, call: Call, asked: MoveArguments) -> WritePlan[Changed]:
+    """Work out which links a move would rewrite. Changes nothing."""
+    from knowledge.writing.requests import MoveRequest
+
+    request = MoveRequest(actor(call, "kb_move", asked), asked.path, asked.to)
+    return await _planned(services, request, dry_run=asked.dry_run)
+
+
+KB_MOVE = ToolSpec[MoveArguments, WritePlan[Changed], Changed](
+    name="kb_move",
+    title="Move a page",
+    level=Trust.ROUTINE,
+    toolset="knowledge",
+    description="Moves or renames a page and rewrites every link to it, in one act that kb_revert takes back whole.",
+    arguments=MoveArguments,
+    result=Changed,
+    plan=plan_move,
+    apply=change,
+    rehearsed=shown,
+    plan_needs=needed,
+    only_by_person=only_by_person,
+    shows=shows,
+    taints=planned_from,
+    teaches=teaches,
+)
+
+
+class DeleteArguments(Arguments):
+    """Arguments of kb_delete."""
+
+    path: Annotated[str, Field(min_length=1)]
+    base_revision: Annotated[str, Field(min_length=1, description="What you last read.")]
+    dry_run: bool = False
+    journey_id: InJourney = None
+
+
+async def plan_delete(services: Services, call: Call, asked: DeleteArguments) -> WritePlan[Changed]:
+    """Work out what a deletion would leave behind. Changes nothing."""
+    from knowledge.writing.requests import DeleteRequest
+
+    request = DeleteRequest(actor(call, "kb_delete", asked), asked.path, asked.base_revision)
+    return await _planned(services, request, dry_run=asked.dry_run)
+
+
+KB_DELETE = ToolSpec[DeleteArguments, WritePlan[Changed], Changed](
+    name="kb_delete",
+    title="Delete a page",
+    level=Trust.ROUTINE,
+    toolset="knowledge",
+    description="Deletes a page that is still as you read it. kb_revert brings it back; links to it are named.",
+    arguments=DeleteArguments,
+    result=Changed,
+    plan=plan_delete,
+    apply=change,
+    rehearsed=shown,
+    plan_needs=needed,
+    only_by_person=only_by_person,
+    shows=shows,
+    taints=planned_from,
+    destructive=True,
+)
+
+
+class RevertArguments(Arguments):
+    """Arguments of kb_revert."""
+
+    path: Annotated[str, Field(min_length=1)]
+    revision: Annotated[str, Field(min_length=1, description="From kb_history.")]
+    dry_run: bool = False
+    journey_id: InJourney = None
+
+
+async def plan_revert(services: Services, call: Call, asked: RevertArguments) -> WritePlan[Changed]:
+    """Work out what going back would change. Changes nothing."""
+    from knowledge.writing.requests import RevertRequest
+
+    request = RevertRequest(actor(call, "kb_revert", asked), asked.path, asked.revision)
+    return await _planned(services, request, dry_run=asked.dry_run)
+
+
+KB_REVERT = ToolSpec[RevertArguments, WritePlan[Changed], Changed](
+    name="kb_revert",
+    title="Bring back an earlier state of a page",
+    level=Trust.EDIT,
+    toolset="knowledge",
+    description="Makes a page again what it was at a revision of kb_history, also one that was deleted or moved.",
+    arguments=RevertArguments,
+    result=Changed,
+    plan=plan_revert,
+    apply=change,
+    rehearsed=shown,
+    plan_needs=needed,
+    only_by_person=only_by_person,
+    shows=shows,
+    taints=planned_from,
+    teaches=teaches,
+    idempotent=True,
+)
+
+
+async def _planned(services: Services, request: Any, *, dry_run: bool) -> WritePlan[Changed]:
+    preview = await services.writer.preview_change(request)
+    if dry_run:
+        return await _rehearsal(services, preview.request, preview.changed)
+    act = preview.changed.status != "analysis"
+    effect = await services.writer.effect(preview.rehearsed, preview.stakes)
+    return WritePlan(preview.changed, preview.request, act, preview.stakes, preview.rehearsed, effect)
+
+
+async def _rehearsal(services: Services, request: Any, preview: Any) -> WritePlan[Any]:
+    """Return the plan that only shows what would happen; the revision is the one that the page has."""
+    revision = await services.writer.shown(request.path)
+    return WritePlan(replace(preview, status="analysis", revision=revision, verified=None), request, act=False)
+
+
+class HistoryArguments(Arguments):
+    """Arguments of kb_history."""
+
+    path: Annotated[str, Field(min_length=1)]
+    limit: Annotated[int, Field(ge=1, le=100)] = 20
+    cursor: str | None = None
+    journey_id: InJourney = None
+
+
+KB_HISTORY = ToolSpec[HistoryArguments, None, History](
+    name="kb_history",
+    title="History of a page",
+    level=Trust.READ,
+    toolset="knowledge",
+    description="Who changed a page, when, why and how much, newest first, and which source each line of it comes from.",
+    arguments=HistoryArguments,
+    result=History,
+    answer=lambda services, _call, asked: services.chronicle.history(
+        asked.path, limit=asked.limit, cursor=asked.cursor
+    ),
+    read_only=True,
+    idempotent=True,
+)
+
+
+class ContradictionsArguments(Arguments):
+    """Arguments of kb_contradictions."""
+
+    path: Annotated[str | None, Field(description="Page or directory.")] = None
+    limit: Annotated[int, Field(ge=1, le=100)] = 20
+    cursor: str | None = None
+    journey_id: InJourney = None
+
+
+async def claimed_in(services: Services, found: Disagreements) -> tuple[str, ...]:
+    """Return where the claims come from that nobody vouches for: fetched, or in a page of that kind."""
+    sides = [side for one in found.contradictions for side in (one.existing, one.new)]
+    fetched = {origin_of(side.path, side.source) for side in sides if source_kind(side.source) in FETCHED_KINDS}
+    return tuple(fetched | set(await quoted_from(services, {side.path for side in sides})))
+
+
+KB_CONTRADICTIONS = ToolSpec[ContradictionsArguments, None, Disagreements](
+    name="kb_contradictions",
+    title="Claims that disagree",
+    level=Trust.READ,
+    toolset="knowledge",
+    description="Claims that cannot both hold, both sides with source and confidence. A person has to settle them.",
+    arguments=ContradictionsArguments,
+    result=Disagreements,
+    answer=lambda services, _call, asked: services.chronicle.contradictions(
+        asked.path, limit=asked.limit, cursor=asked.cursor
+    ),
+    taints=claimed_in,
+    read_only=True,
+    idempotent=True,
+)
+
+TOOLS = (KB_MERGE, KB_MOVE, KB_DELETE, KB_REVERT, KB_HISTORY, KB_CONTRADICTIONS)
+
+
+def actor(call: Call, tool: str, asked: Arguments) -> Actor:
+    """Return who acts, for the record."""
+    return Actor(call.principal.id, tool, ToolSpec.hash_of(asked), call.key or call.run)
+
+
+def moment(text: str) -> datetime:
+    """Return an ISO date or time, UTC where it names no zone.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        found = datetime.fromisoformat(text)
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError):  # the latter in the first and the last hours that there are
+        raise ValueError("it is no ISO date, for example 2026-03-31 or 2026-03-31T12:00:00Z") from None

@@ -1,0 +1,245 @@
+"""The Plane toolset's second half: create tasks, change them, and comment on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from mcp_server.app.dependencies import Call, Services
+from mcp_server.connectors.plane.model import Priority
+from mcp_server.gate.policy import Trust
+from mcp_server.toolsets.plane.answers import TaskActed
+from mcp_server.toolsets.plane.task_tools import TOOLSET, IsoDate
+from mcp_server.toolsets.spec import Arguments, InJourney, Shown, ToolSpec
+
+if TYPE_CHECKING:
+    from mcp_server.toolsets.plane.act_model import TaskPlan, Wish
+    from mcp_server.toolsets.plane.act_plan import Asked
+
+LONGEST_NAME = 255
+LONGEST_TEXT = 100_000
+
+
+class CreateArguments(Arguments):
+    """Arguments of plane_create_task."""
+
+    project: Annotated[str, Field(min_length=1)]
+    name: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
+    description: Annotated[str, Field(max_length=LONGEST_TEXT, description="Markdown; name pages as kb:path.")] = ""
+    priority: Priority = "none"
+    assignees: Annotated[list[str], Field(description="Names or e-mails.")] = Field(default_factory=list)
+    state: str | None = None
+    labels: list[str] = Field(default_factory=list)
+    start: IsoDate = None
+    due: IsoDate = None
+    dry_run: bool = False
+    journey_id: InJourney = None
+
+
+class UpdateArguments(Arguments):
+    """Arguments of plane_update_task."""
+
+    task: Annotated[str, Field(min_length=1)]
+    name: Annotated[str | None, Field(min_length=1, max_length=LONGEST_NAME)] = None
+    description: Annotated[str | None, Field(max_length=LONGEST_TEXT, description="Whole; needs seen_at.")] = None
+    seen_at: Annotated[str | None, Field(description="updated_at that you read.")] = None
+    priority: Priority | None = None
+    assignees: Annotated[list[str] | None, Field(description="All of them.")] = None
+    state: str | None = None
+    labels: list[str] | None = None
+    start: Annotated[str | None, Field(description="'' clears.")] = None
+    due: str | None = None
+    dry_run: bool = False
+    journey_id: InJourney = None
+
+
+class CommentArguments(Arguments):
+    """Arguments of plane_comment_task."""
+
+    task: Annotated[str, Field(min_length=1)]
+    text: Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT, description="Markdown.")]
+    dry_run: bool = False
+    journey_id: InJourney = None
+
+
+async def plan_create(services: Services, call: Call, asked: CreateArguments) -> TaskPlan:
+    """Work out what creating the task would send. Changes nothing."""
+    from mcp_server.toolsets.plane.act_plan import planned_creation
+
+    plan = await planned_creation(services.plane, asked.project, _wish(asked), _how(call, asked))
+    return await _unless_done(services, call, asked, plan)
+
+
+async def plan_update(services: Services, call: Call, asked: UpdateArguments) -> TaskPlan:
+    """Work out what of the task would change. Changes nothing."""
+    from mcp_server.toolsets.plane.act_plan import planned_update
+
+    how = _how(call, asked)
+    return await planned_update(services.plane, asked.task, _wish(asked), how, seen_at=asked.seen_at)
+
+
+async def plan_comment(services: Services, call: Call, asked: CommentArguments) -> TaskPlan:
+    """Work out what the comment would send. Changes nothing."""
+    from mcp_server.toolsets.plane.act_plan import planned_comment
+
+    plan = await planned_comment(services.plane, asked.task, asked.text, _how(call, asked))
+    return await _unless_done(services, call, asked, plan)
+
+
+async def _unless_done(
+    services: Services, call: Call, asked: CreateArguments | CommentArguments, plan: TaskPlan
+) -> TaskPlan:
+    """Return the plan, halted if a person agreed to this very call a while ago and it was done: nobody is asked twice."""
+    from mcp_server.connectors.replay import done_earlier
+    from mcp_server.toolsets.plane.act_execution import TOOLS as TOOL_OF
+    from mcp_server.toolsets.plane.act_execution import WITHIN, still_there
+    from mcp_server.toolsets.plane.act_model import done_before
+
+    if plan.halted is not None:
+        return plan
+    told = asked.model_dump(mode="json")
+    earlier = await done_earlier(services, call, TOOL_OF[plan.kind], told, WITHIN[plan.kind])
+    if earlier is None:
+        return plan
+    known = done_before(plan, earlier.answer, earlier.proposal)
+    return replace(plan, halted=await still_there(services.plane, plan, known))
+
+
+def _wish(asked: CreateArguments | UpdateArguments) -> Wish:
+    from mcp_server.toolsets.plane.act_model import Wish
+
+    return Wish(
+        name=asked.name,
+        description=asked.description,
+        priority=asked.priority,
+        assignees=asked.assignees,
+        state=asked.state,
+        labels=asked.labels,
+        start=asked.start,
+        due=asked.due,
+    )
+
+
+def _how(call: Call, asked: CreateArguments | UpdateArguments | CommentArguments) -> Asked:
+    from mcp_server.toolsets.plane.act_plan import Asked
+
+    return Asked(ToolSpec.hash_of(asked), rehearsal=asked.dry_run, unseen=call.trusted)
+
+
+async def act(services: Services, call: Call, plan: TaskPlan) -> TaskActed:
+    """Do what the plan says, once, and read it back."""
+    from mcp_server.toolsets.plane.act_execution import carried_out
+
+    return await carried_out(services, call, plan)
+
+
+async def recall_create(services: Services, call: Call, asked: CreateArguments) -> TaskActed | None:
+    """Return what became of a task that was to be created, by its key; also where its names are not there any more."""
+    from mcp_server.connectors.errors import ConnectorError
+    from mcp_server.toolsets.plane.act_execution import recalled
+    from mcp_server.toolsets.plane.act_model import TaskPlan
+
+    try:
+        plan = await plan_create(services, call, asked)
+    except ConnectorError:
+        plan = TaskPlan("create", await services.plane.project(asked.project), ())
+    return await recalled(services, call, plan)
+
+
+async def recall_update(services: Services, call: Call, asked: UpdateArguments) -> TaskActed | None:
+    """Return what became of a change."""
+    from mcp_server.toolsets.plane.act_execution import recalled
+
+    return await recalled(services, call, await plan_update(services, call, asked))
+
+
+async def recall_comment(services: Services, call: Call, asked: CommentArguments) -> TaskActed | None:
+    """Return what became of a comment."""
+    from mcp_server.toolsets.plane.act_execution import recalled
+
+    return await recalled(services, call, await plan_comment(services, call, asked))
+
+
+def rehearsed(plan: TaskPlan) -> TaskActed | None:
+    """Return the answer of a call that sends nothing."""
+    return plan.halted
+
+
+def shows(plan: TaskPlan) -> Shown:
+    """Return what a person is shown of the plan before they agree to it."""
+    from mcp_server.toolsets.plane.act_model import answered, changes, sentence
+
+    return Shown(
+        answer=answered(plan, "analysis"),
+        sentence=sentence(plan),
+        effect=plan.effect,
+        documents=(),
+        files=changes(plan),
+        destination=plan.destination,
+    )
+
+
+async def quoted_from(_services: Services, plan: TaskPlan) -> Sequence[str]:
+    """Return the task whose text is shown with the plan."""
+    return (plan.place,) if plan.quotes else ()
+
+
+PLANE_CREATE_TASK = ToolSpec[CreateArguments, "TaskPlan", TaskActed](
+    name="plane_create_task",
+    title="Create a task in Plane",
+    level=Trust.ROUTINE,
+    toolset=TOOLSET,
+    description="Creates a task once, also when called again. Answers what Plane dropped or changed.",
+    arguments=CreateArguments,
+    result=TaskActed,
+    plan=plan_create,
+    apply=act,
+    rehearsed=rehearsed,
+    shows=shows,
+    taints=quoted_from,
+    recalled=recall_create,
+    idempotent=True,
+    open_world=True,
+)
+
+PLANE_UPDATE_TASK = ToolSpec[UpdateArguments, "TaskPlan", TaskActed](
+    name="plane_update_task",
+    title="Change a task in Plane",
+    level=Trust.ROUTINE,
+    toolset=TOOLSET,
+    description="Changes only what you name; state moves it.",
+    arguments=UpdateArguments,
+    result=TaskActed,
+    plan=plan_update,
+    apply=act,
+    rehearsed=rehearsed,
+    shows=shows,
+    taints=quoted_from,
+    recalled=recall_update,
+    destructive=True,
+    idempotent=True,
+    open_world=True,
+)
+
+PLANE_COMMENT_TASK = ToolSpec[CommentArguments, "TaskPlan", TaskActed](
+    name="plane_comment_task",
+    title="Comment on a task in Plane",
+    level=Trust.ROUTINE,
+    toolset=TOOLSET,
+    description="Adds a comment, once.",
+    arguments=CommentArguments,
+    result=TaskActed,
+    plan=plan_comment,
+    apply=act,
+    rehearsed=rehearsed,
+    shows=shows,
+    taints=quoted_from,
+    recalled=recall_comment,
+    idempotent=True,
+    open_world=True,
+)
+
+TOOLS = (PLANE_CREATE_TASK, PLANE_UPDATE_TASK, PLANE_COMMENT_TASK)

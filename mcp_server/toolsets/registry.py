@@ -1,0 +1,71 @@
+"""Which tools there are, in the order in which they are listed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from mcp_server.toolsets.journeys import tools as journeys
+from mcp_server.toolsets.knowledge import read_tools as knowledge
+from mcp_server.toolsets.knowledge import write_tools as writing
+from mcp_server.toolsets.plane import act_tools as plane_acts
+from mcp_server.toolsets.plane import task_tools as plane
+from mcp_server.toolsets.runs import tools as runs
+from mcp_server.toolsets.spec import BadDeclaration, ToolSpec
+from mcp_server.toolsets.trust import tools as trust
+from mcp_server.toolsets.zulip import tools as zulip
+
+AnySpec = ToolSpec[Any, Any, Any]
+
+MODULES: tuple[tuple[AnySpec, ...], ...] = (
+    knowledge.TOOLS,
+    writing.TOOLS,
+    trust.TOOLS,
+    journeys.TOOLS,
+    runs.TOOLS,
+    plane.TOOLS,
+    plane_acts.TOOLS,
+    zulip.TOOLS,
+)
+"""The order is fixed: hosts show it, and models read from the top."""
+
+
+SERVICES = ("runs", "plane", "zulip")
+"""Toolsets that need something outside, a language model or a service: without one that is configured they have nothing to do."""
+
+
+def declared() -> tuple[AnySpec, ...]:
+    """Return every tool of this program."""
+    return tuple(spec for tools in MODULES for spec in tools)
+
+
+def chosen(
+    specs: Sequence[AnySpec],
+    *,
+    toolsets: Sequence[str] | None = None,
+    read_only: bool | Collection[str] = False,
+    configured: Collection[str] = SERVICES,
+) -> tuple[AnySpec, ...]:
+    """Return the tools to list, each declaration checked.
+
+    Those that need something outside only where that is `configured`; with `read_only` only those that read, of all toolsets
+    or of these.
+
+    Raises:
+        BadDeclaration: one is incomplete, or two have one name; the server must not start.
+    """
+    names: set[str] = set()
+    for spec in specs:
+        spec.check()
+        if spec.name in names:
+            raise BadDeclaration(f"two tools are called {spec.name}")
+        names.add(spec.name)
+    wanted = None if toolsets is None else {*toolsets, "trust"}
+    away = set(SERVICES) - set(configured)
+
+    def listed(spec: AnySpec) -> bool:
+        only_reads = read_only if isinstance(read_only, bool) else spec.toolset in read_only
+        here = spec.toolset not in away and (wanted is None or spec.toolset in wanted)
+        return here and (spec.read_only or not only_reads)
+
+    return tuple(spec for spec in specs if listed(spec))

@@ -1,0 +1,1 @@
+"""The tool `agent_run`, and what its runs may call."""

@@ -1,0 +1,88 @@
+"""What callers are told of a run beside its own text: where it stands, what to do where it waits, each step of it. Pure."""
+
+from __future__ import annotations
+
+from typing import Literal, assert_never
+
+from agents.engine.work.markdown import one_line
+from agents.loop.record.frames import Action, Answered, AskUser, Control, Frame, Plan, Response, ToolCall, ToolResult
+from agents.loop.record.run import Run
+
+Status = Literal["done", "failed", "cancelled", "asking", "proposed", "running"]
+MOST_NAME = 60
+MOST_TEXT = 20_000
+"""Characters of an answer that a caller is told at once; the frames hold all of it."""
+
+ASKS = "Put the question to the person, then call agent_run with run_id and their answer."
+WAITS = (
+    "A person decides about the proposal; then the run goes on by itself. agent_trace(run_id) tells what came of it."
+)
+GOES_ON = "It goes on by itself; agent_trace(run_id) tells where it stands and, at the end, its answer."
+NO_ROOM = "It waits until there is room: {why}. {goes_on}"
+STARTS = (
+    "Nothing has begun. If a person agrees, proposal_status gives the result with run_id; the run goes on by itself."
+)
+CUT = "The text is cut; run://{run} has all of it."
+_DECIDED: dict[Action, str] = {
+    "call": "the model chose tools",
+    "ask": "the model asks the person",
+    "respond": "the model answers",
+    "give_up": "the model gives up",
+    "correct": "the model's answer cannot be used, it is asked again",
+}
+
+
+def status_of(run: Run) -> Status:
+    """Return where the run stands, as callers are told."""
+    return "proposed" if run.state == "suspended" else run.state
+
+
+def ended_with(run: Run) -> str:
+    """Return the whole answer of the run, or why it ended without one."""
+    return run.response.text if run.response else run.why
+
+
+def note_on(run: Run) -> str | None:
+    """Return what the caller can do now; None where the run is over and all of it is told."""
+    match status_of(run):
+        case "asking":
+            return ASKS
+        case "proposed":
+            return WAITS
+        case "running":
+            return GOES_ON
+        case "done" | "failed" | "cancelled":
+            return CUT.format(run=run.id) if len(ended_with(run)) > MOST_TEXT else None
+
+
+def step(run: Run, frame: Frame) -> str:
+    """Return the step in a few words, without any text of a model, a person, a page or a tool."""
+    match frame:
+        case Plan():
+            return f"iteration {frame.iteration} of {run.header.limits.iterations}: {_DECIDED[frame.next_action]}"
+        case ToolCall():
+            return f"calling {_name(frame.tool)}" if not frame.problem else "a call that cannot be made"
+        case ToolResult():
+            return f"{_name(frame.tool)}: {_came(frame)}" if frame.called else "a call was not made"
+        case AskUser():
+            return "a person is asked"
+        case Answered():
+            return "a person answered"
+        case Response():
+            return "done" if frame.goal_achieved else "gave up"
+        case Control():
+            return frame.signal.replace("_", " ")
+    assert_never(frame)
+
+
+def _name(tool: str) -> str:
+    """Return a tool's name: what is called is one of those that there are."""
+    return one_line(tool, MOST_NAME)
+
+
+def _came(result: ToolResult) -> str:
+    if result.unsure:
+        return "nobody knows whether it was done"
+    if result.proposal:
+        return "waits for a person"
+    return "answered" if result.success else "refused or failed"

@@ -1,0 +1,497 @@
+"""The runs toolset: the server carries a goal through by itself, with the language model that the settings name."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from knowledge.errors import DatabaseUnavailable, KnowledgeError
+from mcp_server.app.dependencies import Call, Services
+from mcp_server.gate.canonical_json import canonical
+from mcp_server.gate.policy import Trust
+from mcp_server.toolsets.spec import Arguments, Shown, ToolSpec
+
+if TYPE_CHECKING:
+    from agents.loop.record.frames import Frame, Header
+    from agents.loop.record.run import Run
+    from knowledge.state.ports import StateStore
+    from mcp_server.approvals.summary import Address
+    from mcp_server.gate.taint import Taints
+    from mcp_server.runs.supervisor import Runs
+
+TOOLSET = "runs"
+MOST_CHARACTERS = {"goal": 8_000, "context": 100_000, "answer": 8_000}
+PAGE = 8_000
+"""Characters of an explanation that are told at once."""
+MOST_SENTENCE = 200
+MOST_FOLLOWED = 50
+"""Proposals, each of which took the place of the one before."""
+
+
+class RunArguments(Arguments):
+    """Arguments of agent_run."""
+
+    goal: str = ""
+    context: Annotated[str, Field(description="What is known already.")] = ""
+    toolsets: Annotated[list[str], Field(description="Only these; else all.")] = Field(default_factory=list)
+    max_iterations: Annotated[int, Field(ge=1, le=50)] = 5
+    timeout_seconds: Annotated[int, Field(ge=1, le=3600)] = 60
+    run_id: Annotated[str | None, Field(description="Instead: a run that asks,")] = None
+    answer: Annotated[str | None, Field(description="and the person's answer.")] = None
+
+
+class TraceArguments(Arguments):
+    """Arguments of agent_trace."""
+
+    run_id: str
+    offset: Annotated[int, Field(ge=0)] = 0
+
+
+class WrongRun(KnowledgeError):
+    """No run can be begun, or answered, with these arguments; the sentence says with which."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """A run to begin, or to go on with: then `answer` is that to the question of its frame `ask`, which was `question`."""
+
+    header: Header
+    answer: str = ""
+    ask: str = ""
+    question: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunAnswer:
+    """Where a run stands. `status`: done, failed, cancelled, asking (`question`), proposed (`proposal` waits), running.
+
+    `text` is its answer, or why it ended; `note` says what to do where it is not over. `cost` is in the currency of the prices,
+    None where some of them are not known. `tainted`: text went into it that nobody vouches for.
+    """
+
+    run_id: str
+    status: str
+    text: str
+    goal_achieved: bool
+    question: str
+    proposal: Mapping[str, Any] | None
+    iterations: int
+    tools_called: Sequence[str]
+    trace: str
+    tokens_in: int
+    tokens_out: int
+    cost: float | None
+    tainted: bool
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunTrace:
+    """A run in words, made of its record alone: `text`, piece by piece. The rest is as in the answer of agent_run.
+
+    `answer` is what that has as its `text`.
+    """
+
+    run_id: str
+    status: str
+    answer: str
+    question: str
+    proposal: Mapping[str, Any] | None
+    text: str
+    next_offset: int | None
+    tainted: bool
+
+
+async def plan_run(services: Services, call: Call, asked: RunArguments) -> RunPlan:
+    """Work out which run would be begun, or gone on with. Changes nothing, but what the caller has read is remembered of the plan.
+
+    Raises:
+        WrongRun: the arguments do not go together. NoSuchRun: the caller has no such run. RunNotThere: it asks nothing.
+    """
+    plan = await _planned(services, call, asked)
+    if not call.trusted:  # a person may agree when it is forgotten of the caller
+        await services.taints.keep(call.principal.id, _texts_of(asked))
+    return plan
+
+
+def _texts_of(asked: RunArguments) -> str:
+    """Return a hash of the texts that a run is handed, whatever its bounds and its model are to be."""
+    return hashlib.sha256(canonical([asked.goal, asked.context, asked.run_id, asked.answer])).hexdigest()
+
+
+async def _read_before(services: Services, proposal: str) -> Collection[str]:
+    """Return where text comes from that was read before this was proposed, or that whose place it took."""
+    from mcp_server.approvals.proposals import calls_of
+
+    origins: set[str] = set()
+    following: str | None = proposal
+    for _ in range(MOST_FOLLOWED):
+        one = await services.state.trust.proposal(following) if following else None
+        if one is None:
+            break
+        if one.cut is not None:  # only where an older program recorded it
+            raise WrongRun(f"what proposal {one.id} was made from is no longer kept whole; propose it again")
+        for arguments in calls_of(one):
+            origins |= set(await services.taints.kept(_texts_of(AGENT_RUN.parse(arguments))))
+        following = one.origin
+    return origins
+
+
+async def _planned(services: Services, call: Call, asked: RunArguments) -> RunPlan:
+    from agents.loop.record.frames import Header, Limits
+
+    _require_short(asked)
+    if asked.run_id is not None or asked.answer is not None:
+        return await _plan_answer(services, call, asked)
+    if not asked.goal.strip():
+        raise WrongRun(
+            "'goal' is empty; say what is to be reached, or answer a run that asks with 'run_id' and 'answer'"
+        )
+    model = services.model
+    header = Header(
+        id=f"r-{secrets.token_hex(10)}",
+        goal=asked.goal,
+        context=asked.context,
+        principal=call.principal.id,
+        begun_at=services.now(),
+        toolsets=_toolsets(services, asked.toolsets),
+        model=model.name,
+        limits=Limits(
+            iterations=asked.max_iterations,
+            seconds=float(asked.timeout_seconds),
+            tokens=model.run_tokens,
+            cost_micros=model.run_cost_micros,
+            context_tokens=model.run_context_tokens,
+            answer_tokens=model.run_answer_tokens,
+        ),
+    )
+    return RunPlan(header)
+
+
+async def _plan_answer(services: Services, call: Call, asked: RunArguments) -> RunPlan:
+    from agents.loop.errors import RunNotThere
+    from agents.loop.explanation import STANDS
+
+    if asked.run_id is None:
+        raise WrongRun("'answer' is given without 'run_id'; name the run that asks")
+    if asked.answer is None or not asked.answer.strip():
+        raise WrongRun(
+            "'run_id' is given without 'answer'; agent_trace(run_id) says where the run stands and what it asks"
+        )
+    usual = RunArguments().model_dump()
+    names = ("goal", "context", "toolsets", "max_iterations", "timeout_seconds")
+    if others := [name for name in names if getattr(asked, name) != usual[name]]:
+        raise WrongRun(f"{_list(others)} cannot be given with 'run_id': a run keeps what it began with")
+    there = await own_run(services, call, asked.run_id)
+    if there.ask is None:
+        raise RunNotThere(there.id, STANDS[there.state], "answered")
+    return RunPlan(there.header, asked.answer, there.ask.id, there.ask.question)
+
+
+async def own_run(services: Services, call: Call, run: str) -> Run:
+    """Return a run of the caller.
+
+    Raises:
+        NoSuchRun: there is none, or it is somebody else's.
+    """
+    from agents.loop.errors import NoSuchRun
+
+    there = await services.runs.store.run(run)
+    if there.header.principal != call.principal.id:
+        raise NoSuchRun(run)
+    return there
+
+
+def _require_short(asked: RunArguments) -> None:
+    for name in MOST_CHARACTERS:
+        require_short(name, getattr(asked, name) or "")
+
+
+def require_short(name: str, text: str) -> None:
+    """Return if the text is no longer than that argument may be.
+
+    Raises:
+        WrongRun: it is.
+    """
+    if len(text) > MOST_CHARACTERS[name]:
+        raise WrongRun(
+            f"{name!r} has {len(text):,} characters; it may have {MOST_CHARACTERS[name]:,}. Put the rest into a page, and name it"
+        )
+
+
+def _toolsets(services: Services, wanted: Sequence[str]) -> tuple[str, ...]:
+    """Return the toolsets that a run is to have, each once.
+
+    Raises:
+        WrongRun: one has nothing here that a run may call.
+    """
+    from agents.engine.work.markdown import one_line
+    from mcp_server.toolsets.runs.sentences import MOST_NAME
+
+    there = _there(services)
+    if unknown := [name for name in wanted if name not in there]:
+        raise WrongRun(f"a run can have no toolset {one_line(unknown[0], MOST_NAME)!r} here; there are {_list(there)}")
+    return tuple(dict.fromkeys(wanted))
+
+
+def _there(services: Services) -> tuple[str, ...]:
+    """Return the toolsets that have something here that a run may call."""
+    from mcp_server.toolsets.runs.gated_tools import WITHHELD
+
+    return tuple(dict.fromkeys(spec.toolset for spec in services.tools() if spec.name not in WITHHELD))
+
+
+def pinned(services: Services, header: Header) -> Header:
+    """Return the header of a run that has the toolsets of the server in which it begins, also where one with more takes it up."""
+    return replace(header, toolsets=header.toolsets or _there(services))
+
+
+def _list(names: Sequence[str] | Mapping[str, Any]) -> str:
+    return ", ".join(repr(name) for name in names)
+
+
+def begun_for(call: Call) -> str:
+    """Return the id of the run that begins because a person agreed to this call, one yes is one run; "" if nobody was asked."""
+    if call.approval is None:
+        return ""
+    return f"r-{hashlib.sha256(f'agent_run {call.approval.proposal}'.encode()).hexdigest()[:20]}"
+
+
+async def carry_through(services: Services, call: Call, plan: RunPlan) -> RunAnswer:
+    """Begin the run, or answer it, and return where it stands when it is over or waits; at once where the caller does not wait."""
+    runs, header = services.runs, pinned(services, plan.header)
+    header = replace(header, id=(not plan.answer and begun_for(call)) or header.id)
+    run = header.id
+    aside = call.detached or call.approval is not None
+    progress = reporting(call)
+    await services.taints.carry(call.principal.id, run)  # before anybody can lead it
+    if call.approval is not None and (before := await _read_before(services, call.approval.proposal)):
+        await services.taints.note(call.principal.id, run, before)
+    if plan.answer and aside:
+        await runs.answer_aside(run, plan.answer, call.principal.id, ask=plan.ask)
+    elif plan.answer:
+        await runs.answer(run, plan.answer, call.principal.id, ask=plan.ask, progress=progress)
+    elif aside:
+        await (runs.begin_bounded(header) if call.approval is None else _begin(runs, header))
+        runs.lead_aside(run)
+    else:
+        await runs.carry(header, progress=progress)
+    try:
+        return await _told(services, call, run)
+    except DatabaseUnavailable as error:  # what it says of having changed nothing is not so of a run
+        from agents.loop.errors import RunLeft
+
+        raise RunLeft(run, error.reason) from error
+
+
+async def _told(services: Services, call: Call, run: str) -> RunAnswer:
+    there = await services.runs.store.run(run)
+    if origins := await services.taints.of_journey(run):
+        await services.taints.note(call.principal.id, "", tuple(origins))
+    told = await answered(services, there)
+    if origins:
+        await services.taints.saw(call.principal.id, [(min(origins), told.text)])
+    return told
+
+
+async def _begin(runs: Runs, header: Header) -> None:
+    """Put the run on record, if it is not: another process may carry out the same decision."""
+    from agents.loop.errors import RunExists
+
+    try:
+        await runs.begin(header)
+    except RunExists:
+        there = (await runs.store.run(header.id)).header
+        if replace(there, begun_at=header.begun_at, toolsets=header.toolsets) != header:
+            raise
+
+
+def reporting(call: Call) -> Callable[[Run, Frame], Awaitable[None]]:
+    """Return what tells the caller of each frame, without any text of it."""
+
+    async def report(run: Run, frame: Frame) -> None:
+        from mcp_server.toolsets.runs.sentences import step
+
+        await call.report(frame.number + 1, None, step(run, frame))
+
+    return report
+
+
+async def recalled(services: Services, call: Call, asked: RunArguments) -> RunAnswer | None:
+    """Return where the run stands that a person agreed to, if it was begun, or answered, before the process died."""
+    from agents.loop.errors import NoSuchRun
+    from agents.loop.record.frames import Answered
+
+    try:
+        there = await own_run(services, call, asked.run_id or begun_for(call))
+    except NoSuchRun:
+        return None
+    who, text = call.principal.id, asked.answer
+    said = [frame for frame in there.frames if isinstance(frame, Answered) and (frame.by, frame.text) == (who, text)]
+    if asked.run_id is not None and (there.ask is not None or not said):
+        return None
+    return await answered(services, there)
+
+
+async def answered(services: Services, run: Run) -> RunAnswer:
+    """Return where the run stands, as plain data."""
+    from mcp_server.toolsets.runs.sentences import GOES_ON, NO_ROOM
+
+    answer = await answer_of(services.state, services.taints, run, services.review_address)
+    if run.state == "running" and (why := await services.runs.day.spent()):
+        return replace(answer, note=NO_ROOM.format(why=why, goes_on=GOES_ON))
+    return answer
+
+
+async def answer_of(state: StateStore, taints: Taints, run: Run, page: Address) -> RunAnswer:
+    """Return the same where nothing but the record is open. `page` tells the address of the review page."""
+    from agents.loop.explanation import traced
+    from mcp_server.toolsets.runs.sentences import MOST_TEXT, ended_with, note_on, status_of
+
+    response, spent = run.response, run.spent
+    return RunAnswer(
+        run_id=run.id,
+        status=status_of(run),
+        text=ended_with(run)[:MOST_TEXT],
+        goal_achieved=bool(response and response.goal_achieved),
+        question=run.ask.question[:MOST_TEXT] if run.ask else "",
+        proposal=await _waits_for(state, run, page),
+        iterations=run.iterations,
+        tools_called=list(run.tools_called),
+        trace=traced(run),
+        tokens_in=spent.tokens_in,
+        tokens_out=spent.tokens_out,
+        cost=None if spent.unpriced else spent.cost_micros / 1_000_000,
+        tainted=bool(await taints.of_journey(run.id)),
+        note=note_on(run),
+    )
+
+
+async def _waits_for(state: StateStore, run: Run, page: Address) -> Mapping[str, Any] | None:
+    """Return the proposal that the run waits for, as its caller is told of it."""
+    from mcp_server.approvals.summary import summary
+
+    waits = await state.trust.proposal(run.proposal) if run.proposal else None
+    return await summary(waits, page) if waits else None
+
+
+def shows(plan: RunPlan) -> Shown:
+    """Return what a person is shown of the plan before they agree to it: all that the model is told, and its bounds."""
+    from agents.engine.work.markdown import one_line
+    from mcp_server.connectors.text.preview import shown_change
+    from mcp_server.toolsets.runs.sentences import STARTS
+
+    header, place = plan.header, f"model:{plan.header.model}"
+    if plan.answer:
+        told = [("answer", f"It asks: {plan.question}\n\nThe answer: {plan.answer}")]
+        sentence = f"answer the question of run {header.id}: {one_line(plan.answer, MOST_SENTENCE)}"
+    else:
+        told = [("goal", header.goal), *([("context", header.context)] if header.context else [])]
+        sentence = f"let {header.model} work by itself ({_bounds(header)}): {one_line(header.goal, MOST_SENTENCE)}"
+    return Shown(
+        answer=RunAnswer("", "analysis", "", False, "", None, 0, [], "", 0, 0, None, False, STARTS),  # noqa: FBT003 - in the order of its fields
+        sentence=sentence,
+        effect=_effect(plan),
+        documents=(),
+        files=[shown_change(f"{place} {what}", None, text) for what, text in told],
+        destination=place,
+    )
+
+
+def _effect(plan: RunPlan) -> str:
+    """Return a hash that is the same as long as the same would begin, or go on; the id that a run would have is drawn anew."""
+    header, ask = plan.header, [plan.header.id, plan.ask, plan.answer] if plan.answer else []
+    about = [header.goal, header.context, list(header.toolsets), header.model, _bounds(header), ask]
+    return hashlib.sha256(canonical(about)).hexdigest()
+
+
+def _bounds(header: Header) -> str:
+    from agents.engine.work.markdown import counted
+
+    limits = header.limits
+    told = [counted(limits.iterations, "iteration"), f"{limits.seconds:g} s"]
+    told += [counted(limits.tokens, "token")] if limits.tokens is not None else []
+    told += [f"a cost of {limits.cost_micros / 1_000_000:g}"] if limits.cost_micros is not None else []
+    return ", ".join([*told, f"toolsets {', '.join(header.toolsets) or 'all'}"])
+
+
+async def read_before(services: Services, plan: RunPlan) -> Sequence[str]:
+    """Return where text comes from that nobody vouches for and that the question of a run may repeat."""
+    return tuple(await services.taints.of_journey(plan.header.id)) if plan.answer else ()
+
+
+async def trace(services: Services, call: Call, asked: TraceArguments) -> RunTrace:
+    """Return the run in words."""
+    from agents.loop.explanation import explained
+    from mcp_server.toolsets.runs.sentences import MOST_TEXT, ended_with, status_of
+
+    run = await own_run(services, call, asked.run_id)
+    whole = explained(run)
+    if asked.offset and asked.offset >= len(whole):
+        raise WrongRun(f"the explanation has {len(whole):,} characters; ask from next_offset on, or from 0")
+    end = page_end(whole, asked.offset)
+    return RunTrace(
+        run_id=run.id,
+        status=status_of(run),
+        answer="" if asked.offset else ended_with(run)[:MOST_TEXT],
+        question=run.ask.question[:MOST_TEXT] if run.ask else "",
+        proposal=await _waits_for(services.state, run, services.review_address),
+        text=whole[asked.offset : end],
+        next_offset=end if end < len(whole) else None,
+        tainted=bool(await services.taints.of_journey(run.id)),
+    )
+
+
+def page_end(text: str, start: int) -> int:
+    """Return where the piece ends that begins there: after a line, if it has one."""
+    if len(text) - start <= PAGE:
+        return len(text)
+    line = text.rfind("\n", start, start + PAGE)
+    return line + 1 if line >= start else start + PAGE
+
+
+async def read_in(services: Services, told: RunTrace) -> Sequence[str]:
+    """Return where text of the run comes from that nobody vouches for."""
+    return tuple(await services.taints.of_journey(told.run_id))
+
+
+AGENT_RUN = ToolSpec[RunArguments, RunPlan, RunAnswer](
+    name="agent_run",
+    title="Carry a goal through",
+    level=Trust.EDIT,
+    toolset=TOOLSET,
+    description=(
+        "For hosts without a strong model: a model of the server works on the goal by itself with these tools, as you and "
+        "within bounds. It costs money."
+    ),
+    arguments=RunArguments,
+    result=RunAnswer,
+    plan=plan_run,
+    apply=carry_through,
+    shows=shows,
+    taints=read_before,
+    recalled=recalled,
+    open_world=True,
+    leads=True,
+)
+
+AGENT_TRACE = ToolSpec[TraceArguments, None, RunTrace](
+    name="agent_trace",
+    title="Explain a run",
+    level=Trust.READ,
+    toolset=TOOLSET,
+    description="Where a run stands, what it did and why.",
+    arguments=TraceArguments,
+    result=RunTrace,
+    answer=trace,
+    taints=read_in,
+    read_only=True,
+    idempotent=True,
+)
+
+TOOLS = (AGENT_RUN, AGENT_TRACE)

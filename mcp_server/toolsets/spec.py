@@ -1,0 +1,215 @@
+"""What a tool declares. One declaration feeds the tool list, the schemas, the gate and the reference table."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+from mcp_types import ToolAnnotations
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from knowledge.wire.lean_schema import lean_input, lean_output
+from mcp_server.app.dependencies import Call, Services
+from mcp_server.gate.canonical_json import canonical
+from mcp_server.gate.policy import Trust
+from mcp_server.protocol.wire_errors import explain, loosen
+
+
+class Arguments(BaseModel):
+    """Base of every tool's arguments: unknown ones are refused, and `"5"` is not 5."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class BadArguments(Exception):
+    """The arguments do not fit; the message names each wrong one and never repeats a value at length."""
+
+
+class BadDeclaration(Exception):
+    """A tool's declaration is incomplete; the server must not start with it."""
+
+
+LAST_EXACT = 2**53 - 1
+"""Beyond it a number in JSON is not the same to everybody. Source: RFC 7493, section 2.2."""
+InJourney = str | None
+"""The journey that a call belongs to: its phase says whether the tool may be used, and the call is recorded there."""
+JOURNEY_FIELD = "journey_id"
+JOURNEYS = "journeys"
+"""The toolset whose calls are about journeys, and belong to none."""
+
+A = TypeVar("A", bound=Arguments)
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a plan would do, as a person is shown it before they agree.
+
+    `answer` is what the call would answer, `sentence` says it in one line. `effect` is a hash that stays the same as long as
+    the same would happen. `files` are the files that change (`path`, `moved_from`, `before`, `after`, `diff`), `revisions`
+    those of all files that the plan rests on. A newer proposal of the same caller for one of `documents` takes the place of
+    this one. `destination` is where something goes that leaves the machine, like `zulip:design`. `doubts` are what a language
+    model holds of it, which is kept with what a person is asked about, and so are the sentences of somebody else's text that
+    it `repeats`.
+    """
+
+    answer: Any
+    sentence: str
+    effect: str
+    documents: tuple[str, ...]
+    files: Sequence[Mapping[str, Any]] = ()
+    revisions: Mapping[str, str | None] = field(default_factory=dict)
+    destination: str = ""
+    doubts: Sequence[Mapping[str, Any]] = ()
+    repeats: Sequence[tuple[bytes, str]] = ()
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Return whether there is nothing to agree to."""
+        return not self.effect
+
+
+@dataclass(frozen=True)
+class ToolSpec(Generic[A, P, R]):
+    """A tool as declared.
+
+    A tool that changes nothing (level 0 and 1) has `answer`. One of level 2 and up has `plan`, which computes what would
+    happen and changes nothing, and `apply`, which does exactly that; the gate stands between them. `result` is the type
+    (a dataclass) of what is answered.
+
+    `rehearsed` returns the answer of a plan that needs no act (a rehearsal, or nothing that could be done): whoever may read
+    gets it. `plan_needs` returns the level of a plan that needs more than its tool usually does. `only_by_person` returns why a
+    plan waits for a person whatever level its caller holds, "" where it need not.
+
+    `shows` returns what a person is shown of a plan before they agree to it; the answers of such a tool have a `status` and a
+    `proposal`, and where they have a `revision` that is of the page at `path`.
+    `joins` plans several calls of one caller, oldest first, as one. `unsettled` plans what an answer left for a person to
+    decide. `taints` returns where the text comes from that nobody vouches for: that in an answer, or that in the pages which a
+    plan is about, because a difference and a conflict quote them. `teaches` returns whether a plan writes what agents are told
+    before they begin: text that nobody vouches for holds that up as it does what leaves the machine.
+    `recalled` returns the answer to a call whose process died over it, found by asking the service (`call.approval` or `call.key`
+    says which); None when what it began is not there, and can be done (again) without being done twice. Its status is `done`
+    or `unsure`.
+    `leads`: what it does it does by calls that pass the gate themselves, so what its caller has read counts there and not here.
+    """
+
+    name: str
+    title: str
+    level: Trust | None
+    toolset: str
+    description: str
+    arguments: type[A]
+    result: type[R]
+    answer: Callable[[Services, Call, A], Awaitable[R]] | None = None
+    plan: Callable[[Services, Call, A], Awaitable[P]] | None = None
+    apply: Callable[[Services, Call, P], Awaitable[R]] | None = None
+    rehearsed: Callable[[P], R | None] | None = None
+    plan_needs: Callable[[P], Trust] | None = None
+    only_by_person: Callable[[P], str] | None = None
+    shows: Callable[[P], Shown] | None = None
+    joins: Callable[[Services, Call, Sequence[A]], Awaitable[P | None]] | None = None
+    unsettled: Callable[[Services, Call, A, R], Awaitable[tuple[P, tuple[str, ...]] | None]] | None = None
+    taints: Callable[[Services, Any], Awaitable[Sequence[str]]] | None = None
+    teaches: Callable[[P], bool] | None = None
+    recalled: Callable[[Services, Call, A], Awaitable[R | None]] | None = None
+    read_only: bool = False
+    destructive: bool = False
+    idempotent: bool = False
+    open_world: bool = False
+    leads: bool = False
+
+    def check(self) -> None:
+        """Do nothing if the declaration is whole.
+
+        Raises:
+            BadDeclaration: no level, no description, or the wrong functions for its level.
+        """
+        if self.level is None:
+            raise BadDeclaration(f"tool {self.name} declares no trust level; every tool needs one")
+        if not self.title or not self.description:
+            raise BadDeclaration(f"tool {self.name} needs a title and a description")
+        acts = None not in (self.plan, self.apply, self.shows)
+        if self.level >= Trust.PROPOSE and (not acts or self.answer is not None):
+            raise BadDeclaration(
+                f"tool {self.name} has level {int(self.level)} and needs plan, apply and shows, not answer"
+            )
+        if self.level >= Trust.PROPOSE and not {"status", "proposal"} <= set(self.output_schema["properties"]):
+            raise BadDeclaration(f"tool {self.name} may be proposed: its answer needs `status` and `proposal`")
+        if self.level < Trust.PROPOSE and (self.answer is None or self.plan is not None or self.apply is not None):
+            raise BadDeclaration(f"tool {self.name} has level {int(self.level)} and needs answer, not plan and apply")
+        if self.level >= Trust.PROPOSE and self.read_only:
+            raise BadDeclaration(f"tool {self.name} cannot be read-only at level {int(self.level)}")
+
+    @property
+    def needs(self) -> Trust:
+        """Return the level; a spec without one never gets past `check`."""
+        if self.level is None:
+            raise BadDeclaration(f"tool {self.name} declares no trust level")
+        return self.level
+
+    def journey_of(self, asked: A) -> str:
+        """Return the journey that the call belongs to, "" for none."""
+        return "" if self.toolset == JOURNEYS else getattr(asked, JOURNEY_FIELD, None) or ""
+
+    def level_for(self, plan: P) -> Trust:
+        """Return the level that this very plan needs: the tool's, or more."""
+        return max(self.needs, self.plan_needs(plan)) if self.plan_needs else self.needs
+
+    @cached_property
+    def input_schema(self) -> dict[str, Any]:
+        """Return the JSON Schema of the arguments, lean."""
+        return lean_input(self.arguments.model_json_schema())
+
+    @cached_property
+    def output_schema(self) -> dict[str, Any]:
+        """Return the JSON Schema of the result, lean."""
+        return lean_output(self._adapter.json_schema(mode="serialization"))
+
+    @cached_property
+    def _adapter(self) -> TypeAdapter[R]:
+        return TypeAdapter(self.result)
+
+    @property
+    def annotations(self) -> ToolAnnotations:
+        """Return all four hints, each set."""
+        return ToolAnnotations(
+            title=self.title,
+            read_only_hint=self.read_only,
+            destructive_hint=self.destructive,
+            idempotent_hint=self.idempotent,
+            open_world_hint=self.open_world,
+        )
+
+    def parse(self, arguments: dict[str, Any]) -> A:
+        """Return the arguments, checked.
+
+        Raises:
+            BadArguments: with one sentence for each that is missing, unknown or wrong.
+        """
+        try:
+            asked = self.arguments.model_validate(loosen(arguments, self.input_schema))
+        except ValidationError as error:
+            raise BadArguments(explain(self.name, error, self.input_schema)) from None
+        if inexact := [name for name, value in asked if isinstance(value, int) and abs(value) > LAST_EXACT]:
+            raise BadArguments(f"{self.name}: {inexact[0]!r} must lie within {-LAST_EXACT} and {LAST_EXACT}")
+        return asked
+
+    @staticmethod
+    def hash_of(asked: Arguments) -> str:
+        """Return the SHA-256, hexadecimal, of the arguments in canonical form, defaults filled in."""
+        return hashlib.sha256(canonical(asked.model_dump(mode="json"))).hexdigest()
+
+    @cached_property
+    def definition_hash(self) -> str:
+        """Return a hash over all that a caller is told of the tool, and its level."""
+        told = [self.name, self.description, self.input_schema, self.output_schema, int(self.needs)]
+        return hashlib.sha256(canonical(told)).hexdigest()
+
+    def as_json(self, result: R) -> dict[str, Any]:
+        """Return `result` as plain JSON, nulls kept."""
+        dumped: dict[str, Any] = self._adapter.dump_python(result, mode="json")
+        return dumped

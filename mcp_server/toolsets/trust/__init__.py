@@ -1,0 +1,1 @@
+"""Tools about trust and proposals."""

@@ -1,0 +1,1 @@
+"""Tools for messages in Zulip."""

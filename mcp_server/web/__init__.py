@@ -1,0 +1,1 @@
+"""The review page: a web server on localhost for people."""

@@ -1,0 +1,1 @@
+"""Who may see the page: login links, sessions, passkeys."""

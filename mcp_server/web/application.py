@@ -1,0 +1,156 @@
+"""The review page as an application: which address shows or does what, and how one gets in and out."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from urllib.parse import urlsplit
+
+from starlette.applications import Starlette
+from starlette.background import BackgroundTask
+from starlette.requests import Request
+from starlette.responses import FileResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from mcp_server.web.access import passkey_pages as keys
+from mcp_server.web.access.guard import Guard
+from mcp_server.web.access.sessions import HOME, SESSION_LIFETIME, Session
+from mcp_server.web.address import PROOF, proof
+from mcp_server.web.journeys import pages as journeys
+from mcp_server.web.page_context import FOLDER, LARGEST_LOGIN, Form, House, acts, form_of, reads, see
+from mcp_server.web.proposals import pages as proposals
+from mcp_server.web.runs import pages as runs
+from mcp_server.web.trust import audit_pages as records
+from mcp_server.web.trust import pages as standings
+
+STATIC = {
+    "review.css": "text/css",
+    "live.js": "text/javascript",
+    "passkey.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+}
+
+ONE = "/proposals/{id}"
+JOURNEY = "/journeys/{id}"
+RUN = "/runs/{id}"
+
+
+def page_app(house: House) -> ASGIApp:
+    """Return the application. Whatever is asked for in vain, and whoever asks without a session, gets the same answer."""
+    routes = [
+        Route("/", reads(proposals.pending)),
+        Route("/login", login, methods=["POST"]),
+        Route("/login/{secret}", invitation),
+        Route("/logout", acts(logout), methods=["POST"]),
+        Route("/events", reads(events)),
+        Route("/static/{name}", static),
+        Route(PROOF + "{challenge}", proven),
+        Route("/decided", reads(proposals.decided)),
+        Route(ONE, reads(proposals.one)),
+        Route(f"{ONE}/approve", acts(proposals.approve, ONE), methods=["POST"]),
+        Route(f"{ONE}/reject", acts(proposals.reject, ONE), methods=["POST"]),
+        Route(f"{ONE}/edit", reads(proposals.editing)),
+        Route(f"{ONE}/edit", acts(proposals.edit, ONE), methods=["POST"]),
+        Route("/journeys", reads(journeys.listed)),
+        Route(JOURNEY, reads(journeys.one)),
+        Route(f"{JOURNEY}/events", reads(journeys.events)),
+        *(
+            Route(f"{JOURNEY}/{decision}", acts(journeys.deciding(decision), "/journeys"), methods=["POST"])
+            for decision in journeys.DECISIONS
+        ),
+        Route("/runs", reads(runs.listed)),
+        Route(RUN, reads(runs.one)),
+        Route(f"{RUN}/answer", reads(runs.answering)),
+        Route(f"{RUN}/answer", acts(runs.answer, RUN), methods=["POST"]),
+        Route(f"{RUN}/cancel", acts(runs.cancel, RUN), methods=["POST"]),
+        Route("/trust", reads(standings.standings)),
+        Route("/trust/host", reads(standings.standing)),
+        Route("/trust/grant", acts(standings.grant, "/trust"), methods=["POST"]),
+        Route("/trust/thaw", acts(standings.thaw, "/trust"), methods=["POST"]),
+        Route("/trust/forms", acts(standings.allow_forms, "/trust"), methods=["POST"]),
+        Route("/trust/freeze", acts(standings.freeze, "/trust"), methods=["POST"]),
+        Route("/trust/places", acts(standings.trust_place, "/trust"), methods=["POST"]),
+        Route("/trust/places/remove", acts(standings.distrust_place, "/trust"), methods=["POST"]),
+        Route("/audit", reads(records.audit)),
+        Route("/contradictions", reads(records.contradictions)),
+        Route("/passkeys", reads(keys.listed)),
+        Route("/passkeys/new", acts(keys.begin, "/passkeys"), methods=["POST"]),
+        Route("/passkeys", acts(keys.add, "/passkeys"), methods=["POST"]),
+        Route("/passkeys/remove", acts(keys.remove, "/passkeys"), methods=["POST"]),
+    ]
+    app = Starlette(routes=routes, exception_handlers={404: _nowhere, 405: _nowhere, 500: _broken})
+    app.router.redirect_slashes = False
+    app.state.house = house
+    return Guard(app, house.port)
+
+
+async def _nowhere(request: Request, _error: Exception) -> Response:
+    house: House = request.app.state.house
+    return await house.stranger()
+
+
+async def _broken(_request: Request, _error: Exception) -> Response:
+    return Response(
+        "Something failed inside; nothing more is known here. The log says why.", 500, media_type="text/plain"
+    )
+
+
+async def invitation(request: Request) -> Response:
+    """Show a button. The link itself lets nobody in: programs that look at links ahead of people would use it up."""
+    house: House = request.app.state.house
+    secret = str(request.path_params["secret"])
+    if not await house.sessions.invited(secret):
+        return await house.stranger()
+    answer = await house.show("login.html", None, lambda: {"secret": secret})
+    # Whoever is invited looks at a proposal next; in a process that never wrote that takes modules that load for 0.3 s.
+    answer.background = BackgroundTask(import_module, "mcp_server.app.factories.writer")
+    return answer
+
+
+async def login(request: Request) -> Response:
+    """Use the link up and begin a session, in a cookie that no script reads and no other site's page sends."""
+    house: House = request.app.state.house
+    entered = await house.sessions.enter((await form_of(request, LARGEST_LOGIN)).get("secret", ""))
+    if entered is None:
+        return await house.stranger()
+    session, to = entered
+    parts = urlsplit(to)
+    answer = see(to if to.startswith("/") and not parts.netloc and not parts.scheme else HOME)
+    answer.set_cookie(
+        house.cookie,
+        session.secret,
+        max_age=int(SESSION_LIFETIME.total_seconds()),
+        httponly=True,
+        samesite="strict",
+        path="/",
+    )
+    return answer
+
+
+async def logout(house: House, _request: Request, session: Session, _form: Form) -> Response:
+    """End the session."""
+    await house.sessions.leave(session)
+    answer = see(HOME)
+    answer.delete_cookie(house.cookie, path="/", httponly=True, samesite="strict")
+    return answer
+
+
+async def events(house: House, _request: Request, session: Session) -> Response:
+    """Stream that something changed."""
+    stream = house.live.stream(session.csrf, house.still(session))
+    return StreamingResponse(stream, media_type="text/event-stream")
+
+
+async def proven(request: Request) -> Response:
+    """Show that this is the page of who holds the lease, to a process that is about to give its address out."""
+    house: House = request.app.state.house
+    return PlainTextResponse(proof(house.holder, str(request.path_params["challenge"])))
+
+
+async def static(request: Request) -> Response:
+    """Return one of the few files that the pages are made of; they hold nothing of anybody's."""
+    house: House = request.app.state.house
+    name = str(request.path_params["name"])
+    if name not in STATIC:
+        return await house.stranger()
+    return FileResponse(FOLDER / "static" / name, media_type=STATIC[name])

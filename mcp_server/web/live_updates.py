@@ -1,0 +1,117 @@
+"""Telling open pages at once that something changed, whichever process did it, and knowing whether anybody looks.
+
+Source: WHATWG HTML, "Server-sent events".
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+import anyio
+
+from knowledge.errors import StorageError
+from knowledge.state.ports import Event, StateStore
+
+logger = logging.getLogger("knowledge_forge.review")
+
+BEAT_S = 15.0
+"""A line that says nothing, so that a dead connection is noticed."""
+LOOKED_S = 60.0
+"""Who asked for a page so short a time ago, without a connection that waits for news, is taken to be looking still."""
+MOST_LISTENERS = 50
+MOST_OF_ONE = 20
+"""Streams of one session: browsers open six to one server, and leave others room."""
+AFTER_TROUBLE_S = 1.0
+BEGINNING, BEAT = "retry: 2000\n\n", ": still here\n\n"
+
+Clock = Callable[[], float]
+Here = Callable[[], Awaitable[bool]]
+Arrived = Callable[[Collection[Event]], Awaitable[None]]
+
+
+@dataclass(eq=False, slots=True)
+class _Listener:
+    """One open page of a session, and what it has not been told yet."""
+
+    whose: str = ""
+    keys: set[str] = field(default_factory=set)
+    told: anyio.Event = field(default_factory=anyio.Event)
+
+
+class Live:
+    """Follows the state database and passes on what changes."""
+
+    def __init__(self, state: StateStore, clock: Clock = time.monotonic) -> None:
+        self._state, self._clock = state, clock
+        self._listeners: set[_Listener] = set()
+        self._looked = float("-inf")
+        self._closed = False
+
+    def looked(self) -> None:
+        """Remember that somebody just looked at a page."""
+        self._looked = self._clock()
+
+    @property
+    def looking(self) -> bool:
+        """Return whether a person has the page open."""
+        return bool(self._listeners) or self._clock() - self._looked < LOOKED_S
+
+    def close(self) -> None:
+        """End all streams, so that the server can stop."""
+        self._closed = True
+        for listener in self._listeners:
+            listener.told.set()
+
+    async def run(self, arrived: Arrived) -> None:
+        """Follow changes until cancelled; `arrived` hears of each batch too."""
+        seen = await self._state.last_event()
+        while True:
+            try:
+                await self._state.changed(seen)
+                events = await self._state.events_after(seen) or await self._state.events_after(0)
+                seen = events[-1].seq if events else await self._state.last_event()
+            except StorageError:
+                logger.warning("the review page cannot follow changes now", exc_info=True)
+                await anyio.sleep(AFTER_TROUBLE_S)
+                continue
+            for listener in self._listeners:
+                listener.keys |= {event.key for event in events}
+                listener.told.set()
+            await arrived(events)
+
+    async def heard(self, whose: str = "") -> AsyncGenerator[Collection[str]]:
+        """Yield nothing at once, and from then on the keys of what changed, or nothing after `BEAT_S` in which nothing did.
+
+        Ends when the page is closed, and at once if too many listen already, or too many of this session.
+        """
+        of_one = sum(one.whose == whose for one in self._listeners)
+        if len(self._listeners) >= MOST_LISTENERS or of_one >= MOST_OF_ONE:
+            return
+        listener = _Listener(whose)
+        self._listeners.add(listener)
+        try:
+            yield ()
+            while not self._closed:
+                with anyio.move_on_after(BEAT_S):
+                    await listener.told.wait()
+                listener.told = anyio.Event()
+                keys, listener.keys = sorted(listener.keys), set()
+                yield keys
+        finally:
+            self._listeners.discard(listener)
+            self.looked()
+
+    async def stream(self, whose: str, here: Here) -> AsyncIterator[str]:
+        """Yield an event `changed` with the keys of what changed, whenever something did, while the session is logged in (`here`)."""
+        first = True
+        async with aclosing(self.heard(whose)) as heard:
+            async for keys in heard:
+                if not await here():
+                    return
+                yield BEGINNING if first else f"event: changed\ndata: {json.dumps(keys)}\n\n" if keys else BEAT
+                first = False

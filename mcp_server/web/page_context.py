@@ -1,0 +1,252 @@
+"""What every page stands on: services, templates, the session behind a request, the token behind a form."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+import anyio
+import anyio.to_thread
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from knowledge.errors import KnowledgeError
+from knowledge.offload import CALLER, A, R
+from mcp_server.app.dependencies import Services, no_runs
+from mcp_server.approvals.approvers import CannotDecide, Desk, Person
+from mcp_server.web.access.sessions import Session, Sessions, same
+from mcp_server.web.live_updates import Here, Live
+from mcp_server.web.text.sanitize import inert_line
+from mcp_server.workers.pool import Workers
+
+if TYPE_CHECKING:
+    from agents.loop.store.ports import RunStore
+
+logger = logging.getLogger("knowledge_forge.review")
+
+FOLDER = Path(__file__).parent
+LARGEST_FORM = 20_000_000
+LARGEST_LOGIN = 4_096
+"""What somebody may send who is not logged in: the login form has one secret of 43 letters."""
+MOST_FIELDS = 2_000
+MOST_COUNTED = 100
+MOST_LONG = 2
+AT_ONCE = 4_000
+"""Characters that become HTML in a few milliseconds, whatever they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the navigation."""
+
+    path: str
+    title: str
+
+
+NAVIGATION = (
+    Entry("/", "Waiting"),
+    Entry("/decided", "Decided"),
+    Entry("/journeys", "Journeys"),
+    Entry("/runs", "Runs"),
+    Entry("/trust", "Trust"),
+    Entry("/audit", "Audit"),
+    Entry("/contradictions", "Contradictions"),
+    Entry("/passkeys", "Passkeys"),
+)
+"""A new kind of page is one more line here and one more route in `page.py`."""
+
+Form = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class House:
+    """The page of one knowledge base. `base_name` is how a person calls it, `port` where it is served, `holder` who serves it."""
+
+    services: Services
+    desk: Desk
+    live: Live
+    base_name: str
+    port: int
+    holder: str
+
+    @cached_property
+    def sessions(self) -> Sessions:
+        """Return who is logged in."""
+        return Sessions(self.services.state.trust, self.services.now)
+
+    @cached_property
+    def runs(self) -> RunStore:
+        """Return the runs on record. Looking at them takes no language model."""
+        if self.services.load_runs is not no_runs:
+            return self.services.runs.store
+        from mcp_server.runs.locations import runs_in
+
+        return runs_in(self.services.state)
+
+    @cached_property
+    def workers(self) -> Workers:
+        """Return the process in which long texts become HTML."""
+        return Workers(most=1, inline_characters=AT_ONCE)
+
+    @cached_property
+    def long(self) -> anyio.CapacityLimiter:
+        """Return the places for long proposals that are shown whole at the same time: each is in memory meanwhile."""
+        return anyio.CapacityLimiter(MOST_LONG)
+
+    async def close(self) -> None:
+        """End what the page started."""
+        await self.workers.close()
+
+    @property
+    def cookie(self) -> str:
+        """Return the name of the session's cookie. Browsers share cookies among the ports of one name."""
+        return f"forge_review_{self.port}"
+
+    @cached_property
+    def _templates(self) -> Environment:
+        environment = Environment(
+            loader=FileSystemLoader(FOLDER / "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        environment.filters["line"] = inert_line
+        return environment
+
+    async def show(
+        self, template: str, session: Session | None, values: Callable[[], Mapping[str, Any]], status: int = 200
+    ) -> Response:
+        """Return the filled template. `values` are worked out aside: a hostile text may take seconds."""
+        return HTMLResponse(await self.filled(template, session, values), status)
+
+    async def filled(self, template: str, session: Session | None, values: Callable[[], Mapping[str, Any]]) -> bytes:
+        """Return the HTML of the filled template."""
+        waiting = await self._waiting() if session else 0
+        common = {
+            "session": session,
+            "navigation": NAVIGATION,
+            "here": "",
+            "waiting": waiting,
+            "base_name": inert_line(self.base_name) if session else "",
+            "token": partial(_token, session),
+        }
+
+        def filled() -> bytes:
+            html = self._templates.get_template(template).render({**common, **values()})
+            return html.encode("utf-8", "replace")
+
+        return await anyio.to_thread.run_sync(filled)
+
+    async def apart(self, step: Callable[[A], R], asked: A, *, size: int) -> R:
+        """Return `step(asked)`, worked out in a process of the page's own, which ends with the request that asks."""
+        # Hosts' calls keep their workers busy; a person does not wait for those. Each request has its turn.
+        CALLER.set(f"page {secrets.token_hex(8)}")
+        return await self.workers.run(step, asked, size=size, what="showing this")
+
+    async def _waiting(self) -> int:
+        """Return how much waits for a person: proposals, and journeys and runs, of which only so many are counted."""
+        lines = await self.services.journeys.store.journeys(status="waiting", limit=MOST_COUNTED)
+        asking = await self.runs.runs(state="asking", limit=MOST_COUNTED)
+        return await self.services.state.trust.pending() + len(lines) + len(asking)
+
+    def still(self, session: Session) -> Here:
+        """Return what tells whether the session is logged in by now, for answers that take long."""
+
+        async def logged_in() -> bool:
+            return await self.sessions.of(session.secret) is not None
+
+        return logged_in
+
+    async def stranger(self) -> Response:
+        """Return what everybody gets who is not logged in, wherever they look: the same, and nothing."""
+        return await self.show("stranger.html", None, dict, 404)
+
+    async def message(self, session: Session, title: str, message: str, back: str, status: int = 409) -> Response:
+        """Return a page that says why something was not done."""
+        values = {"title": title, "message": inert_line(message), "back": back}
+        return await self.show("message.html", session, lambda: values, status)
+
+    def person(self, session: Session, signed: str = "") -> Person:
+        """Return the person of the session as the desk knows them."""
+        return Person(session.user, "page", signed)
+
+
+def _token(session: Session | None) -> Markup:
+    value = session.csrf if session else ""
+    return Markup('<input type="hidden" name="csrf" value="{0}">').format(value)
+
+
+Reading = Callable[[House, Request, Session], Awaitable[Response]]
+Acting = Callable[[House, Request, Session, Form], Awaitable[Response]]
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def reads(view: Reading) -> Endpoint:
+    """Return the endpoint of a page that only shows something, to who is logged in."""
+
+    async def endpoint(request: Request) -> Response:
+        house: House = request.app.state.house
+        session = await house.sessions.of(request.cookies.get(house.cookie))
+        if session is None:
+            return await house.stranger()
+        house.live.looked()
+        try:
+            return await view(house, request, session)
+        except KnowledgeError as error:
+            return await house.message(session, "That cannot be shown", str(error), "/", 404)
+
+    return endpoint
+
+
+def acts(view: Acting, back: str = "/") -> Endpoint:
+    """Return the endpoint of a form, for who is logged in and was shown that form. `back` may name the request's parts."""
+
+    async def endpoint(request: Request) -> Response:
+        house: House = request.app.state.house
+        session = await house.sessions.of(request.cookies.get(house.cookie))
+        if session is None:
+            return await house.stranger()
+        form = await form_of(request)
+        if not same(form.get("csrf", ""), session.csrf):
+            return await house.message(
+                session, "Nothing was done", "This form is not of your session; open it again.", "/", 403
+            )
+        house.live.looked()
+        try:
+            return await view(house, request, session, form)
+        except CannotDecide as error:
+            return await house.message(session, "Nothing was done", str(error), back.format(**request.path_params))
+        except KnowledgeError as error:
+            logger.warning("an act on the review page failed: %s", error)
+            return await house.message(session, "It did not work", str(error), back.format(**request.path_params))
+
+    return endpoint
+
+
+async def form_of(request: Request, largest: int = LARGEST_FORM) -> Form:
+    """Return the fields of a posted form; nothing of one that is too large or no form. Of equal names the last one counts."""
+    if not request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
+        return {}
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > largest:
+            return {}
+    try:
+        return dict(parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_FIELDS))
+    except ValueError:
+        return {}
+
+
+def see(path: str) -> Response:
+    """Return the answer to a form that worked: look there."""
+    return RedirectResponse(path, 303)

@@ -1,0 +1,206 @@
+"""Showing the page: one process does, for all of its knowledge base on this machine; another takes over when it is gone."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+
+from knowledge.errors import KnowledgeError, StorageError
+from knowledge.state.ports import StateStore
+from mcp_server.app.settings.settings import Settings, has_display
+from mcp_server.web.address import LEASE_S, address, address_in, holder, holder_of, lease_name
+from mcp_server.web.ports import listening, preferred_port
+
+if TYPE_CHECKING:
+    import socket
+
+    import uvicorn
+
+    from mcp_server.app.dependencies import Services
+    from mcp_server.approvals.approvers import Desk
+    from mcp_server.web.access.login_links import Inviting
+    from mcp_server.web.page_context import House
+
+logger = logging.getLogger("knowledge_forge.review")
+
+RENEW_S = 3.0
+STAND_BY_S = 2.0
+LAST_WORDS_S = 1.0
+PATIENCE_S = LEASE_S + 10.0
+"""How long starting the page may take before `review --web` gives up: the lease of one that was killed runs out first."""
+
+
+class PageUnavailable(KnowledgeError):
+    """The page could not be shown by anybody."""
+
+    def __init__(self) -> None:
+        super().__init__("the review page cannot be shown; the log says why. Decide with: knowledge-forge review")
+
+
+@dataclass(frozen=True, slots=True)
+class Showing:
+    """What this process shows, and under which name it holds the lease."""
+
+    services: Services
+    desk: Desk
+    settings: Settings
+    process: str
+
+    @property
+    def state(self) -> StateStore:
+        """Return the records that the page is about."""
+        return self.services.state
+
+
+async def show(services: Services, desk: Desk, settings: Settings, known: anyio.Event) -> None:
+    """Show the page whenever no other process does, until cancelled. `known` is set once its address is, here or there."""
+    showing = Showing(services, desk, settings, f"{os.getpid()}-{secrets.token_hex(16)}")
+    while True:
+        try:
+            if await holder(showing.state) is None:
+                await _in_turn(showing, known)
+            elif not known.is_set() and await address(showing.state) is not None:
+                known.set()  # else its process died, and its lease has a few seconds to go
+        except Exception:
+            # Whatever fails here, the server that this process is for goes on.
+            logger.exception("the review page cannot be shown now; decide with: knowledge-forge review")
+            await anyio.sleep(LEASE_S)
+        await anyio.sleep(STAND_BY_S)
+
+
+async def _in_turn(showing: Showing, known: anyio.Event) -> None:
+    """Show the page if this process gets the lease, and until it loses it."""
+    with listening(preferred_port(showing.settings.kb)) as sockets:
+        port = sockets[0].getsockname()[1]
+        name = holder_of(port, showing.process)
+        if not await _take(showing, name):
+            return
+        try:
+            async with _served(showing, name, port, sockets):
+                known.set()
+                logger.info("the review page is at %s", address_in(name))
+                await _while_ours(showing, name)
+        finally:
+            with anyio.CancelScope(shield=True), anyio.move_on_after(LAST_WORDS_S):
+                await _give_back(showing, name)
+
+
+async def _take(showing: Showing, name: str) -> bool:
+    now = showing.services.now()
+    return await showing.state.acquire_lease(lease_name(), name, now=now, ttl_s=LEASE_S) is not None
+
+
+async def _give_back(showing: Showing, name: str) -> None:
+    try:
+        await showing.state.release_lease(lease_name(), name)
+    except StorageError:
+        logger.warning("the lease of the review page was not given back; it expires", exc_info=True)
+
+
+async def _while_ours(showing: Showing, name: str) -> None:
+    """Return when another process has taken over, because this one was stopped for too long."""
+    while True:
+        await anyio.sleep(RENEW_S)
+        try:
+            if not await _take(showing, name):
+                return
+        except StorageError:
+            logger.warning("the lease of the review page could not be renewed", exc_info=True)
+
+
+@asynccontextmanager
+async def _served(showing: Showing, name: str, port: int, sockets: list[socket.socket]) -> AsyncIterator[None]:
+    """Answer requests, follow changes and call people meanwhile."""
+    # Templates and the web server are loaded when a page is shown, and not before: starting a server has a budget.
+    running = await anyio.to_thread.run_sync(_wired, showing, name, port)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_to_the_end, running.server, sockets)
+        tasks.start_soon(running.house.live.run, running.inviting.arrived)
+        tasks.start_soon(running.inviting.call)
+        try:
+            yield
+        finally:
+            running.house.live.close()
+            running.server.should_exit = True
+            await running.house.close()
+            tasks.cancel_scope.cancel()
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    house: House
+    inviting: Inviting
+    server: uvicorn.Server
+
+
+def _wired(showing: Showing, name: str, port: int) -> _Running:
+    import uvicorn
+
+    from mcp_server.transport.http_limits import PAGE, bounded
+    from mcp_server.web.access.login_links import Inviting, open_browser
+    from mcp_server.web.application import page_app
+    from mcp_server.web.live_updates import Live
+    from mcp_server.web.page_context import House
+
+    settings = showing.settings
+    house = House(showing.services, showing.desk, Live(showing.state), settings.kb.name, port, name)
+    opener = open_browser if settings.open_browser and has_display() else None
+    config = bounded(page_app(house), PAGE, server_header=False, lifespan="off", timeout_graceful_shutdown=1)
+    return _Running(house, Inviting(house, f"http://localhost:{port}", opener), uvicorn.Server(config))
+
+
+async def _to_the_end(server: uvicorn.Server, sockets: list[socket.socket]) -> None:
+    """Serve until `should_exit`. The process's signals belong to whoever runs it, and cancelling lets it close properly."""
+    with anyio.CancelScope(shield=True):
+        await server._serve(sockets=sockets)  # noqa: SLF001 - `serve` is this, with the signals taken over
+
+
+def serve_page(settings: Settings) -> int:
+    """Show the page to who is at this terminal: print a one-time link, open it, and serve until Ctrl-C if nobody else does.
+
+    Raises:
+        PageUnavailable: nobody shows it, and this process cannot.
+    """
+    try:
+        found = anyio.run(_serve_page, settings)
+    except KeyboardInterrupt:
+        return 0
+    if not found:
+        raise PageUnavailable
+    return 0
+
+
+async def _serve_page(settings: Settings) -> bool:
+    """Return whether there is a page, once another process shows it, or nobody can."""
+    from mcp_server.app.composition import open_app
+    from mcp_server.web.access.login_links import login_link, open_browser
+    from mcp_server.web.access.sessions import Sessions
+
+    async with open_app(settings, indexing=False) as app, anyio.create_task_group() as tasks:
+        state, known = app.services.state, anyio.Event()
+        elsewhere = await address(state) is not None
+        if not elsewhere:
+            tasks.start_soon(show, app.services, app.desk, replace(settings, open_browser=False), known)
+            with anyio.move_on_after(PATIENCE_S):
+                await known.wait()
+        where = await address(state)
+        if where is None:
+            tasks.cancel_scope.cancel()
+            return False
+        link = await login_link(Sessions(state.trust, app.services.now), where)
+        print(f"Review what waits, with this link, once within ten minutes:\n\n  {link}\n", flush=True)  # noqa: T201 - a command's answer
+        if settings.open_browser and has_display():
+            await anyio.to_thread.run_sync(open_browser, link, abandon_on_cancel=True)
+        if not elsewhere:
+            print("Ctrl-C ends it.", flush=True)  # noqa: T201 - likewise
+            await anyio.sleep_forever()
+        tasks.cancel_scope.cancel()
+    return True

@@ -1,0 +1,1 @@
+"""Texts of others, made safe and visible for HTML."""

@@ -1,0 +1,383 @@
+"""A unified diff as a person reads it: rows side by side or one below the other, with the words that differ marked. Pure.
+
+Source: GNU diffutils, "Unified Format".
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import Match, SequenceMatcher
+from itertools import accumulate, groupby
+from typing import Literal
+
+from markupsafe import Markup
+
+from mcp_server.web.text.sanitize import Span, inert
+
+RowKind = Literal["same", "changed", "added", "removed"]
+
+MOST_COMPARED = 250_000
+"""Pairs of words, or of lines, that are compared one with another; of more only what both begin and end with is found."""
+ALIKE_ENOUGH = 0.35
+"""Lines that share less are another line each: marking their words would mark nearly all of them."""
+
+MARKS = (" ", "-", "+", "\\")
+EFFORT = 3_000_000
+"""Comparisons of words that all diffs of one page may cost, about half a second. Lines that are left get no words marked."""
+CHARACTERS_A_STEP = 8
+"""Characters of two lines whose sets of words are compared in about the time of one step."""
+LONG_FOR_WORDS = 100_000
+"""Characters of two lines together beyond which only what both begin and end with is found: their words would fill the memory."""
+NAMING_LINES = 2
+"""A diff begins with the names of the file before and after."""
+
+ANY_LENGTH = 10**9
+
+_NOTE = Markup(' <i class="note">{0}</i>')
+HEADER = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_ENDS = {mark: re.compile(rf"\n(?!{re.escape(mark)})") for mark in (" ", "-", "+")}
+"""Where lines on one side of a diff end that follow each other."""
+_TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a page as the diff has it. `note` is what the diff says behind it, such as that its end is missing."""
+
+    number: int
+    text: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Consecutive lines of a hunk: the same on both sides, or `old` replaced by `new`, of which one may be empty."""
+
+    same: bool
+    old: tuple[Line, ...]
+    new: tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hunk:
+    """A stretch of the page with what changed in it. `note` stands for lines that the diff itself left out."""
+
+    changes: tuple[Change, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a shown diff; a side that has no line has number 0. `cut`: not all of a line is there."""
+
+    kind: RowKind
+    old_number: int
+    old: Markup
+    new_number: int
+    new: Markup
+    cut: bool = False
+
+
+@dataclass(slots=True)
+class Effort:
+    """What comparing may still cost. Texts can be made so that finding what they share takes minutes."""
+
+    left: int = EFFORT
+
+    def spend(self, steps: int) -> bool:
+        """Take so many steps off and return True; False, with nothing taken, if they are not left."""
+        if steps > self.left:
+            return False
+        self.left -= steps
+        return True
+
+
+class _Exhausted(Exception):
+    """Comparing two lines would cost more than is left."""
+
+
+class _Matcher(SequenceMatcher[str]):
+    """Finds what two lines share, for as long as there is effort left."""
+
+    def __init__(self, old: Sequence[str], new: Sequence[str], effort: Effort) -> None:
+        super().__init__(None, old, new, autojunk=False)
+        self._effort = effort
+        counts = Counter(new)
+        self._cost = [0, *accumulate(1 + counts[token] for token in old)]
+
+    def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None) -> Match:
+        """Do what difflib does. It looks at each token of `old` once for each time that `new` has it."""
+        if not self._effort.spend(self._cost[-1 if ahi is None else ahi] - self._cost[alo]):
+            raise _Exhausted
+        return super().find_longest_match(alo, ahi, blo, bhi)
+
+
+def parsed(diff: str) -> list[Hunk]:
+    """Return the hunks of a unified diff of one file. Lines are counted, so that no content is taken for a header."""
+    lines = diff.split("\n")
+    found: list[Hunk] = []
+    at = 0
+    while at < len(lines):
+        header = HEADER.match(lines[at])
+        at += 1
+        if header is None:
+            if at > NAMING_LINES and lines[at - 1]:
+                found.append(Hunk((), lines[at - 1]))
+            continue
+        start, old_count, first, new_count = (int(part) if part is not None else 1 for part in header.groups())
+        entries = list(_entries(lines[at:], _Counts(start, old_count, first, new_count)))
+        at += len(entries)
+        found.append(Hunk(tuple(_changes(entries))))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """As much of a diff as its first rows are made of; `added` and `removed` lines are those of all of it, `left_out` are not here."""
+
+    diff: str
+    added: int
+    removed: int
+    left_out: int
+
+
+def beginning(diff: str, rows: int) -> Beginning:
+    """Return what the first `rows` rows of a long diff are made of, without taking the rest apart.
+
+    Lines are kept in their order until one side of a change alone fills the rows; then as many of its other side.
+    """
+    at, names = 0, 0
+    if diff.startswith("--- "):
+        at, names = _after_lines(diff, 0, NAMING_LINES), 1
+    kept, lines, full = [diff[:at]], 0, False
+    while at < len(diff) and lines <= 2 * rows:
+        mark = diff[at]
+        if full and mark != "+":
+            break
+        found = _ENDS[mark].search(diff, at) if mark in _ENDS else None
+        end = found.end() if found else len(diff) if mark in _ENDS else _after_lines(diff, at, 1)
+        kept_to = min(end, _after_lines(diff, at, rows))
+        kept.append(diff[at:kept_to])
+        lines += max(1, diff.count("\n", at, kept_to))
+        if full:
+            break
+        full, at = kept_to < end, end
+    text = "".join(kept)
+    left_out = max(diff.count("\n") - text.count("\n"), int(len(text) < len(diff)))
+    return Beginning(text, diff.count("\n+") - names, diff.count("\n-"), left_out)
+
+
+def _after_lines(text: str, at: int, count: int) -> int:
+    """Return where the line begins that is so many after the one at `at`, or the end."""
+    for _ in range(count):
+        at = text.find("\n", at) + 1
+        if not at:
+            return len(text)
+    return at
+
+
+@dataclass(slots=True)
+class _Counts:
+    """Where a hunk is: numbers of the next lines, and how many are still to come."""
+
+    old: int
+    old_left: int
+    new: int
+    new_left: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One line of a hunk: on which sides it is (`-`, `+`, a blank for both), or a note on the line before."""
+
+    mark: str
+    text: str
+    old: int
+    new: int
+
+
+def _entries(lines: Iterable[str], counts: _Counts) -> Iterator[_Entry]:
+    for line in lines:
+        mark, text = line[:1], line[1:]
+        over = counts.old_left <= 0 and counts.new_left <= 0
+        if mark not in MARKS or (over and mark != "\\"):
+            return
+        yield _Entry(mark, text, counts.old, counts.new)
+        is_old, is_new = mark not in ("+", "\\"), mark not in ("-", "\\")
+        counts.old, counts.old_left = counts.old + is_old, counts.old_left - is_old
+        counts.new, counts.new_left = counts.new + is_new, counts.new_left - is_new
+
+
+def _changes(entries: Sequence[_Entry]) -> Iterator[Change]:
+    noted: list[tuple[_Entry, str]] = []
+    for entry in entries:
+        if entry.mark == "\\" and noted:
+            noted[-1] = (noted[-1][0], entry.text.strip())
+        else:
+            noted.append((entry, ""))
+    for same, group in groupby(noted, key=lambda one: one[0].mark == " "):
+        part = list(group)
+        old = tuple(Line(entry.old, entry.text, note) for entry, note in part if entry.mark in " -")
+        new = tuple(Line(entry.new, entry.text, note) for entry, note in part if entry.mark in " +")
+        yield Change(same, old, new)
+
+
+def side_by_side(hunk: Hunk, longest: int = ANY_LENGTH, effort: Effort | None = None) -> Iterator[Row]:
+    """Yield the hunk's rows: what stood there on the left, what will stand there on the right, like beside like.
+
+    Of a line at most `longest` characters are there, and then how many more there are. Comparing costs at most `effort`.
+    """
+    effort = effort or Effort()
+    for change in hunk.changes:
+        if change.same:
+            yield from (_same(before, after, longest) for before, after in zip(change.old, change.new, strict=True))
+        else:
+            pairs = _paired(change.old, change.new, effort)
+            yield from (_row(before, after, longest, effort) for before, after in pairs)
+
+
+def one_below_the_other(hunk: Hunk, longest: int = ANY_LENGTH, effort: Effort | None = None) -> Iterator[Row]:
+    """Yield the hunk's rows with what goes above what comes, as a unified diff has them."""
+    effort = effort or Effort()
+    for change in hunk.changes:
+        if change.same:
+            yield from (_same(before, after, longest) for before, after in zip(change.old, change.new, strict=True))
+            continue
+        pairs = _paired(change.old, change.new, effort)
+        rows = [_row(before, after, longest, effort) for before, after in pairs]
+        yield from (Row("removed", r.old_number, r.old, 0, Markup(), r.cut) for r in rows if r.old_number)
+        yield from (Row("added", 0, Markup(), r.new_number, r.new, r.cut) for r in rows if r.new_number)
+
+
+def _same(before: Line, after: Line, longest: int) -> Row:
+    shown = _shown(before, longest)
+    return Row("same", before.number, shown, after.number, shown, len(before.text) > longest)
+
+
+def _row(before: Line | None, after: Line | None, longest: int, effort: Effort) -> Row:
+    if before is None or after is None:
+        old, new = (_shown(line, longest) if line else Markup() for line in (before, after))
+        cut = any(line is not None and len(line.text) > longest for line in (before, after))
+        kind: RowKind = "removed" if after is None else "added"
+        return Row(kind, before.number if before else 0, old, after.number if after else 0, new, cut)
+    gone, come = differing(before.text, after.text, effort)
+    cut = max(len(before.text), len(after.text)) > longest
+    old, new = _shown(before, longest, gone, "del"), _shown(after, longest, come, "ins")
+    return Row("changed", before.number, old, after.number, new, cut)
+
+
+def _shown(line: Line, longest: int, spans: Sequence[Span] = (), tag: str = "mark") -> Markup:
+    text = line.text[:longest]
+    inside = [(start, min(end, longest)) for start, end in spans if start < longest]
+    notes = [line.note, f"{len(line.text) - longest} more characters" if len(line.text) > longest else ""]
+    return inert(text, inside, tag=tag) + Markup("").join(_NOTE.format(note) for note in notes if note)
+
+
+def differing(before: str, after: str, effort: Effort | None = None) -> tuple[list[Span], list[Span]]:
+    """Return the spans of words in each that the other does not have; none at all where little is the same."""
+    if len(before) + len(after) > LONG_FOR_WORDS:
+        return _between_ends(before, after)
+    old, new = _TOKEN.findall(before), _TOKEN.findall(after)
+    head = _common(old, new)
+    tail = _common(old[head:][::-1], new[head:][::-1])
+    blocks = [
+        (0, 0, head),
+        *_inside(old, new, (head, tail), effort or Effort()),
+        (len(old) - tail, len(new) - tail, tail),
+    ]
+    kept = sum(sum(map(len, old[start : start + size])) for start, _, size in blocks)
+    if 2 * kept < ALIKE_ENOUGH * (len(before) + len(after)):
+        return [], []
+    return _gaps(old, [(a, size) for a, _, size in blocks]), _gaps(new, [(b, size) for _, b, size in blocks])
+
+
+def _between_ends(before: str, after: str) -> tuple[list[Span], list[Span]]:
+    """Return the one stretch of each that lies between what both begin and end with."""
+    shorter = min(len(before), len(after))
+    head = bisect_left(range(1, shorter + 1), 1, key=lambda size: int(before[:size] != after[:size]))
+    rest = shorter - head
+    tail = bisect_left(range(1, rest + 1), 1, key=lambda size: int(before[-size:] != after[-size:]))
+    if 2 * (head + tail) < ALIKE_ENOUGH * (len(before) + len(after)):
+        return [], []
+    gone, come = ([(head, len(text) - tail)] if len(text) > head + tail else [] for text in (before, after))
+    return gone, come
+
+
+def _inside(
+    old: Sequence[str], new: Sequence[str], ends: tuple[int, int], effort: Effort
+) -> list[tuple[int, int, int]]:
+    """Return what is common between what both begin and end with, which are so many tokens."""
+    head, tail = ends
+    middle_old, middle_new = old[head : len(old) - tail], new[head : len(new) - tail]
+    if not middle_old or not middle_new or len(middle_old) * len(middle_new) > MOST_COMPARED:
+        return []
+    try:
+        found = _Matcher(middle_old, middle_new, effort).get_matching_blocks()
+    except _Exhausted:
+        return []
+    # A lone blank or comma in common only breaks what differs into crumbs.
+    worth = [b for b in found if any(token[:1].isalnum() for token in middle_old[b.a : b.a + b.size])]
+    return [(head + b.a, head + b.b, b.size) for b in worth]
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _gaps(tokens: Sequence[str], kept: Sequence[tuple[int, int]]) -> list[Span]:
+    """Return where the tokens are that lie in none of the kept stretches, as spans of characters."""
+    starts = [0]
+    for token in tokens:
+        starts.append(starts[-1] + len(token))
+    found, at = [], 0
+    for start, size in [*kept, (len(tokens), 0)]:
+        if start > at:
+            found.append((starts[at], starts[start]))
+        at = max(at, start + size)
+    return found
+
+
+def _paired(old: Sequence[Line], new: Sequence[Line], effort: Effort) -> list[tuple[Line | None, Line | None]]:
+    """Return which line became which, in order, so that those beside each other share most words."""
+    compared = len(old) * len(new)
+    if len(old) == len(new) or not compared or compared > MOST_COMPARED // 100 or not _worth(old, new, effort):
+        longest = max(len(old), len(new))
+        return [(old[i] if i < len(old) else None, new[i] if i < len(new) else None) for i in range(longest)]
+    best = _scores(old, new)
+    pairs: list[tuple[Line | None, Line | None]] = []
+    i = j = 0
+    while i < len(old) and j < len(new):
+        if best[i][j] == best[i + 1][j]:
+            pairs.append((old[i], None))
+            i += 1
+        elif best[i][j] == best[i][j + 1]:
+            pairs.append((None, new[j]))
+            j += 1
+        else:
+            pairs.append((old[i], new[j]))
+            i, j = i + 1, j + 1
+    return [*pairs, *((line, None) for line in old[i:]), *((None, line) for line in new[j:])]
+
+
+def _worth(old: Sequence[Line], new: Sequence[Line], effort: Effort) -> bool:
+    """Return whether there is effort left to compare the words of each line with those of each other one."""
+    sizes = [sum(len(line.text) for line in side) for side in (old, new)]
+    return effort.spend((sizes[0] * len(new) + sizes[1] * len(old)) // CHARACTERS_A_STEP)
+
+
+def _scores(old: Sequence[Line], new: Sequence[Line]) -> list[list[float]]:
+    """Return, from each pair of lines on, how much the best pairing of the rest shares."""
+    words_old, words_new = ([frozenset(_TOKEN.findall(line.text)) for line in side] for side in (old, new))
+    best = [[0.0] * (len(new) + 1) for _ in range(len(old) + 1)]
+    for i in range(len(old) - 1, -1, -1):
+        for j in range(len(new) - 1, -1, -1):
+            both, either = len(words_old[i] & words_new[j]), len(words_old[i] | words_new[j])
+            shared = both / either if either else 0.0
+            paired = best[i + 1][j + 1] + (shared if shared >= ALIKE_ENOUGH else 0.0)
+            best[i][j] = max(best[i + 1][j], best[i][j + 1], paired)
+    return best

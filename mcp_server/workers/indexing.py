@@ -1,0 +1,109 @@
+"""The composition root's part for large pages: each step of indexing them is done in a worker process (kb/decisions/0047)."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+
+from knowledge.errors import DatabaseUnavailable, EmbedderUnavailable
+from knowledge.index.preparation.remote import Indexed, Pages
+from knowledge.index.store.sqlite import SqliteIndexStore
+from knowledge.pages.vault import Vault
+from mcp_server.app.factories.embedder import STATIC
+from mcp_server.app.factories.engines import keyword_engine
+from mcp_server.workers.pool import Workers
+
+if TYPE_CHECKING:
+    from knowledge.index.embed.ports import Embedder
+    from knowledge.index.embed.static import StaticEmbedder
+    from knowledge.index.ports import KeywordIndex
+    from knowledge.state.ports import IndexIdentity
+
+CPU_S = 300
+"""Processor time for one step: the largest page that is read at all (32 MiB) takes about 40 s."""
+WALL_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A step: pages of one knowledge base, and where its index and its words lie."""
+
+    root: Path
+    index: Path
+    keyword: Path
+    pages: Pages
+
+
+class PagesApart:
+    """Indexes pages in a worker process of its own, one step after the other."""
+
+    def __init__(self, root: Path, index: Path, keyword: Path) -> None:
+        self._root, self._index, self._keyword = root, index, keyword
+        # Its memory is not limited: it maps the whole index, however large that is.
+        self._workers = Workers(most=1, inline_characters=-1, cpu_s=CPU_S, wall_s=WALL_S, memory_bytes=None)
+
+    async def index(self, pages: Pages, *, size: int) -> Indexed:
+        """Store the pages, as `Apart` promises."""
+        what = f"indexing {pages.jobs[0][0]}"
+        return await self._workers.run(
+            indexed, _Asked(self._root, self._index, self._keyword, pages), size=size, what=what
+        )
+
+    async def close(self) -> None:
+        """End the process."""
+        await self._workers.close()
+
+
+def indexed(asked: _Asked) -> Indexed:
+    """Do the step in this process."""
+    return anyio.run(_indexed, asked)
+
+
+async def _indexed(asked: _Asked) -> Indexed:
+    from knowledge.index.indexer import Indexer
+
+    store = await SqliteIndexStore.open(asked.index)
+    try:
+        if store.rebuilt:
+            raise DatabaseUnavailable(str(asked.index), f"it was damaged ({store.rebuilt}) and is built again")
+        keyword = await _keyword(asked.keyword)
+        try:
+            indexer = Indexer(
+                Vault(asked.root),
+                store,
+                keyword=partial(_given, keyword),
+                embedder=_embedder,
+                now_ns=time.time_ns,
+            )
+            return await indexer.index_here(asked.pages)
+        finally:
+            await keyword.close()
+    finally:
+        await store.close()
+
+
+async def _given(keyword: KeywordIndex) -> KeywordIndex:
+    return keyword
+
+
+async def _keyword(folder: Path) -> KeywordIndex:
+    return keyword_engine(folder)
+
+
+async def _embedder(identity: IndexIdentity) -> Embedder:
+    """Return the embedder that needs no network. Pages of others get their vectors later, from the server."""
+    if identity.embedder in ("", STATIC.embedder):
+        return _static()
+    raise EmbedderUnavailable(identity.embedder, "large pages get their vectors later")
+
+
+@cache
+def _static() -> StaticEmbedder:
+    from knowledge.index.embed.static import StaticEmbedder
+
+    return StaticEmbedder()
