@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from tests.postgres import fragile_postgres, postgres, schema
+from tests.support.state.postgres import fragile_postgres, postgres, schema
 
 __all__ = ["fragile_postgres", "postgres", "schema"]
 

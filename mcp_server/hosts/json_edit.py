@@ -1,6 +1,6 @@
 """Setting and removing one member of a JSON text; everything else stays as it is, byte for byte. Pure.
 
-Two laws (tests/unit/test_hosts_edit.py): `drop(put(x, path, v), path) == x` wherever `path` was free and what holds it
+Two laws (tests/unit/hosts/test_json_edit.py): `drop(put(x, path, v), path) == x` wherever `path` was free and what holds it
 was there; with `prune=True` also where what holds it was not.
 """
 

@@ -34,7 +34,7 @@ from tests.doubles.serving import Seen
 from tests.doubles.serving import Served as Double
 from tests.doubles.serving import served as on_a_socket
 from tests.doubles.zulip import Zulip
-from tests.writers import let_in
+from tests.support.hosts.writers import let_in
 
 TASKS, PAGE, COMMENTS, UNMOVED = 1_200, 100, 40, 40
 MESSAGES = 500

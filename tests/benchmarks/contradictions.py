@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.contradictions
 
-The labelled pairs are in `tests/unit/contradictions.jsonl`; half of their source repositories was only ever tested on.
+The labelled pairs are in `tests/unit/merge/claims/contradictions.jsonl`; half of their source repositories was only ever tested on.
 The baseline calls it a contradiction when half of the words are the same and the figures are not.
 """
 
@@ -23,7 +23,7 @@ from knowledge.merge.claims.contradiction import compare, contradictions
 from knowledge.merge.document.units import cut, units
 from tests.benchmarks.processes import ROOT
 
-PAIRS = Path(__file__).parents[1] / "unit" / "contradictions.jsonl"
+PAIRS = Path(__file__).parents[1] / "unit" / "merge" / "claims" / "contradictions.jsonl"
 
 HELD_OUT = frozenset(
     (

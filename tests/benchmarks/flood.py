@@ -26,9 +26,9 @@ from mcp_server.app.composition import open_app
 from mcp_server.app.knowledge_base import open_state
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.proposals import LONGEST, hash_of
-from tests.decisions import proposal
-from tests.review_pages import Place, shown
-from tests.writers import let_in
+from tests.support.hosts.writers import let_in
+from tests.support.state.decisions import proposal
+from tests.support.web.review_pages import Place, shown
 
 PAGE = "guides/flooded.md"
 SENTENCE = "The payment service is deployed with a canary first, and watched for ten minutes before the rest follows.\n"

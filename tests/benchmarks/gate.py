@@ -30,7 +30,7 @@ from mcp_server.gate.host_registration import Principal, enrol, os_user
 from mcp_server.gate.trust.scores import grant
 from mcp_server.protocol.gate_extension import GateExtension, as_result
 from tests.benchmarks.handbook import write_section
-from tests.knowledge_bases import write
+from tests.support.knowledge_bases.folders import write
 
 CALLS = 200
 ROUNDS = 15

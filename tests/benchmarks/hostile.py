@@ -3,10 +3,11 @@
 python -m tests.benchmarks.hostile sizes [--sizes "1 kB,16 kB"] [--families headings,...] [--tools ...]
 python -m tests.benchmarks.hostile flood [--inputs 200] [--callers 3]
 
-`sizes` asks one server, over HTTP, every tool that takes or reads text with every family of `tests.hostile_markdown`, and
-prints seconds to the answer against size, the slowest family of each. `flood` sends hostile texts from several hosts at once
-while another one reads a small page, and says how long that took beside its quiet time, the most memory of the server and
-its workers, and how long a worker lived after its call was cancelled.
+`sizes` asks one server, over HTTP, every tool that takes or reads text with every family of
+`tests.support.knowledge_bases.hostile_markdown`, and prints seconds to the answer against size, the slowest family of each.
+`flood` sends hostile texts from several hosts at once while another one reads a small page, and says how long that took
+beside its quiet time, the most memory of the server and its workers, and how long a worker lived after its call was
+cancelled.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from mcp_types import TextContent
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.trust.acts import enrol
 from tests.benchmarks.processes import ROOT, memory_mb
-from tests.hostile_markdown import FAMILIES, SIZES, changed
+from tests.support.knowledge_bases.hostile_markdown import FAMILIES, SIZES, changed
 
 LONGEST_S = 300.0
 SMALL = "# Small\n\nA page that somebody reads meanwhile.\n\n## Limits\n\nAn upload may be 32 MiB at most.\n"

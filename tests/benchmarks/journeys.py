@@ -36,12 +36,12 @@ from agents.engine.work.form import ModelForm, PhaseWork
 from agents.store.ports import JourneyStore
 from knowledge.state.ports import StateStore
 from mcp_server.app.factories.journey_store import journeys_in
-from tests.agents_at_work import Pages
 from tests.benchmarks.handbook import write_section
-from tests.journeys import ADA, begun, work
-from tests.ledgers import open_shared
-from tests.postgres import PostgresServer, programs
-from tests.small_agents import Only
+from tests.support.agents.agent_harness import Pages
+from tests.support.agents.small_agents import Only
+from tests.support.journeys.graphs import ADA, begun, work
+from tests.support.state.ledgers import open_shared
+from tests.support.state.postgres import PostgresServer, programs
 
 STEPS = (10, 100, 1_000)
 BLOCK = 20

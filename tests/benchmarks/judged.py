@@ -5,7 +5,7 @@
 
 Each labelled pair is merged into a page with other statements around it: `existing` stands there, `new` comes from another
 source. What the judge is not asked about, because it was not found near, counts as missed. Two sets: the pairs that the rules are
-measured with, and `tests/unit/contradictions_in_meaning.jsonl`, whose contradictions no rule can see.
+measured with, and `tests/unit/merge/claims/contradictions_in_meaning.jsonl`, whose contradictions no rule can see.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from mcp_server.app.settings.settings import load as settings_of
 from mcp_server.models.contradiction_judge import ModelJudge
 from mcp_server.models.language_model import ConfiguredModel
 from tests.benchmarks.contradictions import Figures, Pair, load
-from tests.judges import Opinion, Opinionated
+from tests.support.runs.judges import Opinion, Opinionated
 
-IN_MEANING = Path(__file__).parents[1] / "unit" / "contradictions_in_meaning.jsonl"
+IN_MEANING = Path(__file__).parents[1] / "unit" / "merge" / "claims" / "contradictions_in_meaning.jsonl"
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 AROUND = 30
 """Other statements on the page."""

@@ -22,7 +22,7 @@ from knowledge.history.forms import pack, packed_origins, unpacked_origins
 from knowledge.history.ports import Ledger
 from knowledge.merge.model import Origin
 from knowledge.state.sqlite.store import SqliteStateStore
-from tests.ledgers import MINUTE, NOW, change, entry, intent, origin
+from tests.support.state.ledgers import MINUTE, NOW, change, entry, intent, origin
 
 ROOT = Path(__file__).parents[2]
 PROCESSES = 8

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 
 from knowledge.merge.document.units import _cut_once, cut, units
 from knowledge.merge.three_way.join import join
-from tests.markdown_pages import Maker, edited, parted, printed
+from tests.support.knowledge_bases.markdown_pages import Maker, edited, parted, printed
 
 LINES = 2_000
 RUNS = 40

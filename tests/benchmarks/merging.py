@@ -16,7 +16,7 @@ from pathlib import Path
 
 import anyio
 
-from tests.many_writers import Load, Played, play
+from tests.support.writing.many_writers import Load, Played, play
 
 HOSTS, EDITS, SAVES = 8, 25, 200
 PAUSE_S = 1.5

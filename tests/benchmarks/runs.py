@@ -34,8 +34,8 @@ from tests.benchmarks.processes import first_listing, memory_mb, ours, served
 from tests.doubles.provider import KEY, Model
 from tests.doubles.provider_turns import said, uses
 from tests.doubles.serving import serving
-from tests.knowledge_bases import write
-from tests.writers import let_in
+from tests.support.hosts.writers import let_in
+from tests.support.knowledge_bases.folders import write
 
 STEPS = (1, 5, 20)
 ROUNDS, STARTS = 15, 9

@@ -24,11 +24,11 @@ from agents.engine.events import Json, canonical
 from agents.engine.runner import Submission
 from agents.engine.state import bare, get_state
 from agents.prompts.prompt import prompt
-from tests.agents_at_work import Led, leading
 from tests.benchmarks.handbook import write_section
-from tests.cognitive_host import Cast, acts
-from tests.journeys import ADA
-from tests.small_agents import noting
+from tests.support.agents.agent_harness import Led, leading
+from tests.support.agents.cognitive.host import Cast, acts
+from tests.support.agents.small_agents import noting
+from tests.support.journeys.graphs import ADA
 
 CHAIN = {
     "clarify": "clarification",

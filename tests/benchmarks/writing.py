@@ -20,7 +20,7 @@ from tests.benchmarks import contradictions
 from tests.benchmarks.handbook import write_section
 from tests.benchmarks.merge_core import MergeCosts, merge_costs
 from tests.benchmarks.merging import scenes, table
-from tests.many_writers import Played, play
+from tests.support.writing.many_writers import Played, play
 
 INTRODUCTION = """
 ## Writing

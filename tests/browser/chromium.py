@@ -13,7 +13,7 @@ from typing import Any
 from playwright.async_api import Browser, BrowserContext, CDPSession, Page, async_playwright
 
 from tests.external.programs import unavailable
-from tests.review_pages import Place
+from tests.support.web.review_pages import Place
 
 ARTEFACTS = Path(__file__).parents[1] / "artefacts"
 PATIENCE_MS = 20_000

@@ -24,9 +24,9 @@ from mcp_server.app.knowledge_base import utc_now
 from tests.browser.chromium import Person, executable, somebody
 from tests.browser.payloads import LONG, MARKUP, PAYLOADS
 from tests.browser.test_review_page import contrast
-from tests.inquiry import ASK, chained
-from tests.review_pages import Place, shown
-from tests.small_agents import Only, noting
+from tests.support.agents.inquiry_agent import ASK, chained
+from tests.support.agents.small_agents import Only, noting
+from tests.support.web.review_pages import Place, shown
 
 pytestmark = pytest.mark.external
 
@@ -154,7 +154,7 @@ async def test_what_another_process_submits_appears_by_itself_and_what_is_typed_
         )
         await expect(person.page.get_by_role("heading", name="Tools that were called")).to_be_visible()
         command = [str(place.settings.kb), str(place.settings.state_dir), journey, "1", json.dumps(TWO)]
-        other = await asyncio.create_subprocess_exec(sys.executable, "-m", "tests.submitting", *command)
+        other = await asyncio.create_subprocess_exec(sys.executable, "-m", "tests.support.journeys.submitter", *command)
         assert await asyncio.wait_for(other.wait(), 60) == 0
         await expect(person.page.get_by_role("heading", name="You are asked")).to_be_visible()
         await expect(person.page.get_by_role("status")).to_have_text("The journey is at version 2 now.")

@@ -19,8 +19,8 @@ from mcp_server.web.page_context import NAVIGATION
 from mcp_server.web.text.sanitize import marks
 from tests.browser.chromium import Person, browser, executable, somebody
 from tests.browser.payloads import LONG, MARKUP, PAYLOADS
-from tests.review_pages import PAGE, Place, shown
-from tests.serving import served
+from tests.support.processes.socket_server import served
+from tests.support.web.review_pages import PAGE, Place, shown
 
 pytestmark = pytest.mark.external
 

@@ -19,9 +19,9 @@ from mcp_server.runs.locations import runs_in
 from tests.browser.chromium import Person, executable, somebody
 from tests.browser.payloads import LONG, MARKUP, PAYLOADS
 from tests.browser.test_review_page import LOOKS, contrast
-from tests.review_pages import Place, shown
-from tests.run_scripts import Answer, Deeds, Led, Scripted, ask, give_up, said, use
-from tests.runs import header
+from tests.support.runs.records import header
+from tests.support.runs.scripts import Answer, Deeds, Led, Scripted, ask, give_up, said, use
+from tests.support.web.review_pages import Place, shown
 
 pytestmark = pytest.mark.external
 

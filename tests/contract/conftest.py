@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.state_stores import store, where
+from tests.support.state.stores import store, where
 
 __all__ = ["store", "where"]

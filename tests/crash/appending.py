@@ -22,7 +22,7 @@ from agents.engine.fold import fold
 from agents.store.ports import JourneyStore
 from knowledge.state.sqlite.store import SqliteStateStore
 from mcp_server.app.factories.journey_store import journeys_in
-from tests.journeys import ADA, begun
+from tests.support.journeys.graphs import ADA, begun
 
 LONGEST_LIFE_S = 0.03
 JOURNEY = "j-1"

@@ -13,7 +13,7 @@ import anyio
 from mcp_server.app.composition import open_app
 from mcp_server.app.settings.settings import load
 from mcp_server.approvals import proposal_executor as carrying
-from tests.reviewers import ANN
+from tests.support.hosts.reviewers import ANN
 
 LEASE_S = 0.3
 

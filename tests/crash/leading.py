@@ -24,9 +24,9 @@ from agents.loop.record.run import Run
 from agents.loop.store.ports import Hold
 from agents.loop.store.sqlite import SqliteRuns
 from agents.loop.tools import Outcome
-from tests.ledgers import NOW, open_shared
-from tests.run_scripts import Deeds, Led, Scripted, ask, said, use
-from tests.runs import SECOND, header, runs_in
+from tests.support.runs.records import SECOND, header, runs_in
+from tests.support.runs.scripts import Deeds, Led, Scripted, ask, said, use
+from tests.support.state.ledgers import NOW, open_shared
 
 
 async def append(where: str, name: str, who: str, many: str) -> None:

@@ -21,7 +21,7 @@ from knowledge.writing.files.file_set import Files
 from knowledge.writing.locks.page_locks import Locks
 from knowledge.writing.model import Act, Contents, Work
 from knowledge.writing.transaction import Acts
-from tests.acts import now, rejoin
+from tests.support.writing.acts import now, rejoin
 
 PAGE = "note.md"
 TRIES = 10

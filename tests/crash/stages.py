@@ -32,7 +32,7 @@ from knowledge.index.store.sqlite import SqliteIndexStore
 from knowledge.pages.vault import Vault
 from knowledge.state.ports import IndexIdentity
 from tests.crash.renewing import NEW, OLD, OtherEmbedder
-from tests.keyword_engines import ENGINES
+from tests.support.index.keyword_engines import ENGINES
 
 DATABASE, KEYWORD, VECTOR, SWAP = "database commit", "keyword commit", "vector write", "swap"
 STAGES = (DATABASE, KEYWORD, VECTOR, SWAP)

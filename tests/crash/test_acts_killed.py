@@ -36,9 +36,9 @@ from tests.crash.approving import LEASE_S
 from tests.doubles.plane import ADA, WORKSPACE, Plane, seeded
 from tests.doubles.serving import Fault, Served, after, before, served
 from tests.doubles.zulip import Zulip
-from tests.journey_hosts import Gone, SdkHost, Site, over_stdio
-from tests.knowledge_bases import write
-from tests.writers import Writer, let_in
+from tests.support.hosts.writers import Writer, let_in
+from tests.support.journeys.hosts import Gone, SdkHost, Site, over_stdio
+from tests.support.knowledge_bases.folders import write
 
 ROOT = Path(__file__).parents[2]
 FEW, MANY = 1, max(100, int(os.environ.get("FORGE_TEST_KILLS", "100")))

@@ -17,8 +17,8 @@ import pytest
 
 from knowledge.history.audit.chain import verify
 from knowledge.state.sqlite.store import SqliteStateStore
-from tests.acts import World, save_as_new, save_in_place
 from tests.crash.saving import PAGE
+from tests.support.writing.acts import World, save_as_new, save_in_place
 
 ROOT = Path(__file__).parents[2]
 WRITERS = ("w1", "w2", "w3")

@@ -11,16 +11,16 @@ import pytest
 
 from knowledge.index.engines.memory import MemoryKeywordIndex
 from knowledge.index.store.sqlite import SqliteIndexStore
-from tests.contract.test_index_store import IDENTITY, page
-from tests.contract.test_keyword_index import found
-from tests.keyword_engines import ENGINES, ON_DISK, terms_of
+from tests.contract.index.test_index_store import IDENTITY, page
+from tests.contract.index.test_keyword_index import found
+from tests.support.index.keyword_engines import ENGINES, ON_DISK, terms_of
 
 CHILD = """
 import asyncio, sys
 from pathlib import Path
 from knowledge.index import fts5, tantivy_engine
 from knowledge.index.store.sqlite import SqliteIndexStore
-from tests.keyword_engines import ENGINES
+from tests.support.index.keyword_engines import ENGINES
 
 tantivy_engine.BATCH = fts5.BATCH = tantivy_engine.ROWS_PER_COMMIT = 7
 

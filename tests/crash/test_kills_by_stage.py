@@ -34,7 +34,7 @@ from tests.crash.stages import (
     told,
 )
 from tests.crash.test_indexing_kills import contents
-from tests.keyword_engines import ENGINES, terms_of
+from tests.support.index.keyword_engines import ENGINES, terms_of
 
 ROOT = Path(__file__).parents[2]
 FEW, MANY = 2, int(os.environ.get("FORGE_TEST_KILLS", "60"))

@@ -17,10 +17,10 @@ import pytest
 from knowledge.index.engines.qdrant.fill import MARK
 from knowledge.index.store.sqlite import SqliteIndexStore
 from knowledge.state.ports import Position, Remove
-from tests.contract.test_index_store import IDENTITY
-from tests.contract.test_vector_index import embedded, some
-from tests.keyword_engines import terms_of
-from tests.qdrant_places import PLACES, engine_at, line_to
+from tests.contract.index.test_index_store import IDENTITY
+from tests.contract.index.test_vector_index import embedded, some
+from tests.support.index.keyword_engines import terms_of
+from tests.support.index.qdrant import PLACES, engine_at, line_to
 
 KILLS = int(os.environ.get("FORGE_TEST_KILLS", "20"))
 STAGES = ["create_collection", "create_payload_index", "upsert", "mark", "delete", "swap", "delete_collection"]
@@ -30,8 +30,8 @@ from pathlib import Path
 from knowledge.index import qdrant_fill
 from knowledge.index.engines.qdrant.server import QdrantLine
 from knowledge.index.store.sqlite import SqliteIndexStore
-from tests.keyword_engines import terms_of
-from tests.qdrant_places import engine_at
+from tests.support.index.keyword_engines import terms_of
+from tests.support.index.qdrant import engine_at
 
 qdrant_fill.ROWS, qdrant_fill.POINTS = 20, 10
 

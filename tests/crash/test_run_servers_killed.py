@@ -34,11 +34,11 @@ from tests.doubles.plane import ADA, WORKSPACE, Plane, seeded
 from tests.doubles.provider import KEY, Model
 from tests.doubles.provider_turns import Turn, said, uses
 from tests.doubles.serving import Fault, Served, after, before, served
-from tests.journey_hosts import Gone, Site, over_stdio
-from tests.knowledge_bases import write
-from tests.postgres import PostgresServer
-from tests.run_scripts import sound
-from tests.writers import let_in
+from tests.support.hosts.writers import let_in
+from tests.support.journeys.hosts import Gone, Site, over_stdio
+from tests.support.knowledge_bases.folders import write
+from tests.support.runs.scripts import sound
+from tests.support.state.postgres import PostgresServer
 
 MANY = max(100, int(os.environ.get("FORGE_TEST_KILLS", "100")))
 STEPS = 4

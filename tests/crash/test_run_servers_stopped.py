@@ -24,13 +24,13 @@ from mcp_server.app.settings.settings import Settings
 from mcp_server.app.settings.values import ModelName
 from mcp_server.gate.host_registration import os_user
 from mcp_server.runs.locations import runs_in
-from tests.contract.test_server import announced
+from tests.contract.protocol.test_server import announced
 from tests.doubles.provider import KEY, Model
 from tests.doubles.provider_turns import said
 from tests.doubles.serving import Served, delayed, served
-from tests.journey_hosts import Gone, SdkHost, Site, over_stdio
-from tests.knowledge_bases import write
-from tests.writers import let_in
+from tests.support.hosts.writers import let_in
+from tests.support.journeys.hosts import Gone, SdkHost, Site, over_stdio
+from tests.support.knowledge_bases.folders import write
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="stops with a signal that Windows has not")
 

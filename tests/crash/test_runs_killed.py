@@ -19,9 +19,9 @@ import pytest
 
 from agents.loop.record.frames import ToolResult
 from tests.crash import leading
-from tests.ledgers import open_shared
-from tests.run_scripts import sound
-from tests.runs import runs_in
+from tests.support.runs.records import runs_in
+from tests.support.runs.scripts import sound
+from tests.support.state.ledgers import open_shared
 
 LAST = (1, 2, 5, 6, 7, 9, 10, 12, 14, 15, 17)
 """Of the frames of the run, if nobody dies, those with which a step ends: what is put on record at once is one point."""

@@ -18,7 +18,7 @@ from mcp.shared.exceptions import MCPError
 from knowledge.history.audit.inspection import inspect
 from mcp_server.app.knowledge_base import open_state
 from mcp_server.app.settings.settings import Settings
-from tests.writers import let_in
+from tests.support.hosts.writers import let_in
 
 KILLS = int(os.environ.get("FORGE_TEST_SERVER_KILLS", "40"))
 ROOT = Path(__file__).parents[2]

@@ -47,7 +47,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from knowledge.trust.ports import Standing
 from knowledge.state.sqlite.store import SqliteStateStore
-from tests.standings import stand
+from tests.support.state.trust_levels import stand
 
 async def opened(where, schema):
     if not schema:

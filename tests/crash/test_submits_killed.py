@@ -18,8 +18,8 @@ import anyio
 import pytest
 
 from agents.engine.events import Decided, Logged, WorkRecorded
-from tests.journey_hosts import Gone, SdkHost, Site, over_stdio
-from tests.knowledge_bases import write
+from tests.support.journeys.hosts import Gone, SdkHost, Site, over_stdio
+from tests.support.knowledge_bases.folders import write
 
 FEW, MANY = 2, max(200, int(os.environ.get("FORGE_TEST_KILLS", "200")))
 MOST_ACTS = 4

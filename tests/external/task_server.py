@@ -32,7 +32,7 @@ from mcp_server.transport.http import http_app
 from tests.external.fixture_offers import extend
 from tests.external.fixture_tools import Request
 from tests.external.fixtures import IntendedFailure, spec, text
-from tests.writers import allow_forms
+from tests.support.hosts.writers import allow_forms
 
 LOOK_S = 0.05
 

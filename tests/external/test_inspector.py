@@ -15,7 +15,7 @@ from tests.doubles.provider import KEY, Model
 from tests.doubles.provider_turns import said, uses
 from tests.doubles.serving import serving
 from tests.external.programs import free_port, node_program, process, run, wait_for_port
-from tests.knowledge_bases import write
+from tests.support.knowledge_bases.folders import write
 
 pytestmark = pytest.mark.external
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.many_writers import Load, play
+from tests.support.writing.many_writers import Load, play
 
 PAUSE_S = 1.5
 """Eight hosts and the editor together change the page some ten times a second then."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.merge_oracle import compared
+from tests.support.knowledge_bases.merge_oracle import compared
 
 MERGES = 20_000
 

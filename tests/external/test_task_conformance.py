@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.external.programs import free_port, node_program, process, run, wait_for_port
-from tests.knowledge_bases import write
+from tests.support.knowledge_bases.folders import write
 
 pytestmark = pytest.mark.external
 

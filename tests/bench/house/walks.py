@@ -11,9 +11,9 @@ from tempfile import TemporaryDirectory
 from mcp_server.app.settings.settings import Settings
 from tests.bench.house.source import LAYERS
 from tests.bench.house.trace import Trace, tracing, watching
-from tests.knowledge_bases import write
-from tests.reviewers import Reviewer, reviewing
-from tests.writers import Writer, writing
+from tests.support.hosts.reviewers import Reviewer, reviewing
+from tests.support.hosts.writers import Writer, writing
+from tests.support.knowledge_bases.folders import write
 
 ROOT = Path(__file__).parents[3]
 PAGE = """---

@@ -1,0 +1,233 @@
+"""Submits through the runner on every engine: what they return is what is on record, however many come at once."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from psycopg import AsyncConnection
+
+from agents.engine.agent import Citation
+from agents.engine.events import Thinking, WorkRecorded
+from agents.engine.fold import fold
+from agents.engine.progress.position import Position
+from agents.engine.runner import Opinion, Runner, Submission
+from agents.engine.state import get_state
+from agents.errors import StaleJourney
+from agents.store.ports import JourneyStore
+from knowledge.state.memory_store import MemoryStateStore
+from knowledge.state.ports import StateStore
+from mcp_server.app.factories.journey_store import journeys_in
+from tests.support.agents.agent_harness import WINTER, Pages
+from tests.support.agents.small_agents import Only, noting
+from tests.support.journeys.graphs import ADA
+from tests.support.state.ledgers import MINUTE, NOW, open_shared
+
+SENDERS = 8
+
+
+@dataclass
+class Place:
+    """Two processes' worth of runners on one database; in memory there is but one."""
+
+    runners: Sequence[Runner]
+
+    @property
+    def runner(self) -> Runner:
+        return self.runners[0]
+
+    async def start(self) -> str:
+        return (await self.runner.start("noting", "bees", {}, by=ADA)).journey
+
+
+@dataclass
+class Busy(Pages):
+    """A look that takes so long that something is noted meanwhile."""
+
+    store: JourneyStore = field(kw_only=True)
+    journey: str = field(kw_only=True)
+
+    async def cited(self, citation: Citation) -> str:
+        await self.store.note(self.journey, [Thinking(f"looking for {citation.quote}")], by="another", at=NOW)
+        return await super().cited(citation)
+
+
+def _runner(store: JourneyStore) -> Runner:
+    ticks, names = count(), count(1)
+    return Runner(
+        store,
+        Only(noting()),
+        lambda journey, _state: Busy(store=store, journey=journey),
+        now=lambda: NOW + next(ticks) * MINUTE,
+        chance=lambda: f"{next(names):04}",
+    )
+
+
+@asynccontextmanager
+async def opened(engine: str, where: str, name: str) -> AsyncIterator[Place]:
+    async with AsyncExitStack() as stack:
+        states: list[StateStore] = []
+        for _ in range(2):
+            states.append(MemoryStateStore() if engine == "memory" else await open_shared(where, name))
+            stack.push_async_callback(states[-1].close)
+        stores = [journeys_in(states[0])] * 2 if engine == "memory" else [journeys_in(state) for state in states]
+        yield Place([_runner(store) for store in stores])
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+async def place(request: pytest.FixtureRequest, tmp_path: Path, schema: str) -> AsyncIterator[Place]:
+    where = request.getfixturevalue("postgres").url() if request.param == "postgres" else str(tmp_path)
+    async with opened(request.param, where, schema) as there:
+        yield there
+
+
+def _notes(*texts: str) -> Submission:
+    work: dict[str, Any] = {"notes": [{"id": str(n), "text": text} for n, text in enumerate(texts, 1)]}
+    return Submission(work)
+
+
+async def _at_once(place: Place, journey: str, submissions: Sequence[Submission]) -> list[Position | BaseException]:
+    runners = [place.runners[n % 2] for n in range(len(submissions))]
+    asked = [runner.submit(journey, 1, one, by=ADA) for runner, one in zip(runners, submissions, strict=True)]
+    return list(await asyncio.gather(*asked, return_exceptions=True))
+
+
+async def test_a_start_asked_for_again_within_five_minutes_is_the_first_one_in_any_process(place: Place) -> None:
+    """The host lost the reply, and asks another server for the same."""
+    time, names = [NOW], count(1)
+
+    def asked(runner: Runner) -> Runner:
+        return Runner(
+            runner.store,
+            Only(noting()),
+            lambda _journey, _state: Pages(),
+            now=lambda: time[0],
+            chance=lambda: f"{next(names):04}",
+        )
+
+    one, two = (asked(runner) for runner in place.runners)
+    first = await one.start("noting", "bees", {}, by=ADA)
+    time[0] += 5 * MINUTE
+    again = await two.start("noting", "bees", {}, by=ADA)
+    assert (first.repeated, again.repeated) == (False, True)
+    assert (again.journey, again.state) == (first.journey, first.state)
+    assert (await two.start("noting", "wasps", {}, by=ADA)).journey != first.journey
+    time[0] += timedelta(microseconds=1)
+    later = await two.start("noting", "bees", {}, by=ADA)
+    assert not later.repeated
+    assert later.journey != first.journey
+    await one.submit(later.journey, 1, _notes("so far"), by=ADA)
+    assert (await two.start("noting", "bees", {}, by=ADA)).journey not in (first.journey, later.journey)
+
+
+async def test_what_is_sent_by_several_at_once_is_recorded_once_and_answered_to_all(place: Place) -> None:
+    """Design 7: a repeated submit with the same content returns the first answer, also when the first is still under way."""
+    for _ in range(5):
+        journey = await place.start()
+        answers = await _at_once(place, journey, [_notes("the same")] * SENDERS)
+        told = [get_state(answer.state) for answer in answers if isinstance(answer, Position)]
+        assert len(told) == SENDERS, [answer for answer in answers if isinstance(answer, BaseException)]
+        assert told == [told[0]] * SENDERS
+        assert told[0]["version"] == 2
+
+
+async def test_of_several_submits_at_once_one_counts_and_the_others_learn_what_changed(place: Place) -> None:
+    journey = await place.start()
+    answers = await _at_once(place, journey, [_notes(f"note of {n}") for n in range(SENDERS)])
+    lost = [answer for answer in answers if isinstance(answer, StaleJourney)]
+    (won,) = [answer for answer in answers if isinstance(answer, Position)]
+    assert len(lost) == SENDERS - 1
+    assert {(error.expected, error.actual) for error in lost} == {(1, 2)}
+    assert {error.changed for error in lost} == {
+        (f"version 2: work on COLLECT was recorded by {ADA}", f"version 2: COLLECT was found not done yet by {ADA}")
+    }
+    assert await place.runners[1].store.journey(journey) == won.state
+
+
+async def test_what_an_act_returns_is_what_is_on_record_then(place: Place) -> None:
+    """Whoever asks again, elsewhere, is answered the same: nothing is answered that the record does not say."""
+    journey = await place.start()
+    here, there = place.runners
+    acts: Sequence[Submission | Opinion] = [
+        Submission({"notes": [{"id": "\x00 \u2028", "text": "odd \u2028 \x00"}], "quotes": [WINTER]}, ("hint",)),
+        _notes("one", "two"),
+        Opinion("modify", "page", "other words", {"notes": [{"id": "1", "text": "1"}, {"id": "2", "text": "2"}]}),
+        Submission({"text": "thin", "lacks": "three"}, reasoning="it is thin", confidence=0.5, conversation="c-2"),
+        _notes("one", "two", "three"),
+        Opinion("approve", "relayed"),
+        Submission({"text": "whole"}),
+    ]
+    for version, act in enumerate(acts, 1):
+        if isinstance(act, Submission):
+            told = await here.submit(journey, version, act, by=ADA)
+            again = await there.submit(journey, version, act, by="another")
+        else:
+            told = await here.decide(journey, version, act, by=ADA)
+            again = await there.decide(journey, version, act, by="another")
+        log = await there.store.events(journey)
+        assert told.state == again.state == fold(log) == await there.store.journey(journey)
+        assert get_state(told.state) == get_state(again.state)
+    assert told.state.status == "complete"
+
+
+@pytest.mark.parametrize("place", ["sqlite", "postgres"], indirect=True)
+async def test_what_is_done_with_an_answer_changes_nothing_on_record_and_nothing_of_the_next_answer(
+    place: Place,
+) -> None:
+    """A store may remember what it has just written; it is remembered as it was written."""
+    journey = await place.start()
+    told = await place.runner.submit(journey, 1, _notes("one"), by=ADA)
+    told.state.work["COLLECT"].content["notes"][0]["text"] = "changed by whoever was told"
+    told.state.work["COLLECT"].content["more"] = "and added"
+    after = await place.runner.submit(journey, 2, Submission({"quotes": []}), by=ADA)
+    assert after.state.work["COLLECT"].content == {"notes": [{"id": "1", "text": "one"}], "quotes": []}
+    assert after.state == await place.runners[1].store.journey(journey)
+
+
+async def test_processes_that_take_turns_each_go_on_from_what_the_other_did(place: Place) -> None:
+    journey = await place.start()
+    for version in range(1, 9):
+        runner = place.runners[
+            version // 2 % 2
+        ]  # two steps each, so that what is remembered is old when it is looked for
+        await runner.store.note(journey, [Thinking(f"at {version}")], by=ADA, at=NOW)
+        told = await runner.submit(journey, version, _notes(f"at {version}"), by=ADA)
+        log = await place.runners[0].store.events(journey)
+        assert told.state == fold(log)
+    assert [logged.event.work["notes"][0]["text"] for logged in log if isinstance(logged.event, WorkRecorded)] == [
+        f"at {version}" for version in range(1, 9)
+    ]
+
+
+@pytest.mark.parametrize("place", ["postgres"], indirect=True)
+async def test_a_submit_takes_two_round_trips_to_a_database_server(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Decision 31: one look, and one call that is the whole transaction; as many for who remembers nothing."""
+    asked: list[str] = []
+    execute = AsyncConnection.execute
+
+    async def counted(connection: Any, statement: bytes, *more: Any, **options: Any) -> Any:
+        asked.append(statement.decode())
+        return await execute(connection, statement, *more, **options)
+
+    journey = await place.start()
+    for runner in place.runners:
+        await runner.position(journey)  # a connection is opened when it is first needed
+    monkeypatch.setattr(AsyncConnection, "execute", counted)
+    for version, runner in enumerate([place.runners[0], *place.runners], 1):
+        asked.clear()
+        await runner.submit(journey, version, _notes(f"at {version}"), by=ADA)
+        assert [name for one in asked for name in re.findall(r"journey_(?:standing|step)(?=\()", one)] == [
+            "journey_standing",
+            "journey_step",
+        ]
+        assert len(asked) == 2, asked

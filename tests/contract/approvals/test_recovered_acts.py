@@ -1,0 +1,203 @@
+"""An approved act in another service whose process died: it is asked for there before anything is done or said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio.lowlevel
+import pytest
+
+from knowledge.errors import DatabaseUnavailable
+from knowledge.trust.ports import Proposal, Verdict
+from mcp_server.app.composition import App, open_app
+from mcp_server.app.dependencies import Call
+from mcp_server.app.knowledge_base import utc_now
+from mcp_server.app.settings.settings import Settings
+from mcp_server.approvals.proposal_executor import UNSURE
+from mcp_server.connectors.errors import NoAnswer, ReplyLost
+from mcp_server.connectors.outbox_dispatcher import SETTLED, Delivered, errand_for
+from mcp_server.gate.dispatch import CRASHED, CRASHED_ELSEWHERE, Answered, Failed
+from mcp_server.gate.host_registration import Principal
+from mcp_server.gate.trust.scores import grant
+from tests.support.hosts.mail_service import PLACE, Mail
+from tests.support.knowledge_bases.folders import write
+
+ME = Principal("ann", "desktop")
+
+
+@dataclass
+class Place:
+    """A server with that tool, whose caller may propose."""
+
+    app: App
+    mail: Mail
+
+    async def approved(self) -> Proposal:
+        """Return a proposal that a person said yes to, and that nobody has begun to carry out."""
+        answer = await self.app.gate.dispatch("send", {"text": "hello"}, Call(ME))
+        assert isinstance(answer, Answered)
+        assert answer.content["status"] == "proposed", answer.content
+        waits = await self.proposal(answer.content["proposal"]["id"])
+        # At the desk they would be carried out at once. On record is what such a process leaves.
+        verdict = Verdict(approved=True, by="ann", channel="page", at=utc_now(), hash=waits.hash)
+        assert await self.app.base.state.trust.decide(waits.id, verdict)
+        return await self.proposal(waits.id)
+
+    async def died(self, *, sent: bool, arrived: bool) -> Proposal:
+        """Return a proposal whose process died over it, before or after it sent the message."""
+        proposal = await self.approved()
+        state, before = self.app.base.state, utc_now() - 2 * SETTLED
+        assert await state.trust.claim(proposal.id, "dead", now=before, lease_s=60)
+        call = Call(ME)
+        errand = errand_for(call, tool="send", target="mail:all", digest="dd", arguments_hash="", at=before)
+        await state.outbox.begin(replace(errand, proposal=proposal.id), within=timedelta(0))
+        if sent:
+            await state.outbox.mark(errand.id, {"queue": "q-1"})
+        if arrived:
+            self.mail.held.append("hello")
+        return proposal
+
+    async def resumed(self, proposal: Proposal) -> Proposal:
+        await self.app.desk._carrier.resume()
+        return await self.proposal(proposal.id)
+
+    async def proposal(self, proposal_id: str) -> Proposal:
+        found = await self.app.base.state.trust.proposal(proposal_id)
+        assert found is not None
+        return found
+
+    async def outcomes(self) -> list[str]:
+        records = await self.app.base.state.ledger.records()
+        bodies: list[dict[str, Any]] = [json.loads(record.body) for record in records]
+        return [body["outcome"] for body in bodies if "delivery" in body]
+
+
+@asynccontextmanager
+async def placed(folder: Path) -> AsyncIterator[Place]:
+    settings, mail = Settings(kb=write(folder / "kb"), state_dir=folder / "state"), Mail()
+    async with open_app(settings, extra_tools=[mail.spec()], indexing=False, announcing=False, sleep=_at_once) as app:
+        await grant(app.base.state, ME.id, 3, by="ann", now=utc_now())
+        yield Place(app, mail)
+
+
+async def _at_once(_seconds: float) -> None:
+    await anyio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize(("sent", "arrived"), [(False, False), (True, False), (True, True)])
+async def test_what_was_approved_happens_once_wherever_its_process_died(
+    tmp_path: Path, *, sent: bool, arrived: bool
+) -> None:
+    """The issue: once, and never told as failed. So long after it nothing is under way any more."""
+    async with placed(tmp_path) as place:
+        done = await place.resumed(await place.died(sent=sent, arrived=arrived))
+        assert (done.state, done.error) == ("executed", None)
+        assert json.loads(done.result or "") == {"status": "done", "proposal": None, "url": PLACE, "note": None}
+        assert place.mail.held == ["hello"]
+        assert await place.outcomes() == ["sent"]
+
+
+@pytest.mark.parametrize("deaf", [NoAnswer("Mail", "timeout"), RuntimeError("no ids")])
+async def test_where_nobody_can_tell_it_ends_saying_so_and_where_to_look(tmp_path: Path, deaf: Exception) -> None:
+    async with placed(tmp_path) as place:
+        proposal = await place.died(sent=True, arrived=False)
+        place.mail.looking = deaf
+        ended = await place.resumed(proposal)
+        assert ended.state == "failed"
+        assert (ended.error or "").startswith("it is not known whether this was done: ")
+        assert f"Look at {PLACE}, and propose it again if it is not" in (ended.error or "")
+        assert place.mail.held == []
+        assert await place.outcomes() == ["unsure"]
+
+
+@pytest.mark.parametrize("broken", [DatabaseUnavailable("state.db", "full"), RuntimeError("a name is gone")])
+async def test_where_the_service_cannot_even_be_asked_it_is_not_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: Exception
+) -> None:
+    async with placed(tmp_path) as place:
+
+        async def cannot(*_: object) -> None:
+            raise broken
+
+        proposal = await place.died(sent=True, arrived=True)
+        monkeypatch.setattr(place.app.base.state.outbox, "errand_of", cannot)
+        ended = await place.resumed(proposal)
+        assert (ended.state, ended.error) == ("failed", UNSURE)
+        assert place.mail.held == ["hello"]
+
+
+async def test_where_to_look_is_said_once(tmp_path: Path) -> None:
+    async with placed(tmp_path) as place:
+        proposal = await place.died(sent=True, arrived=False)
+        place.mail.looking = NoAnswer("Mail", f"look at {PLACE}")
+        error = (await place.resumed(proposal)).error or ""
+        assert error.count(PLACE) == 1
+        assert error.endswith(". Propose it again if it is not")
+
+
+async def test_a_yes_whose_reply_is_lost_ends_as_what_it_is(tmp_path: Path) -> None:
+    async with placed(tmp_path) as place:
+        proposal = await place.approved()
+        place.mail.reply, place.mail.looking = ReplyLost("Mail", "cut"), NoAnswer("Mail", "timeout")
+        ended = await place.app.desk._carrier.carry_out(proposal.id)
+        assert ended.state == "failed"
+        assert "it is not known whether this was done: Mail gave no usable reply (timeout)" in (ended.error or "")
+        place.mail.looking = None
+        again = await place.approved()
+        assert again.id != proposal.id
+        place.mail.reply = None
+        assert (await place.app.desk._carrier.carry_out(again.id)).state == "executed"
+        assert place.mail.held == ["hello"], "it was there after all"
+
+
+async def test_a_lost_reply_that_is_found_is_a_done_act(tmp_path: Path) -> None:
+    async with placed(tmp_path) as place:
+        proposal = await place.approved()
+        place.mail.reply = ReplyLost("Mail", "cut")
+        done = await place.app.desk._carrier.carry_out(proposal.id)
+        assert (done.state, done.error) == ("executed", None)
+        assert place.mail.held == ["hello"]
+
+
+@pytest.mark.parametrize("approve", [False, True])
+async def test_what_breaks_in_a_tool_that_acts_elsewhere_is_never_told_as_not_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, approve: bool
+) -> None:
+    async with placed(tmp_path) as place:
+        proposal = await place.approved()
+        deliver: Callable[..., Any] = place.app.services.courier.deliver
+
+        async def then_breaks(*given: Any, **named: Any) -> Delivered:
+            await deliver(*given, **named)
+            raise RuntimeError("what comes after the act")
+
+        monkeypatch.setattr(place.app.services.courier, "deliver", then_breaks)
+        if approve:
+            told = (await place.app.desk._carrier.carry_out(proposal.id)).error
+        else:
+            await grant(place.app.base.state, ME.id, 4, by="ann", now=utc_now())
+            answer = await place.app.gate.dispatch("send", {"text": "hello"}, Call(ME))
+            assert isinstance(answer, Failed)
+            told = answer.why
+        assert told == f"send {CRASHED_ELSEWHERE}"
+        assert place.mail.held == ["hello"]
+
+
+async def test_what_breaks_while_it_is_planned_was_not_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with placed(tmp_path) as place:
+        spec = place.app.gate.spec("send")
+        assert spec is not None
+
+        async def breaks(*_: Any) -> None:
+            raise RuntimeError("before anything is sent")
+
+        monkeypatch.setitem(spec.__dict__, "plan", breaks)
+        answer = await place.app.gate.dispatch("send", {"text": "hello"}, Call(ME))
+        assert isinstance(answer, Failed)
+        assert answer.why == f"send {CRASHED}"

@@ -1,0 +1,438 @@
+"""The command line as a person uses it: real processes, one clear sentence when something is wrong, never a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from knowledge.index.watch.service import LEASE
+from mcp_server.__main__ import main
+from mcp_server.app.knowledge_base import open_state, utc_now
+from mcp_server.app.settings.settings import Settings
+from tests.support.knowledge_bases.folders import PAGES, write
+
+ROOT = Path(__file__).parents[3]
+PROGRAM = [sys.executable, "-m", "mcp_server"]
+TIMEOUT_S = 60
+COUNT = len(PAGES)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What the program answered."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+class Person:
+    """Somebody at a terminal, with a knowledge base and a place for its state.
+
+    `run` starts a process. `here` is the same program in this process: what differs is only how long it takes.
+    """
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder, self.kb, self.state = folder, folder / "kb", folder / "state"
+        self._monkeypatch, self._capsys = monkeypatch, capsys
+        (folder / "home").mkdir()
+        for name in list(os.environ):
+            if name.startswith(("FORGE_", "XDG_")):
+                monkeypatch.delenv(name)
+        for name, value in (("HOME", str(folder / "home")), ("NO_COLOR", "1"), ("COLUMNS", "100")):
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("PYTHONPATH", str(ROOT))
+        monkeypatch.chdir(folder)
+
+    def words(self, verb: str, *words: str) -> list[str]:
+        return [verb, "--kb", str(self.kb), "--state-dir", str(self.state), *words]
+
+    def run(self, verb: str, *words: str) -> Said:
+        done = subprocess.run(
+            [*PROGRAM, *self.words(verb, *words)], capture_output=True, encoding="utf-8", timeout=TIMEOUT_S, check=False
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return Said(done.returncode, done.stdout, done.stderr)
+
+    def type(self, *words: str, **env: str) -> Said:
+        """Run exactly these words in this process."""
+        self._capsys.readouterr()
+        with self._monkeypatch.context() as patch:
+            for name, value in env.items():
+                patch.setenv(name, value)
+            try:
+                code = main(words)
+            except SystemExit as left:  # --help leaves by itself
+                code = int(left.code or 0)
+        return Said(code, *self._capsys.readouterr())
+
+    def here(self, verb: str, *words: str, **env: str) -> Said:
+        return self.type(*self.words(verb, *words), **env)
+
+    def json(self, verb: str, *words: str, **env: str) -> Any:
+        return json.loads(self.here(verb, *words, "--json", **env).stdout)
+
+
+@pytest.fixture
+def ann(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Person:
+    write(tmp_path / "kb")
+    return Person(tmp_path, monkeypatch, capsys)
+
+
+def refused(done: Said, code: int, *words: str) -> None:
+    assert done.returncode == code, done.stderr
+    assert done.stdout == ""
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    for word in words:
+        assert word in done.stderr
+
+
+async def _until_it_indexes(ann: Person) -> None:
+    async with open_state(Settings(kb=ann.kb, state_dir=ann.state)) as state:
+        with anyio.fail_after(TIMEOUT_S):
+            while await state.lease(LEASE) is None:  # noqa: ASYNC110 - the event happens in another process
+                await anyio.sleep(0.02)
+
+
+async def _keep_the_lease(ann: Person, holder: str) -> None:
+    async with open_state(Settings(kb=ann.kb, state_dir=ann.state)) as state:
+        assert await state.acquire_lease(LEASE, holder, now=utc_now(), ttl_s=TIMEOUT_S)
+
+
+@contextmanager
+def serving(ann: Person) -> Iterator[subprocess.Popen[bytes]]:
+    """Yield a server that has indexed everything and goes on holding the lease."""
+    server = subprocess.Popen([*PROGRAM, *ann.words("serve", "--http", "127.0.0.1:0")], stderr=subprocess.PIPE)
+    with server:
+        try:
+            assert server.stderr is not None
+            assert b"serving http://" in server.stderr.readline()
+            anyio.run(_until_it_indexes, ann)
+            yield server
+        finally:
+            server.send_signal(signal.SIGTERM)
+            server.communicate(timeout=TIMEOUT_S)
+
+
+def test_search_indexes_first_what_was_never_indexed_then_answers(ann: Person) -> None:
+    done = ann.run("search", "how", "do", "we", "roll", "back", "--limit", "2")
+    assert done.returncode == 0
+    assert "guides/deploy.md > Deploying the payment service > Rolling back" in " ".join(done.stdout.split())
+    assert ann.json("search", "gardening", "--path", "long.md")["indexed"] == {"done": COUNT, "total": COUNT}
+
+
+def test_search_without_indexing_says_that_nothing_is_indexed(ann: Person) -> None:
+    done = ann.here("search", "router", "--no-index")
+    assert done.returncode == 1
+    assert "knowledge-forge index" in done.stdout
+
+
+def test_options_of_every_verb_stand_wherever_they_are_put(ann: Person) -> None:
+    kb, state = ["--kb", str(ann.kb)], [f"--state-dir={ann.state}"]
+    orders = [
+        ["trust", *kb, *state, "--json", "list"],
+        ["trust", "list", "--json", *state, *kb],
+        ["trust", *state, "list", *kb, "--json"],
+        ["--json", *kb, "trust", *state, "list"],
+    ]
+    answers = [ann.type(*words) for words in orders]
+    assert {answer.returncode for answer in answers} == {0}
+    assert len({answer.stdout for answer in answers}) == 1
+    assert json.loads(answers[0].stdout)[0]["level"] == 2
+
+
+def test_a_host_is_enrolled_granted_and_its_history_tells_what_it_held_before(ann: Person) -> None:
+    assert ann.run("enroll", "cursor").stdout.startswith("FORGE_ENROLMENT=")
+    assert ann.here("trust", "grant", "cursor", "3").returncode == 0
+    assert [(c["from"], c["to"]) for c in ann.json("trust", "history", "cursor")] == [(2.0, 3.0)]
+    listed = ann.json("trust", "list")
+    assert [(row["principal"].rpartition("@")[2], row["level"]) for row in listed] == [("cursor", 3), ("unenrolled", 2)]
+
+
+def test_a_page_is_read_and_a_directory_mapped(ann: Person) -> None:
+    """Neither needs an index: the files are the truth."""
+    assert "forty seconds" in ann.run("read", "guides/deploy.md", "--section", "Rolling back").stdout
+    assert "deploy.md" in ann.run("map", "guides").stdout
+    assert {e["path"] for e in ann.json("map", "--depth", "2")["children"]} >= {"guides", "long.md"}
+
+
+def test_reference_and_overview_and_version_are_printed(ann: Person) -> None:
+    assert ann.type("reference", "table").stdout.startswith("| tool |")
+    assert "knowledge-forge VERB" in ann.type().stdout
+    assert ann.type("--version").stdout.startswith("knowledge-forge ")
+    assert ann.type("trust", "list", "--help").returncode == 0
+
+
+def test_install_prints_an_entry_without_writing(ann: Person) -> None:
+    assert "mcpServers" in json.loads(ann.run("install", "cursor", "--print").stdout)
+    assert not (ann.folder / "home" / ".cursor").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["serv"], "did you mean serve?"),
+        (["-x", "serve"], "the verb comes first"),
+        (["search"], "QUESTION"),
+        (["search", " "], "the question is empty"),
+        (["search", "x", "--limit", "-1"], "whole number from 1 to 50"),
+        (["search", "x", "--limi", "1"], "--limi"),
+        (["map", "--depth", "9"], "whole number from 1 to 4"),
+        (["read", ""], "it is empty"),
+        (["index", "--wait", "nan"], "number of seconds"),
+        (["index", "--wait"], "expected one argument"),
+        (["trust"], "list|grant|forms|freeze|thaw|history"),
+        (["trust", "grant", "cursor", "high"], "LEVEL"),
+        (["reference", "poems"], "poems"),
+        (["install", "emacs"], "known are claude-desktop"),
+        (["enroll"], "NAME"),
+        (["serve", "--http", "0.0.0.0:80"], "not this machine"),
+        (["serve", "--toolsets", "magic"], "no toolset"),
+        (["demo", ""], "it is empty"),
+    ],
+    ids=" ".join,
+)
+def test_what_is_wrongly_asked_is_told_in_one_sentence(ann: Person, words: list[str], says: str) -> None:
+    refused(ann.type(*words), 2, says)
+
+
+def test_a_process_that_is_wrongly_asked_ends_with_its_code_and_one_sentence(ann: Person) -> None:
+    refused(ann.run("search", "x", "--limit", "-1"), 2, "whole number from 1 to 50")
+
+
+@pytest.mark.parametrize("verb", [["map"], ["index"], ["demo"], ["serve"], ["trust", "list"]], ids=" ".join)
+def test_a_folder_that_is_not_there_is_told_in_one_sentence(ann: Person, verb: list[str]) -> None:
+    refused(ann.type(*verb, "--kb", "nowhere"), 1, "there is no such folder")
+
+
+def test_what_could_not_be_done_is_told_in_one_sentence(ann: Person) -> None:
+    refused(ann.here("read", "nothing/here.md"), 1, "nothing at")
+    refused(ann.here("map", "guides/deploy.md"), 1, "it is a document")
+    refused(ann.here("enroll", "Big Host"), 1, "cannot be a host's name")
+    refused(ann.here("trust", "grant", "nobody", "3"), 1, "no host 'nobody' is enrolled")
+    refused(ann.here("trust", "history", "nobody"), 1, "no host 'nobody' is enrolled")
+    refused(ann.here("trust", "grant", "unenrolled", "nan"), 1, "levels go from 0 to 5")
+    refused(ann.type("search", "x", "--kb", "kb", "--state-dir", "kb/state"), 1, "inside the knowledge base")
+    (ann.folder / "file").write_text("x", encoding="utf-8")
+    refused(ann.type("trust", "list", "--kb", "kb", "--state-dir", "file/below"), 1, "file")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
+def test_a_folder_that_may_not_be_read_is_told_in_one_sentence(ann: Person) -> None:
+    ann.kb.chmod(0)
+    try:
+        refused(ann.here("map"), 1, "may not be read")
+    finally:
+        ann.kb.chmod(0o700)
+
+
+def test_a_damaged_state_is_told_in_one_sentence_and_by_the_doctor(ann: Person) -> None:
+    ann.state.mkdir(mode=0o700)
+    (ann.state / "state.db").write_bytes(b"SQLite format 3\0" + b"rubbish" * 2000)
+    refused(ann.run("search", "x"), 1, "state.db")
+    refused(ann.here("trust", "list"), 1, "state.db")
+    done = ann.here("doctor", "--json")
+    assert done.returncode == 1
+    assert [f["what"] for f in json.loads(done.stdout) if f["health"] == "bad"] == ["state"]
+
+
+@pytest.mark.parametrize("what", ["index", "state"])
+def test_the_doctor_looks_at_every_page_of_both_databases(ann: Person, what: str) -> None:
+    """A database may open well and be damaged further in."""
+    write(ann.kb, {f"notes/{i}.md": f"# Note {i}\n\nThought number {i} about gardening.\n" for i in range(60)})
+    ann.here("index")
+    file = ann.state / f"{what}.db"
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    file.write_bytes(file.read_bytes()[:8192] + b"\xff" * (file.stat().st_size - 8192))
+    done = ann.here("doctor", "--json")
+    assert done.returncode == 1
+    findings = {f["what"]: f for f in json.loads(done.stdout) if f["health"] == "bad"}
+    assert what in findings
+    assert {"index": "rebuild", "state": "backup"}[what] in findings[what]["found"] + findings[what]["mend"]
+    assert "Traceback" not in done.stderr
+
+
+def test_a_port_that_is_taken_is_told_in_one_sentence(ann: Person) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        refused(ann.run("serve", "--http", f"127.0.0.1:{taken.getsockname()[1]}"), 2, "cannot listen there")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no SIGPIPE")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["search", "gardening"],
+        ["search", "gardening", "--json"],
+        ["map"],
+        ["read", "long.md"],
+        ["index"],
+        ["trust", "list"],
+        ["enroll", "zed"],
+        ["doctor"],
+        ["reference", "tools"],
+        ["install", "cursor", "--print"],
+        ["demo"],
+    ],
+    ids=" ".join,
+)
+def test_who_stops_reading_ends_the_program_quietly(ann: Person, words: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [*PROGRAM, *ann.words(*words)]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, timeout=TIMEOUT_S, check=False)
+    os.close(writing)
+    assert done.returncode == 141, done.stderr
+    assert b"Error" not in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_index_and_search_say_who_keeps_the_index(ann: Person) -> None:
+    with serving(ann) as server:
+        done = ann.here("index")
+        assert done.returncode == 0
+        assert f"process {server.pid}" in done.stdout
+        assert f"all {COUNT} pages are in it as they are on disk" in done.stdout
+        rebuild = ann.here("index", "--rebuild", "--wait", "0.1")
+        assert rebuild.returncode == 1
+        assert "not built anew" in rebuild.stdout
+        findings = {f["what"]: f for f in ann.json("doctor")}
+        assert findings["indexing"]["found"] == f"done by process {server.pid}"
+
+
+def test_while_another_process_indexes_search_says_so_and_answers_from_what_is_there(ann: Person) -> None:
+    anyio.run(_keep_the_lease, ann, "4711-0.0.1-x")
+    searched = ann.here("search", "router")
+    assert searched.returncode == 1
+    assert "process 4711 is indexing: 0 of ? pages can be found so far" in searched.stderr
+    indexed = ann.here("index", "--wait", "0")
+    assert indexed.returncode == 1
+    assert f"(process 4711): 0 pages are in it, {COUNT} are stale or missing" in indexed.stdout
+    findings = {f["what"]: f for f in ann.json("doctor")}
+    assert "of another version (0.0.1)" in findings["indexing"]["found"]
+
+
+def test_two_indexings_at_once_do_the_work_once(ann: Person) -> None:
+    many = {f"notes/{i}.md": f"# Note {i}\n\nThought number {i} about gardening.\n" for i in range(300)}
+    write(ann.kb, many)
+    command = [*PROGRAM, *ann.words("index", "--json")]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(2)]
+    reports = [json.loads(process.communicate(timeout=TIMEOUT_S)[0]) for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert sorted(report["changed"] for report in reports) == [0, 300 + COUNT]
+    assert {report["documents"] for report in reports} == {300 + COUNT}
+
+
+def test_index_again_costs_nothing_and_a_rebuild_costs_everything(ann: Person) -> None:
+    assert [ann.json("index", *words)["changed"] for words in ([], [], ["--rebuild"])] == [COUNT, 0, COUNT]
+
+
+def test_the_doctor_is_content_with_what_is_well(ann: Person) -> None:
+    ann.here("index")
+    done = ann.run("doctor")
+    assert done.returncode == 0
+    assert f"{COUNT} pages, all as on disk" in done.stdout
+    assert "bad" not in done.stdout
+
+
+def test_one_page_is_told_as_one(ann: Person) -> None:
+    for page in ann.kb.rglob("*.md"):
+        if page.name != "deploy.md":
+            page.unlink()
+    assert ann.here("index").stdout.startswith("1 page, 1 changed")
+    found = {f["what"]: f["found"] for f in ann.json("doctor")}
+    assert found["index"] == "1 page, all as on disk"
+    assert found["hosts"].endswith("and may read and propose")
+
+
+def test_the_doctor_names_what_is_wrong_with_a_team_s_agents_and_what_waits(ann: Person) -> None:
+    assert "journeys" in {f["what"] for f in ann.json("doctor")}
+    (ann.kb / "_agents").mkdir()
+    (ann.kb / "_agents" / "review.yaml").write_text("title: Review\nphases: 7\n", encoding="utf-8")
+    done = ann.here("doctor", "--json")
+    assert done.returncode == 1
+    found = {f["what"]: f for f in json.loads(done.stdout)}
+    assert found["agents"]["health"] == "bad"
+    assert "_agents/review.yaml:1: the agent lacks" in found["agents"]["found"]
+    assert found["agents"]["mend"] == "knowledge-forge agents check"
+
+
+def test_the_doctor_lists_what_parsing_found_and_how_to_mend_it(ann: Person) -> None:
+    broken = {f"p{i:02}.md": "---\ntitle: x\nnever closed\n" for i in range(25)}
+    write(ann.kb, broken)
+    (ann.kb / "latin.md").write_bytes(b"caf\xe9\n")
+    done = ann.here("doctor")
+    assert done.returncode == 0
+    assert "latin.md: not valid UTF-8" in done.stdout
+    assert "save the file as UTF-8" in done.stdout
+    assert "and 6 more" in done.stdout
+    found = next(f for f in ann.json("doctor") if f["what"] == "pages")
+    assert [page["path"] for page in found["pages"]] == sorted(["latin.md", *broken])
+    assert all(page["reason"] and page["mend"] for page in found["pages"])
+
+
+def test_the_doctor_tells_a_secret_that_this_knowledge_base_does_not_know(ann: Person) -> None:
+    secret = ann.json("enroll", "cursor")["FORGE_ENROLMENT"]
+    known = {f["what"]: f for f in ann.json("doctor", FORGE_ENROLMENT=secret)}
+    assert known["enrolment"]["found"].endswith("the secret of cursor")
+    done = ann.here("doctor", FORGE_ENROLMENT="a-lost-secret")
+    assert done.returncode == 1
+    assert "does not know that secret" in done.stdout
+    assert "a-lost-secret" not in done.stdout
+
+
+def test_the_demo_shows_facts_of_a_real_server(ann: Person) -> None:
+    facts = json.loads(ann.run("demo", "how do we roll back?", "--json").stdout)
+    assert facts["indexed"]["done"] == COUNT
+    assert facts["search"]["hits"][0]["path"] == "guides/deploy.md"
+    assert facts["live"]["found"].endswith("Noor brings the camera.")
+    assert (facts["journey"]["waited"], facts["journey"]["ended"]) == ("waiting", "complete")
+    assert "does not stand" in facts["journey"]["missing"]
+    assert facts["trust"]["proposed"]["state"] == "executed"
+    assert "level 0" in facts["trust"]["refused"]["why"]
+    assert not (ann.kb / "field-notes.md").exists()
+
+
+@pytest.mark.external
+def test_the_demo_reads_well_where_nobody_paints(ann: Person) -> None:
+    done = ann.here("demo", COLUMNS="80")
+    assert done.returncode == 0, done.stderr
+    assert "Circle 1" in done.stdout
+    assert "refused" in done.stdout
+    assert max(len(line.rstrip()) for line in done.stdout.splitlines()) <= 80
+
+
+def test_the_demo_of_an_empty_folder_says_so(ann: Person) -> None:
+    (ann.folder / "empty").mkdir()
+    refused(ann.type("demo", "--kb", "empty"), 1, "holds no Markdown")
+
+
+def test_doctor_names_the_file_of_settings_in_force_and_the_one_that_is_ignored(ann: Person) -> None:
+    """Who had a file in the working directory learns from either where it goes."""
+    place = ann.folder / "home" / ".config" / "knowledge-forge" / "forge.toml"
+    findings = ann.json("doctor")
+    assert [f["found"] for f in findings if f["what"] == "settings"] == [
+        f"from the environment and flags; there is no configuration file ({place})"
+    ]
+    place.parent.mkdir(parents=True)
+    place.write_text("answer_tokens = 900\n", encoding="utf-8")
+    (ann.folder / "forge.toml").write_text("answer_tokens = 800\n", encoding="utf-8")
+    findings = ann.json("doctor")
+    assert [f["found"] for f in findings if f["what"] == "settings"] == [f"from {place}, the environment and flags"]
+    (ignored,) = [f["found"] for f in findings if f["what"] == "setting"]
+    assert ignored.startswith(f"{ann.folder / 'forge.toml'} is ignored")
+    assert f"move it to {place}" in ignored
+    assert ignored in ann.here("map").stderr

@@ -1,0 +1,375 @@
+"""What the client promises, on the double at two feature levels and on a real Zulip where one is named."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import anyio
+import pytest
+
+from mcp_server.connectors.errors import ConnectorError, Denied, Limited, Missing, NoAnswer, Refused, ReplyLost
+from mcp_server.connectors.http import Bounds
+from mcp_server.connectors.zulip import wire
+from mcp_server.connectors.zulip.model import Channel, Queue, Where
+from mcp_server.connectors.zulip.text.links import link_to, read_link
+from mcp_server.connectors.zulip.wire import QueueGone
+from tests.doubles.serving import after, before, for_requests, html, in_turn, served, status
+from tests.support.zulip.servers import ALL, BOT, DOUBLES, Ground, client_at, ground, zulip_of
+
+LONG = "я" * 10_050
+KNOWN_S = timedelta(minutes=5)
+
+
+@pytest.fixture(params=ALL)
+async def here(request: pytest.FixtureRequest) -> AsyncIterator[Ground]:
+    """Yield a server of each kind."""
+    async with ground(request.param) as found:
+        yield found
+
+
+@pytest.fixture(params=DOUBLES)
+async def double(request: pytest.FixtureRequest) -> AsyncIterator[Ground]:
+    """Yield only what can be made to fail."""
+    async with ground(request.param) as found:
+        yield found
+
+
+def _topic(here: Ground) -> Where:
+    return Where(here.channel, here.topic)
+
+
+async def test_a_server_says_what_it_is_and_is_asked_once(here: Ground) -> None:
+    """Feature levels decide words, so that they must be known before anything else."""
+    server = await here.client.server()
+    assert server.level >= 120
+    assert server.version
+    assert await here.client.server() is server
+    limits = await here.client.limits()
+    assert limits.longest_message >= 1_000
+    assert limits.longest_topic >= 30
+    if here.double:
+        assert here.double.count("GET", "/server_settings") == 1
+
+
+async def test_a_key_says_who_it_belongs_to(here: Ground) -> None:
+    """The bot must know itself, to find its own messages."""
+    me = await here.client.me()
+    people = {person.id: person for person in await here.client.people()}
+    assert (people[me.id].name, people[me.id].bot) == (me.name, me.bot)
+
+
+async def test_a_message_comes_back_as_it_was_typed(here: Ground) -> None:
+    """Texts are Zulip's Markdown, never its HTML."""
+    text = "Hello **there** [doc](https://example.com) ссылка\n\n```python\nprint(1)\n```"
+    sent = await here.client.send(_topic(here), text)
+    message = await here.client.message(sent)
+    me = await here.client.me()
+    assert (message.id, message.text, message.sender_id) == (sent, text, me.id)
+    assert (message.channel_id, message.channel, message.topic) == (here.channel.id, here.channel.name, here.topic)
+    assert abs(datetime.now(UTC) - message.at) < KNOWN_S
+    topics = await here.client.topics(here.channel)
+    assert (topics[0].name, topics[0].last_message_id) == (here.topic, sent)
+
+
+async def test_messages_of_a_topic_are_read_in_pieces_without_gaps(here: Ground) -> None:
+    """Around a message: those before, those after, and it; ends are told."""
+    sent = [await here.client.send(_topic(here), f"number {number}") for number in range(5)]
+    window = await here.client.messages(_topic(here), before=2)
+    assert [message.id for message in window.messages] == sent[3:]
+    assert (window.found_oldest, window.found_newest) == (False, True)
+    older = await here.client.messages(_topic(here), anchor=sent[3], before=5, with_anchor=False)
+    assert [message.id for message in older.messages] == sent[:3]
+    assert older.found_oldest
+    around = await here.client.messages(_topic(here), anchor=sent[2], before=1, after=1)
+    assert [message.id for message in around.messages] == sent[1:4]
+    first = await here.client.messages(_topic(here), anchor="oldest", after=2)
+    assert [message.id for message in first.messages] == sent[:2]
+
+
+async def test_messages_of_a_sender_and_with_words_are_found(here: Ground) -> None:
+    """A send whose reply was lost is looked for among one's own messages."""
+    sent = await here.client.send(_topic(here), "the lost reply was found")
+    me = await here.client.me()
+    own = await here.client.messages(_topic(here), before=10, sender=me)
+    assert [message.id for message in own.messages] == [sent]
+    found = await here.client.messages(Where(here.channel, here.topic), before=10, search="lost reply")
+    assert [message.id for message in found.messages] in ([sent], [])  # a real server indexes words some moments later
+    if here.zulip:
+        assert found.messages
+    none = await here.client.messages(_topic(here), before=10, search="neverwrittenbyanybody")
+    assert not none.messages
+
+
+async def test_what_a_queue_hears_has_the_mark_of_who_sent_it(here: Ground) -> None:
+    """`local_id` is how a send whose reply was lost is known to have happened."""
+    queue = await here.client.register(_topic(here))
+    sent = await here.client.send(_topic(here), "marked", queue=queue, local_id="mark-1")
+    heard = await here.client.heard(queue, queue.last_event_id)
+    assert [(message.id, message.local_id, message.text) for message in heard.messages] == [(sent, "mark-1", "marked")]
+    nothing = await here.client.heard(queue, heard.last_event_id)
+    assert (list(nothing.messages), nothing.last_event_id) == ([], heard.last_event_id)
+    other = await here.client.register(_topic(here))
+    await here.client.send(_topic(here), "not ours", queue=other, local_id="mark-2")
+    unmarked = await here.client.heard(queue, heard.last_event_id)
+    assert [message.local_id for message in unmarked.messages] == [None]
+    for made in (queue, other):
+        await here.client.drop(made)
+    with pytest.raises(QueueGone):
+        await here.client.heard(queue, queue.last_event_id)
+    await here.client.drop(queue)
+
+
+async def test_a_queue_that_waits_is_woken_by_a_message(here: Ground) -> None:
+    """Long polling, so that notices hear of reactions at once and still ask seldom."""
+    queue = await here.client.register(_topic(here))
+    heard = []
+
+    async def wait() -> None:
+        heard.append(await here.client.heard(queue, queue.last_event_id, block=True))
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait)
+            sent = await here.client.send(_topic(here), "wake up")
+    assert [message.id for message in heard[0].messages] == [sent]
+    await here.client.drop(queue)
+
+
+async def test_a_reaction_is_there_once_and_can_be_taken_back(here: Ground) -> None:
+    """Already there is a value, no error. Source: reaction_dup_400.json."""
+    sent = await here.client.send(_topic(here), "react to me")
+    queue = await here.client.register(_topic(here), reactions=True)
+    assert await here.client.react(sent, "eyes")
+    assert not await here.client.react(sent, "eyes")
+    me = await here.client.me()
+    message = await here.client.message(sent)
+    assert [(reaction.emoji, reaction.user_id) for reaction in message.reactions] == [("eyes", me.id)]
+    heard = await here.client.heard(queue, queue.last_event_id)
+    assert [reaction.emoji for reaction in heard.reactions.get(sent, ())] == ["eyes"]
+    assert await here.client.unreact(sent, "eyes")
+    assert not await here.client.unreact(sent, "eyes")
+    assert not (await here.client.message(sent)).reactions
+    with pytest.raises(Refused):
+        await here.client.react(sent, "no_such_emoji_anywhere")
+    await here.client.drop(queue)
+
+
+async def test_a_message_of_ones_own_gets_another_text(here: Ground) -> None:
+    """A notice is brought up to date in place."""
+    sent = await here.client.send(_topic(here), "first")
+    await here.client.edit(sent, "second")
+    assert (await here.client.message(sent)).text == "second"
+
+
+async def test_what_the_server_makes_of_a_long_text_can_be_read(here: Ground) -> None:
+    """It cuts without a word. Sources: message_send_too_long.json, messages_get_newest.json."""
+    server = await here.client.limits()
+    sent = await here.client.send(Where(here.channel, "t" * (server.longest_topic + 9)), LONG)
+    message = await here.client.message(sent)
+    assert len(message.text) == min(len(LONG), server.longest_message)
+    assert len(message.topic) == server.longest_topic
+    assert message.topic.endswith("...")
+
+
+async def test_an_address_of_a_message_leads_back_to_it(here: Ground) -> None:
+    """Links are for people, and people paste them."""
+    sent = await here.client.send(_topic(here), "link to me")
+    message = await here.client.message(sent)
+    link = read_link(here.site, link_to(here.site, await here.client.server(), message))
+    assert link is not None
+    assert (link.channel_id, link.topic, link.message_id) == (here.channel.id, here.topic, sent)
+
+
+async def test_what_is_not_there_is_told_as_missing(here: Ground) -> None:
+    """A channel, a message: each with its way out."""
+    nowhere = Channel(999_999_999, "no such", "", private=False)
+    with pytest.raises((Missing, Refused)):
+        await here.client.send(Where(nowhere, "x"), "y")
+    for call in (here.client.message(2_000_000_000), here.client.react(2_000_000_000, "eyes")):
+        with pytest.raises(Missing, match="message 2000000000"):
+            await call
+    with pytest.raises(QueueGone):
+        await here.client.heard(Queue("fb67bf8a-c031-47cc-84cf-ed80accacda8", -1, -1), -1)
+
+
+async def test_an_empty_text_is_refused_in_the_words_of_the_server(here: Ground) -> None:
+    """Source: message_send_empty_400.json."""
+    with pytest.raises(Refused) as refused:
+        await here.client.send(_topic(here), "  ")
+    assert "empty" in str(refused.value)
+
+
+async def test_people_are_written_to_directly(double: Ground) -> None:
+    """A conversation is told by its people, and has an address too."""
+    assert double.zulip
+    hamlet = double.zulip.world.user("King Hamlet")
+    person = next(person for person in await double.client.people() if person.id == hamlet.id)
+    sent = await double.client.send(Where(people=(person,)), "between us")
+    message = await double.client.message(sent)
+    me = await double.client.me()
+    assert (message.channel_id, message.channel, message.topic) == (None, "", "")
+    assert {one.id for one in message.people} == {hamlet.id, me.id}
+    window = await double.client.messages(Where(people=(person,)), before=5)
+    assert [one.id for one in window.messages] == [sent]
+    link = read_link(double.site, link_to(double.site, await double.client.server(), message))
+    assert link is not None
+    assert (set(link.people_ids), link.message_id) == ({hamlet.id, me.id}, sent)
+
+
+async def test_all_public_channels_and_all_direct_messages_can_be_looked_through(double: Ground) -> None:
+    """A bot's own history lacks what it did not subscribe to. Source: messages_bot_search_public.json."""
+    assert double.zulip
+    world = double.zulip.world
+    world.channel("elsewhere", "Iago")
+    public = world.say("Iago", "elsewhere", "x", "needle in public")
+    world.say("Iago", "secret-kb", "x", "needle in private")
+    direct = world.tell("Iago", [BOT], "needle between us")
+    for where, wanted in ((Where(public=True), [public]), (Where(direct=True), [direct]), (Where(), [direct])):
+        window = await double.client.messages(where, before=5, search="needle")
+        assert [message.id for message in window.messages] == wanted
+
+
+async def test_a_bot_that_did_not_subscribe_hears_its_own_message_in_a_public_channel(double: Ground) -> None:
+    """Source: https://zulip.com/api/register-queue (`all_public_streams`)."""
+    assert double.zulip
+    room = double.zulip.world.channel("elsewhere", "Iago")
+    where = Where(Channel(room.id, room.name, "", private=False), "x")
+    queue = await double.client.register(where)
+    sent = await double.client.send(where, "heard", queue=queue, local_id="a")
+    heard = await double.client.heard(queue, -1)
+    assert [(message.id, message.local_id) for message in heard.messages] == [(sent, "a")]
+
+
+async def test_a_private_channel_without_the_bot_is_denied_with_its_way_out(double: Ground) -> None:
+    """Source: message_send_private_stream_not_subscribed_400.json."""
+    assert double.zulip
+    room = double.zulip.world.room("secret-kb")
+    assert "secret-kb" not in {channel.name for channel in await double.client.channels()}
+    with pytest.raises(Denied, match="subscribe the bot"):
+        await double.client.send(Where(Channel(room.id, room.name, "", private=True), "x"), "y")
+    said = double.zulip.world.say("Iago", "secret-kb", "x", "hidden")
+    with pytest.raises(Missing):
+        await double.client.message(said)
+
+
+async def test_messages_around_a_moment_are_asked_for_only_where_the_server_can(double: Ground) -> None:
+    """Feature level 445. Source: https://zulip.com/api/get-messages."""
+    first = await double.client.send(_topic(double), "one")
+    then = (await double.client.message(first)).at
+    if (await double.client.server()).level < wire.DATED_ANCHOR:
+        with pytest.raises(Refused, match="feature level 247"):
+            await double.client.messages(_topic(double), anchor=then, after=5)
+        return
+    window = await double.client.messages(_topic(double), anchor=then, after=5)
+    assert [message.id for message in window.messages] == [first]
+
+
+async def test_the_topic_without_a_name_is_called_general_chat(double: Ground) -> None:
+    """From feature level 334 on a topic may have no name. Source: https://zulip.com/api/changelog."""
+    sent = await double.client.send(replace(_topic(double), topic=""), "no topic")
+    topic = (await double.client.message(sent)).topic
+    newer = (await double.client.server()).level >= 334
+    assert topic == ("general chat" if newer else "(no topic)")
+    window = await double.client.messages(replace(_topic(double), topic=topic), before=1)
+    assert [message.id for message in window.messages] == [sent]
+
+
+async def test_a_wrong_key_is_told_with_what_to_set() -> None:
+    """Sources: err_bad_key_401.json, err_unknown_email_401.json."""
+    zulip = zulip_of("double-247")
+    async with served(zulip) as double, client_at(double.address, zulip.world.user(BOT).email, "x" * 32) as client:
+        with pytest.raises(Denied, match="ZULIP_API_KEY") as denied:
+            await client.me()
+        assert "x" * 32 not in str(denied.value)
+
+
+async def test_a_send_whose_reply_is_lost_is_not_sent_again(double: Ground) -> None:
+    """Nothing of Zulip makes a second send harmless, so that there is none; the queue tells that it happened."""
+    assert double.double
+    assert double.zulip
+    queue = await double.client.register(_topic(double))
+    double.double.plan = for_requests("POST", "/messages", after())
+    with pytest.raises(ReplyLost):
+        await double.client.send(_topic(double), "once", queue=queue, local_id="lost")
+    heard = await double.client.heard(queue, queue.last_event_id)
+    assert [message.local_id for message in heard.messages] == ["lost"]
+    assert double.zulip.world.texts(double.channel.name, double.topic) == ["once"]
+
+
+async def test_what_can_be_repeated_survives_a_lost_reply(double: Ground) -> None:
+    """A reading, a queue, a reaction and an edit are tried again."""
+    assert double.double
+    sent = await double.client.send(_topic(double), "steady")
+    for call, method, path in (
+        (lambda: double.client.message(sent), "GET", f"/messages/{sent}"),
+        (lambda: double.client.register(_topic(double)), "POST", "/register"),
+        (lambda: double.client.edit(sent, "steadier"), "PATCH", f"/messages/{sent}"),
+        (lambda: double.client.react(sent, "eyes"), "POST", "/reactions"),
+    ):
+        double.double.plan = for_requests(method, path, before(), after())
+        await call()
+    message = await double.client.message(sent)
+    assert (message.text, len(message.reactions)) == ("steadier", 1)
+
+
+async def test_too_many_requests_are_told_with_the_wait_that_is_asked_for(double: Ground) -> None:
+    """`Retry-After` is a fraction here. Source: err_429.json."""
+    assert double.zulip
+    await double.client.server()
+    double.zulip.world.exhausted[double.zulip.world.user(BOT).id] = 45.38
+    with pytest.raises(Limited) as limited:
+        await double.client.send(_topic(double), "too much")
+    assert limited.value.wait_s == pytest.approx(45.38)
+    del double.zulip.world.exhausted[double.zulip.world.user(BOT).id]
+    assert double.zulip.world.texts(double.channel.name, double.topic) == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "{}",
+        "[]",
+        '{"result":"success","msg":""}',
+        '{"result":"success","messages":null,"found_oldest":true,"found_newest":true}',
+        '{"result":"success","messages":[{"id":"x"}],"found_oldest":true,"found_newest":true}',
+        '{"result":"success","message":{"id":1,"timestamp":1e400}}',
+    ],
+)
+async def test_a_reply_of_another_form_is_no_answer_and_for_a_send_a_lost_one(double: Ground, body: str) -> None:
+    """What is not understood is never taken for done or not done."""
+    assert double.double
+    await double.client.server()
+    json = {"content-type": "application/json"}
+    double.double.plan = in_turn(status(200, json, body))
+    with pytest.raises(NoAnswer):
+        await double.client.messages(_topic(double), before=1)
+    double.double.plan = in_turn(status(200, json, body))
+    with pytest.raises(ReplyLost):
+        await double.client.send(_topic(double), "x")
+
+
+async def test_a_site_that_is_no_zulip_is_told_with_the_setting() -> None:
+    """Somebody else's page where JSON was due. Source: err_404.json."""
+    zulip = zulip_of("double-247")
+    async with (
+        served(zulip, plan=lambda *_: html(404, acts=False)) as double,
+        client_at(double.address, "a@example.com", "x" * 32, bounds=Bounds(tries=1)) as client,
+    ):
+        with pytest.raises(ConnectorError, match="ZULIP_SITE"):
+            await client.server()
+
+
+async def test_the_server_is_asked_again_after_an_hour(double: Ground) -> None:
+    """It may have been upgraded meanwhile, and then it knows other words."""
+    assert double.double
+    clock = [0.0]
+    double.client._monotonic = lambda: clock[0]
+    await double.client.server()
+    clock[0] = 3_599.0
+    await double.client.server()
+    assert double.double.count("GET", "/server_settings") == 1
+    clock[0] = 3_602.0
+    await double.client.server()
+    assert double.double.count("GET", "/server_settings") == 2

@@ -1,0 +1,247 @@
+"""The gate, through a real client and the real server: no call beyond what a person granted."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+from mcp_types import Implementation, TextContent
+
+from knowledge.errors import StorageError
+from knowledge.trust.ports import Standing
+from mcp_server.app.composition import App, open_app
+from mcp_server.app.dependencies import Call, Services
+from mcp_server.app.knowledge_base import utc_now
+from mcp_server.app.settings.settings import Settings
+from mcp_server.gate.dispatch import Answered, Failed, Gate
+from mcp_server.gate.host_registration import TOKENLESS, UNENROLLED, BadHostName, Principal, enrol, os_user
+from mcp_server.gate.policy import Trust
+from mcp_server.gate.trust.scores import BadGrant, grant
+from mcp_server.protocol.gate_extension import REFUSED
+from mcp_server.toolsets.spec import Arguments, Shown, ToolSpec
+from tests.support.knowledge_bases.folders import write
+from tests.support.state.trust_levels import stand
+
+ME = os_user()
+
+
+@dataclass(frozen=True)
+class Noted:
+    status: str
+    proposal: Mapping[str, Any] | None = None
+
+
+class Note(Arguments):
+    text: str
+
+
+async def plan(_services: Services, _call: Call, asked: Note) -> str:
+    if asked.text == "crash":
+        raise RuntimeError("a secret inside")
+    return asked.text
+
+
+async def apply(_services: Services, _call: Call, planned: str) -> Noted:
+    written.append(planned)
+    return Noted("done")
+
+
+def shows(planned: str) -> Shown:
+    return Shown(Noted("done"), f"note {planned}", effect=planned, documents=(planned,))
+
+
+written: list[str] = []
+NOTE = ToolSpec[Note, str, Noted](
+    "note",
+    "Write a note",
+    Trust.EDIT,
+    "knowledge",
+    "Writes a note.",
+    Note,
+    Noted,
+    plan=plan,
+    apply=apply,
+    shows=shows,
+)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    written.clear()
+    return Settings(kb=write(tmp_path / "kb"), state_dir=tmp_path / "state")
+
+
+@asynccontextmanager
+async def opened(settings: Settings) -> AsyncIterator[App]:
+    async with open_app(settings, extra_tools=[NOTE], indexing=False) as app:
+        yield app
+
+
+async def said(client: Client, tool: str, **arguments: object) -> tuple[bool, str]:
+    result = await client.call_tool(tool, dict(arguments))
+    assert isinstance(result.content[0], TextContent)
+    return result.is_error, result.content[0].text
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_call_below_level_2_is_refused_with_one_plain_sentence_and_changes_nothing(
+    settings: Settings, mode: str
+) -> None:
+    async with opened(settings) as app, Client(app.server, mode=mode) as client:
+        await grant(app.base.state, Principal(ME, UNENROLLED).id, 1, by="ann", now=utc_now())
+        refused, why = await said(client, "note", text="x")
+        assert refused
+        assert why.startswith("note is refused: it needs trust level 3")
+        assert why.count(". ") == 0
+        assert not written
+
+
+async def test_a_host_that_a_person_enrolled_and_granted_may_act_and_another_may_not(settings: Settings) -> None:
+    async with opened(settings) as app:
+        secret = await enrol(app.base.state, "cursor", now=utc_now())
+        await grant(app.base.state, Principal(ME, "cursor").id, 3, by="ann", now=utc_now())
+    async with opened(replace(settings, enrolment=secret)) as app, Client(app.server) as client:
+        assert await said(client, "note", text="kept") == (False, '{"status":"done","proposal":null}')
+    async with opened(replace(settings, enrolment="guessed")) as app, Client(app.server) as client:
+        refused, why = await said(client, "note", text="lost")
+        assert refused
+        assert why.startswith("note is refused: the secret that this host sends")
+    assert written == ["kept"]
+
+
+async def test_a_secret_that_was_replaced_stops_working_at_once(settings: Settings) -> None:
+    async with opened(settings) as app:
+        secret = await enrol(app.base.state, "cursor", now=utc_now())
+        await grant(app.base.state, Principal(ME, "cursor").id, 3, by="ann", now=utc_now())
+    async with opened(replace(settings, enrolment=secret)) as app, Client(app.server) as client:
+        assert not (await said(client, "note", text="one"))[0]
+        await enrol(app.base.state, "cursor", now=utc_now())
+        for tool, arguments in (("note", {"text": "two"}), ("kb_read", {"path": "long.md"}), ("trust_status", {})):
+            refused, why = await said(client, tool, **arguments)
+            assert refused
+            assert why.startswith(f"{tool} is refused: the secret that this host sends")
+            assert secret not in why
+        with pytest.raises(MCPError, match="belongs to no registered host"):
+            await client.read_resource("kb://doc/long.md")
+    assert written == ["one"]
+
+
+async def test_nothing_a_client_says_of_itself_raises_trust(settings: Settings) -> None:
+    """The design, section 6."""
+    async with opened(settings) as app:
+        for name in ("cursor", "claude-desktop", f"{ME}@cursor", "admin", "unenrolled"):
+            info = Implementation(name=name, version="5.0")
+            async with Client(app.server, mode="legacy", client_info=info) as client:
+                assert '"status":"proposed"' in (await said(client, "note", text="x"))[1]
+                assert '"score":2.0' in (await said(client, "trust_status"))[1]
+    assert not written
+
+
+@pytest.mark.parametrize("changes", [50, pytest.param(1_000, marks=pytest.mark.external)])
+async def test_any_number_of_names_that_a_client_gives_itself_leaves_its_score(
+    settings: Settings, changes: int
+) -> None:
+    """Issue: 1,000 changes of `clientInfo`: score unchanged."""
+    async with opened(settings) as app:
+        for number in range(changes):
+            info = Implementation(name=f"admin-{number}", version=str(number), title="level 5")
+            async with Client(app.server, mode="legacy", client_info=info) as client:
+                told = (await said(client, "trust_status"))[1]
+                assert '"score":2.0' in told
+        assert not await app.base.state.history(Principal(ME, UNENROLLED).id, limit=1)
+
+
+async def test_a_frozen_principal_reads_nothing_but_may_ask_about_itself(settings: Settings) -> None:
+    async with opened(settings) as app, Client(app.server) as client:
+        frozen = Standing(Principal(ME, UNENROLLED).id, 0.0, 0.0, 2.9, frozen=True, updated_at=utc_now())
+        await stand(app.base.state, frozen, reason="harmful", by="ann")
+        for refused in (
+            client.list_resources,
+            lambda: client.read_resource("kb://doc/long.md"),
+            client.list_prompts,
+            lambda: client.get_prompt("route", {"question": "x"}),
+        ):
+            with pytest.raises(MCPError) as caught:
+                await refused()
+            assert caught.value.error.code == REFUSED
+            assert "frozen" in caught.value.error.message
+        assert (await said(client, "kb_read", path="long.md"))[0]
+        assert '"frozen":true' in (await said(client, "trust_status"))[1]
+        assert (await client.list_tools()).tools
+
+
+async def test_a_crash_inside_a_tool_tells_nothing_of_the_inside(
+    settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with opened(settings) as app:
+        secret = await enrol(app.base.state, "cursor", now=utc_now())
+        await grant(app.base.state, Principal(ME, "cursor").id, 3, by="ann", now=utc_now())
+    async with opened(replace(settings, enrolment=secret)) as app, Client(app.server) as client:
+        failed, why = await said(client, "note", text="crash")
+        assert failed
+        assert "secret inside" not in why
+        assert "secret inside" in caplog.text
+
+
+class Unreachable:
+    """A state store whose disk is gone."""
+
+    async def standing(self, principal: str) -> Standing | None:
+        raise StorageError(f"cannot read {principal}")
+
+
+async def test_without_a_state_store_acts_are_refused_and_reads_go_on_for_a_minute(settings: Settings) -> None:
+    """The design, section 6: it fails closed."""
+    async with opened(settings) as app:
+        now = 1000.0
+        services = app.services
+        gate = Gate([NOTE, *services.tools()], services, app.gate._proposing, clock=lambda: now)
+        me = Call(Principal(ME, UNENROLLED))
+        assert isinstance(await gate.dispatch("kb_read", {"path": "long.md"}, me), Answered)
+        gate._services = replace(services, state=Unreachable())  # type: ignore[arg-type]  # only what the gate asks
+        assert isinstance(await gate.dispatch("note", {"text": "x"}, me), Failed)
+        assert isinstance(await gate.dispatch("kb_read", {"path": "long.md"}, me), Answered)
+        now += 61
+        refused = await gate.dispatch("kb_read", {"path": "long.md"}, me)
+        assert isinstance(refused, Failed)
+        assert "try again" in refused.why
+        stranger = Call(Principal("eve", UNENROLLED))
+        assert isinstance(await gate.dispatch("kb_read", {"path": "long.md"}, stranger), Failed)
+
+
+async def test_there_is_no_way_to_a_tool_past_the_gate(settings: Settings) -> None:
+    """MCPServer.call_tool passes no interceptor, so it must not work at all."""
+    async with opened(settings) as app:
+        with pytest.raises(PermissionError):
+            await app.server.call_tool("kb_map", {})
+        for tool in app.server._tool_manager.list_tools():
+            with pytest.raises(PermissionError):
+                await tool.run({}, None)  # type: ignore[arg-type]  # it raises before it looks
+
+
+@pytest.mark.parametrize("name", ["", "Cursor", "a b", "../x", UNENROLLED, TOKENLESS, "x" * 65, "-x"])
+async def test_a_name_that_cannot_be_a_hosts_is_refused(settings: Settings, name: str) -> None:
+    async with opened(settings) as app:
+        with pytest.raises(BadHostName):
+            await enrol(app.base.state, name, now=utc_now())
+
+
+async def test_grants_keep_within_what_can_be_granted(settings: Settings) -> None:
+    async with opened(settings) as app:
+        state = app.base.state
+        for level in (-1, 5.1):
+            with pytest.raises(BadGrant):
+                await grant(state, "ann@cursor", level, by="ann", now=utc_now())
+        with pytest.raises(BadGrant, match="enrol the host first"):
+            await grant(state, f"ann@{UNENROLLED}", 3, by="ann", now=utc_now())
+        assert (await grant(state, "ann@cursor", 5, by="ann", now=utc_now())).ceiling == 5
+        lowered = await grant(state, "ann@cursor", 1, by="ann", now=utc_now())
+        assert (lowered.score, lowered.floor, lowered.ceiling) == (1, 1, 1.9)
+        reasons = [change.reason for change in await state.history("ann@cursor", limit=10)]
+        assert reasons == ["granted level 1", "granted level 5"]

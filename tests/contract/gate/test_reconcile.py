@@ -1,0 +1,61 @@
+"""That trust follows from the record: one suite for every engine. What is put in by hand is in test_trust_cli.py."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from knowledge.state.ports import StateStore
+from knowledge.trust.ports import Proposal, Restand, Standing
+from mcp_server.approvals.proposals import hash_of
+from mcp_server.gate.canonical_json import canonical_text
+from mcp_server.gate.trust.reconcile import unaccounted
+from tests.support.state.decisions import ODD, note, passkey, proposal, yes
+from tests.support.state.ledgers import NOW
+
+DIGEST = bytes(range(32))
+
+
+def becoming(standing: Standing) -> Restand:
+    return lambda _known, _recent: standing
+
+
+async def carried_out(store: StateStore, made: Proposal) -> None:
+    """Propose it, approve it and end it, as the desk does."""
+    made = replace(made, hash=hash_of(made))
+    await store.trust.propose(made, most_pending=20)
+    assert await store.trust.decide(made.id, yes(hash=made.hash, note=ODD))
+    assert await store.trust.claim(made.id, "runner", now=NOW, lease_s=60)
+    assert await store.trust.finish(made.id, "executed", at=NOW, result="{}")
+
+
+async def test_what_was_decided_is_accounted_for_to_the_last_digit(store: StateStore) -> None:
+    """Scores are no round numbers, and names have any characters: what comes back must hash to the same."""
+    for number, score in enumerate((2.1, 2.1 + 0.1 / 3, 3.000000000000004)):
+        principal = f"Ünïcode 日本@host-{number}"
+        standing = Standing(principal, score, 2.0, 3.9, frozen=False, updated_at=NOW)
+        await store.trust.restand(principal, becoming(standing), note=note(about=principal))
+    key = passkey()
+    await store.trust.add_passkey(key, note=note(act="passkey.add", about=key.name))
+    await store.trust.remove_passkey(key.id, note=note(act="passkey.remove", about=key.id.hex()))
+    await store.trust.add_passkey(key, note=note(act="passkey.add", about=key.name))
+    enrolling = canonical_text([{"host": "cursor", "secret_digest": DIGEST.hex()}])
+    await carried_out(store, proposal("p-enrol", kind="admin", tool="host.enrol", arguments=enrolling))
+    await store.enrol("cursor", DIGEST, at=NOW)
+    await carried_out(store, proposal("p-call", why=ODD, preview=json.dumps({"sentence": ODD})))
+    assert list(await unaccounted(store)) == []
+
+
+async def test_what_nobody_decided_is_named(store: StateStore) -> None:
+    await store.enrol("cursor", DIGEST, at=NOW)
+    (found,) = await unaccounted(store)
+    assert (found.what, "enrol it again" in found.reason) == ("the host cursor", True)
+
+
+async def test_a_passkey_that_was_removed_and_is_back_is_named(store: StateStore) -> None:
+    key = passkey()
+    await store.trust.add_passkey(key, note=note(act="passkey.add", about=key.name))
+    await store.trust.remove_passkey(key.id, note=note(act="passkey.remove", about=key.name))
+    await store.trust.add_passkey(key, note=note(act="something.else", about=key.name))
+    (found,) = await unaccounted(store)
+    assert found.what == f"the passkey {key.name!r}"

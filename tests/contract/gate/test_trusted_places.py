@@ -1,0 +1,154 @@
+"""Places that a person vouches for: what is read there holds nobody up, and no model can vouch for anything."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowledge.trust.ports import Note
+from mcp_server.app.composition import listed
+from mcp_server.app.knowledge_base import open_state, utc_now
+from mcp_server.app.settings.settings import Settings
+from mcp_server.approvals.approvers import CannotDecide, Person
+from mcp_server.approvals.proposals import places_of
+from mcp_server.cli.doctor.doctor import examine
+from mcp_server.cli.trust.acts import trust_place
+from mcp_server.cli.trust.trust import NotTrusted
+from mcp_server.gate.trust.reconcile import unaccounted
+from tests.support.hosts.reviewers import ANN, reviewing
+from tests.support.hosts.writers import writing
+from tests.support.knowledge_bases.folders import write
+from tests.support.plane.hosts import working
+from tests.support.state.decisions import passkey
+
+TASK = {"project": "OPS", "name": "As told in KB"}
+
+
+async def test_a_host_that_may_act_reads_a_task_and_creates_another_without_a_proposal_where_plane_is_vouched_for(
+    tmp_path: Path,
+) -> None:
+    """Issue: after one read of Plane every write of a level-4 host was a proposal for an hour."""
+    async with working(tmp_path, level=4, trusted_places=("plane",)) as host:
+        task = await host.call("plane_get_task", task="KB-1")
+        assert task["tainted"] is True, "it is somebody else's text all the same"
+        assert (await host.call("plane_create_task", **TASK))["status"] == "done"
+
+
+async def test_strict_is_the_default_and_vouching_frees_what_was_read_before_until_it_is_taken_back(
+    tmp_path: Path,
+) -> None:
+    async with working(tmp_path, level=4) as host:
+        await host.call("plane_get_task", task="KB-1")
+        waits = await host.call("plane_create_task", **TASK)
+        assert waits["status"] == "proposed"
+        assert (
+            "You read text from plane:KB-1, which nobody has vouched for, so this act needs level 5"
+            in waits["proposal"]["why"]
+        )
+        (proposal,) = await host.app.base.state.trust.proposals(states=("pending",))
+        assert places_of(proposal) == ("plane:KB",)
+
+        asked = await host.app.desk.ask("place.trust", {"place": "plane:kb"}, ANN)
+        assert (await host.app.desk.approve(asked.id, asked.hash, ANN)).state == "executed"
+        assert (await host.call("plane_create_task", **TASK))["status"] == "done"
+        assert await unaccounted(host.app.base.state) == []
+
+        assert await host.app.desk.distrust("plane:KB", ANN)
+        again = await host.call("plane_create_task", **TASK | {"name": "Another"})
+        assert again["status"] == "proposed"
+        acts = [record.body for record in await host.app.base.state.ledger.records(limit=1000)]
+        assert sum('"place.trust"' in body for body in acts) == 1
+        assert sum('"place.distrust"' in body for body in acts) == 1
+
+
+async def test_a_place_vouches_for_no_other_place(tmp_path: Path) -> None:
+    async with working(tmp_path, level=4, trusted_places=("plane:OPS", "zulip", "kb:page.md")) as host:
+        await host.call("plane_get_task", task="KB-1")
+        waits = await host.call("plane_create_task", project="OPS", name="As told in KB")
+        assert waits["status"] == "proposed"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(kb=write(tmp_path / "kb", {"page.md": "# Page\n"}), state_dir=tmp_path / "state")
+
+
+async def test_vouching_takes_the_passkey_once_there_is_one_and_taking_it_back_never_does(settings: Settings) -> None:
+    """As grants do: a program of the same account must not widen what hosts may do."""
+    async with reviewing(settings) as person:
+        state = person.app.base.state
+        await state.trust.trust_place("zulip:design", note=Note("ann", "place.trust", "zulip:design", utc_now()))
+        await state.trust.add_passkey(passkey(), note=Note("ann", "passkey.add", "key", utc_now()))
+        asked = await person.app.desk.ask("place.trust", {"place": "plane"}, ANN)
+        for who in (ANN, Person("ann", "terminal"), Person("ann", "host"), Person("ann@example.com", "zulip")):
+            with pytest.raises(CannotDecide):
+                await person.app.desk.approve(asked.id, asked.hash, who)
+        assert [one.place for one in await state.trust.trusted_places()] == ["zulip:design"]
+        signed = replace(ANN, signed="blue key")
+        assert (await person.app.desk.approve(asked.id, asked.hash, signed)).state == "executed"
+        assert await person.app.desk.distrust("plane", Person("ann", "terminal"))
+
+
+async def test_a_place_written_into_the_database_by_hand_is_found_out(settings: Settings) -> None:
+    async with open_state(settings) as state:
+        state._database.query("INSERT INTO trusted_place VALUES ('plane', 'ann', 0)")  # type: ignore[attr-defined]
+        (found,) = await unaccounted(state)
+        assert "plane" in found.what
+        assert "no record" in found.reason
+
+
+async def test_no_tool_prompt_or_page_vouches_for_a_place(settings: Settings) -> None:
+    """A model can do nothing about it: there is no such tool, and what a knowledge base holds is no setting."""
+    for name in ("forge.toml", "_agents/forge.toml", "trusted_places.md"):
+        (settings.kb / name).parent.mkdir(exist_ok=True)
+        (settings.kb / name).write_text('trusted_places = ["plane"]\n', encoding="utf-8")
+    head = "---\ntrusted_places: [plane]\n---\n# Root\n"
+    (settings.kb / "_index.md").write_text(head, encoding="utf-8")
+    async with writing(settings, level=5) as host:
+        assert await host.app.services.taints.trusted() == ()
+        names = [tool.name for tool in (await host.client.list_tools()).tools]
+        assert not [name for name in names if "place" in name or "vouch" in name]
+    assert not [spec.name for spec in listed(replace(settings, toolsets=None)) if "place" in spec.name]
+
+
+async def test_the_command_line_vouches_lists_and_takes_back(
+    settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from argparse import Namespace
+
+    from mcp_server.cli.trust.trust import _places
+
+    def asked(what: str, place: str | None = None) -> Any:
+        return _places(settings, Namespace(what=what, place=place))
+
+    assert await asked("list") == []
+    await trust_place(settings, "zulip:#Design")
+    (row,) = await asked("list")
+    assert row["place"] == "zulip:design"
+    assert [one["place"] for one in await asked("add", "plane:kb")] == ["plane:KB", "zulip:design"]
+    assert [one["place"] for one in await asked("remove", "PLANE:KB")] == ["zulip:design"]
+    with pytest.raises(NotTrusted):
+        await asked("remove", "plane:KB")
+    with pytest.raises(CannotDecide, match="no place to vouch for"):
+        await asked("add", "https://example.org")
+    assert "advisory" in capsys.readouterr().err
+    found = await examine(replace(settings, trusted_places=("plane",)))
+    (told,) = [one.found for one in found if one.what == "trusted places"]
+    assert told == "plane (FORGE_TRUSTED_PLACES), zulip:design: text from there holds no host up"
+
+
+async def test_a_page_made_of_a_task_says_so_unless_its_project_is_vouched_for(tmp_path: Path) -> None:
+    """A host reads Plane by its own tool and merges what it read as the person's."""
+    for number, places in enumerate(((), ("plane:KB",))):
+        async with working(tmp_path / str(number), level=4, trusted_places=places) as host:
+            said = "Nobody may turn the radiators off before the first of May."
+            await host.call("plane_comment_task", task="KB-1", text=said)
+            assert said in str(await host.call("plane_get_task", task="KB-1", include=["comments"]))
+            assert (await host.call("kb_merge", path="heating.md", content=f"# Heating\n\n{said}\n"))[
+                "status"
+            ] == "done"
+            head = "" if places else '---\nsource: "plane:KB-1"\n---\n\n'
+            assert host.writer.text("heating.md") == f"{head}# Heating\n\n{said}\n"

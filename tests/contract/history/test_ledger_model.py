@@ -1,0 +1,130 @@
+"""Whatever is done to a ledger, in whatever order, every engine says what the one in memory says."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowledge.errors import UnknownIntent
+from knowledge.history.ports import FileChange, Ledger
+from knowledge.state.ports import StateStore
+from knowledge.state.sqlite.store import SqliteStateStore
+from tests.support.state.ledgers import MINUTE, NOW, change, contradiction, entry, intent, open_shared, origin, revision
+from tests.support.state.postgres import PostgresServer
+from tests.support.state.stores import alike
+
+PATHS = ("a.md", "b.md", "guides/c.md")
+TEXTS = (b"", b"one", b"two", b"three")
+INTENTS = ("i", "j")
+
+Act = Callable[[Ledger, int], Awaitable[object]]
+
+paths, texts, ids = st.sampled_from(PATHS), st.sampled_from(TEXTS), st.sampled_from(INTENTS)
+pages = st.none() | texts
+
+
+def _keep(path: str, raw: bytes, how: Any) -> Act:
+    return lambda ledger, minute: ledger.keep(path, raw, how=how, at=NOW + minute * MINUTE)
+
+
+def _commit(changes: tuple[FileChange, ...], units: int, flagged: int, id_: str | None) -> Act:
+    origins = {c.path: [origin(c.path)] * units for c in changes if units and c.after is not None}
+    found = [contradiction("a.md", "guides/c.md", flagged)] if flagged else []
+
+    def act(ledger: Ledger, minute: int) -> Awaitable[object]:
+        made = entry(*changes, at=NOW + minute * MINUTE, origins=origins, contradictions=found)
+        return ledger.commit(made, intent_id=id_)
+
+    return act
+
+
+def _intend(id_: str, path: str, before: bytes | None, after: bytes | None) -> Act:
+    contents = [raw for raw in (before, after) if raw is not None]
+    made = change(path, before, after)
+    return lambda ledger, minute: ledger.intend(intent(id_, made, at=NOW + minute * MINUTE), contents)
+
+
+def _drop(id_: str) -> Act:
+    return lambda ledger, _: ledger.drop(id_)
+
+
+def _settle(position: int) -> Act:
+    async def act(ledger: Ledger, minute: int) -> None:
+        flags = await ledger.flags(None, limit=9)
+        await ledger.settle([flag.id for flag in flags[position : position + 1]], at=NOW + minute * MINUTE)
+
+    return act
+
+
+def _forget(minutes: int, limit: int) -> Act:
+    return lambda ledger, minute: ledger.forget(seen_before=NOW + (minute - minutes) * MINUTE, limit=limit)
+
+
+def _moved(old: str, new: str, raw: bytes, after: bytes) -> tuple[FileChange, ...]:
+    gone = () if old == new else (change(old, raw, None),)
+    return (*gone, change(new, None, after, moved_from=old))
+
+
+written = st.builds(lambda path, before, after: (change(path, before, after),), paths, pages, pages)
+moved = st.builds(_moved, paths, paths, texts, texts)
+acts = st.one_of(
+    st.builds(_keep, paths, texts, st.sampled_from(["seen", "outside"])),
+    st.builds(_commit, written | moved, st.integers(0, 2), st.integers(0, 2), st.none() | ids),
+    st.builds(_commit, moved, st.integers(0, 2), st.just(0), st.none()),
+    st.builds(_intend, ids, paths, pages, pages),
+    st.builds(_drop, ids),
+    st.builds(_settle, st.integers(0, 2)),
+    st.builds(_forget, st.integers(0, 5), st.integers(1, 3)),
+)
+
+
+async def _done(act: Act, store: StateStore, minute: int) -> object:
+    try:
+        return await act(store.ledger, minute)
+    except UnknownIntent as error:
+        return str(error)
+
+
+async def _everything(store: StateStore, _minute: int) -> list[object]:
+    """Return all that can be read."""
+    ledger = store.ledger
+    seen: list[object] = [await ledger.intents(), await ledger.records(), await ledger.chain_end()]
+    for place in (*PATHS, "guides", None):
+        flags = await ledger.flags(place, limit=9)
+        seen.append([(flag.at, flag.contradiction.reason) for flag in flags])  # ids may have gaps
+    for path in PATHS:
+        history = await ledger.history(path, limit=99)
+        seen += [history, await ledger.recent(path, limit=99), await ledger.recent(path, limit=1)]
+        seen += [await ledger.tracked(path)]
+        if history:
+            seen.append(await ledger.history(path, limit=2, before=history[0].id))
+        seen += [await ledger.content(path, revision(raw)) for raw in TEXTS]
+    return [list(one) if isinstance(one, Sequence) and not isinstance(one, bytes) else one for one in seen]
+
+
+@given(st.lists(acts, max_size=12))
+@settings(max_examples=40, deadline=None)
+def test_sqlite_says_what_memory_says(some: list[Act]) -> None:
+    async def run() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            await alike(some, await SqliteStateStore.open(Path(folder) / "state.db"), _done, _everything)
+
+    asyncio.run(run())
+
+
+@pytest.mark.external
+@given(some=st.lists(acts, max_size=12))
+@settings(max_examples=60, deadline=None)
+def test_postgresql_says_what_memory_says(some: list[Act], postgres: PostgresServer) -> None:
+    async def run() -> None:
+        await alike(some, await open_shared(postgres.url(), f"m_{secrets.token_hex(6)}"), _done, _everything)
+
+    asyncio.run(run())

@@ -1,0 +1,307 @@
+"""What every keyword index promises: one suite for all engines; memory is the specification.
+
+Every engine finds the chunks that have any of the terms, none outside of what is asked, and takes in what the store
+has. The embedded ones promise the ranking of the specification in addition (`EXACT`), and that damage mends itself.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from knowledge.index.engines.memory import MemoryKeywordIndex
+from knowledge.index.engines.tantivy_keywords import TantivyKeywordIndex
+from knowledge.index.ports import KeywordIndex, QueryTerm
+from knowledge.index.store.sqlite import SqliteIndexStore
+from knowledge.state.memory_store import MemoryIndexStore
+from knowledge.state.ports import IndexIdentity, Remove
+from tests.contract.index.test_index_store import IDENTITY, page
+from tests.support.index.keyword_engines import ENGINES, EXACT, ON_DISK, SHARED, terms_of
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """One engine, and the place where its index lives in this test."""
+
+    engine: str
+    place: str
+
+    def open(self) -> KeywordIndex:
+        """Open the index; any number may be open at once."""
+        return ENGINES[self.engine].open(self.place)
+
+
+@pytest.fixture(params=list(ENGINES))
+async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
+    async with ENGINES[request.param].place(tmp_path) as place:
+        yield Bench(request.param, place)
+
+
+exact = pytest.mark.parametrize("bench", EXACT, indirect=True)
+shared = pytest.mark.parametrize("bench", SHARED, indirect=True)
+on_disk = pytest.mark.parametrize("bench", ON_DISK, indirect=True)
+
+
+@pytest.fixture
+async def store() -> MemoryIndexStore:
+    made = MemoryIndexStore()
+    await made.begin(IDENTITY)
+    return made
+
+
+def ask(*words: str) -> list[QueryTerm]:
+    return [QueryTerm(word, ((word, 1.0),)) for word in words]
+
+
+async def found(index: KeywordIndex, *words: str, docs: frozenset[int] | None = None, limit: int = 50) -> list[int]:
+    return [hit.seq for hit in await index.search(ask(*words), limit=limit, docs=docs)]
+
+
+PAGES = [
+    page("a.md", "red apple tree", "green apple and a green pear"),
+    page("b.md", "blue sky over an apple", "a long text about the sky where nothing else ever happens at all"),
+    page("c.md", "setup of the sky"),
+]
+
+
+@exact
+async def test_half_a_character_is_found_nowhere_and_harms_nothing(bench: Bench, store: MemoryIndexStore) -> None:
+    """What a broken encoder upstream leaves in a question: tantivy cannot be asked for it, which is no damage to its index."""
+    await store.apply(PAGES, fence=1)
+    index = bench.open()
+    await index.catch_up(store)
+    assert await found(index, "\ud800") == await found(index, "sk\udcffy") == []
+    assert await found(index, "\ud800", "sky") == await found(index, "sky") != []
+    assert await index.position() == await store.position()
+
+
+@exact
+async def test_scores_are_those_of_the_specification(bench: Bench, store: MemoryIndexStore) -> None:
+    await store.apply(PAGES, fence=1)
+    index, specification = bench.open(), MemoryKeywordIndex(terms_of)
+    assert await index.catch_up(store) == await specification.catch_up(store) == 5
+    asked = [QueryTerm("apple", (("apple", 1.0), ("pear", 0.5))), QueryTerm("sky", (("sky", 0.8),))]
+    hits, expected = await index.search(asked, limit=9), await specification.search(asked, limit=9)
+    assert [(hit.seq, hit.doc) for hit in hits] == [(hit.seq, hit.doc) for hit in expected]
+    assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in expected], rel=1e-4)
+    await index.close()
+
+
+async def test_what_has_any_of_the_words_is_found_and_nothing_else(bench: Bench, store: MemoryIndexStore) -> None:
+    await store.apply(PAGES, fence=1)
+    index = bench.open()
+    assert await index.catch_up(store) == 5
+    apple, sky, both = [set(await found(index, *words)) for words in (["apple"], ["sky"], ["apple", "sky"])]
+    assert len(apple) == 3
+    assert len(sky) == 3
+    assert both == apple | sky
+    assert set(await found(index, "sky", "apple")) == both, "the order of the words leaves out nothing"
+    assert set(await found(index, "zebra", "apple")) == apple, "nor does a word that nobody has"
+    hits = await index.search(ask("apple", "sky"), limit=50)
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    first = hits[0].seq
+    assert first in apple & sky, "what has both words is before what has one"
+    assert len(await found(index, "apple", "sky", limit=2)) == 2
+    await index.close()
+
+
+async def test_changes_are_taken_in_once(bench: Bench, store: MemoryIndexStore) -> None:
+    index = bench.open()
+    assert await found(index, "apple") == []
+    await store.apply(PAGES, fence=1)
+    await index.catch_up(store)
+    assert await index.catch_up(store) == 0
+    await store.apply([page("a.md", "a plum"), Remove("b.md")], fence=1)
+    assert await index.catch_up(store) == 5
+    assert await found(index, "apple") == []
+    assert len(await found(index, "plum")) == 1
+    assert len(await found(index, "sky")) == 1
+    await index.close()
+
+
+async def test_another_generation_starts_over(bench: Bench, store: MemoryIndexStore) -> None:
+    index = bench.open()
+    await store.apply(PAGES, fence=1)
+    await index.catch_up(store)
+    await store.begin(IndexIdentity(IDENTITY.embedder, IDENTITY.dimensions, 2))
+    await store.apply([page("d.md", "only this")], fence=1)
+    await index.catch_up(store)
+    assert await found(index, "apple", "sky") == []
+    assert len(await found(index, "only")) == 1
+    await index.close()
+
+
+async def test_only_admitted_documents_are_ranked(bench: Bench, store: MemoryIndexStore) -> None:
+    await store.apply(PAGES, fence=1)
+    index = bench.open()
+    await index.catch_up(store)
+    everything = await index.search(ask("apple", "sky"), limit=50)
+    for doc in {hit.doc for hit in everything}:
+        some = await index.search(ask("apple", "sky"), limit=1, docs=frozenset({doc, 999_999}))
+        assert [hit.doc for hit in some] == [doc]
+        if bench.engine in EXACT:
+            assert some == [hit for hit in everything if hit.doc == doc][:1]
+    assert await found(index, "apple", docs=frozenset()) == []
+    await index.close()
+
+
+@exact
+async def test_signs_are_words_where_we_cut_them(bench: Bench, store: MemoryIndexStore) -> None:
+    odd = ["c++", "straße", "日本", '"quoted"', "a-b_c", "*", "x'y", "naïve", "or", "near", "€", "wé" * 40]
+    await store.apply([page(f"{i}.md", word) for i, word in enumerate(odd)], fence=1)
+    index = bench.open()
+    await index.catch_up(store)
+    for word in odd:
+        assert len(await found(index, word.casefold())) == 1, word
+    assert await found(index, "unheard-of") == []
+    assert len(await found(index, *(f"w{i}" for i in range(3_000)), "c++")) == 1
+    await index.close()
+
+
+async def test_odd_questions_have_plain_answers(bench: Bench, store: MemoryIndexStore) -> None:
+    odd = ["straße", "日本", "naïve", "or", "near", "not", "filter", "größer", "x1y2"]
+    await store.apply([page(f"{i}.md", word) for i, word in enumerate(odd)], fence=1)
+    index = bench.open()
+    await index.catch_up(store)
+    docs = {hit.doc for word in odd for hit in await index.search(ask(word.casefold()), limit=50)}
+    assert len(docs) == len(odd)
+    for word in odd:
+        assert await found(index, word.casefold()), word
+    for signs in ['"', "'", "\\", "*", "c++", "-near", '"near', "a = b", "€", "(", "\x00", "wé" * 400]:
+        await index.search(ask(signs, "nothing-like-it"), limit=5)  # whatever is found, it is no error
+    assert await found(index) == []
+    assert await found(index, "unheardof") == []
+    assert await found(index, "setup", limit=0) == []
+    assert len(await found(index, "setup", limit=3)) == 3, "headings are searched like text"
+    assert await found(index, *(f"w{i}q" for i in range(47)), "naïve"), "a long question is asked to its end"
+    assert await index.search([QueryTerm("nothing", ())], limit=5) == []
+    await index.close()
+
+
+@shared
+async def test_a_second_process_sees_what_the_first_took_in(bench: Bench, store: MemoryIndexStore) -> None:
+    one, two = bench.open(), bench.open()
+    await store.apply(PAGES[:1], fence=1)
+    await one.catch_up(store)
+    assert await found(two, "apple")
+    await store.apply(PAGES[1:], fence=1)
+    await one.catch_up(store)
+    assert len(await found(two, "sky")) == 3
+    assert await two.catch_up(store) == 0
+    await one.close()
+    await two.close()
+
+
+@on_disk
+async def test_a_deleted_index_comes_back(bench: Bench, store: MemoryIndexStore, tmp_path: Path) -> None:
+    await store.apply(PAGES, fence=1)
+    index = bench.open()
+    await index.catch_up(store)
+    for path in tmp_path.iterdir():  # noqa: ASYNC240 - a test may block its own loop
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    await found(index, "apple")
+    await index.catch_up(store)
+    assert len(await found(index, "apple")) == 3
+    await index.close()
+
+
+@on_disk
+@pytest.mark.parametrize("damage", [b"", b"not an index at all" * 300])
+async def test_a_damaged_index_is_made_anew(
+    bench: Bench, damage: bytes, store: MemoryIndexStore, tmp_path: Path
+) -> None:
+    await store.apply(PAGES, fence=1)
+    first = bench.open()
+    await first.catch_up(store)
+    await first.close()
+    for path in tmp_path.rglob("*"):  # noqa: ASYNC240 - a test may block its own loop
+        if path.is_file():
+            path.write_bytes(damage)
+    index = bench.open()
+    await found(index, "apple")
+    await index.catch_up(store)
+    assert len(await found(index, "apple")) == 3
+    await index.close()
+
+
+@pytest.mark.parametrize("damaged", ["*/meta.json", "*/*.term", "*/*.fast", "*/*.idx", "*/*.store", "applied.json"])
+async def test_tantivy_survives_the_loss_of_any_file(damaged: str, store: MemoryIndexStore, tmp_path: Path) -> None:
+    await store.apply(PAGES, fence=1)
+    first = TantivyKeywordIndex(tmp_path / "keyword", terms_of)
+    await first.catch_up(store)
+    for path in (tmp_path / "keyword").glob(damaged):
+        path.unlink()
+    index = TantivyKeywordIndex(tmp_path / "keyword", terms_of)
+    await store.apply([page("d.md", "apple pie")], fence=1)
+    await found(index, "apple")
+    await index.catch_up(store)
+    assert len(await found(index, "apple")) == 4
+
+
+async def test_tiny_commits_do_not_pile_up(store: MemoryIndexStore, tmp_path: Path) -> None:
+    index = TantivyKeywordIndex(tmp_path, terms_of)
+    for i in range(60):
+        await store.apply([page(f"{i % 20}.md", f"common text {i}")], fence=1)
+        await index.catch_up(store)
+    assert len(await found(index, "common")) == 20
+    assert index._reading is not None
+    assert index._reading.searcher.num_segments < 12
+
+
+CHILD = """
+import asyncio, sys
+from pathlib import Path
+from knowledge.index.store.sqlite import SqliteIndexStore
+from tests.support.index.keyword_engines import ENGINES
+
+async def main(engine, place, database):
+    store = await SqliteIndexStore.open(Path(database))
+    index = ENGINES[engine].open(place)
+    for _ in range(20):
+        await index.catch_up(store)
+    await index.close()
+    await store.close()
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(
+    "bench",
+    [name if name == "tantivy" else pytest.param(name, marks=pytest.mark.external) for name in SHARED],
+    indirect=True,
+)
+async def test_three_processes_at_once_make_one_index(bench: Bench, tmp_path: Path) -> None:
+    store = await SqliteIndexStore.open(tmp_path / "index.db")
+    await store.begin(IDENTITY)
+    await store.apply([page(f"{i}.md", f"common w{i}", "common again") for i in range(300)], fence=1)
+    child = [sys.executable, "-c", CHILD, bench.engine, bench.place, str(tmp_path / "index.db")]
+    children = [subprocess.Popen(child) for _ in range(3)]  # noqa: ASYNC220 - the child works while this test goes on
+    for i in range(20):
+        await store.apply([page(f"{i}.md", f"common changed{i}")], fence=1)
+    assert [process.wait(60) for process in children] == [0, 0, 0]
+    index = bench.open()
+    await index.catch_up(store)
+    specification = MemoryKeywordIndex(terms_of)
+    await specification.catch_up(store)
+    assert sorted(await found(index, "common", limit=999)) == sorted(await found(specification, "common", limit=999))
+    await index.close()
+    await store.close()
+
+
+async def test_it_says_how_far_it_is(bench: Bench, store: MemoryIndexStore) -> None:
+    index = bench.open()
+    assert not (await index.position()).generation
+    await store.apply(PAGES, fence=1)
+    await index.catch_up(store)
+    assert await index.position() == await store.position()
+    await store.apply([Remove("a.md")], fence=1)
+    assert await index.position() != await store.position()
+    await index.catch_up(store)
+    assert await index.position() == await store.position()

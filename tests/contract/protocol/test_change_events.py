@@ -1,0 +1,174 @@
+"""Changes reach whoever listens, in both eras, whichever process made or saw them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client
+from mcp.server.subscriptions import InMemorySubscriptionBus
+from mcp.shared.subscriptions import ResourceUpdated, ServerEvent
+from mcp_types import ResourceListChangedNotification, ResourceUpdatedNotification
+
+from knowledge.errors import DatabaseUnavailable
+from knowledge.state.memory_store import MemoryStateStore
+from knowledge.state.ports import Event
+from knowledge.trust.ports import Standing
+from mcp_server.app.composition import App, open_app
+from mcp_server.app.knowledge_base import utc_now
+from mcp_server.app.settings.settings import Settings
+from mcp_server.gate.host_registration import UNENROLLED, Principal, os_user
+from mcp_server.protocol.change_events import SessionSubscribers, follow_changes
+from tests.support.knowledge_bases.folders import write
+from tests.support.state.trust_levels import stand
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:resources/(un)?subscribe:Warning"
+)  # the SDK's client warns of the old era
+
+PAGE = "kb://doc/guides/deploy.md"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(kb=write(tmp_path / "kb"), state_dir=tmp_path / "state")
+
+
+async def quiet(app: App) -> None:
+    """Wait until the first index is done and announced."""
+    with anyio.fail_after(30):
+        while not (await app.base.state.last_event()):  # noqa: ASYNC110 - the index has no bell
+            await anyio.sleep(0.02)
+    await anyio.sleep(0.2)
+
+
+async def test_a_2026_client_hears_of_a_page_that_another_process_indexed(settings: Settings) -> None:
+    async with open_app(settings) as indexing:
+        await quiet(indexing)
+        async with (
+            open_app(settings, indexing=False) as other,
+            Client(other.server) as client,
+            client.listen(resource_subscriptions=[PAGE, "kb://map/guides"]) as heard,
+        ):
+            (settings.kb / "guides" / "deploy.md").write_text("# Changed\n", encoding="utf-8")
+            uris = set()
+            with anyio.fail_after(10):
+                async for event in heard:
+                    assert isinstance(event, ResourceUpdated)
+                    uris.add(event.uri)
+                    if len(uris) == 2:
+                        break
+            assert uris == {PAGE, "kb://map/guides"}
+
+
+async def test_a_2025_client_hears_of_what_it_subscribed_to_until_it_unsubscribes(settings: Settings) -> None:
+    heard: list[str] = []
+    bell = anyio.Event()
+
+    async def on_message(message: Any) -> None:
+        if isinstance(message, ResourceUpdatedNotification):
+            heard.append(str(message.params.uri))
+            bell.set()
+
+    async with open_app(settings) as app:
+        await quiet(app)
+        async with Client(app.server, mode="legacy", message_handler=on_message) as client:
+            await client.session.subscribe_resource(PAGE)
+            (settings.kb / "guides" / "deploy.md").write_text("# Changed\n", encoding="utf-8")
+            (settings.kb / "long.md").write_text("# Changed\n", encoding="utf-8")
+            with anyio.fail_after(10):
+                await bell.wait()
+            await client.session.unsubscribe_resource(PAGE)
+            await app.base.state.publish("doc", ["guides/deploy.md"])
+            await anyio.sleep(0.3)
+    assert heard == [PAGE]
+
+
+async def test_a_2025_client_that_saw_the_list_of_resources_hears_of_very_many_changes_at_once(
+    settings: Settings,
+) -> None:
+    """After these the map is announced, and a changed list: what the client shows of either may be old."""
+    bell = anyio.Event()
+
+    async def on_message(message: Any) -> None:
+        if isinstance(message, ResourceListChangedNotification):
+            bell.set()
+
+    async with (
+        open_app(settings, indexing=False) as app,
+        Client(app.server, mode="legacy", message_handler=on_message) as client,
+    ):
+        await client.list_resources()
+        await app.base.state.publish("map", [""])
+        with anyio.fail_after(10):
+            await bell.wait()
+
+
+async def test_who_may_not_read_may_not_listen(settings: Settings) -> None:
+    async with open_app(settings, indexing=False) as app:
+        frozen = Standing(Principal(os_user(), UNENROLLED).id, 0.0, 0.0, 2.9, frozen=True, updated_at=utc_now())
+        await stand(app.base.state, frozen, reason="harmful", by="ann")
+        async with Client(app.server, mode="legacy") as client:
+            with pytest.raises(Exception, match="frozen"):
+                await client.session.subscribe_resource(PAGE)
+        async with Client(app.server) as client:
+            with pytest.raises(Exception, match="frozen"):
+                async with client.listen(resource_subscriptions=[PAGE]):
+                    pass
+
+
+class Heard(InMemorySubscriptionBus):
+    """Remembers what was published, and rings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.uris: list[str] = []
+        self.rang = anyio.Event()
+
+    async def publish(self, event: ServerEvent) -> None:
+        if isinstance(event, ResourceUpdated):
+            self.uris.append(event.uri)
+            self.rang.set()
+
+    async def next(self) -> str:
+        with anyio.fail_after(10):
+            await self.rang.wait()
+        self.rang = anyio.Event()
+        return self.uris[-1]
+
+
+class Unsteady(MemoryStateStore):
+    """A store that loses what it held, as one that is restored from a backup, and cannot be asked at times."""
+
+    away = False
+
+    def lose_everything(self) -> None:
+        self._events.clear()
+
+    async def events_after(self, seq: int, *, limit: int = 1000) -> Sequence[Event]:
+        if self.away:
+            raise DatabaseUnavailable("the database", "it is being moved")
+        return await super().events_after(seq, limit=limit)
+
+
+async def test_changes_are_told_after_the_store_was_away_and_after_its_counter_went_back() -> None:
+    store, bus = Unsteady(), Heard()
+    await store.publish("doc", ["before.md"])
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(follow_changes, store, bus, SessionSubscribers())
+        await anyio.wait_all_tasks_blocked()
+        await store.publish("map", ["first"])
+        assert await bus.next() == "kb://map/first"
+        store.away = True
+        await store.publish("map", ["away"])
+        await anyio.wait_all_tasks_blocked()
+        store.away = False
+        assert await bus.next() == "kb://map/away"
+        store.lose_everything()
+        await store.publish("map", ["restored"])
+        assert await bus.next() == "kb://map/restored"
+        tasks.cancel_scope.cancel()
+    assert "kb://doc/before.md" not in bus.uris, "what was there before it began is no news"

@@ -1,0 +1,134 @@
+"""The state database cannot be used for a while in the middle of a run: somebody else's long write locks it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import apsw
+import pytest
+
+from agents.loop import leader as leading
+from agents.loop.record.frames import Control, Plan, ToolResult
+from agents.loop.store import retries as outlasting
+from knowledge.errors import DatabaseUnavailable
+from knowledge.state.ports import Event, StateStore
+from knowledge.state.sqlite import database as sqlite
+from mcp_server.runs import resume as keeping
+from mcp_server.runs import supervisor as office
+from tests.contract.runs.test_supervisor import only_run, over, until
+from tests.doubles.provider_turns import Turn, said, uses
+from tests.support.runs.hosts import RunHost, run_host
+
+WRITES = uses("kb_merge", path="notes/a.md", content="# A\n\nIt was here.\n")
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a database that is locked be given up at once, and a run that nobody is heard of be taken up soon."""
+    monkeypatch.setattr(sqlite, "BUSY_MS", 20)
+    monkeypatch.setattr(office, "HOLD_S", 0.6)
+    monkeypatch.setattr(keeping, "LOOK_S", 0.2)
+    monkeypatch.setattr(office, "CLOSING_S", 0.3)
+    monkeypatch.setattr(leading, "CLOSING_S", 0.3)
+
+
+@dataclass
+class Locking:
+    """Locks the database when the model is asked, and gives it free: after `seconds`, or when told to."""
+
+    path: Path
+    seconds: float | None = None
+    locked: threading.Event = field(default_factory=threading.Event)
+
+    def __call__(self, _asked: Mapping[str, Any]) -> Turn:
+        self._connection = apsw.Connection(str(self.path))
+        self._connection.set_busy_timeout(5_000)
+        self._connection.execute("BEGIN IMMEDIATE")
+        self.locked.set()
+        if self.seconds is not None:
+            threading.Timer(self.seconds, self.free).start()
+        return WRITES
+
+    def free(self) -> None:
+        self._connection.close()
+
+
+def locking(host: RunHost, seconds: float | None = None) -> Locking:
+    return Locking(host.app.base.state_dir / "state.db", seconds)
+
+
+async def test_a_run_outlasts_it_and_neither_an_answer_nor_an_effect_is_lost(tmp_path: Path) -> None:
+    async with run_host(tmp_path) as host:
+        host.will("Look", uses("kb_read", path="guides/deploy.md"), locking(host, 0.3), said("There."))
+        answer = await host.call("agent_run", goal="Look at it.")
+        run = await only_run(host.app)
+        assert (answer["status"], answer["run_id"]) == ("done", run.id)
+        assert len(host.model.asked) == len([one for one in run.frames if isinstance(one, Plan)]) == 3
+        assert [one.success for one in run.frames if isinstance(one, ToolResult)] == [True, True]
+        assert not [one for one in run.frames if isinstance(one, Control)]
+
+
+async def test_who_waits_for_too_long_is_told_which_run_goes_on_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """“Nothing was changed, try again” would have it begun twice."""
+    monkeypatch.setattr(outlasting, "WAITS_S", (0.0,))
+    async with run_host(tmp_path) as host:
+        lock = locking(host)
+        host.will("Look", lock, WRITES, said("There."))
+        why = await host.refused("agent_run", goal="Look at it.")
+        lock.free()
+        run = await only_run(host.app)
+        assert run.id in why
+        assert "do not begin it again" in why
+        assert "nothing was changed" not in why
+        assert (await until(host.app, run.id, over)).state == "done"
+        assert (await host.call("agent_trace", run_id=run.id))["answer"] == "There."
+
+
+async def test_a_run_for_which_nobody_waits_any_more_is_cancelled_when_it_is_back(tmp_path: Path) -> None:
+    async with run_host(tmp_path) as host:
+        lock = locking(host)
+        host.will("Look", lock, said("Nobody hears it."))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_call, host)
+            await anyio.to_thread.run_sync(lock.locked.wait, 20)
+            tasks.cancel_scope.cancel()
+        lock.free()
+        run = await until(host.app, (await only_run(host.app)).id, over)
+    assert run.state == "cancelled"
+
+
+async def _call(host: RunHost) -> None:
+    await host.call("agent_run", goal="Look at it.")
+
+
+class Going:
+    """A state store that can say that something changed, and nothing more after that."""
+
+    def __init__(self, state: StateStore) -> None:
+        self._state = state
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._state, name)
+
+    async def events_after(self, seq: int) -> Sequence[Event]:
+        return [event for event in await self._state.events_after(seq) if event.topic == "run"]
+
+    async def last_event(self) -> int:
+        raise DatabaseUnavailable("state.db", "gone")
+
+
+async def test_who_looks_after_runs_hears_later_that_it_is_away_and_makes_no_noise(tmp_path: Path) -> None:
+    async with run_host(tmp_path) as host:
+        state: Any = Going(host.app.services.state)
+        keeper = keeping.Keeper(replace(host.app.services, state=state), host.app.services.runs)
+        seen = await host.app.services.state.last_event()
+        await host.app.services.state.publish("doc", ["a.md"])
+        with anyio.fail_after(10):
+            await keeper.news(seen)

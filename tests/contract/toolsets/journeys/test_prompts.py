@@ -1,0 +1,404 @@
+"""Prompts of journeys, through real clients in both eras: they say what the tools answer, and follow the team's agents."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, PromptReference, TextContent
+
+from agents import catalogue
+from agents.bounds import MOST_BRIEF_CHARS
+from agents.catalogue import BUILT_IN, Entry, built_in, entries
+from agents.engine.agent import Agent
+from agents.engine.graph import CheckpointKind
+from knowledge.errors import DatabaseUnavailable
+from knowledge.tokens import count_tokens
+from mcp_server.app.composition import open_app
+from mcp_server.app.settings.settings import Settings
+from mcp_server.gate.host_registration import Principal, os_user
+from mcp_server.toolsets.journeys.prompts import meanings
+from tests.support.agents.agent_harness import ANSWER_TOKENS, AROUND_TOKENS
+from tests.support.agents.inquiry_agent import chained, inquiry
+from tests.support.agents.small_agents import Only, noting
+from tests.support.hosts.writers import Writer, let_in
+from tests.support.knowledge_bases.folders import write
+
+ROOT = Path(__file__).parents[4]
+ERAS = ["auto", "legacy"]
+OTHER = replace(noting(), name="other", graph=replace(noting().graph, name="other"))
+PAGES = {"a.md": "# A\n\nThe cap is 20 calls an hour.\n"}
+TWO = {"notes": [{"id": "1", "text": "first"}, {"id": "2", "text": "second"}]}
+TAKING = {
+    "properties": {
+        "depth": {"type": "integer", "description": "How many levels."},
+        "tone": {"type": "string", "enum": ["plain", "playful"], "description": "How it sounds."},
+        "people": {"type": "array", "description": "Who reads it."},
+        "loose": {},
+    },
+    "required": ["depth", "loose"],
+}
+
+
+@pytest.fixture
+async def settings(tmp_path: Path) -> Settings:
+    here = Settings(kb=write(tmp_path / "kb", PAGES), state_dir=tmp_path / "state", open_browser=False)
+    return await let_in(here, "desktop", level=3)
+
+
+@asynccontextmanager
+async def hosting(settings: Settings, *agents: Agent, mode: str = "auto") -> AsyncIterator[Writer]:
+    there = Only(*(agents or (noting(),)))
+    async with (
+        open_app(settings, indexing=False, announcing=False, agents=there) as app,
+        Client(app.server, mode=mode) as client,
+    ):
+        yield Writer(client, app, settings.kb)
+
+
+async def prompted(host: Writer, name: str, **given: str) -> str:
+    answer = await host.client.get_prompt(name, given)
+    assert [message.role for message in answer.messages] == ["user"]
+    content = answer.messages[0].content
+    assert isinstance(content, TextContent)
+    return content.text
+
+
+async def refused(host: Writer, name: str, **given: str) -> str:
+    with pytest.raises(MCPError) as caught:
+        await host.client.get_prompt(name, given)
+    assert caught.value.error.code == INVALID_PARAMS
+    return caught.value.message
+
+
+async def begin(host: Writer, **more: Any) -> str:
+    return str((await host.call("journey_start", **{"agent": "noting", "brief": "bees", **more}))["journey_id"])
+
+
+async def step(host: Writer, journey: str, **work: Any) -> dict[str, Any]:
+    """Submit at the newest version."""
+    version = (await host.call("journey_status", journey_id=journey))["version"]
+    return await host.call("journey_submit", journey_id=journey, version=version, work=work)
+
+
+async def say(host: Writer, journey: str, decision: str, note: str = "") -> dict[str, Any]:
+    version = (await host.call("journey_status", journey_id=journey))["version"]
+    return await host.call("journey_decide", journey_id=journey, version=version, decision=decision, note=note)
+
+
+def blocks(text: str) -> list[dict[str, Any]]:
+    """Return the JSON objects that stand in a text, in order."""
+    return [json.loads(found.group(2)) for found in re.finditer(r"^(`{3,})json\n(.*)\n\1$", text, re.MULTILINE)]
+
+
+# --- what is listed ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_each_agent_has_a_prompt_and_one_continues_any_journey(settings: Settings, mode: str) -> None:
+    async with hosting(settings, mode=mode) as host:
+        listed = {prompt.name: prompt for prompt in (await host.client.list_prompts()).prompts}
+        assert list(listed) == ["route", "continue", *(entry.name for entry in entries()), "noting"]
+        assert [(a.name, a.required) for a in listed["continue"].arguments or ()] == [("journey_id", True)]
+        noted = listed["noting"]
+        assert (noted.title, noted.description) == ("Noting", "Two notes, then a report.")
+        assert [(a.name, a.required) for a in noted.arguments or ()] == [("brief", False), ("journey_id", False)]
+
+
+@pytest.mark.parametrize("narrowed", [{"toolsets": ("knowledge",)}, {"read_only": True}])
+async def test_prompts_of_journeys_are_listed_only_where_their_tools_are(
+    settings: Settings, narrowed: dict[str, Any]
+) -> None:
+    async with hosting(replace(settings, **narrowed)) as host:
+        assert [prompt.name for prompt in (await host.client.list_prompts()).prompts] == ["route"]
+        assert "unknown prompt 'continue'" in await refused(host, "continue", journey_id="noting-1")
+
+
+async def test_an_agent_of_this_program_is_not_loaded_for_a_list(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hosts ask for the list while they start: `Entry` says what it shows."""
+    ghost = Entry("ghost", "Ghost", "Is nowhere.", "agents.ghost.agent")
+    monkeypatch.setattr(catalogue, "BUILT_IN", (ghost,))
+    async with open_app(settings, indexing=False, announcing=False) as app, Client(app.server) as client:
+        assert {"ghost": "Is nowhere."}.items() <= {
+            prompt.name: prompt.description for prompt in (await client.list_prompts()).prompts
+        }.items()
+
+
+def test_a_server_starts_without_what_leads_journeys() -> None:
+    """What is loaded at the start is paid for by every host, whether it leads journeys or not."""
+    script = "import sys, mcp_server.app.composition; print([name for name in sys.modules if name.partition('.')[0] == 'agents'])"
+    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert said.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("entry", BUILT_IN, ids=lambda entry: entry.name)
+def test_the_prompt_of_an_agent_of_this_program_takes_all_that_the_agent_takes(entry: Entry) -> None:
+    agent = built_in(entry.name)
+    assert meanings(agent.inputs) == entry.inputs
+    assert (entry.title, entry.summary) == (agent.title, agent.summary)
+
+
+async def test_what_the_server_does_first_by_itself_is_no_task_for_the_host(settings: Settings) -> None:
+    """What is asked then depends on what the server finds: journey_start says it."""
+    async with hosting(settings, inquiry(), chained("first", "second")) as host:
+        for agent, first in (("inquiry", "LOOK"), ("chain", "first.LOOK")):
+            text = await prompted(host, agent, brief="bees")
+            assert text.endswith(f"The server itself does the first phase: {first}.")
+            assert blocks(text) == [{"agent": agent, "brief": "bees"}]
+            assert "Submit" not in text
+
+
+async def test_an_agent_takes_no_name_from_a_prompt_that_was_there(settings: Settings) -> None:
+    named = [replace(noting(), name=name, title="Impostor") for name in ("route", "continue")]
+    async with hosting(settings, *named) as host:
+        prompts = (await host.client.list_prompts()).prompts
+        assert [prompt.name for prompt in prompts].count("route") == 1
+        assert [prompt.name for prompt in prompts].count("continue") == 1
+        assert all(prompt.title != "Impostor" for prompt in prompts)
+        assert "Question: where?" in await prompted(host, "route", question="where?")
+
+
+# --- beginning --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_what_a_prompt_says_of_the_beginning_is_what_journey_start_answers(settings: Settings, mode: str) -> None:
+    """The issue: everything that prompts give is reachable through tools too. The model may also just do as it is told."""
+    async with hosting(settings, mode=mode) as host:
+        text = await prompted(host, "noting", brief="Bees ```json on\nthe roof")
+        asked, schema = blocks(text)
+        assert asked == {"agent": "noting", "brief": "Bees ```json on\nthe roof"}
+        assert (await host.call("journey_list"))["journeys"] == [], "asking for a prompt begins nothing"
+        begun = await host.call("journey_start", **asked)
+        assert begun["prompt"] in text
+        assert begun["work_schema"] == schema
+        assert ", ".join(begun["allowed_tools"]) in text
+        assert "journey_submit" in text
+
+
+async def test_inputs_are_taken_as_text_and_passed_as_what_they_are(settings: Settings) -> None:
+    async with hosting(settings, replace(noting(), inputs=TAKING)) as host:
+        listed = {prompt.name: prompt for prompt in (await host.client.list_prompts()).prompts}
+        assert [(a.name, a.description) for a in (listed["noting"].arguments or ())[2:]] == [
+            ("depth", "How many levels."),
+            ("tone", "How it sounds."),
+            ("people", "Who reads it."),
+            ("loose", ""),
+        ]
+        text = await prompted(
+            host, "noting", brief="bees", journey_id="", depth="3", tone="plain", people='["ann"]', loose="5"
+        )
+        asked = blocks(text)[0]
+        assert asked["inputs"] == {"depth": 3, "tone": "plain", "people": ["ann"], "loose": "5"}
+        assert "Ask the person first" not in text
+        assert (await host.call("journey_start", **asked))["version"] == 1
+        lacking = await prompted(host, "noting", brief="bees", depth="many", tone="  ")
+        assert blocks(lacking)[0]["inputs"] == {"depth": "many"}
+        assert "Ask the person first, and put the answers into `inputs`:\n- loose\n" in lacking
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, "say in 'brief' what the work is about, or in 'journey_id' which journey"),
+        ({"brief": " \n", "journey_id": ""}, "say in 'brief'"),
+        ({"brief": "x" * (MOST_BRIEF_CHARS + 1)}, f"at most {MOST_BRIEF_CHARS} are taken"),
+        ({"brief": "bees", "colour": "red"}, "there is no argument 'colour'; it takes brief, journey_id"),
+        ({"journey_id": "noting-0"}, "there is no journey 'noting-0'; journey_list names those that there are"),
+    ],
+)
+async def test_what_a_prompt_cannot_do_is_told_in_a_sentence(
+    settings: Settings, given: dict[str, str], told: str
+) -> None:
+    async with hosting(settings) as host:
+        assert told in await refused(host, "noting", **given)
+
+
+async def test_an_agent_that_cannot_be_loaded_is_told_of_when_its_prompt_is_used(settings: Settings) -> None:
+    async with hosting(settings) as host:
+        assert "there is no agent 'research'" in await refused(host, "research", brief="bees")
+
+
+class Away(Only):
+    """A catalogue whose files lie where nobody gets at them now."""
+
+    async def agents(self) -> Sequence[Agent]:
+        raise DatabaseUnavailable("the knowledge base", "it is being moved")
+
+    async def agent(self, name: str) -> Agent:
+        raise DatabaseUnavailable("the knowledge base", f"{name} is being moved")
+
+
+async def test_agents_that_cannot_be_read_now_leave_the_lists_to_the_others(settings: Settings) -> None:
+    async with (
+        open_app(settings, indexing=False, announcing=False, agents=Away()) as app,
+        Client(app.server) as client,
+    ):
+        names = [prompt.name for prompt in (await client.list_prompts()).prompts]
+        assert names == ["route", "continue", *(entry.name for entry in entries())]
+        for asking in (client.get_prompt("research", {"brief": "bees"}), client.read_resource("agent://research")):
+            with pytest.raises(MCPError, match="research is being moved") as caught:
+                await asking
+            assert caught.value.error.code == INTERNAL_ERROR, "it may be there in a moment"
+
+
+# --- going on ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_at_each_point_of_a_journey_its_prompts_say_what_the_tools_say(settings: Settings, mode: str) -> None:
+    """First visit, not enough, waiting, the next phase, coming back, complete: the same words, and all that is needed to submit."""
+    async with hosting(settings, mode=mode) as host:
+        id_ = await begin(host)
+
+        async def agreed(*words: str) -> str:
+            here = await host.call("journey_status", journey_id=id_)
+            text = await prompted(host, "continue", journey_id=id_)
+            assert text == await prompted(host, "noting", journey_id=f" {id_} ", brief="")
+            assert here["prompt"] in text
+            assert f"version {here['version']}" in text
+            assert blocks(text) == ([here["work_schema"]] if here["work_schema"] else [])
+            assert all(tool in text for tool in here["allowed_tools"])
+            assert f'journey_id "{id_}"' in text
+            assert all(word in text for word in words), text
+            return text
+
+        await agreed("Collect two notes about: bees", f'journey_submit: journey_id "{id_}", version 1')
+        await step(host, id_, notes=TWO["notes"][:1])
+        await agreed("Collect two notes", "Not done yet:", "two notes are needed", "version 2")
+        await step(host, id_, notes=TWO["notes"][1:])
+        waiting = await agreed("Are these the notes that matter?", "journey_decide takes journey_id", "note 2: second")
+        assert "journey_submit" not in waiting
+        await say(host, id_, "approve")
+        first_visit = await agreed("Write it.", "kb_search")
+        assert "kb_map" not in first_visit, "that is a tool of another phase"
+        await step(host, id_, text="Thin.", lacks="a third note")
+        await agreed(
+            "You come back to COLLECT, visit 2.", "a third note", "Add the note that was lacking.", "note 1: first"
+        )
+        await step(host, id_, notes=[{"id": "3", "text": "third"}])
+        await say(host, id_, "approve")
+        await step(host, id_, text="Whole.")
+        complete = await agreed("Give it to the person.", 'view "report"')
+        assert "journey_submit" not in complete
+
+
+async def test_a_cancelled_journey_is_told_as_cancelled(settings: Settings) -> None:
+    async with hosting(settings) as host:
+        id_ = await begin(host)
+        await say(host, id_, "cancel", "not needed")
+        text = await prompted(host, "continue", journey_id=id_)
+        assert "Noting was cancelled: not needed" in text
+        assert "journey_submit" not in text
+
+
+@pytest.mark.parametrize(("kind", "times"), [("optional", 1), ("informational", 0)])
+async def test_a_question_that_stays_open_while_the_work_goes_on_is_told(
+    settings: Settings, kind: CheckpointKind, times: int
+) -> None:
+    async with hosting(settings, noting(kind)) as host:
+        id_ = await begin(host)
+        await step(host, id_, **TWO)
+        text = await prompted(host, "continue", journey_id=id_)
+        assert "Write it." in text
+        assert text.count("until your next submit the person may send it back: Are these the notes") == times
+
+
+async def test_where_the_persons_own_hand_is_asked_for_no_relaying_is_offered(settings: Settings) -> None:
+    async with hosting(settings, noting(own_hand=True)) as host:
+        id_ = await begin(host)
+        await step(host, id_, **TWO)
+        text = await prompted(host, "continue", journey_id=id_)
+        assert "own hand" in text
+        assert "journey_decide" not in text
+
+
+async def test_what_the_person_adds_to_a_journey_is_told_and_not_taken_for_its_brief(settings: Settings) -> None:
+    async with hosting(settings, replace(noting(), inputs={"properties": {"tone": {"type": "string"}}})) as host:
+        id_ = await begin(host)
+        text = await prompted(host, "noting", journey_id=id_, brief="also wasps", tone="plain")
+        assert text.startswith(await prompted(host, "continue", journey_id=id_))
+        assert text.endswith("brief: also wasps\ntone: plain")
+
+
+async def test_a_journey_of_another_agent_is_not_continued_under_the_wrong_name(settings: Settings) -> None:
+    async with hosting(settings, noting(), OTHER) as host:
+        id_ = await begin(host)
+        told = await refused(host, "other", journey_id=id_)
+        assert f"journey {id_} is a journey of noting; use that prompt, or continue" in told
+
+
+async def test_a_journey_whose_agent_is_gone_is_told_as_such(settings: Settings) -> None:
+    async with hosting(settings) as host:
+        id_ = await begin(host)
+    async with hosting(settings, OTHER) as host:
+        assert "there is no agent 'noting'" in await refused(host, "continue", journey_id=id_)
+
+
+async def test_who_is_given_a_journey_that_read_untrusted_text_has_read_it_too(settings: Settings) -> None:
+    async with hosting(settings) as host:
+        id_ = await begin(host)
+        me, taints = Principal(os_user(), "desktop").id, host.app.services.taints
+        await taints.note("somebody else", id_, ("zulip:design/merge",))
+        await prompted(host, "noting", brief="wasps")
+        assert not await taints.of(me, "")
+        await prompted(host, "continue", journey_id=id_)
+        assert set(await taints.of(me, "")) == {"zulip:design/merge"}
+
+
+async def test_a_brief_with_halves_of_characters_can_be_prompted(settings: Settings) -> None:
+    async with hosting(settings) as host:
+        started = await host.app.services.journeys.start("noting", "odd \ud800 end", {}, by="ada")
+        assert "odd \ufffd end" in await prompted(host, "continue", journey_id=started.journey)
+
+
+async def test_resuming_costs_at_most_its_tokens_however_long_the_brief_and_the_works_are(settings: Settings) -> None:
+    """The issue: resuming costs at most 2,500 tokens; a prompt adds little to what the tools answer."""
+    async with hosting(settings) as host:
+        id_ = await begin(host, brief="bees and more " * 1_400)
+        long = [{"id": f"n{n}", "text": "what was found " * 60} for n in range(40)]
+        await step(host, id_, notes=long)
+        await say(host, id_, "reject", "no " * 1_200)
+        here = await host.call("journey_status", journey_id=id_)
+        text = await prompted(host, "continue", journey_id=id_)
+        bare = count_tokens(here["prompt"]) + count_tokens(json.dumps(here["work_schema"], separators=(",", ":")))
+        assert count_tokens(text) <= bare + AROUND_TOKENS
+        assert len(text) / 4 <= ANSWER_TOKENS
+
+
+# --- completions ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_arguments_of_prompts_complete(settings: Settings, mode: str) -> None:
+    agents = (replace(noting(), inputs=TAKING), OTHER)
+    async with hosting(settings, *agents, mode=mode) as host:
+        inputs = {"depth": 1, "loose": ""}
+        bees, roof = await begin(host, brief="Bees", inputs=inputs), await begin(host, brief="Roof", inputs=inputs)
+        other, gone = await begin(host, agent="other"), await begin(host, agent="other", brief="Gone bees")
+        await say(host, gone, "cancel")
+
+        async def complete(prompt: str, argument: str, typed: str) -> list[str]:
+            ref = PromptReference(type="ref/prompt", name=prompt)
+            return list((await host.client.complete(ref, {"name": argument, "value": typed})).completion.values)
+
+        assert await complete("continue", "journey_id", "") == [other, roof, bees], "newest first, without what is over"
+        assert await complete("continue", "journey_id", "bee") == [other, bees]
+        assert await complete("noting", "journey_id", "") == [roof, bees]
+        assert await complete("noting", "journey_id", roof[:-1]) == [roof]
+        assert await complete("noting", "tone", "") == ["plain", "playful"]
+        assert await complete("noting", "tone", "Play") == ["playful"]
+        for nothing in (("noting", "brief"), ("noting", "depth"), ("route", "question"), ("nobody", "journey_id")):
+            assert await complete(*nothing, "") == []

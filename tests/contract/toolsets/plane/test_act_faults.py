@@ -1,0 +1,184 @@
+"""Acts on tasks with every fault of the network on every step: once, and nothing that happened is told as failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.doubles.plane import Plane
+from tests.doubles.serving import (
+    Fault,
+    after,
+    before,
+    body,
+    for_requests,
+    hang_up,
+    html,
+    malformed,
+    no_fault,
+    oversized,
+    redirected,
+    status,
+    truncated,
+)
+from tests.support.plane.hosts import PlaneHost, named, silent_from, working
+
+SENT_FAULTS: dict[str, Fault] = {
+    "cut after Plane acted": after(),
+    "cut before Plane saw it": before(),
+    "no connection is kept": hang_up(),
+    "500, done": status(500, acts=True),
+    "500, not done": status(500),
+    "503 of a proxy, done": html(503),
+    "503 of a proxy, not done": html(503, acts=False),
+    "429": status(429, {"retry-after": "1"}, '{"error_code": 5900, "error_message": "RATE_LIMIT_EXCEEDED"}'),
+    "429 for long": status(429, {"retry-after": "60"}),
+    "a redirect": redirected("https://elsewhere.example.com/"),
+    "a page for people, done": html(),
+    "a page for people, not done": html(acts=False),
+    "a reply that is cut, done": truncated(),
+    "a reply that is cut, not done": truncated(acts=False),
+    "no HTTP, done": malformed(),
+    "no HTTP, not done": malformed(acts=False),
+    "too large, done": oversized(9_000_000),
+    "JSON of another shape, done": body('{"ok": true}'),
+    "JSON of another shape, not done": body("[]", acts=False),
+    "nothing at all, done": body(""),
+}
+ALWAYS = 60
+
+
+@dataclass(frozen=True)
+class Deed:
+    """An act under test: how it is called for the nth time, which request carries it, and how often it happened."""
+
+    tool: str
+    method: str
+    path_ends: str
+    arguments: Callable[[int], dict[str, object]]
+    happened: Callable[[Plane, int], int]
+
+
+def moved(plane: Plane, number: int) -> int:
+    """Return 1 if the task has the priority that it is to get the nth time."""
+    return int(plane.task("KB-1")["priority"] == PRIORITIES[number % 4])
+
+
+PRIORITIES = ("low", "urgent", "medium", "high")
+DEEDS = {
+    "create": Deed(
+        "plane_create_task",
+        "POST",
+        "/work-items/",
+        lambda number: {"project": "KB", "name": f"Task number {number}"},
+        lambda plane, number: len(named(plane, f"Task number {number}")),
+    ),
+    "update": Deed(
+        "plane_update_task",
+        "PATCH",
+        "/",
+        lambda number: {"task": "KB-1", "priority": PRIORITIES[number % 4]},
+        moved,
+    ),
+    "comment": Deed(
+        "plane_comment_task",
+        "POST",
+        "/comments/",
+        lambda number: {"task": "KB-1", "text": f"Comment number {number}."},
+        lambda plane, number: sum(f"Comment number {number}." in row["comment_html"] for row in plane.comments("KB-1")),
+    ),
+}
+
+
+one_of_all = pytest.mark.parametrize(
+    "deed",
+    [
+        pytest.param(deed, id=name, marks=[] if name == "create" else pytest.mark.external)
+        for name, deed in DEEDS.items()
+    ],
+)
+"""One act by default, all of them among the external tests."""
+
+
+async def answered(host: PlaneHost, deed: Deed, number: int) -> str:
+    """Return the status of the answer, `failed` for an error."""
+    result = await host.writer.client.call_tool(deed.tool, deed.arguments(number))
+    return "failed" if result.is_error else str((result.structured_content or {})["status"])
+
+
+@pytest.mark.parametrize("times", [1, *(pytest.param(n, marks=pytest.mark.external) for n in (2, ALWAYS))])
+@pytest.mark.parametrize("deed", DEEDS.values(), ids=DEEDS)
+async def test_whatever_becomes_of_the_reply_an_act_happens_once_and_none_that_happened_is_told_as_failed(
+    tmp_path: Path, deed: Deed, times: int
+) -> None:
+    async with working(tmp_path) as host:
+        for number, (name, fault) in enumerate(SENT_FAULTS.items()):
+            host.served.plan = for_requests(deed.method, deed.path_ends, *[fault] * times)
+            told = await answered(host, deed, number)
+            happened = deed.happened(host.plane, number)
+            assert told in ("done", "unsure", "failed"), name
+            assert happened <= 1, name
+            assert told != "done" or happened == 1, name
+            assert told != "failed" or happened == 0, name
+            assert told != "unsure" or not happened, f"{name}: Plane could be asked"
+            host.served.plan = no_fault
+            assert await answered(host, deed, number) in ("done", "unchanged"), name
+            assert deed.happened(host.plane, number) == 1, name
+
+
+@one_of_all
+async def test_while_plane_can_be_asked_nothing_more_an_act_may_be_unsure_and_is_told_as_it_is_when_asked_again(
+    tmp_path: Path, deed: Deed
+) -> None:
+    """Its reply is lost, and so is every other reply from then on, that to the question whether it happened as well."""
+    async with working(tmp_path) as host:
+        for number, lost in enumerate((after(), before(), status(502, acts=True), status(502))):
+            host.served.plan = silent_from(deed.method, deed.path_ends, lost)
+            result = await host.writer.client.call_tool(deed.tool, deed.arguments(number))
+            assert not result.is_error
+            answer = result.structured_content or {}
+            assert answer["status"] == "unsure"
+            assert "whether it was done is to be seen at " in answer["note"]
+            assert "nothing was" not in answer["note"]
+            assert deed.happened(host.plane, number) <= 1
+            host.served.plan = no_fault
+            assert await answered(host, deed, number) in ("done", "unchanged")
+            assert deed.happened(host.plane, number) == 1
+
+
+@one_of_all
+async def test_what_cannot_be_read_back_is_done_all_the_same_and_the_answer_says_that_it_was_not_compared(
+    tmp_path: Path, deed: Deed
+) -> None:
+    async with working(tmp_path) as host:
+        for number, fault in enumerate((before(), status(500), html(), status(429, {"retry-after": "60"}), body("[]"))):
+            seen: list[str] = []
+
+            def plan(
+                method: str, path: str, _number: int, fault: Fault = fault, seen: list[str] = seen
+            ) -> Fault | None:
+                if method == deed.method and path.endswith(deed.path_ends):
+                    seen.append(path)
+                    return None
+                return fault if seen else None
+
+            host.served.plan = plan
+            result = await host.writer.client.call_tool(deed.tool, deed.arguments(number))
+            answer = result.structured_content or {}
+            assert (answer["status"], answer["key"]) == ("done", answer["key"])
+            assert "could not be read back" in answer["note"]
+            assert deed.happened(host.plane, number) == 1
+
+
+@one_of_all
+async def test_while_plane_cannot_be_read_nothing_is_sent_to_it(tmp_path: Path, deed: Deed) -> None:
+    async with working(tmp_path) as host:
+        for number, fault in enumerate(SENT_FAULTS.values()):
+            if fault == hang_up():
+                continue
+            host.served.plan = for_requests("GET", "/", *[fault] * ALWAYS)
+            assert await answered(host, deed, number) == "failed"
+            assert host.written == 0

@@ -1,0 +1,534 @@
+"""Reading Plane through a real MCP client: by the names that people use, within what may be used, and no page twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowledge.errors import NoSuchSource, SourceAway
+from tests.doubles.plane import ADA, GUS, MEL, OTTO, Account, Plane
+from tests.doubles.serving import after, for_requests, in_turn, status
+from tests.support.plane.hosts import PlaneHost, working
+
+TASKS = "/work-items/"
+
+
+def keys(answer: Mapping[str, Any]) -> list[str]:
+    return [task["key"] for task in answer["tasks"]]
+
+
+def many(plane: Plane, key: str, count: int) -> None:
+    for number in range(count):
+        plane.add_task(key, f"Bulk {number:04}")
+
+
+async def paged(host: PlaneHost, **asked: Any) -> list[str]:
+    """Return the keys of all pages of one question."""
+    found: list[str] = []
+    cursor: str | None = None
+    while True:
+        answer = await host.call("plane_query_tasks", **asked, cursor=cursor)
+        found += keys(answer)
+        cursor = answer["next_cursor"]
+        if cursor is None:
+            return found
+        assert answer["tasks"]
+
+
+async def test_projects_are_listed_by_key_and_one_of_them_with_the_names_its_tasks_can_have(tmp_path: Path) -> None:
+    async with working(tmp_path, level=1) as host:
+        listed = await host.call("plane_list_projects")
+        assert [(line["key"], line["name"]) for line in listed["projects"]] == [
+            ("KB", "Knowledge Base"),
+            ("OPS", "Ops"),
+        ]
+        assert listed["tainted"] is False
+        (line,) = (await host.call("plane_list_projects", project="knowledge base"))["projects"]
+        assert line["states"] == ["Backlog", "Todo", "In Progress", "Done", "Cancelled", "In Review"]
+        assert (line["labels"], line["modules"]) == (["bug"], ["Indexing"])
+        assert sorted(line["members"]) == ["ada", "gus", "mel"]
+        assert sorted(line["cycles"]) == ["Draft", "Sprint 1"]
+
+
+async def test_a_name_may_be_mistyped_and_an_unknown_one_is_answered_with_what_there_is(tmp_path: Path) -> None:
+    async with working(tmp_path, level=1) as host:
+        assert keys(await host.call("plane_query_tasks", project="Knowlege Base", state="todo")) == ["KB-1"]
+        assert keys(await host.call("plane_query_tasks", project="KB", assignee="Mel Member")) == ["KB-1"]
+        assert keys(await host.call("plane_query_tasks", project="KB", assignee="MEMBER@example.com")) == ["KB-1"]
+        assert "KB" in await host.refused("plane_query_tasks", project="Zebra")
+        assert "Todo" in await host.refused("plane_query_tasks", project="KB", state="Zebra")
+        assert "bug" in await host.refused("plane_query_tasks", project="KB", label="Zebra")
+        assert "mel" in await host.refused("plane_query_tasks", project="KB", assignee="Zebra")
+        assert "Sprint 1" in await host.refused("plane_query_tasks", project="KB", cycle="Zebra")
+        assert "Indexing" in await host.refused("plane_query_tasks", project="KB", module="Zebra")
+
+
+async def test_tasks_that_fit_all_that_was_named_are_told_last_changed_first(tmp_path: Path) -> None:
+    async with working(tmp_path, level=1) as host:
+        host.plane.change_task("KB-2", name="Minimal, renamed")
+        every = await host.call("plane_query_tasks", project="KB")
+        assert keys(every) == ["KB-2", "KB-1", "KB-4", "KB-3"]
+        (first,) = (await host.call("plane_query_tasks", project="KB", label="bug"))["tasks"]
+        assert first | {"updated_at": ""} == {
+            "key": "KB-1",
+            "name": "Search returns stale rows",
+            "state": "Todo",
+            "priority": "high",
+            "assignees": ["ada", "mel"],
+            "labels": ["bug"],
+            "due": "2026-12-01",
+            "updated_at": "",
+        }
+        assert every["tainted"] is True
+        for asked, found in (
+            ({"text": "STALE search"}, ["KB-1"]),
+            ({"text": "русски"}, ["KB-3"]),
+            ({"text": "kb-4"}, ["KB-4"]),
+            ({"state": "open"}, ["KB-2", "KB-1", "KB-4", "KB-3"]),
+            ({"state": "unstarted"}, ["KB-1"]),
+            ({"state": "completed"}, []),
+            ({"assignee": "me"}, ["KB-1"]),
+            ({"assignee": "none"}, ["KB-2", "KB-4", "KB-3"]),
+            ({"priority": "high"}, ["KB-1"]),
+            ({"cycle": "sprint 1"}, ["KB-1"]),
+            ({"module": "indexing"}, ["KB-1"]),
+            ({"cycle": "Sprint 1", "module": "Indexing", "priority": "low"}, []),
+            ({"cycle": "Draft"}, []),
+            ({"due": "2026-12-01"}, ["KB-1"]),
+            ({"due": "2026-11-30"}, []),
+            ({"updated_since": "2199-01-01"}, []),
+            ({"updated_since": first["updated_at"]}, ["KB-2", "KB-1"]),
+            ({"state": "todo", "label": "bug", "text": "minimal"}, []),
+        ):
+            assert keys(await host.call("plane_query_tasks", project="KB", **asked)) == found, asked
+
+
+async def test_overdue_is_what_was_due_before_today_and_is_not_closed(tmp_path: Path) -> None:
+    async with working(tmp_path, level=1) as host:
+        states = {row["name"]: row["id"] for row in host.plane.project("KB").states.values()}
+        host.plane.add_task("KB", "Late", target_date="2020-01-01")
+        host.plane.add_task("KB", "Late and done", target_date="2020-01-01", state=states["Done"])
+        host.plane.add_task("KB", "Some day", target_date="2199-01-01")
+        found = keys(await host.call("plane_query_tasks", project="KB", due="overdue"))
+        assert "KB-5" in found
+        assert not {"KB-6", "KB-7"} & set(found)
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"due": "soon"}, "due 'soon' is not 'overdue' or an ISO date"),
+        ({"updated_since": "31.12.2026"}, "updated_since '31.12.2026' is not an ISO date"),
+        ({"cursor": "nonsense"}, "ask again without a cursor"),
+        ({"cursor": "W10"}, "ask again without a cursor"),
+    ],
+)
+async def test_what_cannot_be_meant_is_refused_before_plane_is_asked(
+    tmp_path: Path, asked: Mapping[str, Any], told: str
+) -> None:
+    async with working(tmp_path, level=1) as host:
+        assert told in await host.refused("plane_query_tasks", **asked)
+        assert host.served.seen == []
+
+
+async def test_pages_have_every_task_once_and_cost_one_listing(tmp_path: Path) -> None:
+    """1,200 tasks are five requests for their list, however many pages are asked for within half a minute."""
+    async with working(tmp_path, level=1) as host:
+        many(host.plane, "KB", 1_196)
+        found = await paged(host, project="KB", limit=100)
+        assert len(found) == 1_200
+        assert len(set(found)) == 1_200
+        assert host.served.count("GET", TASKS) == 5
+        assert len(host.served.seen) <= 10
+
+
+async def test_a_cursor_belongs_to_its_question(tmp_path: Path) -> None:
+    async with working(tmp_path, level=1) as host:
+        cursor = (await host.call("plane_query_tasks", project="KB", limit=1))["next_cursor"]
+        assert keys(await host.call("plane_query_tasks", project="KB", limit=2, cursor=cursor)) == ["KB-4", "KB-3"]
+        assert "ask again" in await host.refused("plane_query_tasks", project="OPS", cursor=cursor)
+        assert "ask again" in await host.refused("plane_query_tasks", project="KB", priority="high", cursor=cursor)
+
+
+async def test_what_changes_between_two_pages_is_not_told_twice_and_that_it_changed_is_said(tmp_path: Path) -> None:
+    """It is in front then, where the first page was and nobody reads on."""
+    async with working(tmp_path, level=1) as host:
+        first = await host.call("plane_query_tasks", project="KB", limit=2)
+        host.plane.change_task("KB-2", name="Changed meanwhile")
+        host.app.services.plane.forget(host.plane.project("KB").row["id"])
+        second = await host.call("plane_query_tasks", project="KB", limit=2, cursor=first["next_cursor"])
+        assert keys(first) + keys(second) == ["KB-1", "KB-4", "KB-3"]
+        assert (first["note"], second["note"][:52]) == (None, "changed or made since the first page, and perhaps on")
+        assert "none: 1; ask without a cursor" in second["note"]
+
+
+def same_page(query: dict[str, str], _body: dict[str, Any]) -> None:
+    """A proxy that caches without looking at the query: whatever page is asked for, the first one comes."""
+    query.pop("cursor", None)
+
+
+def circle(query: dict[str, str], _body: dict[str, Any]) -> None:
+    """The third page is the first one again, and so on."""
+    size, number, way = query.get("cursor", "250:0:0").split(":")
+    query["cursor"] = f"{size}:{int(number) % 2}:{way}"
+
+
+def early_end(query: dict[str, str], body: dict[str, Any]) -> None:
+    """The second page says that it is the last."""
+    if body and query.get("cursor"):
+        body["next_page_results"] = False
+
+
+def emptiness(query: dict[str, str], body: dict[str, Any]) -> None:
+    """From the second page on there is nothing, and more is promised."""
+    if body and query.get("cursor"):
+        body.update(results=[], next_page_results=True)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "read", "why"),
+    [
+        (same_page, 250, "250 of 1200"),
+        (circle, 500, "500 of 1200"),
+        (early_end, 500, "500 of 1200"),
+        (emptiness, 250, "250 of 1200"),
+    ],
+)
+async def test_pages_that_lead_astray_end_are_said_and_show_no_task_twice(
+    tmp_path: Path, wrong: Callable[[dict[str, str], dict[str, Any]], None], read: int, why: str
+) -> None:
+    """1,200 tasks, of which a Plane gone wrong shows some again and again, or never."""
+    async with working(tmp_path, level=1) as host:
+        many(host.plane, "KB", 1_196)
+        rightly = host.plane._get_tasks
+
+        def wrongly(asked: Any, project_id: str) -> Any:
+            query = dict(asked.query)
+            wrong(query, {})
+            answer = rightly(type(asked)(asked.method, query, asked.body, asked.who), project_id)
+            wrong(dict(asked.query), answer.body)
+            return answer
+
+        host.plane._get_tasks = wrongly  # type: ignore[method-assign]  # a Plane gone wrong
+        answer = await host.call("plane_query_tasks", project="KB", limit=100)
+        assert why in answer["note"]
+        found = await paged(host, project="KB", limit=100)
+        assert len(found) == len(set(found)) == read
+        assert host.served.count("GET", TASKS) <= 4
+
+
+async def test_a_name_that_no_project_knows_is_answered_with_what_there_is_in_any(tmp_path: Path) -> None:
+    async with working(tmp_path, level=1) as host:
+        host.plane.add_label("OPS", "outage")
+        told = await host.refused("plane_query_tasks", label="zebra")
+        assert "bug" in told
+        assert "outage" in told
+
+
+async def test_two_people_of_one_name_are_told_apart_by_their_addresses(tmp_path: Path) -> None:
+    async with working(tmp_path, level=1) as host:
+        twin = Account("aaaaaaaa-7b7c-4c45-92cc-83c0335a34f4", "Mel", "Twin", "plane_api_twin", MEL.role)
+        host.plane.accounts[twin.id] = twin
+        host.plane.add_member("KB", twin)
+        told = await host.refused("plane_query_tasks", project="KB", assignee="mel")
+        assert "ambiguous" in told
+        assert "twin@example.com" in told or "Mel Twin" in told
+        assert "member@example.com" in told or "Mel Member" in told
+        assert keys(await host.call("plane_query_tasks", project="KB", assignee="mel member")) == ["KB-1"]
+
+
+async def test_all_projects_are_looked_through_and_what_could_not_be_is_said(tmp_path: Path) -> None:
+    async with working(tmp_path, level=1) as host:
+        host.plane.add_task("OPS", "Rotate the keys")
+        assert keys(await host.call("plane_query_tasks", state="open")) == ["OPS-1", "KB-1", "KB-4", "KB-3", "KB-2"]
+        one_name = await host.call("plane_query_tasks", label="bug")
+        assert (keys(one_name), one_name["note"]) == (["KB-1"], "OPS: no such name")
+        ops = host.plane.project("OPS").row["id"]
+        host.app.services.plane.forget(ops)
+        host.served.plan = for_requests("GET", f"/projects/{ops}{TASKS}", *[status(503)] * 20)
+        some = await host.call("plane_query_tasks", state="open")
+        assert keys(some) == ["KB-1", "KB-4", "KB-3", "KB-2"]
+        assert "OPS: not looked through" in some["note"]
+
+
+async def test_a_text_is_first_searched_for_so_that_few_projects_are_listed(tmp_path: Path) -> None:
+    """A key may send 60 requests a minute."""
+    async with working(tmp_path, level=1) as host:
+        for number in range(20):
+            host.plane.add_project(f"P{number}", f"Project {number}")
+            host.plane.add_task(f"P{number}", "Something else")
+        assert keys(await host.call("plane_query_tasks", text="stale rows")) == ["KB-1"]
+        assert len(host.served.seen) <= 7
+
+
+async def test_callers_at_the_same_time_share_what_is_asked(tmp_path: Path) -> None:
+    import anyio
+
+    async with working(tmp_path, level=1) as host:
+        answers: list[Mapping[str, Any]] = []
+
+        async def ask() -> None:
+            answers.append(await host.call("plane_query_tasks", project="KB", state="todo"))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(10):
+                tasks.start_soon(ask)
+        assert [keys(answer) for answer in answers] == [["KB-1"]] * 10
+        assert host.served.count("GET", TASKS) == 1
+        assert host.served.count("GET", "/projects/") == 1
+
+
+async def test_a_task_is_found_by_key_in_any_case_by_id_and_by_its_address(tmp_path: Path) -> None:
+    async with working(tmp_path, level=1) as host:
+        row, project = host.plane.task("KB-1"), host.plane.project("KB").row
+        address = f"{host.served.address}/acme"
+        for asked in (
+            "KB-1",
+            "kb-1",
+            row["id"],
+            row["id"].upper(),
+            f"{address}/browse/KB-1/",
+            f"{address}/browse/kb-1?peek=1#top",
+            f"{address}/projects/{project['id']}/issues/{row['id']}/",
+        ):
+            told = await host.call("plane_get_task", task=asked)
+            assert (told["key"], told["id"]) == ("KB-1", row["id"]), asked
+            assert told["url"] == f"{address}/browse/KB-1/"
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ("KB-9999", "no task KB-9999"),
+        ("ZEB-1", "no project 'ZEB'"),
+        ("KBB-1", "no project 'KBB'"),
+        ("00000000-0000-4000-8000-000000000000", "look for it with plane_query_tasks"),
+        ("the stale one", "names no task"),
+        ("https://evil.example.com/acme/browse/KB-1/", "an address of another site"),
+        ("{address}@evil.example.com/acme/browse/KB-1/", "an address of another site"),
+        ("{address}/other/browse/KB-1/", "an address of another workspace"),
+        ("{address}/acme/settings/", "no address of a task"),
+        ("../../users/me", "names no task"),
+        ("KB-1/../../../users/me", "names no task"),
+    ],
+)
+async def test_what_names_no_task_of_this_workspace_is_refused(tmp_path: Path, asked: str, told: str) -> None:
+    async with working(tmp_path, level=1) as host:
+        assert told in await host.refused("plane_get_task", task=asked.format(address=host.served.address))
+        assert all(seen.path.startswith("/api/v1/workspaces/acme/") for seen in host.served.seen)
+
+
+async def test_a_task_is_told_with_names_and_its_text_as_markdown(tmp_path: Path) -> None:
+    async with working(tmp_path, level=1) as host:
+        told = await host.call("plane_get_task", task="KB-1")
+        assert told["text"] == "After re-index the **old** rows stay."
+        assert (told["project"], told["state"], told["priority"]) == ("Knowledge Base", "Todo", "high")
+        assert (told["assignees"], told["labels"]) == (["ada", "mel"], ["bug"])
+        assert (told["start"], told["due"]) == ("2026-11-20", "2026-12-01")
+        assert (told["comments"], told["relations"], told["tainted"]) == ([], [], True)
+        assert told["updated_at"].rstrip("Z") in host.plane.task("KB-1")["updated_at"]
+
+
+async def test_comments_are_told_first_to_last_by_name_and_relations_by_key(tmp_path: Path) -> None:
+    async with working(tmp_path, level=1) as host:
+        host.plane.add_comment("KB-1", "<p>Ask <mention-component entity_identifier='" + MEL.id + "'/></p>", by=MEL)
+        host.plane.add_comment("KB-1", "<p>I am gone</p>", by=OTTO)
+        host.plane.relate("KB-1", "blocking", "KB-2")
+        told = await host.call("plane_get_task", task="KB-1", include=["comments", "relations"])
+        assert [(said["by"], said["text"]) for said in told["comments"]] == [
+            ("ada", "Seen again on build 42."),
+            ("mel", "Ask @mel"),
+            ("somebody", "I am gone"),
+        ]
+        assert told["relations"] == [{"kind": "blocks", "key": "KB-2", "name": "Minimal"}]
+
+
+async def test_a_long_task_is_told_in_parts_that_leave_nothing_out(tmp_path: Path) -> None:
+    async with working(tmp_path, level=1) as host:
+        lines = [f"<p>Line {number} of the text</p>" for number in range(2_000)]
+        host.plane.change_task("KB-1", description_html="".join(lines))
+        for number in range(30):
+            host.plane.add_comment("KB-1", f"<p>{number} {'word ' * 400}</p>")
+        text, said, cursor, parts = "", "", None, 0
+        while True:
+            told = await host.call("plane_get_task", task="KB-1", include=["comments"], cursor=cursor)
+            parts += 1
+            assert len(told["text"]) + sum(len(one["text"]) for one in told["comments"]) <= 20_000
+            text, said = text + told["text"], said + " ".join(one["text"] for one in told["comments"])
+            cursor = told["next_cursor"]
+            if cursor is None:
+                break
+        assert text.split("\n\n") == [f"Line {number} of the text" for number in range(2_000)]
+        assert said.count("word") == 30 * 400
+        assert parts >= 4
+
+
+async def test_a_task_that_changed_is_not_read_on_from_where_it_was(tmp_path: Path) -> None:
+    async with working(tmp_path, level=1) as host:
+        host.plane.change_task("KB-1", description_html=f"<p>{'word ' * 6_000}</p>")
+        cursor = (await host.call("plane_get_task", task="KB-1"))["next_cursor"]
+        assert cursor
+        assert "ask again" in await host.refused("plane_get_task", task="KB-2", cursor=cursor)
+        host.plane.change_task("KB-1", description_html="<p>short</p>")
+        assert "ask again" in await host.refused("plane_get_task", task="KB-1", cursor=cursor)
+
+
+async def test_projects_outside_of_the_allow_list_do_not_exist(tmp_path: Path) -> None:
+    async with working(tmp_path, level=1, plane_projects=("kb",)) as host:
+        secret = host.plane.add_task("OPS", "Rotate the keys", description_html="<p>hunter2</p>")
+        host.plane.relate("KB-1", "blocking", "OPS-1")
+        assert [line["key"] for line in (await host.call("plane_list_projects"))["projects"]] == ["KB"]
+        assert keys(await host.call("plane_query_tasks", text="keys")) == []
+        assert not [key for key in keys(await host.call("plane_query_tasks")) if key.startswith("OPS")]
+        address = f"{host.served.address}/acme"
+        ops = host.plane.project("OPS").row["id"]
+        for asked in ("OPS-1", f"{address}/browse/OPS-1/", f"{address}/projects/{ops}/issues/{secret['id']}/"):
+            assert "PLANE_PROJECTS" in await host.refused("plane_get_task", task=asked)
+        assert "look for it" in await host.refused("plane_get_task", task=secret["id"])
+        assert "PLANE_PROJECTS" in await host.refused("plane_query_tasks", project="Ops")
+        assert "PLANE_PROJECTS" in await host.refused("plane_list_projects", project="OPS")
+        told = await host.call("plane_get_task", task="KB-1", include=["relations"])
+        assert told["relations"] == []
+        assert "relations not shown: 1" in told["note"]
+        assert not [seen for seen in host.served.seen if ops in seen.path]
+
+
+async def test_an_archived_project_and_one_without_us_cannot_be_used_and_say_why(tmp_path: Path) -> None:
+    async with working(tmp_path, level=1, plane_api_key=MEL.key) as host:
+        host.plane.add_project("OLD", "Old", by=MEL).row["archived_at"] = "2026-01-01T00:00:00Z"
+        assert [line["key"] for line in (await host.call("plane_list_projects"))["projects"]] == ["KB"]
+        assert "is archived" in await host.refused("plane_query_tasks", project="OLD")
+        assert "among its members" in await host.refused("plane_get_task", task="OPS-1")
+
+
+async def test_what_is_new_is_found_although_names_are_kept_for_minutes(tmp_path: Path) -> None:
+    async with working(tmp_path, level=1) as host:
+        board = host.app.services.plane
+        moment = [0.0]
+        for kept in (board._projects, board._labels._kept):
+            kept._monotonic = lambda: moment[0]
+        assert "no label" in await host.refused("plane_query_tasks", project="KB", label="urgent-fix")
+        asked = host.served.count("GET", "/labels/")
+        assert "no label" in await host.refused("plane_query_tasks", project="KB", label="urgent-fix")
+        assert host.served.count("GET", "/labels/") == asked
+        host.plane.add_label("KB", "urgent-fix")
+        moment[0] = 60.0
+        assert keys(await host.call("plane_query_tasks", project="KB", label="urgent-fix")) == []
+        assert host.served.count("GET", "/labels/") == asked + 1
+        host.plane.add_project("NEW", "New")
+        assert keys(await host.call("plane_query_tasks", project="NEW")) == []
+
+
+async def test_a_lost_reply_is_asked_for_again_and_a_limit_is_told(tmp_path: Path) -> None:
+    async with working(tmp_path, level=1) as host:
+        host.served.plan = in_turn(after(), status(503), None)
+        assert keys(await host.call("plane_query_tasks", project="KB", state="todo")) == ["KB-1"]
+        host.app.services.plane.forget(host.plane.project("KB").row["id"])
+        host.served.plan = for_requests("GET", TASKS, *[status(429, {"retry-after": "42"})] * 9)
+        assert "Try again in 42 s" in await host.refused("plane_query_tasks", project="KB")
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"plane_api_key": "plane_api_wrong"}, "PLANE_API_KEY"),
+        ({"plane_workspace": "nowhere"}, "no workspace nowhere"),
+    ],
+)
+async def test_a_wrong_setting_is_named(tmp_path: Path, more: Mapping[str, Any], told: str) -> None:
+    async with working(tmp_path, level=1, **more) as host:
+        error = await host.refused("plane_list_projects")
+        assert told in error
+        assert ADA.key not in error
+        assert len(error) <= 280
+
+
+async def test_a_guest_reads_what_a_guest_may(tmp_path: Path) -> None:
+    async with working(tmp_path, level=1, plane_api_key=GUS.key) as host:
+        assert [line["key"] for line in (await host.call("plane_list_projects"))["projects"]] == ["KB"]
+        assert keys(await host.call("plane_query_tasks", project="KB", state="todo")) == ["KB-1"]
+
+
+async def test_who_has_read_tasks_has_read_text_that_nobody_vouches_for(tmp_path: Path) -> None:
+    async with working(tmp_path, level=1) as host:
+        taints = host.app.services.taints
+        principal = "writer"
+        await host.call("plane_list_projects")
+        assert not await taints.of(await _principal(host, principal), "")
+        await host.call("plane_query_tasks", project="KB", state="todo")
+        assert set(await taints.of(await _principal(host, principal), "")) == {"plane:KB-1"}
+        await host.call("plane_get_task", task="KB-2")
+        assert set(await taints.of(await _principal(host, principal), "")) == {"plane:KB-1", "plane:KB-2"}
+
+
+async def _principal(host: PlaneHost, _name: str) -> str:
+    return str((await host.call("trust_status"))["principal"])
+
+
+async def test_pages_that_a_task_names_are_told(tmp_path: Path) -> None:
+    async with working(tmp_path, level=1) as host:
+        (host.settings.kb / "guides").mkdir(exist_ok=True)
+        (host.settings.kb / "guides" / "search.md").write_text("# Search\n\nHow it works.\n", encoding="utf-8")
+        host.plane.add_comment("KB-1", "<p>See kb:guides/search and kb:guides/nowhere.</p>")
+        assert (await host.call("plane_get_task", task="KB-1"))["pages"] == []
+        assert (await host.call("plane_get_task", task="KB-1", include=["comments"]))["pages"] == ["guides/search.md"]
+
+
+async def test_as_evidence_a_task_is_all_that_was_said_and_as_old_as_the_last_of_it(tmp_path: Path) -> None:
+    """A task is dated anew with every change of its state, so the time of that says nothing about what was said."""
+    async with working(tmp_path, level=1, plane_projects=("KB",)) as host:
+        board = host.app.services.plane
+        comment = host.plane.add_comment("KB-1", "<p>Mended in <b>43</b></p>", by=MEL)
+        host.plane.change_task("KB-1", name="Search returned stale rows")
+        found = await board.evidence("kb-1")
+        assert found.text.split("\n\n") == [
+            "Search returned stale rows",
+            "After re-index the **old** rows stay.",
+            "Seen again on build 42.",
+            "Mended in **43**",
+        ]
+        assert found.at == datetime.fromisoformat(comment["created_at"])
+        assert (found.title, found.url) == (
+            "KB-1 Search returned stale rows",
+            f"{host.served.address}/acme/browse/KB-1/",
+        )
+        silent = await board.evidence("KB-2")
+        assert silent.at == datetime.fromisoformat(host.plane.task("KB-2")["created_at"])
+        for nothing in ("KB-9999", "OPS-1", "nonsense", "ZEB-1"):
+            with pytest.raises(NoSuchSource, match=f"plane:{nothing}"):
+                await board.evidence(nothing)
+        host.served.plan = for_requests("GET", "/KB-1/", *[status(503)] * 20)
+        with pytest.raises(SourceAway, match="plane:KB-1"):
+            await board.evidence("KB-1")
+
+
+async def test_where_no_project_may_be_used_it_is_said_why(tmp_path: Path) -> None:
+    """A misspelt PLANE_PROJECTS looks like an empty Plane otherwise."""
+    async with working(tmp_path, level=1, plane_projects=("KBB",)) as host:
+        for tool in ("plane_list_projects", "plane_query_tasks"):
+            assert "PLANE_PROJECTS" in (await host.call(tool))["note"]
+
+
+async def test_after_a_change_of_ours_every_list_with_the_task_is_read_anew(tmp_path: Path) -> None:
+    """Lists are kept for half a minute, and what was just changed must not be told as it was."""
+    async with working(tmp_path, level=4) as host:
+        asked: list[Mapping[str, str]] = [{}, {"cycle": "Sprint 1"}, {"module": "Indexing"}]
+        for more in asked:
+            assert keys(await host.call("plane_query_tasks", project="KB", state="todo", **more)) == ["KB-1"]
+        assert (await host.call("plane_update_task", task="KB-1", state="Done"))["status"] == "done"
+        for more in asked:
+            assert keys(await host.call("plane_query_tasks", project="KB", state="todo", **more)) == [], more
+
+
+async def test_a_task_that_is_hidden_in_one_project_is_no_obstacle_to_those_in_others(tmp_path: Path) -> None:
+    """A guest sees only some tasks of a project; asked for any other one Plane answers 403."""
+    async with working(tmp_path, level=1) as host:
+        task = host.plane.add_task("OPS", "Patch the hosts")
+        hidden = host.plane.project("KB").row["id"]
+        refused = status(403, body='{"error": "You are not allowed to view this issue"}')
+        host.served.plan = lambda _method, path, _number: refused if f"/{hidden}/work-items/" in path else None
+        assert (await host.call("plane_get_task", task=task["id"]))["name"] == "Patch the hosts"

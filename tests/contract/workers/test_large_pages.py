@@ -1,0 +1,168 @@
+"""Large pages are indexed, checked and compared in worker processes, with the results that the server itself would have."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from knowledge.index.indexer import Indexer
+from knowledge.index.preparation import page_rows as prepare
+from knowledge.index.store.sqlite import SqliteIndexStore
+from knowledge.pages import document
+from knowledge.pages.document import Document
+from knowledge.state.ports import Delta, Position
+from knowledge.writing import writer
+from knowledge.writing.related import cross_page as elsewhere
+from mcp_server.app.knowledge_base import KnowledgeBase, open_base
+from mcp_server.app.settings.settings import Settings
+from tests.contract.protocol.test_server import answers
+from tests.contract.workers.test_hostile_calls import until, workers
+from tests.support.hosts.writers import writing
+from tests.support.knowledge_bases.folders import write
+from tests.support.knowledge_bases.hostile_markdown import FAMILIES
+
+FENCE = 1
+LARGE = "# Uploads\n\n" + FAMILIES["headings ever deeper"](100_000)
+PAGES = {"small.md": "# Small\n\nText.\n", "large.md": LARGE, "notes/log.md": FAMILIES["dated entries"](70_000)}
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the kernel is asked which processes there are")
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(kb=write(tmp_path / "kb", PAGES), state_dir=tmp_path / "state")
+
+
+@pytest.fixture
+def _only_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this process fail where it reads a large page."""
+
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("worked out in the server")
+
+    monkeypatch.setattr(writer, "problems", never)
+    monkeypatch.setattr(elsewhere, "contradictions", never)
+
+
+@asynccontextmanager
+async def opened(settings: Settings) -> AsyncIterator[KnowledgeBase]:
+    async with open_base(settings) as base:
+        await base.index.begin(base.embedding.wanted)
+        yield base
+
+
+async def stored(index: SqliteIndexStore) -> tuple[list[str], Delta, list[bytes]]:
+    """Return the paths, the chunks with their vectors' codes, and the vectors."""
+    delta = await index.delta(Position("", 0), limit=100_000, texts=True, codes=True)
+    return list(await index.paths(limit=100)), delta, list(await index.halves([row.seq for row in delta.codes]))
+
+
+async def test_what_another_process_stores_is_what_the_server_would_store(settings: Settings, tmp_path: Path) -> None:
+    async with opened(settings) as base:
+        outcomes = await base.indexer.reconcile(FENCE)
+        assert set(outcomes.changed) == set(PAGES)
+        apart = await stored(base.index)
+        assert await (await base.engines()).keyword.position() == await base.index.position()
+        alone = await SqliteIndexStore.open(tmp_path / "alone.db")
+        try:
+            await alone.begin(base.embedding.wanted)
+            here = Indexer(
+                base.vault,
+                alone,
+                keyword=base.indexer._keyword_factory,
+                embedder=base.embedding.passages,
+                now_ns=time.time_ns,
+            )
+            here.catch_up = _caught_up  # type: ignore[method-assign]
+            await here.reconcile(FENCE)
+            inside = await stored(alone)
+        finally:
+            await alone.close()
+    by_text = [
+        sorted(
+            zip(
+                [(r.section, r.text, r.language) for r in delta.texts],
+                [r.code for r in delta.codes],
+                halves,
+                strict=True,
+            )
+        )
+        for _, delta, halves in (apart, inside)
+    ]
+    assert apart[0] == inside[0] == sorted(PAGES)
+    assert by_text[0] == by_text[1]
+
+
+async def _caught_up() -> bool:
+    return True
+
+
+async def test_the_server_parses_no_large_page_to_index_it(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+    parse = document.parse
+
+    def noted(path: str, raw: bytes) -> Document:
+        parsed.append(path)
+        return parse(path, raw)
+
+    monkeypatch.setattr(prepare, "parse", noted)
+    async with opened(settings) as base:
+        await base.indexer.reconcile(FENCE)
+        assert parsed == ["small.md"]
+        assert (await base.index.progress()).done == len(PAGES)
+
+
+async def test_a_renamed_large_page_keeps_its_vectors_and_loses_its_old_name(settings: Settings) -> None:
+    async with opened(settings) as base:
+        await base.indexer.reconcile(FENCE)
+        (settings.kb / "large.md").rename(settings.kb / "larger.md")
+        outcomes = await base.indexer.update(["large.md", "larger.md"], FENCE)
+        assert (set(outcomes.changed), outcomes.embedded) == ({"large.md", "larger.md"}, 0)
+        assert list(await base.index.paths(limit=9)) == ["larger.md", "notes/log.md", "small.md"]
+
+
+async def test_indexing_that_is_cancelled_ends_its_process_and_is_taken_up_again(settings: Settings) -> None:
+    async with opened(settings) as base:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(base.indexer.reconcile, FENCE)
+            await until(lambda: bool(workers()))
+            tasks.cancel_scope.cancel()
+        await until(lambda: not workers())
+        await base.indexer.reconcile(FENCE)
+        assert (await base.index.progress()).done == len(PAGES)
+
+
+@pytest.mark.usefixtures("_only_elsewhere")
+async def test_the_check_after_a_large_write_runs_in_another_process(settings: Settings) -> None:
+    async with writing(settings, level=3) as host:
+        edited = LARGE.replace("Text 77.", "Text 77, and [more](small.md) about [[small]].")
+        answer = await host.merge("large.md", edited, base_revision=await host.revision("large.md"))
+        assert (answer["status"], answer["verified"]) == ("done", True)
+        assert host.text("large.md") == edited
+
+
+@pytest.mark.usefixtures("_only_elsewhere")
+async def test_a_large_write_that_breaks_a_link_is_still_taken_back(settings: Settings) -> None:
+    async with writing(settings, level=3) as host:
+        edited = LARGE.replace("Text 77.", "See [more](nowhere/at-all.md).")
+        with pytest.raises(Exception, match="leads nowhere"):
+            await host.merge("large.md", edited, base_revision=await host.revision("large.md"))
+        assert host.text("large.md") == LARGE
+
+
+@pytest.mark.usefixtures("_only_elsewhere")
+async def test_a_large_page_is_compared_with_what_was_written_in_another_process(settings: Settings) -> None:
+    claim = "The payment service retries a failed call 5 times."
+    async with writing(settings, level=3) as host:
+        await host.merge("limits.md", f"# Limits\n\n{claim}\n\n{LARGE[2:]}", source="official:limits")
+        await answers(host.client)
+        await host.merge("notes/one.md", f"# Notes\n\n{claim.replace('5', '9')}\n")
+        await host.app.services.load_writing().elsewhere.settled()
+        (found,) = (await host.call("kb_contradictions"))["contradictions"]
+        assert (found["existing"]["path"], found["new"]["path"]) == ("limits.md", "notes/one.md")

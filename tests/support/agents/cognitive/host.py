@@ -1,0 +1,182 @@
+"""A host that leads cognitive agents and skills by scripts, and may lose its server after every single step."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Protocol
+
+from knowledge.tokens import count_tokens
+from tests.support.agents.cognitive.scripts import Act, Scene, Script, shared
+from tests.support.hosts.writers import Refused
+
+AROUND_TOKENS = 400
+"""What an answer tells beside the prompt and the schema."""
+TOKENS_IN, TOKENS_OUT, MODEL = 700, 90, "scripted"
+"""What the host reports of each submit."""
+
+
+class Host(Protocol):
+    """Whoever can call tools of a server."""
+
+    async def call(self, tool: str, **arguments: object) -> dict[str, Any]: ...
+
+
+Connecting = Callable[[], AbstractAsyncContextManager[Host]]
+"""Starts a host, with a server of its own or not."""
+
+
+@dataclass(frozen=True)
+class Cast:
+    """Who plays in a journey: the agent of each prefix of phase names, longest first."""
+
+    parts: Mapping[str, str]
+
+    def of(self, phase: str) -> tuple[str, str]:
+        """Return the agent whose phase that is, and the phase by its own name."""
+        prefix = next(p for p in sorted(self.parts, key=len, reverse=True) if phase.startswith(p))
+        return self.parts[prefix], phase.removeprefix(prefix)
+
+    @staticmethod
+    def alone(agent: str) -> Cast:
+        """Return who plays where the agent is started by itself."""
+        return Cast({"": agent} if agent == "memory" else {"": agent, "memory.": "memory"})
+
+    @staticmethod
+    def skill(phases: Mapping[str, str]) -> Cast:
+        """Return who plays in a skill: the agent of each phase, and the memory agent after it."""
+        own = {f"{id_}.": agent for id_, agent in phases.items()}
+        return Cast({**own, **{f"{prefix}memory.": "memory" for prefix in own}})
+
+
+@dataclass(frozen=True)
+class Played:
+    """A journey that is played: the agent or skill, what it is asked, and who plays in it."""
+
+    agent: str
+    cast: Cast
+    brief: str
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Course:
+    """What a scripted journey met on its way."""
+
+    journey: str
+    phases: list[str] = field(default_factory=list)
+    visits: list[str] = field(default_factory=list)
+    submits: dict[str, int] = field(default_factory=dict)
+    waited: list[str] = field(default_factory=list)
+    last: Mapping[str, Any] = field(default_factory=dict)
+
+
+def script_of(agent: str) -> Script:
+    """Return the script of an agent's own phases."""
+    module = import_module(f"tests.support.agents.cognitive.scripts.{agent.replace('-', '_')}")
+    script: Script = module.acts
+    return script
+
+
+def acts(cast: Cast, told: Mapping[str, Any], inputs: Mapping[str, Any]) -> Sequence[Act]:
+    """Return what is done where the journey stands."""
+    agent, phase = cast.of(told["phase"])
+    scene = Scene(told["journey_id"], told["prompt"], told["visit"], inputs=inputs)
+    if phase in shared.PHASES:
+        return shared.acts(agent, phase, scene)
+    return script_of(agent)(phase, scene)
+
+
+async def lead(connecting: Connecting, played: Played, lose: Callable[[Host], None] | None = None) -> Course:
+    """Lead a journey to its end. With `lose` every act has a host and a server of its own, which is lost when it has answered.
+
+    Whoever comes next is told by `journey_status` what the one before was told, and goes on from there.
+    """
+    course: Course | None = None
+    todo: list[Act] = []
+    while True:
+        async with connecting() as host:
+            if course is None:
+                begun = await host.call(
+                    "journey_start", agent=played.agent, brief=played.brief, inputs=dict(played.inputs)
+                )
+                course = Course(begun["journey_id"], last=begun)
+                lost = lose is not None
+            else:
+                lost = False
+            while not lost:
+                told = await host.call("journey_status", journey_id=course.journey)
+                resumes_as(course.last, told)
+                if told["state"] in ("complete", "cancelled"):
+                    return course
+                if not todo:
+                    here = f"{told['phase']} {told['visit']}"
+                    assert here not in course.visits, (here, told["prompt"])
+                    course.visits.append(here)
+                    course.phases.append(told["phase"])
+                    todo = list(acts(played.cast, told, played.inputs))
+                course.last = await _make(host, course, todo.pop(0), told)
+                lost = lose is not None
+            if lose is not None:
+                lose(host)
+
+
+def resumes_as(before: Mapping[str, Any], told: Mapping[str, Any]) -> None:
+    """Hold what is told to who resumes against what was told to the one before."""
+    for name in ("version", "phase", "visit", "state", "conversation", "allowed_tools"):
+        if name in before:
+            assert told[name] == before[name], name
+    if before.get("work_schema") is not None:  # else the step was recorded and not enough, which is told in short
+        assert told["prompt"] == before["prompt"], "\n".join(
+            difflib.unified_diff(before["prompt"].splitlines(), told["prompt"].splitlines())
+        )
+        assert told["work_schema"] == before["work_schema"]
+
+
+async def _make(host: Host, course: Course, act: Act, told: Mapping[str, Any]) -> Mapping[str, Any]:
+    here = {"journey_id": course.journey}
+    if act.kind == "call":
+        rest = {name: value for name, value in act.content.items() if name != "tool"}
+        if act.content["tool"] == "kb_merge":
+            rest |= await _base(host, rest["path"])
+        await host.call(act.content["tool"], **here, **rest)
+        return {}
+    if act.kind == "answer":
+        assert told["state"] == "waiting"
+        course.waited.append(told["phase"])
+        return await host.call(
+            "journey_decide", **here, version=told["version"], decision="answer", changes=dict(act.content)
+        )
+    assert told["state"] == "active", told
+    course.submits[told["phase"]] = course.submits.get(told["phase"], 0) + 1
+    return await host.call(
+        "journey_submit",
+        **here,
+        version=told["version"],
+        work=dict(act.content),
+        usage={
+            "tokens_in": TOKENS_IN,
+            "tokens_out": TOKENS_OUT,
+            "model": MODEL,
+            "conversation": told["conversation"],
+        },
+        confidence=0.8,
+        reasoning=f"as the script of {told['phase']} says",
+    )
+
+
+async def _base(host: Host, path: str) -> dict[str, str]:
+    """Return the revision to merge into: that of the page as it is read now, nothing if there is none."""
+    try:
+        return {"base_revision": (await host.call("kb_read", path=path))["revision"]}
+    except Refused:
+        return {}
+
+
+def costs(told: Mapping[str, Any]) -> int:
+    """Return the tokens of what a host is told to go on with: prompt and schema."""
+    return count_tokens(told["prompt"]) + count_tokens(json.dumps(told["work_schema"], ensure_ascii=False))

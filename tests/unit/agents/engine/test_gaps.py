@@ -1,0 +1,96 @@
+"""How conditions compare texts and say what is missing."""
+
+from __future__ import annotations
+
+import pytest
+
+from agents.engine.events import SourceFound
+from agents.engine.work.gaps import (
+    MOST_NAMED,
+    MOST_TOLD,
+    folded,
+    found,
+    misused,
+    named,
+    new_sources,
+    same_words,
+    short,
+    unfounded,
+)
+from tests.support.agents.agent_harness import ALTERED, ELSEWHERE, FLOWERS, NOWHERE, VARROA, WATER, WINTER, Pages
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("How is honey sold?", "how  is HONEY sold", True),
+        ("Straße", "STRASSE", True),
+        ("What is 2.5?", "What is 25?", False),
+        ("Bees", "Bee", False),
+        ("蜜蜂吃什么?", "蜜蜂吃什么?", True),
+        ("???", "!!!", False),
+        ("", "  ", True),
+    ],
+)
+def test_texts_are_the_same_if_their_words_are(one: str, other: str, same: bool) -> None:  # noqa: FBT001 - a table's column
+    assert (folded(one) == folded(other)) is same
+
+
+def test_many_names_are_told_as_some_and_how_many_more() -> None:
+    assert named(["a", "b"]) == "a, b"
+    names = [f"q{n}" for n in range(MOST_NAMED + 3)]
+    assert named(names[:MOST_NAMED]).endswith(f"q{MOST_NAMED - 1}")
+    assert named(names).endswith(f"q{MOST_NAMED - 1} and 3 more")
+    assert named(["x" * 100]) == "x" * 60
+
+
+def test_a_long_text_is_cut_where_a_word_ends() -> None:
+    assert short("two\n  words", 20) == "two words"
+    assert short("a" * 20, 20) == "a" * 20
+    assert short("seven words are more than is wanted here", 20) == "seven words are..."
+
+
+def test_a_finding_tells_each_thing_once_and_not_too_many() -> None:
+    assert found(()).met
+    assert found((), "why").detail == "why"
+    lacking = found(["a", "b", "a"])
+    assert (lacking.met, lacking.missing) == (False, ("a", "b"))
+    many = found([f"m{n}" for n in range(MOST_TOLD + 2)]).missing
+    assert len(many) == MOST_TOLD + 1
+    assert many[-1] == "and 2 more things of this kind"
+    assert len(found([f"m{n}" for n in range(MOST_TOLD)]).missing) == MOST_TOLD
+
+
+def test_ids_and_words_that_are_there_twice_are_named() -> None:
+    a, b = {"id": "a", "text": "One thing"}, {"id": "b", "text": "another thing"}
+    assert list(misused([a], [b])) == []
+    assert "a;" in next(iter(misused([a], [b, a])))
+    assert list(same_words([a, b], "text")) == []
+    assert list(same_words([a, b, {"id": "c", "text": "one THING!"}], "text")) == [
+        "c says the same as a: drop it or make it another one"
+    ]
+
+
+async def test_citations_that_do_not_resolve_are_named_by_their_item() -> None:
+    work = {
+        "made": [
+            {"id": "s1", "shown_by": [WINTER, ALTERED]},
+            {"id": "s2", "shown_by": [VARROA], "other": {"deep": [NOWHERE]}},
+            {"id": "s3", "shown_by": [ELSEWHERE]},
+        ]
+    }
+    told = await unfounded(work, "made", Pages())
+    assert [sentence.partition(": ")[0] for sentence in told] == [
+        "made[s1].shown_by[1]",
+        "made[s2].other.deep[0]",
+        "made[s3].shown_by[0]",
+    ]
+    assert all("kilograms" not in sentence for sentence in told), "no text of a page is repeated"
+    assert len(await unfounded(work, "made", Pages(), frozenset({"s3", "s9"}))) == 1
+    assert await unfounded(work, "plan", Pages()) == []
+
+
+def test_a_source_is_new_once() -> None:
+    before, after = {"answers": [{"citations": [WINTER]}]}, {"answers": [{"citations": [VARROA, FLOWERS, WATER]}]}
+    assert new_sources(before, after) == [SourceFound("kb:notes/garden.md")]
+    assert new_sources(None, before) == [SourceFound("kb:notes/bees.md")]

@@ -1,0 +1,46 @@
+"""A text of characters that nobody sees says nothing, wherever something has to be said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agents.engine.work.substance import blank
+from agents.errors import BadStart, NotToDecide
+from agents.library.cognitive.agent import as_agent
+from agents.spec.yaml.field_path import says_something
+from tests.support.agents.agent_harness import leading
+from tests.support.agents.cognitive.agents import appraisal
+
+UNSEEN = ["", " \n\t", "\u200b", "\u00a0\u2003", "\ufeff\u200d\u2060", "\u00ad", "\ud800", "\x00"]
+
+
+@pytest.mark.parametrize("text", UNSEEN)
+def test_what_nobody_sees_is_blank(text: str) -> None:
+    assert blank(text)
+    assert not says_something(text)
+
+
+@pytest.mark.parametrize("text", ["a", "0", " - ", "蜂", "\U0001f41d", "é\u200b", "\u200fא"])
+def test_what_anybody_sees_is_not(text: str) -> None:
+    assert not blank(text)
+
+
+@pytest.mark.parametrize("text", ["\u200b", "\u2060\ufeff"])
+async def test_neither_brief_nor_discovery_nor_answer_is_made_of_what_nobody_sees(tmp_path: Path, text: str) -> None:
+    """Else an agent would go on with nothing known, and an answer that no person gave."""
+    agent = as_agent(appraisal())
+    with pytest.raises(BadStart, match="the brief is empty"):
+        async with leading(agent, tmp_path / "blank", brief=text):
+            pass
+    async with leading(agent, tmp_path / "led", brief="What is this clock worth?", domain=text) as led:
+        assert (await led.state()).work["LEARNING_INJECTION"].content["domain"] == "general"
+        await led.submit(share=[text])
+        assert (await led.state()).phase == "JOHARI_DISCOVERY"
+        await led.submit(ask=[{"id": "q1", "question": "Whose is it?", "why": "an heirloom is worth more"}])
+        assert (await led.state()).status == "waiting"
+        with pytest.raises(NotToDecide, match="the answer to q1 is no text"):
+            await led.decide("answer", channel="relayed", changes={"q1": text})
+        with pytest.raises(NotToDecide, match="not answered yet: q1"):
+            await led.decide("answer", channel="relayed", note=text)

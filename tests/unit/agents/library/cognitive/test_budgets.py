@@ -1,0 +1,126 @@
+"""However much was recorded, each of our cognitive agents is told no more than its input budget, with its instructions whole."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.engine.events import canonical
+from agents.engine.state import JourneyState
+from agents.library.cognitive.agent import alone, as_agent
+from agents.library.cognitive.library import cognitive, names
+from agents.library.cognitive.model import MOST_FOCUS, MOST_TERMS
+from agents.library.cognitive.setting import Setting
+from agents.library.skills.definition import MOST_INSTRUCTIONS, MOST_OUTPUT
+from agents.prompts.prompt import CUT, prompt
+from knowledge.tokens import count_tokens
+from tests.support.agents.agent_harness import leading
+from tests.support.agents.cognitive.host import Cast
+from tests.support.agents.cognitive.steps import play
+
+REQUIRED = (
+    "Task Context",
+    "Steps",
+    "Role Extension",
+    "Task Instructions",
+    "Related Research Terms",
+    "Output Requirements",
+)
+"""What each prompt of theirs has, by their document, however little room there is."""
+FILLER = "of the keepers of the bees on the roof of the old brewery beyond the river, as it was told to us in March "
+
+
+def swollen(value: Any, tokens: int) -> Any:
+    """Return the value with its lists of objects and its texts grown until it has that many tokens."""
+    grown, number = value, 0
+    while count_tokens(canonical(grown)) < tokens and number < 40:
+        number += 1
+        grown = _grown(grown, number)
+    return grown
+
+
+def _grown(value: Any, number: int) -> Any:
+    if isinstance(value, dict):
+        return {name: _longer(name, inside, number) for name, inside in value.items()}
+    return value
+
+
+def _longer(name: str, value: Any, number: int) -> Any:
+    if isinstance(value, str) and name != "id":
+        return f"{value} {FILLER}"[:2_000]
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        items = [{part: _longer(part, inside, number) for part, inside in item.items()} for item in value]
+        return [*items, {**items[0], "id": f"{items[0].get('id', 'x')}x{number}"}]
+    return value
+
+
+def full(state: JourneyState, tokens: int) -> JourneyState:
+    """Return the state with every work of a host as large as it may be."""
+    works = {
+        phase: work if work.automatic else replace(work, content=swollen(work.content, tokens))
+        for phase, work in state.work.items()
+    }
+    return replace(state, work=works, brief=f"{state.brief} {FILLER * 150}")
+
+
+@pytest.mark.parametrize("name", names())
+async def test_it_is_told_no_more_than_its_input_budget_however_much_was_recorded(tmp_path: Path, name: str) -> None:
+    """Issue 7, item 4: context budgets are enforced, trimmed by priority, and it is said so."""
+    agent, cast = alone(cognitive(name), cognitive("memory")), Cast.alone(name)
+    inputs: dict[str, Any] = {
+        "domain": "bees",
+        "findings": "So it was found. " * 500,
+        "constraints": ["Cheap", "Nobody is stung."],
+    }
+    trimmed = steps = 0
+    async with leading(agent, tmp_path, **inputs) as led:
+        while (state := await led.state()).status != "complete":
+            steps += 1
+            assert steps <= 30, await led.missing()
+            budget, schema = agent.budgets[state.phase], canonical(dict(agent.forms[state.phase].schema))
+            large = full(state, budget.tokens_out)
+            again = replace(large, backward_trigger="found_out_later", backward_trigger_detail=FILLER * 20)
+            for there in (state, large, again):
+                told = prompt(agent, there)
+                assert count_tokens(told) + count_tokens(schema) <= budget.tokens_in, state.phase
+                missing = [title for title in REQUIRED if f"\n## {title}\n" not in told]
+                assert missing == [], (state.phase, told)
+                trimmed += "Context budget of" in told or CUT in told
+            last = agent.texts[agent.graph.phase(state.phase).prompt].rpartition("}}")[2].strip()
+            assert state.visit > 1 or last[-60:] in prompt(agent, large), "what is to be done is told whole"
+            await play(led, cast, **inputs)
+    assert trimmed > 10, "there was more than fits, and it is said"
+
+
+LARGEST = Setting(
+    skill="s" * 40,
+    title="A skill that says as much as a skill may say",
+    phase="p" * 30,
+    domain="d" * 60,
+    focus=tuple(f"{number} {FILLER}"[:120] for number in range(MOST_FOCUS)),
+    terms=tuple(f"{number} {FILLER}"[:60] for number in range(MOST_TERMS)),
+    instructions=(FILLER * 9)[:MOST_INSTRUCTIONS],
+    output=(FILLER * 9)[:MOST_OUTPUT],
+    agent_mode=True,
+)
+
+
+@pytest.mark.parametrize("name", names())
+async def test_a_skill_that_says_as_much_as_it_may_leaves_no_agent_without_room(tmp_path: Path, name: str) -> None:
+    """What a team writes into a skill is told at each step of an agent, however small its budget is."""
+    agent, cast = as_agent(cognitive(name), LARGEST), Cast({"": name})
+    steps = 0
+    async with leading(agent, tmp_path, domain="bees") as led:
+        while (state := await led.state()).status != "complete":
+            steps += 1
+            assert steps <= 30, await led.missing()
+            budget, schema = agent.budgets[state.phase], canonical(dict(agent.forms[state.phase].schema))
+            large = full(state, budget.tokens_out)
+            for there in (state, large, replace(large, backward_trigger="found_out_later")):
+                told = prompt(agent, there)
+                assert count_tokens(told) + count_tokens(schema) <= budget.tokens_in, state.phase
+                assert [title for title in REQUIRED if f"\n## {title}\n" not in told] == []
+            await play(led, cast)

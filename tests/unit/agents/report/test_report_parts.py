@@ -1,0 +1,141 @@
+"""What a report tells of chains, conversations, typed feedback and answers: issue 7, items 1 to 4."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agents.engine.events import Usage
+from agents.engine.progress.conversations import conversations
+from agents.engine.progress.metrics import PhaseRow, by_part, costliest, slowest
+from agents.engine.runner import Submission
+from agents.report.journey_report import report
+from tests.support.agents.agent_harness import Led, leading
+from tests.support.agents.inquiry_agent import ASK, DOCUMENT, chained, inquiry
+from tests.support.journeys.graphs import ADA
+from tests.support.state.ledgers import MINUTE, NOW
+
+
+async def said(led: Led) -> str:
+    log = await led.runner.store.events(led.journey)
+    return report(await led.position(), log, NOW + 90 * MINUTE)
+
+
+def section(text: str, title: str) -> list[str]:
+    """Return the lines of a section, empty ones left out."""
+    after = text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    return [line for line in after.splitlines() if line]
+
+
+async def spend(led: Led, tokens_in: int, tokens_out: int, **work: object) -> None:
+    """Submit work that a host says cost so much."""
+    at = (await led.state()).version
+    spent = Submission(work, (), Usage(tokens_in, tokens_out, "m"), "", 0.7, "it is so")
+    await led.runner.submit(led.journey, at, spent, by=ADA)
+
+
+async def judged(led: Led) -> None:
+    """Lead the journey through a question, a soft failure, a hard one, and to its end."""
+    await spend(led, 100, 10, **ASK)
+    await led.decide("answer", changes={"q1": "Two.", "note": "Ada."})
+    await spend(led, 200, 20, document=DOCUMENT)
+    await spend(led, 300, 30, score=70, issues=["say which hive"])
+    await spend(led, 400, 40, document=DOCUMENT + "The left one.\n")
+    await spend(led, 500, 50, score=20, issues=["these are wasps"])
+    await spend(led, 600, 60, known=["they are bees"])
+    await spend(led, 700, 70, document=DOCUMENT + "Bees.\n")
+    await spend(led, 800, 80, score=90)
+
+
+async def test_tokens_of_each_phase_are_those_that_were_reported(tmp_path: Path) -> None:
+    """Issue 7, must show: tokens per phase match what was reported."""
+    async with leading(inquiry(), tmp_path) as led:
+        await judged(led)
+        text = await said(led)
+    rows = [line.split(" | ") for line in section(text, "What was slow and what was costly") if line.startswith("| ")]
+    tokens = {row[0].removeprefix("| "): (row[5], row[6], row[7].removesuffix(" |")) for row in rows[1:]}
+    assert tokens == {
+        "LOOK": ("0", "0", "0"),
+        "ASK": ("700", "70", "0"),
+        "WRITE": ("1,300", "130", "0"),
+        "JUDGE": ("1,600", "160", "0"),
+        "DONE": ("0", "0", "0"),
+    }
+    assert "Most tokens went into JUDGE: 1,760; 3 visits, 587 on average." in text
+
+
+async def test_what_went_wrong_is_told_by_its_kind(tmp_path: Path) -> None:
+    async with leading(inquiry(), tmp_path) as led:
+        await led.submit(known=["x"])
+        await led.submit(document="no")
+        await spend(led, 1, 1, document=DOCUMENT)
+        await spend(led, 1, 1, score=70, issues=["say which hive"])
+        await spend(led, 1, 1, document=DOCUMENT)
+        await spend(led, 1, 1, score=20, issues=["these are wasps"])
+        told = section(await said(led), "What went wrong")
+    assert [line for line in told if not line.startswith("- ")] == [
+        "What was missing (validation failures):",
+        "What was to be refined (soft failures):",
+        "What was to be done anew (hard failures):",
+    ]
+    assert [line.rpartition(": ")[2] for line in told if line.startswith("- ")] == [
+        "the document says too little",
+        "say which hive",
+        "these are wasps",
+    ]
+
+
+async def test_conversations_answers_documents_and_what_the_server_did_are_told(tmp_path: Path) -> None:
+    async with leading(inquiry(), tmp_path) as led:
+        await judged(led)
+        text = await said(led)
+        told = conversations(await led.runner.store.events(led.journey))
+    assert [(one.id.rpartition("_")[0], one.phases, one.submits, one.tokens) for one in told] == [
+        ("planner_iter1", ["ASK"], 1, 110),
+        ("writer_iter1", ["WRITE"], 2, 660),
+        ("judge_iter1", ["JUDGE"], 1, 330),
+        ("judge_iter2", ["JUDGE"], 1, 550),
+        ("planner_iter3", ["ASK"], 1, 660),
+        ("writer_iter3", ["WRITE"], 1, 770),
+        ("judge_iter3", ["JUDGE"], 1, 880),
+    ]
+    lines = section(text, "Which conversations it went on in")
+    assert len(lines) == 7
+    assert lines[1] == f"- `{told[1].id}`: WRITE (2 submits, 660 tokens)"
+    assert "version 1: the server itself did LOOK" in section(text, "The way it took")[1]
+    assert "answers: Who may enter the roof? - Ada.; How many hives are there? - Two." in text
+    size = len(DOCUMENT + "Bees.\n")
+    left = section(text, "What was left behind")
+    assert left == [f"- inquiry: `memory://{led.journey}/inquiry`, {size} characters"]
+    assert "### LOOK (visit 1, version 1, by the server itself)" in text
+    assert "(700 tokens in, 70 out by m; confidence 0.7; because: it is so)" in text
+
+
+async def test_where_most_time_and_most_tokens_went_is_told_of_parts_and_of_phases(tmp_path: Path) -> None:
+    """Issue 7, must show: bottleneck analysis right on a constructed case."""
+    async with leading(chained("first", "second"), tmp_path) as led:
+        for tokens in (10, 1_000):
+            await spend(led, tokens, 1, known=["x"])
+            await spend(led, 2 * tokens, 1, document=f"{DOCUMENT}{tokens}")
+            await spend(led, 3 * tokens, 1, score=90)
+        text = await said(led)
+    told = section(text, "What was slow and what was costly")
+    assert "Most tokens went into the part second: 6,003; 4 visits to its phases, 1,501 on average." in told[0]
+    assert "Most tokens went into second.JUDGE: 3,001; 1 visit, 3,001 on average." in text
+    parts = [line for line in told if line.startswith(("| first |", "| second |"))]
+    assert [part.split(" | ")[5:7] for part in parts] == [["60", "3"], ["6,000", "3"]]
+    left = [line.partition(":")[0] for line in section(text, "What was left behind")]
+    assert left == ["- first", "- second, also inquiry"]
+
+
+def test_the_sums_of_parts_are_those_of_their_phases() -> None:
+    rows = [PhaseRow("a.x", 2, 1, 10.0, 4.0, 5, 6, 7), PhaseRow("a.y", 1, 1, 20.0, 0.0, 50, 60, 0), PhaseRow("b", 1)]
+    sums = by_part(rows, {"a.x": "a", "a.y": "a"})
+    assert list(sums) == [PhaseRow("a", 3, 2, 30.0, 4.0, 55, 66, 7), PhaseRow("b", 1)]
+    assert (slowest(sums), costliest(sums)) == (sums[0], sums[0])
+
+
+async def test_a_move_by_the_last_way_of_several_says_so(tmp_path: Path) -> None:
+    """Where there are other ways, `always` is what is left when none of them is open."""
+    async with leading(inquiry(), tmp_path) as led:
+        text = await said(led)
+    assert "from LOOK to ASK, because any work leads on from there" in text

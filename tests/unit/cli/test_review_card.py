@@ -1,0 +1,279 @@
+"""What a person is shown of a proposal in a terminal: all of it, inert, with what is long folded and counted."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowledge.merge.model import Contradiction
+from knowledge.trust.ports import Proposal, Verdict
+from mcp_server.approvals.approvers import Requirement
+from mcp_server.cli.review.card import MOST_LINES, About, Asker, Block, card, counted, ending, fields, folded, listed
+from mcp_server.cli.review.screen import wrapped
+from mcp_server.cli.terminal.escape import visible
+from tests.support.state.ledgers import contradiction
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+DIFF = "--- a/guides/deploy.md\n+++ b/guides/deploy.md\n@@ -1,2 +1,2 @@\n one\n-It takes 40 seconds.\n+It takes 45 seconds.\n"
+WEIGHED = {"confidence": 0.91, "recency": 1.0, "authority": 0.8, "corroboration": 0.0}
+BLOCKS = [
+    {
+        "section": "Guide > Times",
+        "verdict": "update",
+        "reason": "replaces what you had read",
+        "new": WEIGHED,
+        "existing": {**WEIGHED, "confidence": 0.45},
+    }
+]
+CONFLICTS = [{"section": "Guide", "base": "was", "ours": "is", "theirs": "comes", "line": 3}]
+ASKER = Asker("ann@cursor", 3.14, 3, frozen=False, past={"executed": 4, "rejected": 1})
+
+
+def proposal(
+    *,
+    arguments: object = None,
+    sentence: str = "change guides/deploy.md",
+    diff: str = DIFF,
+    answer: object = None,
+    **more: object,
+) -> Proposal:
+    """Return a proposal to change one page; `more` are its other fields."""
+    answer = {"status": "done", "blocks": BLOCKS, "conflicts": CONFLICTS, "diff": diff} if answer is None else answer
+    file = {"path": "guides/deploy.md", "moved_from": None, "before": "aa", "after": "bb", "diff": diff}
+    said = Proposal(
+        id="p-1",
+        kind="call",
+        tool="kb_merge",
+        tool_hash="",
+        arguments=json.dumps([{"path": "guides/deploy.md", "content": "a\nb"}] if arguments is None else arguments),
+        principal="ann@cursor",
+        revisions={},
+        effect="e",
+        policy=1,
+        hash="abcdef0123",
+        level_needed=3,
+        level_held=2,
+        why="kb_merge waits for a person: it needs level 3",
+        preview=json.dumps({"answer": answer, "files": [file], "sentence": sentence}),
+        documents=(),
+        created_at=NOW,
+        expires_at=NOW + timedelta(days=6, hours=23),
+    )
+    return replace(said, **more)  # type: ignore[arg-type]  # the fields that a test names
+
+
+def shown(
+    one: Proposal, needs: Requirement = "word", asker: Asker = ASKER, sides: Sequence[Contradiction] = ()
+) -> tuple[Block, ...]:
+    return card(one, About(asker, needs, NOW, sides))
+
+
+def text(blocks: Sequence[Block]) -> str:
+    return "\n".join(part for block in blocks for part in (block.title, *(line.text for line in block.lines)))
+
+
+def test_a_card_says_all_that_a_decision_is_about() -> None:
+    said = text(shown(proposal()))
+    for fact in (
+        "change guides/deploy.md",
+        "ann@cursor, score 3.14, level 3",
+        "asked for level 3 and held 2; 4 carried out, 1 rejected before",
+        "kb_merge waits for a person",
+        "update  Guide > Times",
+        "replaces what you had read",
+        "new       confidence 0.91, recency 1.00, authority 0.80, corroboration 0.00",
+        "existing  confidence 0.45",
+        "guides/deploy.md changes",
+        "-It takes 40 seconds.",
+        "+It takes 45 seconds.",
+        'path: "guides/deploy.md"',
+        "content: 2 lines",
+        "  | b",
+        "in 6 days 23 hours",
+        "hash     abcdef0123",
+        "  comes",
+    ):
+        assert fact in said
+
+
+def test_a_diff_is_coloured_by_what_a_line_does() -> None:
+    (diff,) = [block for block in shown(proposal()) if block.title == "guides/deploy.md changes"]
+    assert [line.style for line in diff.lines] == ["bold", "bold", "cyan", "", "red", "green"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "moved", "title"),
+    [
+        (None, "bb", None, "x.md is created"),
+        ("aa", None, None, "x.md is deleted"),
+        (None, "bb", "y.md", "x.md is created, moved from y.md"),
+    ],
+)
+def test_a_file_says_what_becomes_of_it(before: str | None, after: str | None, moved: str | None, title: str) -> None:
+    file = {"path": "x.md", "moved_from": moved, "before": before, "after": after, "diff": ""}
+    preview = json.dumps({"answer": {}, "files": [file], "sentence": "s"})
+    assert title in [block.title for block in shown(proposal(preview=preview))]
+
+
+@pytest.mark.parametrize(
+    ("needs", "says"),
+    [
+        ("word", "your word is enough"),
+        ("advisory", "advisory: nothing proves that it is a person"),
+        ("elsewhere", "needs a passkey, on the review page"),
+    ],
+)
+def test_a_card_says_what_a_decision_here_is_worth(needs: Requirement, says: str) -> None:
+    assert says in text(shown(proposal(), needs))
+
+
+def test_what_a_tool_answers_beside_the_usual_is_shown_too() -> None:
+    said = text(shown(proposal(answer={"status": "done", "message": "hello\nworld", "channel": "design"})))
+    assert 'channel: "design"' in said
+    assert "  | world" in said
+
+
+def test_both_sides_of_a_contradiction_are_told_with_where_they_come_from() -> None:
+    said = text(shown(proposal(kind="flag"), sides=[contradiction()]))
+    assert "number: 5 minutes here, 6 minutes there" in said
+    assert "is there: user in guides/a.md, confidence 0.70, authority 0.80, observed 2026-03-01" in said
+    assert "  It takes 6 minutes." in said
+
+
+def test_several_calls_of_one_act_are_all_shown() -> None:
+    said = text(shown(proposal(arguments=[{"path": "one.md"}, {"path": "two.md"}])))
+    assert "kb_merge  (1 of 2, one act)" in said
+    assert '"two.md"' in said
+
+
+def test_a_frozen_asker_and_one_without_a_past_are_told() -> None:
+    frozen = Asker("ann@cursor", 0.0, 0, frozen=True, past={})
+    said = text(shown(proposal(), asker=frozen))
+    assert "frozen until a person lifts it" in said
+    assert "never proposed anything before" in said
+
+
+def test_a_person_who_asks_about_trust_is_named_without_a_level() -> None:
+    asking = proposal(kind="admin", tool="trust.grant", principal="ann@terminal", arguments=[{"level": 4}])
+    said = text(shown(asking, asker=Asker("ann@terminal", 2.0, 2, frozen=False, past={})))
+    assert "ann, by the terminal" in said
+    assert "score" not in said
+    assert "level: 4" in said
+
+
+def test_the_one_that_is_looked_at_is_not_counted_among_the_earlier() -> None:
+    others = [proposal(id="p-2", state="rejected"), proposal(id="p-3", state="rejected"), proposal()]
+    assert counted(others, besides="p-1") == {"rejected": 2}
+
+
+def test_long_blocks_and_long_lines_are_folded_and_counted_and_nothing_else_is() -> None:
+    long = proposal(diff="\n".join(f"+line {n}" for n in range(1000)), arguments=[{"content": "x" * 5000}])
+    parts, some = folded(shown(long))
+    assert some
+    said = text(parts)
+    assert f"... {1000 - MOST_LINES} more lines (o opens everything)" in said
+    assert "more characters (o opens everything)" in said
+    assert "line 999" not in said
+    assert "line 999" in text(shown(long))
+    assert folded(shown(proposal())) == (shown(proposal()), False)
+
+
+@pytest.mark.parametrize(
+    ("state", "says"),
+    [
+        ("executed", "approved, and carried out"),
+        ("failed", "could not be done: the page is gone"),
+        ("superseded", "p-9"),
+        ("expired", "nothing was done"),
+    ],
+)
+def test_how_it_ended_is_one_sentence(state: str, says: str) -> None:
+    assert says in ending(proposal(state=state, error="the page is gone", successor="p-9"))
+
+
+def test_the_form_for_programs_has_the_hash_and_the_decision() -> None:
+    verdict = Verdict(approved=False, by="ann", channel="terminal", at=NOW, hash="abcdef0123", note="no")
+    found = json.loads(json.dumps(fields(proposal(state="rejected", verdict=verdict))))
+    assert (found["hash"], found["arguments"][0]["path"]) == ("abcdef0123", "guides/deploy.md")
+    assert (found["decision"]["by"], found["decision"]["note"], found["decision"]["signed"]) == ("ann", "no", False)
+
+
+def test_whoever_let_a_run_begin_is_told_how_to_see_it() -> None:
+    underway = json.dumps({"run_id": "r-1", "status": "running"})
+    said = ending(proposal(tool="agent_run", state="executed", result=underway))
+    assert "runs follow r-1" in said
+    assert "runs resume r-1" in said
+    assert (
+        ending(proposal(tool="agent_run", state="executed", result='{"status": "done"}')) == "approved, and carried out"
+    )
+
+
+HOSTILE = [
+    "\x1b[2J\x1b[31mred",
+    "\x1b]0;title\x07",
+    "\x9b31m",
+    "a\u202eb\u2066c",
+    "zero\u200bwidth\ufeff",
+    "\U000e0041\U000e0042\U000e0043\U000e0044",
+    "bell\x07 back\x08space",
+    "line\u2028separator\x85next",
+    "carriage\rreturn",
+    "\ud800 alone",
+]
+
+
+def acting(said: str) -> list[str]:
+    """Return the characters that a terminal would act on, or not show. What joins two emoji does neither."""
+    return [c for c in said if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") and c not in "\n\u200d"]
+
+
+@pytest.mark.parametrize("payload", HOSTILE, ids=ascii)
+def test_nothing_that_came_from_others_acts_on_the_terminal(payload: str) -> None:
+    """Wherever it stands: in the arguments, the diff, the sentence, the reason, the names."""
+    block = {**BLOCKS[0], "section": payload, "reason": payload}
+    answer = {"status": "done", "blocks": [block], "conflicts": [{**CONFLICTS[0], "ours": payload}], "odd": payload}
+    hostile = proposal(
+        arguments=[{"path": payload, payload: payload, "content": f"a\n{payload}"}],
+        sentence=payload,
+        diff=f"+{payload}\n",
+        answer=answer,
+        principal=f"ann@{payload}",
+        tool=payload,
+        why=payload,
+        error=payload,
+        state="failed",
+    )
+    asker = replace(ASKER, principal=hostile.principal)
+    said = text(shown(hostile, asker=asker)) + listed(hostile) + ending(hostile)
+    assert acting(said) == []
+    assert "⟦" in said
+
+
+@given(st.text())
+def test_no_text_acts_or_ends_a_line(payload: str) -> None:
+    assert acting(visible(payload)) == []
+    assert "\n" not in visible(payload)
+
+
+@given(st.text(alphabet=st.characters(codec="ascii", exclude_categories=["Cc"])))
+def test_plain_text_is_shown_as_it_is(payload: str) -> None:
+    if " " * 40 not in payload:
+        assert visible(payload) == payload
+
+
+@given(st.lists(st.text(alphabet="ab 界é", max_size=300), max_size=5), st.integers(8, 120))
+def test_lines_are_cut_to_the_width_and_no_character_is_lost(lines: list[str], width: int) -> None:
+    from rich.cells import cell_len
+
+    one = proposal(answer={}, diff="", why="\n".join(lines))
+    (why,) = [block for block in shown(one) if block.title == "Why it asks"] or [Block("Why it asks", ())]
+    cut = wrapped([why], width)[:-1]
+    assert all(cell_len(line.plain) <= width for line in cut)
+    assert "".join(line.plain for line in cut) == why.title + "".join(line.text for line in why.lines)

@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowledge.merge.document.dated_log import dated_heading, is_log, newest_first, unwrapped
+from knowledge.merge.document.units import cut, split_lines
+from knowledge.merge.evidence.placement import PageSketch, Placement, best_page, place, sections_of
+
+KB = Path(__file__).parents[4] / "kb"
+PAGE = """\
+---
+title: Deploys
+---
+
+# Deploys
+
+How we bring a version to the servers.
+
+## Build
+
+The pipeline compiles the program and packs a container image.
+
+The steps are:
+
+1. Compile.
+2. Pack the image.
+
+Images are signed with the release key.
+
+## Rollback
+
+The previous image is started again within five minutes.
+
+### Database
+
+Migrations are never rolled back.
+
+## See also
+
+- [Other](other.md)
+
+[key]: https://example.org
+"""
+
+
+def line(text: str, page: str = PAGE) -> int:
+    """Return the number, from 1, of the line that holds `text`."""
+    return next(number for number, one in enumerate(split_lines(page), 1) if text in one)
+
+
+def test_a_heading_path_decides_before_likeness() -> None:
+    found = place(cut(PAGE), "The pipeline compiles the program.", path=("Rollback",))
+    assert (found.section, found.how) == (("Deploys", "Rollback"), "heading")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ("Deploys", "Rollback"),
+        ("Rollback",),
+        ("rollback:",),
+        ("2. Rollback",),
+        ("Anything", "Rollback"),
+        ("*Rollback*",),
+    ],
+)
+def test_a_heading_is_known_by_its_words(path: tuple[str, ...]) -> None:
+    assert place(cut(PAGE), "Text.", path=path).section == ("Deploys", "Rollback")
+
+
+def test_a_heading_that_there_is_twice_does_not_decide() -> None:
+    page = cut("# T\n\n## A\n\n### Limits\n\nApples.\n\n## B\n\n### Limits\n\nBananas.\n")
+    assert place(page, "Text.", path=("Limits",), level=3).how == "new section"
+    assert place(page, "Text.", path=("B", "Limits")).section == ("T", "B", "Limits")
+
+
+def test_what_has_no_heading_goes_after_what_is_most_alike() -> None:
+    found = place(cut(PAGE), "The image is started on one server first, then again on all.")
+    assert (found.section, found.how) == (("Deploys", "Rollback"), "similarity")
+    assert found.after_line == line("previous image")
+    assert found.score is not None
+    assert found.runner_up is not None
+    assert found.score > found.runner_up[1]
+    assert f"{found.score:.2f}" in found.reason
+
+
+def test_a_line_that_leads_to_a_list_is_not_parted_from_it() -> None:
+    found = place(cut(PAGE), "These steps take a minute.", path=("Build",))
+    assert found.after_line == line("Pack the image.")
+
+
+def test_what_is_like_nothing_goes_before_what_closes_the_page() -> None:
+    found = place(cut(PAGE), "Zebras graze.")
+    assert found.how == "end of section"
+    assert found.after_line == line("Migrations")
+
+
+def test_a_page_without_headings_ends_before_its_link_definitions() -> None:
+    page = "Apples are red.\n\nSee also [pears](pears.md).\n\n[1]: https://example.org\n"
+    assert place(cut(page), "Zebras graze.").after_line == 1
+
+
+def test_a_new_section_stands_beside_the_one_most_like_it() -> None:
+    found = place(cut(PAGE), "The pipeline compiles every night.", path=("Nightly builds",), level=2)
+    assert (found.how, found.level) == ("new section", 2)
+    assert found.after_line == line("release key")
+
+
+def test_a_new_subsection_stands_inside_the_section_most_like_it() -> None:
+    found = place(cut(PAGE), "The previous image is kept for a week.", path=("Old images",), level=3)
+    assert (found.section, found.level) == (("Deploys", "Rollback"), 3)
+    assert found.after_line == line("Migrations")
+
+
+def test_a_new_section_under_a_heading_that_there_is_goes_into_it() -> None:
+    found = place(cut(PAGE), "Zebras graze.", path=("Rollback", "Servers"), level=3)
+    assert (found.section, found.level) == (("Deploys", "Rollback"), 3)
+
+
+def test_a_section_like_nothing_stands_before_what_closes_the_page() -> None:
+    found = place(cut(PAGE), "Zebras graze.", path=("Zoo",), level=1)
+    assert (found.section, found.level) == (("Deploys",), 2)
+    assert found.after_line == line("Migrations")
+
+
+def test_meaning_decides_where_words_do_not() -> None:
+    def similarity(queries: Sequence[str], texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        return [[0.9 if "Database" in text else 0.1 for text in texts] for _ in queries]
+
+    found = place(cut(PAGE), "Schema undo.", similarity=similarity)
+    assert (found.section, found.how) == (("Deploys", "Rollback", "Database"), "similarity")
+
+
+@pytest.mark.parametrize(
+    ("page", "text", "section"),
+    [
+        (
+            "concepts/smart-merge.md",
+            "A base that the server still keeps is needed to read before write.",
+            "Read before write",
+        ),
+        (
+            "concepts/confidence.md",
+            "A half-life of 30 days makes claims age faster: recency is 0.5 after a month.",
+            "Recency",
+        ),
+        ("concepts/confidence.md", "Messages of one topic are one independent source.", "Corroboration"),
+        ("reference/front-matter.md", "A tag may hold a slash: `#area/storage` is a tag below `area`.", "tags"),
+        (
+            "guides/write-a-good-page.md",
+            "An alias that two pages have is no exact name any more.",
+            "The line in the map",
+        ),
+        ("guides/write-with-hosts.md", "A rehearsal with dry_run shows the diff to a person.", "dry_run"),
+    ],
+)
+def test_snippets_find_their_section_in_the_handbook(page: str, text: str, section: str) -> None:
+    found = place(cut((KB / page).read_text(encoding="utf-8")), text)
+    assert found.section[-1] == section, found.reason
+
+
+MARKS = st.sampled_from(
+    ["# A", "## B", "### C", "text about apples", "- item\n- other", "```\nfence\n\n# no\n```", "| a |\n|---|\n| b |",
+     "> [!note]\n> callout", "---", "[r]: https://example.org", "## See also", "<div>\nx\n</div>", "%%\nhidden\n%%"]
+)  # fmt: skip
+PAGES = st.lists(MARKS, max_size=9).map("\n\n".join)
+
+
+@settings(max_examples=150, deadline=None)
+@given(PAGES, st.sampled_from(["apples", "zebras", "a fence"]), st.sampled_from([(), ("B",), ("D",), ("B", "E")]))
+def test_nothing_is_placed_inside_a_block(page: str, text: str, path: tuple[str, ...]) -> None:
+    document = cut(page)
+    found = place(document, text, path=path, level=len(path) + 1)
+    assert isinstance(found, Placement)
+    ends = {0} | {piece.line + len(split_lines(piece.text)) - 1 for piece in document.pieces}
+    assert found.after_line in ends
+    assert found.reason
+
+
+@given(st.text(max_size=80))
+def test_every_line_lies_in_a_section(page: str) -> None:
+    document = cut(page)
+    found = sections_of(document)
+    assert found[0].path == ()
+    assert [section.end for section in found[:-1]] == [section.heading for section in found[1:]]
+    assert found[-1].end == len(document.pieces)
+
+
+SKETCHES = [
+    PageSketch(
+        "ops/deploys.md", "Deploys", ["Build", "Rollback"], "How a version reaches the servers", "Images are signed."
+    ),
+    PageSketch("ops/backups.md", "Backups", ["Schedule", "Restore"], "Copies of the database", "They run at night."),
+    PageSketch("zoo.md", "Zoo", [], "", ""),
+]
+
+
+def test_the_page_whose_title_and_headings_fit_is_chosen() -> None:
+    found = best_page("A backup of the database can be restored within an hour.", SKETCHES)
+    assert found.path == "ops/backups.md"
+    assert found.runner_up is not None
+    assert found.runner_up[1] < found.score
+
+
+def test_where_no_page_fits_none_is_chosen() -> None:
+    assert best_page("Volcanoes erupt.", SKETCHES).path is None
+    assert best_page("Volcanoes erupt.", []).path is None
+
+
+def test_logs_are_told_from_pages() -> None:
+    assert is_log(cut("# Log\n\n## 2026-11-20\n\nx\n\n## 2026-11-19\n\ny\n"))
+    assert is_log(cut("- 2026-11-19: one\n- 2026-11-20: two\n"))
+    assert not is_log(cut(PAGE))
+    assert newest_first(cut("## 21 November 2026\n\nx\n\n## 3 November 2026\n\ny\n"))
+    assert not newest_first(cut("## 19.11.2026\n\nx\n\n## 20.11.2026\n\ny\n"))
+
+
+@pytest.mark.parametrize(
+    "heading",
+    ["## 2026-11-21", "## Update 2026-11-21", "## 21 November 2026", "### Notes from Nov 21, 2026", "## [2026-11-21]"],
+)
+def test_a_heading_that_is_a_date_is_known(heading: str) -> None:
+    assert dated_heading(heading)
+
+
+@pytest.mark.parametrize("heading", ["## Release 2026-11-21", "## Plans for 2026", "## Updates of packages", "## 3.11"])
+def test_a_heading_that_says_more_is_none(heading: str) -> None:
+    assert dated_heading(heading) is None
+
+
+def test_what_stands_after_the_date_of_a_heading_is_a_hint() -> None:
+    found = unwrapped(cut("## 2026-11-21: Rollback\n\nFaster now.\n"))
+    assert (found.content.text, found.hint) == ("Faster now.\n", "Rollback")
+    kept = unwrapped(cut("## 2026-11-21: Rollback\n\nFaster now.\n"), known=["rollback"])
+    assert kept.content.text == "## Rollback\n\nFaster now.\n"
+
+
+@given(st.text(max_size=60))
+def test_what_has_no_dates_is_left_alone(text: str) -> None:
+    found = unwrapped(cut(text))
+    assert found.dates or found.content.text == text

@@ -1,0 +1,80 @@
+"""The handbook is true: generated pages equal their declarations, links resolve, the two commands are the ones CI runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from knowledge.pages.document import parse
+from mcp_server.__main__ import VERBS
+from mcp_server.app.settings.reference_pages import settings_page, tool_table, tools_page
+from mcp_server.protocol.server import INSTRUCTIONS
+from mcp_server.toolsets.registry import declared
+
+ROOT = Path(__file__).parents[3]
+KB = ROOT / "kb"
+PAGES = sorted(KB.rglob("*.md"))
+TEST_COMMAND = "python3 -m venv .venv && .venv/bin/pip install -q -e '.[dev]' && .venv/bin/pytest -n 2 --dist worksteal"
+
+
+def text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def test_the_reference_pages_are_the_declarations() -> None:
+    """Mend with `knowledge-forge reference tools > kb/reference/tools.md`, likewise settings."""
+    assert text(KB / "reference" / "tools.md") == tools_page(declared())
+    assert text(KB / "reference" / "settings.md") == settings_page()
+
+
+def test_the_readme_lists_the_tools_that_there_are() -> None:
+    table = re.search(r"<!-- tools:.*?-->\n(.*?)<!-- /tools -->", text(ROOT / "README.md"), re.DOTALL)
+    assert table is not None
+    assert table.group(1).strip() == tool_table(declared()).strip()
+
+
+def test_ci_runs_the_readme_s_test_command() -> None:
+    assert TEST_COMMAND in text(ROOT / "README.md")
+    assert TEST_COMMAND in text(ROOT / ".ci" / "run")
+
+
+def test_the_command_line_reference_knows_every_verb() -> None:
+    page = text(KB / "reference" / "command-line.md")
+    assert [verb for verb in VERBS if verb not in page] == []
+
+
+def test_the_handbook_is_large_enough_to_have_something_to_find() -> None:
+    assert len(PAGES) >= 25
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(KB)))
+def test_every_link_of_the_handbook_leads_somewhere(page: Path) -> None:
+    document = parse(page.relative_to(KB).as_posix(), page.read_bytes())
+    assert not document.problems
+    assert document.metadata.get("title")
+    assert document.metadata.get("summary")
+    names = {p.stem for p in PAGES} | {p.relative_to(KB).with_suffix("").as_posix() for p in PAGES}
+    for link in document.links:
+        target = link.partition("#")[0]
+        if not target:
+            continue
+        reached = (page.parent / target).exists() or target.removesuffix(".md") in names
+        assert reached, f"{link} leads nowhere"
+
+
+def test_the_instructions_teach_the_circles_in_at_most_120_words() -> None:
+    """The issue, item 4."""
+    assert len(INSTRUCTIONS.split()) <= 120
+    for word in ("kb_map", "kb_read", "kb_search", "scent", "tainted"):
+        assert word in INSTRUCTIONS
+
+
+def test_every_attack_of_the_security_model_names_a_test_that_exists() -> None:
+    page = text(KB / "guides" / "security-model.md")
+    named = re.findall(r"`((?:\w+/)*test_\w+\.py)::(test_\w+)`", page)
+    assert len(named) > 30
+    for file, name in named:
+        path = ROOT / (file if file.startswith("tests/") else f"tests/contract/{file}")
+        assert f"def {name}(" in text(path), f"{file} has no {name}"

@@ -1,0 +1,380 @@
+"""The house's walls: who may import whom."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+MAY_IMPORT = {
+    "knowledge": {"knowledge"},
+    "agents": {"agents", "knowledge"},
+    "mcp_server": {"mcp_server", "agents", "knowledge"},
+}
+ADAPTERS = {
+    "knowledge.state.memory_store",
+    "knowledge.state.sqlite.store",
+    "knowledge.index.store.sqlite",
+    "knowledge.state.postgres.store",
+    "knowledge.history.stores.memory",
+    "knowledge.history.stores.sqlite",
+    "knowledge.history.stores.postgres",
+    "knowledge.trust.memory",
+    "knowledge.trust.sqlite",
+    "knowledge.trust.postgres",
+    "agents.loop.providers.anthropic.provider",
+    "agents.loop.providers.openai.provider",
+    "agents.store.memory",
+    "agents.store.sqlite",
+    "agents.store.postgres",
+    "agents.loop.store.memory",
+    "agents.loop.store.sqlite",
+    "agents.loop.store.postgres",
+    "knowledge.index.engines.memory",
+    "knowledge.index.engines.tantivy_keywords",
+    "knowledge.index.engines.fts5",
+    "knowledge.index.engines.qdrant.engine",
+    "knowledge.index.engines.qdrant.server",
+    "knowledge.index.embed.static",
+    "knowledge.index.embed.memory",
+    "knowledge.index.embed.endpoint.embedder",
+    "knowledge.index.embed.fastembed",
+}
+COMPOSITION = {
+    "mcp_server.app.composition",
+    "mcp_server.app.knowledge_base",
+    "mcp_server.app.factories.embedder",
+    "mcp_server.app.factories.engines",
+    "mcp_server.workers.indexing",
+    "mcp_server.app.factories.journey_store",
+    "mcp_server.models.language_model",
+    "mcp_server.models.locations",
+    "mcp_server.runs.locations",
+    "mcp_server.app.factories.writer",
+}
+IMPURE = {
+    "time",
+    "os",
+    "socket",
+    "subprocess",
+    "asyncio",
+    "anyio",
+    "httpx",
+    "random",
+    "apsw",
+    "pathlib",
+    "io",
+}
+PURE = [
+    "knowledge/wire/cursors.py",
+    "knowledge/pages/paths.py",
+    "knowledge/tokens.py",
+    "knowledge/pages/claim_source.py",
+    "knowledge/pages/document.py",
+    "knowledge/pages/markdown/chunk.py",
+    "knowledge/pages/map_view.py",
+    "knowledge/search/fusion.py",
+    "knowledge/index/engines/qdrant/points.py",
+    "knowledge/index/embed/identity.py",
+    "knowledge/index/embed/endpoint/wire.py",
+    "knowledge/search/route/route_kind.py",
+    "knowledge/search/result/scent.py",
+    "knowledge/search/result/snippet.py",
+    "knowledge/search/query/analysis.py",
+    "knowledge/search/query/keywords.py",
+    "knowledge/pages/markdown/language.py",
+    "knowledge/evaluate/queries.py",
+    "knowledge/evaluate/trec.py",
+    "knowledge/evaluate/judge.py",
+    "knowledge/evaluate/compare.py",
+    "knowledge/index/report.py",
+    "knowledge/history/acts.py",
+    "knowledge/history/audit/chain.py",
+    "knowledge/history/forms.py",
+    "knowledge/history/audit/mentions.py",
+    "knowledge/history/timestamps.py",
+    "knowledge/trust/forms.py",
+    "knowledge/trust/audit_entries.py",
+    "knowledge/outbox/forms.py",
+    "knowledge/outbox/audit_entries.py",
+    "knowledge/merge/document/units.py",
+    "knowledge/merge/three_way/line_join.py",
+    "knowledge/merge/three_way/alignment.py",
+    "knowledge/merge/three_way/moves.py",
+    "knowledge/merge/three_way/sequence.py",
+    "knowledge/merge/three_way/line_account.py",
+    "knowledge/merge/three_way/kinds/prose.py",
+    "knowledge/merge/three_way/kinds/lists.py",
+    "knowledge/merge/three_way/kinds/tables.py",
+    "knowledge/merge/three_way/kinds/front_matter.py",
+    "knowledge/merge/three_way/join.py",
+    "knowledge/merge/three_way/unit_changes.py",
+    "knowledge/merge/normalise.py",
+    "knowledge/merge/document_form.py",
+    "knowledge/merge/claims/quantities.py",
+    "knowledge/merge/claims/polarity.py",
+    "knowledge/merge/claims/words.py",
+    "knowledge/merge/claims/statement_reader.py",
+    "knowledge/merge/claims/claim.py",
+    "knowledge/merge/claims/contradiction.py",
+    "knowledge/merge/evidence/confidence.py",
+    "knowledge/merge/document/unit_origins.py",
+    "knowledge/merge/claims/statements.py",
+    "knowledge/merge/evidence/placement.py",
+    "knowledge/merge/document/dated_log.py",
+    "knowledge/merge/three_way/kinds/cells.py",
+    "knowledge/merge/splice.py",
+    "knowledge/merge/evidence/rephrase.py",
+    "knowledge/merge/document/page_index.py",
+    "knowledge/merge/evidence/context.py",
+    "knowledge/merge/evidence/weigh/prose.py",
+    "knowledge/merge/evidence/weigh/blocks.py",
+    "knowledge/merge/evidence/weigh/rows.py",
+    "knowledge/merge/evidence/weigh/keys.py",
+    "knowledge/merge/evidence/insertion.py",
+    "knowledge/merge/document/log_entries.py",
+    "knowledge/merge/evidence/merge.py",
+    "knowledge/merge/evidence/undecided.py",
+    "knowledge/merge/evidence/corroboration.py",
+    "knowledge/merge/document/link_spans.py",
+    "knowledge/merge/document/links.py",
+    "knowledge/merge/damage.py",
+    "knowledge/merge/unified_diff.py",
+    "agents/bounds.py",
+    "agents/engine/agent.py",
+    "agents/engine/work/answers.py",
+    "agents/engine/evidence/quote_check.py",
+    "agents/engine/progress/composition.py",
+    "agents/library/build/work.py",
+    "agents/library/build/plan.py",
+    "agents/library/build/conditions.py",
+    "agents/library/curate/work.py",
+    "agents/library/curate/record.py",
+    "agents/library/curate/acts_on_record.py",
+    "agents/library/curate/conditions.py",
+    "agents/engine/progress/conversations.py",
+    "agents/memory_documents.py",
+    "agents/library/cognitive/phases/last_phases.py",
+    "agents/library/cognitive/model.py",
+    "agents/library/cognitive/definition.py",
+    "agents/library/cognitive/phases/material.py",
+    "agents/library/cognitive/phases/memory_document.py",
+    "agents/library/cognitive/phases/first_phases.py",
+    "agents/library/cognitive/phases/prompt_sections.py",
+    "agents/library/cognitive/setting.py",
+    "agents/library/cognitive/sources.py",
+    "agents/errors.py",
+    "agents/engine/work/gaps.py",
+    "agents/engine/evidence/learned.py",
+    "agents/engine/progress/metrics.py",
+    "agents/library/orchestrate/work.py",
+    "agents/library/orchestrate/record.py",
+    "agents/library/orchestrate/plan_rules/durations.py",
+    "agents/library/orchestrate/plan_rules/order.py",
+    "agents/library/orchestrate/scores.py",
+    "agents/library/orchestrate/inputs.py",
+    "agents/library/orchestrate/budget.py",
+    "agents/library/orchestrate/plan_rules/checks.py",
+    "agents/library/orchestrate/plan_rules/rules.py",
+    "agents/library/orchestrate/conditions.py",
+    "agents/prompts/context.py",
+    "agents/engine/progress/feedback.py",
+    "agents/loop/limits.py",
+    "agents/loop/decision.py",
+    "agents/loop/record/frame_factory.py",
+    "agents/loop/errors.py",
+    "agents/loop/explanation.py",
+    "agents/loop/record/frames.py",
+    "agents/loop/record/run.py",
+    "agents/loop/store/ports.py",
+    "agents/loop/store/forms.py",
+    "agents/loop/tools.py",
+    "agents/loop/record/transcript.py",
+    "agents/engine/work/validation_errors.py",
+    "agents/engine/progress/position.py",
+    "agents/prompts/prompt.py",
+    "agents/engine/work/questions.py",
+    "agents/library/research/work.py",
+    "agents/library/research/tree.py",
+    "agents/library/research/conditions.py",
+    "agents/report/journey_report.py",
+    "agents/report/spent.py",
+    "agents/library/understand/work.py",
+    "agents/library/understand/course.py",
+    "agents/library/understand/conditions.py",
+    "agents/engine/work/form.py",
+    "agents/engine/work/markdown.py",
+    "agents/engine/events.py",
+    "agents/engine/work/field_types.py",
+    "agents/engine/fold.py",
+    "agents/loop/model/ports.py",
+    "agents/loop/model/errors.py",
+    "agents/loop/providers/access.py",
+    "agents/loop/providers/anthropic/wire.py",
+    "agents/loop/providers/failures.py",
+    "agents/loop/providers/history.py",
+    "agents/loop/providers/openai/chat_wire.py",
+    "agents/loop/providers/openai/responses_wire.py",
+    "agents/loop/providers/wire/reply_text.py",
+    "agents/loop/providers/wire/strict_schema.py",
+    "agents/loop/providers/usage.py",
+    "agents/loop/providers/wire/request.py",
+    "agents/engine/graph.py",
+    "agents/engine/decide.py",
+    "agents/engine/state.py",
+    "agents/library/skills/assembly.py",
+    "agents/library/skills/definition.py",
+    "agents/engine/work/substance.py",
+    "agents/library/skills/adapter.py",
+    "agents/library/skills/skill.py",
+    "agents/store/ports.py",
+    "agents/store/forms.py",
+    "agents/store/recent.py",
+    "agents/store/export_file.py",
+    "agents/spec/yaml/block.py",
+    "agents/spec/predicates/combinators.py",
+    "agents/spec/predicates/conditions.py",
+    "agents/spec/definition.py",
+    "agents/spec/yaml/field_path.py",
+    "agents/spec/files.py",
+    "agents/spec/schema/work_form.py",
+    "agents/spec/grounds.py",
+    "agents/spec/predicates/leaves.py",
+    "agents/spec/yaml/values.py",
+    "agents/spec/schema/schema_errors.py",
+    "agents/spec/graph/phases.py",
+    "agents/spec/predicates/recorded_work.py",
+    "agents/spec/predicates/answers.py",
+    "agents/spec/predicates/knowledge_base.py",
+    "agents/spec/problems.py",
+    "agents/spec/yaml/reader.py",
+    "agents/spec/schema/json_schema.py",
+    "agents/spec/description.py",
+    "agents/spec/graph/transitions.py",
+    "mcp_server/cli/agents/view.py",
+    "mcp_server/cli/journeys/view.py",
+    "mcp_server/cli/review/card.py",
+    "mcp_server/cli/review/view.py",
+    "mcp_server/cli/terminal/escape.py",
+    "mcp_server/connectors/text/answers.py",
+    "mcp_server/connectors/request/bodies.py",
+    "mcp_server/connectors/errors.py",
+    "mcp_server/connectors/text/mentions.py",
+    "mcp_server/connectors/text/dates.py",
+    "mcp_server/connectors/text/name_match.py",
+    "mcp_server/connectors/text/preview.py",
+    "mcp_server/connectors/request/wire.py",
+    "mcp_server/gate/policy.py",
+    "mcp_server/toolsets/journeys/sentences.py",
+    "mcp_server/toolsets/plane/act_model.py",
+    "mcp_server/connectors/plane/text/embedded.py",
+    "mcp_server/connectors/plane/model.py",
+    "mcp_server/connectors/plane/readback.py",
+    "mcp_server/connectors/plane/pagination.py",
+    "mcp_server/connectors/plane/wire.py",
+    "mcp_server/connectors/plane/reply_check.py",
+    "mcp_server/connectors/plane/text/html_tree.py",
+    "mcp_server/connectors/plane/text/markdown.py",
+    "mcp_server/connectors/plane/text/html_markdown.py",
+    "mcp_server/toolsets/plane/queries.py",
+    "mcp_server/connectors/zulip/text/links.py",
+    "mcp_server/toolsets/zulip/act_model.py",
+    "mcp_server/toolsets/zulip/cursors.py",
+    "mcp_server/connectors/zulip/model.py",
+    "mcp_server/approvals/zulip/notice_text.py",
+    "mcp_server/connectors/zulip/text/place_names.py",
+    "mcp_server/connectors/zulip/text/message_parts.py",
+    "mcp_server/connectors/zulip/wire.py",
+    "mcp_server/web/text/confusables.py",
+    "mcp_server/web/proposals/page_changes.py",
+    "mcp_server/web/text/diffs.py",
+    "mcp_server/web/graph/svg.py",
+    "mcp_server/web/graph/parts.py",
+    "mcp_server/web/graph/layout.py",
+    "mcp_server/web/text/sanitize.py",
+    "mcp_server/web/journeys/views.py",
+    "mcp_server/web/text/values.py",
+    "mcp_server/web/proposals/views.py",
+    "mcp_server/web/journeys/response_views.py",
+    "mcp_server/web/journeys/work_views.py",
+    "knowledge/wire/lean_schema.py",
+    "knowledge/wire/validation_errors.py",
+    "mcp_server/app/settings/notes.py",
+    "mcp_server/protocol/wire_errors.py",
+    "mcp_server/app/settings/zuliprc.py",
+    "mcp_server/app/settings/reference_pages.py",
+]
+
+
+def modules() -> list[Path]:
+    return [
+        path
+        for package in MAY_IMPORT
+        for path in sorted((ROOT / package).rglob("*.py"))
+        if "handbook" not in path.parts
+    ]
+
+
+def name_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imported(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return found
+
+
+ROOMS = ("knowledge.state", "knowledge.index.engines", "agents.loop.providers")
+
+
+def family(name: str) -> str:
+    """Return the room that an adapter belongs to; history and trust are in the database of the state store that hands them out."""
+    if name.startswith(("knowledge.history.stores.", "knowledge.trust.", "knowledge.index.store.")):
+        return "knowledge.state"
+    return next((room for room in ROOMS if name.startswith(f"{room}.")), name)
+
+
+@pytest.mark.parametrize("path", modules(), ids=name_of)
+def test_imports_point_one_way(path: Path) -> None:
+    """The design, section 1: mcp_server -> agents -> knowledge."""
+    package = name_of(path).partition(".")[0]
+    ours = {name.partition(".")[0] for name in imported(path)} & set(MAY_IMPORT)
+    assert ours <= MAY_IMPORT[package]
+
+
+@pytest.mark.parametrize("path", modules(), ids=name_of)
+def test_only_the_composition_root_chooses_adapters(path: Path) -> None:
+    if name_of(path) in COMPOSITION:
+        return
+    used = imported(path) & ADAPTERS
+    same_family = {name for name in used if family(name) == family(name_of(path))}
+    assert used == same_family, "an adapter is chosen in mcp_server/app/composition.py only"
+
+
+@pytest.mark.parametrize("path", PURE)
+def test_pure_files_touch_no_clock_disk_or_network(path: str) -> None:
+    assert not {name.partition(".")[0] for name in imported(ROOT / path)} & IMPURE
+
+
+def test_only_the_edge_knows_mcp_exists() -> None:
+    for path in modules():
+        if name_of(path).partition(".")[0] != "mcp_server":
+            assert not {name.partition(".")[0] for name in imported(path)} & {"mcp", "mcp_types"}, path
+
+
+def test_only_settings_reads_the_environment() -> None:
+    """One frozen object is handed around instead; hosts need to know where a home directory is, and take it as an argument."""
+    for path in modules():
+        if name_of(path) == "mcp_server.app.settings.settings":
+            continue
+        text = path.read_text(encoding="utf-8")
+        assert "os.environ" not in text, path
+        assert "getenv" not in text, path

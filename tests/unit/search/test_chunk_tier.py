@@ -1,0 +1,288 @@
+"""Circle 3 on the plain-memory engines: what is found, in which order, and what the answer says of itself."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from knowledge.errors import BadCursor, EmbedderUnavailable, NoSuchPath
+from knowledge.index.embed.memory import MemoryEmbedder
+from knowledge.index.engines.memory import MemoryKeywordIndex, MemoryVectorIndex
+from knowledge.index.indexer import Indexer
+from knowledge.index.ports import KeywordIndex
+from knowledge.pages.vault import Vault
+from knowledge.search import RECIPE
+from knowledge.search.chunk_tier import Finder
+from knowledge.search.query.question import Questions
+from knowledge.search.query.typos import Vocabulary, near
+from knowledge.search.ranker import Engines
+from knowledge.state.memory_store import MemoryIndexStore
+from knowledge.state.ports import IndexIdentity, IndexStore
+from mcp_server.app.factories.engines import indexed_terms
+from tests.support.knowledge_bases.folders import PAGES, write
+
+TWICE = "alpha beta gamma delta " + " ".join(f"word{i}" for i in range(30))
+
+
+class Base:
+    """A knowledge base in memory, over a real folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.index = MemoryIndexStore()
+        self.keyword = MemoryKeywordIndex(indexed_terms)
+        self.embedder = MemoryEmbedder()
+        self.finder = Finder(self.index, self.engines, correct, answer_tokens=1500)
+        self.indexer = Indexer(
+            Vault.open(folder), self.index, keyword=self.keyword_index, embedder=self.load, now_ns=time.time_ns
+        )
+
+    async def engines(self) -> Engines:
+        return Engines(self.keyword, MemoryVectorIndex(), self.load)
+
+    async def keyword_index(self) -> KeywordIndex:
+        return self.keyword
+
+    async def load(self, _: IndexIdentity) -> MemoryEmbedder:
+        return self.embedder
+
+    async def index_all(self) -> None:
+        await self.index.begin(IndexIdentity(self.embedder.name, self.embedder.dimensions, RECIPE))
+        await self.indexer.reconcile(1)
+
+
+async def correct(index: IndexStore, word: str) -> Sequence[str]:
+    return near(word, Vocabulary(await index.vocabulary()))
+
+
+@pytest.fixture
+async def base(tmp_path: Path) -> Base:
+    made = Base(write(tmp_path / "kb", {**PAGES, "same.md": f"# A\n\n{TWICE}\n\n# B\n\n{TWICE}\n"}))
+    await made.index_all()
+    return made
+
+
+async def paths(base: Base, query: str, **asked: object) -> list[str]:
+    return [hit.path for hit in (await base.finder.search(query, **asked)).hits]  # type: ignore[arg-type]  # as asked
+
+
+@pytest.mark.parametrize(
+    "name", ["guides/deploy.md", "guides/deploy", "deploy.md", "release", "Deploying the Payment Service"]
+)
+async def test_an_exact_name_comes_first_and_suffices(base: Base, name: str) -> None:
+    """The design, section 4: exact path, title and heading matches first."""
+    answer = await base.finder.search(name)
+    assert answer.hits[0].path == "guides/deploy.md"
+    assert answer.hits[0].score == 1.0
+    assert answer.route.mode == "navigation"
+    assert answer.scent.level == "sufficient"
+
+
+async def test_a_heading_is_a_name_too(base: Base) -> None:
+    best = (await base.finder.search("rolling back")).hits[0]
+    assert (best.path, best.section) == ("guides/deploy.md", "Deploying the payment service > Rolling back")
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("backpresure", "decisions/0001-queue.md"),
+        ("onbaording", "guides/onboarding.md"),
+        ("bakcpressuer", "decisions/0001-queue.md"),
+    ],
+)
+async def test_typing_errors_are_forgiven_and_said(base: Base, typed: str, meant: str) -> None:
+    """The design, section 4: five letters, one edit; nine letters, two."""
+    answer = await base.finder.search(typed)
+    assert answer.hits[0].path == meant
+    assert answer.corrected
+
+
+async def test_a_correction_leaves_the_rest_of_the_question_as_it_was(base: Base) -> None:
+    answer = await base.finder.search("Where is the Backpresure (of the queue)?")
+    assert answer.corrected == "Where is the backpressure (of the queue)?"
+
+
+async def test_a_misspelt_word_that_says_nothing_is_not_searched_for(base: Base) -> None:
+    """As an unknown word it would say that the answer is not here."""
+    question = await Questions(base.index, correct).ask("backpressure wiht payments")
+    assert question.content == ("backpressure", "payments")
+
+
+async def test_a_misspelt_name_is_a_name(base: Base) -> None:
+    answer = await base.finder.search("Deploying the paymnet service")
+    assert (answer.hits[0].path, answer.hits[0].score) == ("guides/deploy.md", 1.0)
+
+
+async def test_another_form_of_a_known_word_is_no_typing_error(base: Base) -> None:
+    answer = await base.finder.search("deployments of payments")
+    assert answer.corrected is None
+    assert answer.hits[0].path == "guides/deploy.md"
+
+
+async def test_forms_are_those_of_the_language_that_is_asked_in(base: Base) -> None:
+    """A stray page in Italian makes no English typing error a rightly spelled word."""
+    write(base.folder, {f"{n}.md": "# Filters\n\nThe lattice filters of the other part are here.\n" for n in "pqr"})
+    write(
+        base.folder, {"it.md": "# Il latte\n\nIl latte che non è della casa ma di questo paese si beve con il pane.\n"}
+    )
+    await base.index_all()
+    questions = Questions(base.index, correct)
+    assert {"en", "it"} <= set(await questions.languages())
+    assert (await questions.ask("low pass lattie filters")).corrected == "low pass lattice filters"
+    assert (await questions.ask("quando si beve questo latti")).corrected is None
+
+
+async def test_the_last_word_is_found_while_it_is_typed(base: Base) -> None:
+    assert (await paths(base, "message backpr"))[0] == "decisions/0001-queue.md"
+
+
+async def test_what_one_page_says_twice_is_shown_once(base: Base) -> None:
+    assert (await paths(base, "alpha beta gamma delta")).count("same.md") == 1
+
+
+async def test_later_pages_repeat_nothing_though_the_index_has_changed(base: Base) -> None:
+    seen: list[tuple[str, int]] = []
+    cursor = None
+    for round_ in range(4):
+        answer = await base.finder.search("sentence about gardening", limit=3, cursor=cursor)
+        seen += [(hit.path, hit.line_start) for hit in answer.hits]
+        cursor = answer.next_cursor
+        (base.folder / f"new{round_}.md").write_text("A sentence about gardening, and another.\n", encoding="utf-8")
+        await base.index_all()
+        if cursor is None:
+            break
+    assert len(seen) >= 9
+    assert len(seen) == len(set(seen))
+
+
+@pytest.mark.parametrize("cursor", ["", "x", "W10", "bnVsbA", "WyJ4Iiwib25lIl0", "[]", "é"])
+async def test_a_cursor_of_nobody_is_refused(base: Base, cursor: str) -> None:
+    if cursor:
+        with pytest.raises(BadCursor):
+            await base.finder.search("gardening", cursor=cursor)
+
+
+async def test_a_search_in_a_place_stays_there_and_an_unknown_place_is_said(base: Base) -> None:
+    assert set(await paths(base, "service queue gardening", path="guides")) <= {
+        p for p in PAGES if p.startswith("guides/")
+    }
+    assert set(await paths(base, "gardening", path="long")) == {"long.md"}
+    with pytest.raises(NoSuchPath, match=r"guides/deploy\.md"):
+        await base.finder.search("x", path="deploy")
+
+
+async def test_an_answer_that_lacks_what_was_asked_says_so(base: Base) -> None:
+    answer = await base.finder.search("quantum chromodynamics lattice simulation")
+    assert answer.scent.level == "lost"
+    assert "kb_map" in answer.scent.next
+
+
+@pytest.mark.parametrize("limit", [1, 8, 50])
+@pytest.mark.parametrize(
+    "query", ["sentence about gardening", "what is in guides", "how is the payment service deployed"]
+)
+async def test_a_whole_answer_keeps_to_its_tokens(base: Base, query: str, limit: int) -> None:
+    """Issue: at most a configured number of tokens; counted as a model sees them, characters of the JSON / 4."""
+    answer = await base.finder.search(query, limit=limit)
+    told = json.dumps(asdict(answer), ensure_ascii=False, separators=(",", ":"))
+    assert len(told) / 4 <= 1500
+    assert all(hit.snippet for hit in answer.hits)
+
+
+async def test_who_asks_for_ten_hits_gets_ten(tmp_path: Path) -> None:
+    """Each from a page of its own, which costs a map line as well; more are behind the cursor."""
+    long = "Gardening needs patience, water and a shed, as everybody knows who ever tried. " * 30
+    base = Base(write(tmp_path, {f"areas/gardening/page-{i:02}.md": f"# Gardening {i}\n\n{long}\n" for i in range(30)}))
+    await base.index_all()
+    for limit, shown in ((10, 10), (50, 10), (4, 4)):
+        answer = await base.finder.search("how does gardening need patience", mode="discovery", limit=limit)
+        assert len(answer.hits) >= shown
+        told = json.dumps(asdict(answer), ensure_ascii=False, separators=(",", ":"))
+        assert len(told) / 4 <= 1500
+        assert answer.next_cursor
+    usual = await base.finder.search("how does gardening need patience", mode="discovery")
+    assert 4 <= len(usual.hits) <= 8
+    assert min(len(hit.snippet) for hit in usual.hits) >= 200
+
+
+async def test_what_does_not_fit_is_on_the_next_page(base: Base) -> None:
+    everything: list[str] = []
+    cursor = None
+    while True:
+        answer = await base.finder.search("sentence about gardening", mode="discovery", limit=50, cursor=cursor)
+        everything += [f"{hit.path}#{hit.section}" for hit in answer.hits]
+        cursor = answer.next_cursor
+        if cursor is None:
+            break
+    assert len(everything) == len(set(everything)) >= 12
+
+
+@pytest.mark.parametrize("query", ["what's in guides", "list guides", "show me the guides", "guides/", "Guides"])
+async def test_a_question_for_a_place_gets_the_place_first_and_few_chunks(base: Base, query: str) -> None:
+    """Issue: navigation answers with the map entry or document first and a few chunks."""
+    answer = await base.finder.search(query, mode="navigation", limit=8)
+    assert (answer.pages[0].path, answer.pages[0].kind) == ("guides", "directory")
+    assert answer.pages[0].line == "Guides: How we do things."
+    assert {"guides/deploy.md", "guides/onboarding.md"} <= {page.path for page in answer.pages}
+    assert len(answer.hits) <= 3
+
+
+async def test_a_page_that_is_asked_for_comes_first(base: Base) -> None:
+    answer = await base.finder.search("where is the onboarding page", mode="navigation")
+    assert answer.pages[0].path == "guides/onboarding.md"
+
+
+async def test_a_place_is_looked_for_where_the_search_is(base: Base) -> None:
+    answer = await base.finder.search("open the guides", mode="navigation", path="decisions")
+    assert all(page.path.startswith("decisions") for page in answer.pages)
+
+
+async def test_chunks_of_a_page_stand_together_with_the_line_of_each_page(base: Base) -> None:
+    """Issue: discovery with chunks, grouped by document, and the map line of each."""
+    answer = await base.finder.search("payment service secrets sentence gardening queue router", mode="discovery")
+    found = [hit.path for hit in answer.hits]
+    assert len(found) > len(set(found)) > 1
+    assert [path for path, _ in itertools.groupby(found)] == list(dict.fromkeys(found))
+    assert [page.path for page in answer.pages] == list(dict.fromkeys(found))
+    assert answer.pages[0].path == answer.hits[0].path
+
+
+async def test_a_page_indexed_anew_is_not_shown_again(base: Base) -> None:
+    """Cursors name what was shown by what it says: a new number for the same text is not news."""
+    first = await base.finder.search("sentence about gardening", mode="discovery", limit=5)
+    page = base.folder / "long.md"
+    page.write_text(page.read_text(encoding="utf-8") + "\n## Part 99\n\nUnrelated.\n", encoding="utf-8")
+    await base.indexer.reconcile(1)
+    second = await base.finder.search("sentence about gardening", mode="discovery", limit=50, cursor=first.next_cursor)
+    assert not {hit.snippet for hit in first.hits} & {hit.snippet for hit in second.hits}
+    assert not {hit.section for hit in first.hits} & {hit.section for hit in second.hits}
+
+
+async def test_a_hit_says_when_its_page_was_written(base: Base) -> None:
+    answer = await base.finder.search("canary")
+    written = datetime.fromisoformat(answer.hits[0].modified)
+    assert abs(written.timestamp() - (base.folder / "guides/deploy.md").stat().st_mtime) < 1
+
+
+async def test_the_same_question_has_the_same_answer(base: Base) -> None:
+    assert await base.finder.search("payment service queue") == await base.finder.search("payment service queue")
+
+
+class NoEmbedder(MemoryEmbedder):
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        raise EmbedderUnavailable("weights", f"{len(texts)} texts, no weights")
+
+
+async def test_without_an_embedder_the_words_must_do(base: Base) -> None:
+    base.embedder = NoEmbedder()
+    assert (await paths(base, "backpressure between checkout and billing"))[0] == "decisions/0001-queue.md"

@@ -1,0 +1,70 @@
+"""What a run is told of a decision: what happened, in words that leave nothing open, and the person's own words as theirs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from knowledge.state.memory_store import MemoryStateStore
+from knowledge.trust.ports import Proposal, State, Verdict
+from mcp_server.toolsets.runs.decision_notes import LONGEST_RESULT, REFUSED, became, chain_of
+from tests.support.state.decisions import proposal
+from tests.support.state.ledgers import NOW
+
+
+def ended(state: State, note: str = "", *, yes: bool | None = None, **more: Any) -> Proposal:
+    verdict = None if yes is None else Verdict(approved=yes, by="ann", channel="page", at=NOW, hash="h", note=note)
+    return replace(proposal(), state=state, verdict=verdict, **more)
+
+
+@pytest.mark.parametrize(
+    ("last", "told"),
+    [
+        (ended("executed", yes=True, result="null"), "a person said yes, and it was carried out"),
+        (
+            ended("executed", "as discussed", yes=True, result='{"status":"done"}'),
+            'a person said yes, and it was carried out. The person says: “as discussed”. It answered:\n{"status":"done"}',
+        ),
+        (
+            ended("failed", yes=True, error="Plane is away."),
+            "a person said yes, and it ended as failed: Plane is away",
+        ),
+        (
+            ended("rejected", "not now”. It was approved", yes=False),
+            f"a person said no, so nothing was done. {REFUSED}. The person says: “not now'. It was approved”",
+        ),
+        (ended("expired"), "nobody decided about it in time, so nothing was done"),
+        (ended("withdrawn"), "it was withdrawn, so nothing was done"),
+    ],
+    ids=lambda value: value.state if isinstance(value, Proposal) else "",
+)
+def test_what_became_of_a_proposal_is_said_in_words(last: Proposal, told: str) -> None:
+    assert became([last]) == told
+
+
+def test_a_proposal_that_is_gone_counts_as_not_done() -> None:
+    assert "not done" in became([])
+
+
+def test_what_became_of_the_one_that_took_its_place_is_told() -> None:
+    first = ended("superseded", error="what it rests on has changed")
+    last = replace(ended("rejected", yes=False), id="p-2")
+    told = became([first, last])
+    assert told.startswith("proposal p-2 took its place (what it rests on has changed); of that one: a person said no")
+
+
+def test_a_long_answer_is_cut_and_says_so() -> None:
+    told = became([ended("executed", yes=True, result='"' + "x" * LONGEST_RESULT + '"')])
+    assert told.endswith("(the rest is left out: 2 more characters)")
+
+
+async def test_successors_are_followed_in_order_to_the_last() -> None:
+    state = MemoryStateStore()
+    for number in range(3):
+        replacing = [f"p-{number - 1}"] if number else []
+        made = replace(proposal(), id=f"p-{number}", hash=f"h-{number}")
+        await state.trust.propose(made, most_pending=20, replacing=replacing)
+    assert [one.id for one in await chain_of(state.trust, "p-0")] == ["p-0", "p-1", "p-2"]
+    assert await chain_of(state.trust, "p-none") == []
