@@ -86,12 +86,17 @@ def _dispatch(arguments: list[str]) -> int:
     verb = rest[0] if rest else ""
     if verb not in VERBS:
         return _overview(verb)
-    module = importlib.import_module(f"mcp_server.cli.{FOLDERS[verb]}.{verb}")
+    module = module_of(verb)
     parsed = _parser(verb, module).parse_args([*common, *rest[1:]])
     from mcp_server.cli.terminal.output import log_to_stderr
 
     log_to_stderr(tracebacks=verb == "serve")  # whose log is read by those who look for causes
     return _run(module, parsed)
+
+
+def module_of(verb: str) -> ModuleType:
+    """Import the file of a verb, a key of `VERBS`."""
+    return importlib.import_module(f"mcp_server.cli.{FOLDERS[verb]}.{verb}")
 
 
 def _common_first(arguments: list[str]) -> tuple[list[str], list[str]]:

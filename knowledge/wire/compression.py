@@ -38,6 +38,7 @@ class Unpacking:
         if self._coding not in (*_PLAIN, "gzip", "x-gzip", "deflate"):
             raise BadPacking("its compression was not asked for")
         self._zlib = zlib.decompressobj(_GZIP if "gzip" in self._coding else zlib.MAX_WBITS)
+        self._start: bytes | None = b"" if self._coding == "deflate" else None
 
     def feed(self, packed: bytes) -> Iterator[bytes]:
         """Yield what the next packed bytes hold, in pieces of at most `PIECE` bytes.
@@ -48,6 +49,13 @@ class Unpacking:
         if self._coding in _PLAIN:
             yield self._counted(packed)
             return
+        if self._start is not None:
+            packed = self._start + packed
+            self._start = packed if len(packed) < 2 else None
+            if self._start is not None:
+                return
+            if not _has_zlib_header(packed):
+                self._zlib = zlib.decompressobj(_RAW)
         piece = b""
         # A full piece may have left output behind inside of zlib although all input is consumed.
         while (packed or len(piece) == PIECE) and not self._zlib.eof:
@@ -60,17 +68,18 @@ class Unpacking:
         try:
             return self._zlib.decompress(packed, PIECE)
         except zlib.error:
-            # Some servers that say `deflate` leave out the zlib header.
-            if self._coding != "deflate" or self._left < self._most:
-                raise BadPacking("its compression is broken") from None
-            self._coding, self._zlib = "raw deflate", zlib.decompressobj(_RAW)
-            return self._next(packed)
+            raise BadPacking("its compression is broken") from None
 
     def _counted(self, piece: bytes) -> bytes:
         self._left -= len(piece)
         if self._left < 0:
             raise BadPacking(f"it is larger than {self._most:,} bytes")
         return piece
+
+
+def _has_zlib_header(packed: bytes) -> bool:
+    """Some servers that say `deflate` leave out the zlib header. Source: RFC 1950, 2.2 (CMF and FLG)."""
+    return packed[0] & 0x0F == zlib.DEFLATED and int.from_bytes(packed[:2], "big") % 31 == 0
 
 
 def bounding(http: ModuleType, most_bytes: int = MOST_UNPACKED) -> Callable[[Any], Awaitable[None]]:

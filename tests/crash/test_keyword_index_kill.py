@@ -18,7 +18,8 @@ from tests.support.index.keyword_engines import ENGINES, ON_DISK, terms_of
 CHILD = """
 import asyncio, sys
 from pathlib import Path
-from knowledge.index import fts5, tantivy_engine
+from knowledge.index.engines import fts5
+from knowledge.index.engines import tantivy_keywords as tantivy_engine
 from knowledge.index.store.sqlite import SqliteIndexStore
 from tests.support.index.keyword_engines import ENGINES
 

@@ -27,7 +27,7 @@ STAGES = ["create_collection", "create_payload_index", "upsert", "mark", "delete
 CHILD = """
 import asyncio, sys
 from pathlib import Path
-from knowledge.index import qdrant_fill
+from knowledge.index.engines.qdrant import fill as qdrant_fill
 from knowledge.index.engines.qdrant.server import QdrantLine
 from knowledge.index.store.sqlite import SqliteIndexStore
 from tests.support.index.keyword_engines import terms_of

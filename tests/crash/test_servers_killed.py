@@ -45,7 +45,7 @@ SLOWEST_SEARCH_S = 5.0
 SERVE = ["-m", "mcp_server"]
 QUICKENED = """
 import sys
-from knowledge.index import watch
+from knowledge.index.watch import service as watch
 watch.TTL_S, watch.RENEW_S, watch.ASK_S = 0.9, 0.25, 0.1
 from mcp_server.__main__ import main
 sys.exit(main())

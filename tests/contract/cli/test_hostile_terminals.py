@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import io
 import json
 import re
@@ -17,7 +16,7 @@ from mcp import Client
 
 from knowledge.pages.paths import ACTING
 from mcp_server.__main__ import VERBS as DECLARED
-from mcp_server.__main__ import main
+from mcp_server.__main__ import main, module_of
 from mcp_server.app.composition import open_app
 from mcp_server.app.knowledge_base import open_state, utc_now
 from mcp_server.app.settings.settings import Settings
@@ -154,7 +153,7 @@ def declared_verbs() -> set[str]:
     found = set()
     for verb in DECLARED:
         parser = argparse.ArgumentParser()
-        importlib.import_module(f"mcp_server.cli.{verb}").arguments(parser)
+        module_of(verb).arguments(parser)
         taken = [one for one in parser._actions if isinstance(one, argparse._SubParsersAction)]
         found |= {f"{verb} {action}" for one in taken for action in one.choices} or {verb}
     return found

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import importlib
 import json
 import traceback
 from collections.abc import AsyncIterator, Mapping
@@ -21,7 +20,7 @@ import pytest
 
 from agents.loop.model.errors import ProviderError
 from agents.loop.model.ports import Asked, FromUser
-from mcp_server.__main__ import VERBS, main
+from mcp_server.__main__ import VERBS, main, module_of
 from mcp_server.app.settings.variables import VARIABLES
 from mcp_server.cli.doctor import doctor
 from tests.contract.connectors.test_service_secrets import everything_logged, on_disk
@@ -211,6 +210,6 @@ def test_no_verb_takes_a_key_as_an_argument_where_every_account_of_the_machine_r
     assert {"anthropic_api_key", "openai_api_key"} <= secret
     for verb in VERBS:
         parser = argparse.ArgumentParser()
-        importlib.import_module(f"mcp_server.cli.{verb}").arguments(parser)
+        module_of(verb).arguments(parser)
         assert not secret & {action.dest for action in parser._actions}
         assert not [one for one in parser._option_string_actions if "key" in one]

@@ -679,7 +679,7 @@ def test_without_the_extra_its_name_is_told(monkeypatch: pytest.MonkeyPatch, mak
 
 def test_nothing_of_the_vendors_is_loaded_before_a_provider_is_built() -> None:
     """Start-up has a budget, and either package takes a second."""
-    names = ["asking", "access", "line", "anthropic", "openai_compatible", "usage"]
+    names = ["request_loop", "access", "wrapper", "anthropic.provider", "openai.provider", "usage"]
     imports = "; ".join(f"import agents.loop.providers.{name}" for name in names)
     tell = (
         "import sys; print([name for name in ('anthropic', 'openai', 'httpx2', 'jsonschema') if name in sys.modules])"
