@@ -90,9 +90,7 @@ async def _nowhere(request: Request, _error: Exception) -> Response:
 
 
 async def _broken(_request: Request, _error: Exception) -> Response:
-    return Response(
-        "Something failed inside; nothing more is known here. The log says why.", 500, media_type="text/plain"
-    )
+    return Response("Something went wrong on the server. The log has the details.", 500, media_type="text/plain")
 
 
 async def invitation(request: Request) -> Response:

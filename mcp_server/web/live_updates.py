@@ -76,7 +76,7 @@ class Live:
                 events = await self._state.events_after(seen) or await self._state.events_after(0)
                 seen = events[-1].seq if events else await self._state.last_event()
             except StorageError:
-                logger.warning("the review page cannot follow changes now", exc_info=True)
+                logger.warning("the review page can't follow changes right now", exc_info=True)
                 await anyio.sleep(AFTER_TROUBLE_S)
                 continue
             for listener in self._listeners:

@@ -202,7 +202,7 @@ def reads(view: Reading) -> Endpoint:
         try:
             return await view(house, request, session)
         except KnowledgeError as error:
-            return await house.message(session, "That cannot be shown", str(error), "/", 404)
+            return await house.message(session, "This page can't be shown", str(error), "/", 404)
 
     return endpoint
 
@@ -218,16 +218,16 @@ def acts(view: Acting, back: str = "/") -> Endpoint:
         form = await form_of(request)
         if not same(form.get("csrf", ""), session.csrf):
             return await house.message(
-                session, "Nothing was done", "This form is not of your session; open it again.", "/", 403
+                session, "Nothing was changed", "This form belongs to another session; open the page again.", "/", 403
             )
         house.live.looked()
         try:
             return await view(house, request, session, form)
         except CannotDecide as error:
-            return await house.message(session, "Nothing was done", str(error), back.format(**request.path_params))
+            return await house.message(session, "Nothing was changed", str(error), back.format(**request.path_params))
         except KnowledgeError as error:
             logger.warning("an act on the review page failed: %s", error)
-            return await house.message(session, "It did not work", str(error), back.format(**request.path_params))
+            return await house.message(session, "That did not work", str(error), back.format(**request.path_params))
 
     return endpoint
 

@@ -35,7 +35,7 @@ def listening(preferred: int) -> Iterator[list[socket.socket]]:
     """
     sockets = _bound(preferred) or next(filter(None, (_bound(0) for _ in range(TRIES))), None)
     if sockets is None:
-        raise OSError(errno.EADDRINUSE, "no port is free on all loopback addresses")
+        raise OSError(errno.EADDRINUSE, "no port is free on every loopback address")
     try:
         yield sockets
     finally:

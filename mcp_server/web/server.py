@@ -42,7 +42,7 @@ class PageUnavailable(KnowledgeError):
     """The page could not be shown by anybody."""
 
     def __init__(self) -> None:
-        super().__init__("the review page cannot be shown; the log says why. Decide with: knowledge-forge review")
+        super().__init__("the review page can't be shown; the log has the details. Decide with: knowledge-forge review")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ async def show(services: Services, desk: Desk, settings: Settings, known: anyio.
                 known.set()  # else its process died, and its lease has a few seconds to go
         except Exception:
             # Whatever fails here, the server that this process is for goes on.
-            logger.exception("the review page cannot be shown now; decide with: knowledge-forge review")
+            logger.exception("the review page can't be shown now; decide with: knowledge-forge review")
             await anyio.sleep(LEASE_S)
         await anyio.sleep(STAND_BY_S)
 
@@ -102,7 +102,7 @@ async def _give_back(showing: Showing, name: str) -> None:
     try:
         await showing.state.release_lease(lease_name(), name)
     except StorageError:
-        logger.warning("the lease of the review page was not given back; it expires", exc_info=True)
+        logger.warning("the review page's lease could not be released; it will expire", exc_info=True)
 
 
 async def _while_ours(showing: Showing, name: str) -> None:
@@ -113,7 +113,7 @@ async def _while_ours(showing: Showing, name: str) -> None:
             if not await _take(showing, name):
                 return
         except StorageError:
-            logger.warning("the lease of the review page could not be renewed", exc_info=True)
+            logger.warning("the review page's lease could not be renewed", exc_info=True)
 
 
 @asynccontextmanager
@@ -196,11 +196,11 @@ async def _serve_page(settings: Settings) -> bool:
             tasks.cancel_scope.cancel()
             return False
         link = await login_link(Sessions(state.trust, app.services.now), where)
-        print(f"Review what waits, with this link, once within ten minutes:\n\n  {link}\n", flush=True)  # noqa: T201 - a command's answer
+        print(f"To review, open this link (works once, within 10 minutes):\n\n  {link}\n", flush=True)  # noqa: T201 - a command's answer
         if settings.open_browser and has_display():
             await anyio.to_thread.run_sync(open_browser, link, abandon_on_cancel=True)
         if not elsewhere:
-            print("Ctrl-C ends it.", flush=True)  # noqa: T201 - likewise
+            print("Press Ctrl-C to stop.", flush=True)  # noqa: T201 - likewise
             await anyio.sleep_forever()
         tasks.cancel_scope.cancel()
     return True

@@ -93,7 +93,7 @@ async def test_a_person_finds_what_waits_sees_the_picture_and_approves(tmp_path:
         await place.app.services.journeys.store.note(journey, calls, by=HOST, at=utc_now())
         await started(place, "Which flowers feed bees in July?")
         await person.page.get_by_role("link", name="Refresh").click()
-        await expect(person.page.get_by_text("1 journey waits")).to_be_visible()
+        await expect(person.page.get_by_text("1 journey needs")).to_be_visible()
         await person.picture("journeys-waiting")
         await person.page.get_by_role("navigation").get_by_role("link", name="Journeys").click()
         await person.picture("journeys")
@@ -120,23 +120,23 @@ async def test_a_person_changes_rejects_sends_back_and_cancels(tmp_path: Path) -
         await expect(person.page.get_by_role("alert")).to_contain_text("not a JSON object")
         await expect(person.page.get_by_label("Changes")).to_have_value("[1]")
         await person.picture("journey-not-json")
-        await person.page.get_by_label("Why not").fill("too few")
+        await person.page.get_by_label("Reason (sent to the host)").fill("too few")
         await person.page.get_by_role("button", name="Reject").click()
-        await expect(person.page.get_by_text("It came back here: reject: too few")).to_be_visible()
+        await expect(person.page.get_by_text("It returned to this phase: reject: too few")).to_be_visible()
         await submitted(place, journey, {"notes": [{"id": "n3", "text": "Drones die."}]})
         await expect(person.page.get_by_role("button", name="Modify")).to_be_visible()
         await person.page.get_by_label("Changes").fill(json.dumps(TWO))
         await person.page.get_by_role("button", name="Modify").click()
         await expect(person.page.locator(".graph-wide .node.here .name")).to_have_text("WRITE")
         assert len((await state(place, journey)).work["COLLECT"].content["notes"]) == 2
-        await person.page.get_by_label("Why", exact=True).fill("one is missing")
+        await person.page.get_by_label("Reason", exact=True).fill("one is missing")
         await person.page.get_by_role("button", name="Send back").click()
         await expect(person.page.locator(".graph-wide .node.here .name")).to_have_text("COLLECT")
         await expect(person.page.locator(".graph-wide").get_by_text("revisit", exact=True)).to_be_visible()
         await person.picture("journey-revisited")
         await person.page.get_by_role("button", name="Cancel the journey").click()
         assert (await state(place, journey)).status == "active", "the box is not ticked"
-        await person.page.get_by_label("Yes, cancel it").check()
+        await person.page.get_by_label("Cancel this journey").check()
         await person.page.get_by_role("button", name="Cancel the journey").click()
         await expect(person.page.locator(".state-cancelled")).to_be_visible()
         assert (await state(place, journey)).status == "cancelled"
@@ -146,23 +146,23 @@ async def test_what_another_process_submits_appears_by_itself_and_what_is_typed_
     async with looking(tmp_path) as (place, person):
         journey = await started(place)
         await person.go(f"/journeys/{journey}")
-        await expect(person.page.get_by_text("up to date by itself")).to_be_visible()
-        word = person.page.get_by_label("Your word")
+        await expect(person.page.get_by_text("Updates automatically")).to_be_visible()
+        word = person.page.get_by_label("Message to the agent")
         await word.fill("half typed")
         await place.app.services.journeys.store.note(
             journey, [ToolStart("c1", "kb_map", "0", "COLLECT")], by=HOST, at=utc_now()
         )
-        await expect(person.page.get_by_role("heading", name="Tools that were called")).to_be_visible()
+        await expect(person.page.get_by_role("heading", name="Tool calls")).to_be_visible()
         command = [str(place.settings.kb), str(place.settings.state_dir), journey, "1", json.dumps(TWO)]
         other = await asyncio.create_subprocess_exec(sys.executable, "-m", "tests.support.journeys.submitter", *command)
         assert await asyncio.wait_for(other.wait(), 60) == 0
-        await expect(person.page.get_by_role("heading", name="You are asked")).to_be_visible()
+        await expect(person.page.get_by_role("heading", name="Your decision is needed")).to_be_visible()
         await expect(person.page.get_by_role("status")).to_have_text("The journey is at version 2 now.")
         await expect(person.page.locator("[data-count]")).to_have_text("1")
         await expect(word).to_have_value("half typed")
         await expect(word).to_be_focused()
-        await person.page.get_by_role("button", name="Tell").click()
-        await expect(person.page.get_by_text("A person said answer")).to_be_visible()
+        await person.page.get_by_role("button", name="Send message").click()
+        await expect(person.page.get_by_text("Response from a person: answer")).to_be_visible()
 
 
 async def test_of_two_tabs_the_second_is_told_what_changed(tmp_path: Path) -> None:
@@ -174,9 +174,9 @@ async def test_of_two_tabs_the_second_is_told_what_changed(tmp_path: Path) -> No
             await tab.go(f"/journeys/{journey}")
         await person.page.get_by_role("button", name="Approve").click()
         await expect(person.page.locator(".state-active")).to_be_visible()
-        await other.page.get_by_label("Why not").fill("not these")
+        await other.page.get_by_label("Reason (sent to the host)").fill("not these")
         await other.page.get_by_role("button", name="Reject").click()
-        await expect(other.page.get_by_role("alert")).to_contain_text("It moved meanwhile; nothing was done")
+        await expect(other.page.get_by_role("alert")).to_contain_text("The journey has changed; nothing was done")
         await expect(other.page.get_by_role("alert")).to_contain_text("a person said approve at COLLECT")
         await other.picture("journey-too-late")
         assert (await state(place, journey)).phase == "WRITE"
@@ -224,10 +224,10 @@ async def test_a_person_answers_what_a_chain_asks_on_a_telephone_in_the_dark(tmp
         await expect(person.page.get_by_label("How many hives are there?")).to_have_value("Two.")
         await person.page.get_by_label("Who may enter the roof?").fill("Ada.")
         await person.page.get_by_role("button", name="Answer").click()
-        await expect(person.page.get_by_role("heading", name="What people answered")).to_be_visible()
+        await expect(person.page.get_by_role("heading", name="Answers from people")).to_be_visible()
         assert (await state(place, journey)).phase == "clarify.WRITE"
         await person.page.get_by_role("link", name="Version 2").click()
-        await expect(person.page.get_by_text("This is version 2, as it was then.")).to_be_visible()
+        await expect(person.page.get_by_text("You are viewing version 2.")).to_be_visible()
 
 
 async def test_without_javascript_all_of_it_works(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ async def test_without_javascript_all_of_it_works(tmp_path: Path) -> None:
         journey = await asking(place)
         await person.page.get_by_role("link", name="Refresh").click()
         await person.page.get_by_role("link", name="What do bees do in winter?").click()
-        await person.page.get_by_label("Why not").fill("too few")
+        await person.page.get_by_label("Reason (sent to the host)").fill("too few")
         await person.page.get_by_role("button", name="Reject").click()
         await submitted(place, journey, {"notes": [{"id": "n3", "text": "Drones die."}]})
         await person.page.get_by_role("link", name="Refresh").click()

@@ -98,9 +98,9 @@ async def test_a_person_edits_and_approves_what_came_of_it(tmp_path: Path) -> No
         content = person.page.locator('textarea[name="value.0.content"]')
         await content.fill((await content.input_value()).replace("sixty", "fifty"))
         await person.picture("edit")
-        await person.page.get_by_role("button", name="Show what this would do").click()
+        await person.page.get_by_role("button", name="Preview changes").click()
         await expect(person.page.locator("ins").first).to_have_text("fifty")
-        await expect(person.page.get_by_text("Made from")).to_be_visible()
+        await expect(person.page.get_by_text("Edited from")).to_be_visible()
         await person.page.get_by_role("button", name="Approve", exact=True).click()
         await expect(person.page.locator(".state-executed").first).to_be_visible()
         assert "fifty" in place.text()
@@ -111,7 +111,7 @@ async def test_a_person_rejects_and_says_why(tmp_path: Path) -> None:
     async with looking(tmp_path) as (place, person):
         waiting = await place.propose()
         await person.go(f"/proposals/{waiting.id}")
-        await person.page.get_by_label("Why not").fill("it is forty")
+        await person.page.get_by_label("Reason (sent to the host)").fill("it is forty")
         await person.page.get_by_role("button", name="Reject", exact=True).click()
         await expect(person.page.locator("blockquote")).to_have_text("it is forty")
         assert "forty" in place.text()
@@ -122,7 +122,7 @@ async def test_a_passkey_is_enrolled_and_then_signs_what_will_run(tmp_path: Path
     async with looking(tmp_path) as (place, person):
         await person.plug_in()
         await person.go("/passkeys")
-        await expect(person.page.get_by_text("None is enrolled")).to_be_visible()
+        await expect(person.page.get_by_text("No passkey registered")).to_be_visible()
         await add_passkey(person, "laptop")
         await expect(person.page.get_by_role("heading", name="laptop")).to_be_visible()
         await person.picture("passkeys")
@@ -131,7 +131,7 @@ async def test_a_passkey_is_enrolled_and_then_signs_what_will_run(tmp_path: Path
         await person.picture("proposal-to-sign")
         await person.page.get_by_role("button", name="Sign and approve").click()
         await expect(person.page.locator(".state-executed").first).to_be_visible()
-        await expect(person.page.get_by_text("signed with the passkey laptop")).to_be_visible()
+        await expect(person.page.get_by_text("signed with passkey laptop")).to_be_visible()
         decided = await place.proposal(waiting.id)
         assert decided.verdict is not None
         assert (decided.verdict.signed, decided.verdict.advisory) == ("laptop", False)
@@ -174,9 +174,9 @@ async def test_a_device_that_does_not_ask_who_it_is_cannot_be_enrolled(tmp_path:
 
 
 async def add_passkey(person: Person, name: str) -> None:
-    await person.page.get_by_label("Its name").fill(name)
+    await person.page.get_by_label("Name").fill(name)
     await person.page.get_by_role("button", name="Add…").click()
-    await person.page.get_by_role("button", name="Create it").click()
+    await person.page.get_by_role("button", name="Create passkey").click()
 
 
 async def test_of_two_tabs_one_decides_and_the_other_shows_it_by_itself(tmp_path: Path) -> None:
@@ -184,14 +184,14 @@ async def test_of_two_tabs_one_decides_and_the_other_shows_it_by_itself(tmp_path
         waiting = await place.propose()
         other = await person.tab()
         await other.go(f"/proposals/{waiting.id}")
-        await other.page.get_by_label("Why not").fill("half typed")
+        await other.page.get_by_label("Reason (sent to the host)").fill("half typed")
         third = await person.tab()
         await third.go("/")
         await person.go(f"/proposals/{waiting.id}")
         await person.page.get_by_role("button", name="Approve", exact=True).click()
         await expect(other.page.locator(".state-executed").first).to_be_visible()
         await expect(other.page.get_by_role("button", name="Reject", exact=True)).to_have_count(0)
-        await expect(third.page.get_by_text("Nothing waits")).to_be_visible()
+        await expect(third.page.get_by_text("Nothing is waiting")).to_be_visible()
 
 
 async def test_two_tabs_that_decide_at_once_make_one_decision(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ async def test_two_tabs_that_decide_at_once_make_one_decision(tmp_path: Path) ->
 
 async def test_a_new_proposal_appears_by_itself_and_is_announced(tmp_path: Path) -> None:
     async with looking(tmp_path) as (place, person):
-        await expect(person.page.get_by_text("up to date by itself")).to_be_visible()
+        await expect(person.page.get_by_text("Updates automatically")).to_be_visible()
         await place.propose()
         await expect(person.page.get_by_role("link", name="merge into")).to_be_visible()
         await expect(person.page.locator("[data-count]")).to_have_text("1")
@@ -226,7 +226,7 @@ async def test_without_javascript_all_but_passkeys_works(tmp_path: Path) -> None
         await person.page.get_by_role("link", name="merge into").click()
         await expect(person.page.get_by_role("button", name="Approve")).to_be_disabled()
         await person.picture("folded")
-        await person.page.get_by_role("link", name="Show everything").click()
+        await person.page.get_by_role("link", name="Show all").click()
         await expect(person.page.get_by_text("THE END").first).to_be_visible()
         await person.page.get_by_role("button", name="Approve", exact=True).click()
         assert (await place.proposal(waiting.id)).state == "executed"

@@ -60,7 +60,7 @@ async def test_a_person_finds_a_run_that_asks_and_answers(tmp_path: Path, *, scr
     async with looking(tmp_path, java_script_enabled=scripts) as (place, person):
         run = await asking(place)
         await person.page.get_by_role("link", name="Refresh").click()
-        await expect(person.page.get_by_text("1 run waits")).to_be_visible()
+        await expect(person.page.get_by_text("1 run needs")).to_be_visible()
         await person.page.get_by_role("link", name="Count the bees.").click()
         await person.picture("run-asks")
         await person.page.get_by_role("link", name="Answer", exact=True).click()
@@ -95,21 +95,21 @@ async def test_a_run_is_cancelled_and_the_other_tab_shows_it_by_itself(tmp_path:
             await one.go(f"/runs/{run.id}")
         await person.page.get_by_role("button", name="Cancel the run").click()
         for one in (person, other):
-            await expect(one.page.get_by_text("cancelled it on the review page").first).to_be_visible()
+            await expect(one.page.get_by_text("cancelled by").first).to_be_visible()
         assert (await store_of(place).run(run.id)).state == "cancelled"
 
 
 async def test_steps_of_another_process_appear_by_themselves(tmp_path: Path) -> None:
     async with looking(tmp_path) as (place, person):
         await person.go("/runs")
-        await expect(person.page.get_by_text("up to date by itself")).to_be_visible()
+        await expect(person.page.get_by_text("Updates automatically")).to_be_visible()
         run = await asking(place)
         await expect(person.page.get_by_role("link", name="Count the bees.")).to_be_visible()
         await person.go(f"/runs/{run.id}")
         await expect(person.page.get_by_text("I look.")).to_be_visible()
         again = Led(Scripted(said("Forty thousand.")), Deeds(), store_of(place), _looked=100_000, _ids="b")
         await again.executor.answer(run.id, "The third.", by="ada")
-        await expect(person.page.get_by_role("heading", name="Its answer")).to_be_visible()
+        await expect(person.page.get_by_role("heading", name="Answer")).to_be_visible()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

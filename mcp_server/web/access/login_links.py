@@ -46,7 +46,7 @@ def open_browser(link: str) -> None:
             command, stdin=silent, stdout=silent, stderr=silent, timeout=OPENING_S, check=False, cwd=elsewhere
         )
     except (OSError, subprocess.TimeoutExpired):
-        logger.info("no browser could be opened; run: knowledge-forge review --web")
+        logger.info("couldn't open a browser; run: knowledge-forge review --web")
 
 
 class Inviting:
@@ -69,7 +69,7 @@ class Inviting:
                 return False
             link = await login_link(self._house.sessions, self._address)
         except StorageError:
-            logger.warning("a person cannot be called now", exc_info=True)
+            logger.warning("can't reach a person right now", exc_info=True)
             return False
         await anyio.to_thread.run_sync(self._opener, link, abandon_on_cancel=True)
         return True

@@ -59,7 +59,7 @@ async def begin(house: House, _request: Request, session: Session, form: Form) -
     """Show the page from which the browser makes a passkey."""
     name = form.get("name", "").strip()[:LONGEST_NAME]
     if not name:
-        raise CannotDecide("give the passkey a name, so that you know it again")
+        raise CannotDecide("give the passkey a name")
     trust, now = house.services.state.trust, house.services.now()
     others = await trust.passkeys()
     challenge, options = await passkeys.enrolling(trust, session, others, now)
@@ -92,6 +92,6 @@ async def remove(house: House, _request: Request, session: Session, form: Form) 
     """Ask for a removal, which an existing passkey has to sign."""
     wanted = form.get("id", "")
     if wanted not in {packed(one.id) for one in await house.services.state.trust.passkeys()}:
-        raise CannotDecide("there is no such passkey (any more)")
+        raise CannotDecide("this passkey does not exist or was removed")
     asked = await house.desk.ask("passkey.remove", {"id": wanted}, house.person(session))
     return see(f"/proposals/{asked.id}")

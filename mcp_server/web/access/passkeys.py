@@ -68,11 +68,11 @@ async def verified(trust: TrustRecords, proposal: Proposal, assertion: str, *, p
             require_user_verification=True,
         )
     except StopIteration:
-        raise CannotDecide("the passkey that signed is not enrolled here (any more)") from None
+        raise CannotDecide("the passkey that signed is not registered here") from None
     except (WebAuthnException, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise CannotDecide("that is no signature of this proposal by an enrolled passkey; sign it again") from error
+        raise CannotDecide("the signature does not match this proposal and a registered passkey; sign again") from error
     if not await trust.use_passkey(passkey.id, sign_count=signed.new_sign_count, at=now):
-        raise CannotDecide("this passkey has been used elsewhere since, so it may be a copy; nothing was approved")
+        raise CannotDecide("this passkey may be a copy: it was used elsewhere in the meantime. Nothing was approved")
     return passkey.name
 
 
@@ -123,7 +123,7 @@ async def enrolled(
     from webauthn.helpers.exceptions import WebAuthnException
 
     if await trust.take_secret(_kept_as(challenge, session), "challenge", now=now) is None:
-        raise CannotDecide("this enrolment was used already, or has taken too long; begin it again")
+        raise CannotDecide("this registration was already used or has expired; start again")
     try:
         made = verify_registration_response(
             credential=json.loads(credential),
@@ -133,5 +133,5 @@ async def enrolled(
             require_user_verification=True,
         )
     except (WebAuthnException, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise CannotDecide("the browser's answer is no new passkey for this page; begin it again") from error
+        raise CannotDecide("the browser did not return a new passkey for this page; start again") from error
     return {"id": made.credential_id, "public_key": made.credential_public_key, "sign_count": made.sign_count}

@@ -209,7 +209,7 @@ def _box_size(scene: _Scene, phase: Phase) -> Size:
 
 def _note(scene: _Scene, phase: Phase) -> str:
     if phase.name in scene.gone:
-        return "not there any more"
+        return "no longer defined"
     if phase.automatic:
         return BY_ITSELF
     if phase.checkpoint not in ASKED and any(way.asks for way in scene.ways if way.source == phase.name):
@@ -251,7 +251,7 @@ def _described(scene: _Scene) -> str:
     if seen.phase:
         visits = ", ".join(f"{name} {count}" for name, count in seen.visits.items())
         told += f" The journey is in {seen.phase} ({HERE.get(seen.status, 'here')}). Visits: {visits}."
-    return _plain(told) + " The list of ways has each transition with its condition."
+    return _plain(told) + " The list below has each transition with its condition."
 
 
 def _line(scene: _Scene, way: Transition, route: Route, sheet: Sheet) -> Markup:

@@ -41,9 +41,9 @@ STATES: Mapping[Status, str] = {
 }
 DECISIONS: tuple[Decision, ...] = get_args(Decision)
 NOTE_FOR: Mapping[str, str] = {
-    "reject": "say why, so that the next attempt can be another one",
+    "reject": "give a reason, so that the next attempt can differ",
     "answer": "say something",
-    "revisit": "say why it should go back",
+    "revisit": "give a reason for sending it back",
 }
 """What a person is told who says one of these without a word of their own."""
 
@@ -231,14 +231,12 @@ async def _not_done(house: House, request: Request, session: Session, notice: No
 
 
 def _moved(error: StaleJourney, form: Form, decision: str) -> Notice:
-    first = (
-        f"You saw version {error.expected}; it is at version {error.actual} now. What you see below is what is so now."
-    )
-    return Notice("It moved meanwhile; nothing was done", [first, *error.changed], form, decision)
+    first = f"You were looking at version {error.expected}; the journey is now at version {error.actual}. The page below is current."
+    return Notice("The journey has changed; nothing was done", [first, *error.changed], form, decision)
 
 
 def _said(error: KnowledgeError, form: Form, decision: str) -> Notice:
-    return Notice("Nothing was done", [str(error)[: AgentError.MOST_CHARS]], form, decision)
+    return Notice("Nothing was changed", [str(error)[: AgentError.MOST_CHARS]], form, decision)
 
 
 def opinion_of(decision: Decision, form: Form, answers: Mapping[str, str]) -> Opinion:
@@ -249,18 +247,18 @@ def opinion_of(decision: Decision, form: Form, answers: Mapping[str, str]) -> Op
     """
     note = form.get("note", "").replace("\r\n", "\n").strip()
     if len(note) > LONGEST_NOTE:
-        raise UnclearWord(f"what you wrote has {len(note):,} characters; at most {LONGEST_NOTE:,} are taken")
+        raise UnclearWord(f"your text has {len(note):,} characters; the limit is {LONGEST_NOTE:,}")
     if not note and not answers and decision in NOTE_FOR:
         raise UnclearWord(NOTE_FOR[decision])
     changes: Mapping[str, Any] = answers
     if decision == "modify":
         changes = changes_in(form.get("changes", ""))
         if not changes and not note:
-            raise UnclearWord("write the changes as a JSON object, or a note that says what should be different")
+            raise UnclearWord("write the changes as a JSON object, or describe them in the note")
     elif decision == "revisit":
         changes = {BACK_TO: form.get("phase", "")}
     elif decision == "cancel" and form.get("sure") != "1":
-        raise UnclearWord("tick the box beside the button: what is cancelled cannot be gone on with")
+        raise UnclearWord("tick the box to confirm: a cancelled journey can't be resumed")
     return Opinion(decision, "page", note, changes)
 
 
@@ -273,26 +271,26 @@ def changes_in(text: str) -> Mapping[str, Any]:
     if not text.strip():
         return {}
     if len(text) > MOST_WORK_CHARS:
-        raise UnclearWord(f"the changes have {len(text):,} characters; at most {MOST_WORK_CHARS:,} are taken")
+        raise UnclearWord(f"the changes have {len(text):,} characters; the limit is {MOST_WORK_CHARS:,}")
     try:
         found = json.loads(text, parse_constant=_no_number)
     except RecursionError:
         raise UnclearWord("the changes are nested too deep") from None
     except ValueError as error:
-        raise UnclearWord(f"the changes are not JSON: {error}") from None
+        raise UnclearWord(f"the changes are not valid JSON: {error}") from None
     if not isinstance(found, dict):
         raise UnclearWord('the changes are not a JSON object; write them as {"field": new value}, null removes a field')
     return found
 
 
 def _no_number(name: str) -> Any:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _version(form: Form) -> int:
     text = form.get("version", "")
     if not text.isdecimal() or len(text) > 18:
-        raise UnclearWord("the form does not say which version it is about; open the journey again")
+        raise UnclearWord("the form is missing the journey's version; open the journey again")
     return int(text)
 
 

@@ -97,7 +97,7 @@ def response_facts(
     """Return what was said beside a work, by name; nothing of what was not said."""
     facts: dict[str, Any] = {}
     if usage.tokens_in or usage.tokens_out:
-        how = ", counted by the server" if usage.counted else ""
+        how = ", estimated by the server" if usage.counted else ""
         facts["tokens"] = f"{usage.tokens_in:,} in, {usage.tokens_out:,} out{how}"
     told = {"model": usage.model, "signals": ", ".join(signals), "reasoning": reasoning, "conversation": conversation}
     facts |= {name: text for name, text in told.items() if text}

@@ -72,9 +72,9 @@ CHANNELS: Mapping[str, str] = {
     "relayed": "relayed by the host",
 }
 ASKED: Mapping[str, str] = {
-    "blocking": "A person decides about {0} before it goes on.",
-    "optional": "A person may say something about {0}; it went on meanwhile.",
-    "informational": "A person was told that {0} is done.",
+    "blocking": "A person must decide on {0} before work continues.",
+    "optional": "A person can still comment on {0}; work has continued.",
+    "informational": "A person was notified that {0} is done.",
 }
 TOOLS = (ToolStart, ToolSuccess, ToolError)
 
@@ -353,7 +353,7 @@ def _asked(seen: Seen) -> Asked | None:
     state, asked = seen.state, seen.state.checkpoint
     if asked is None:
         return None
-    usual = f"May the work go on from {asked.phase} to {asked.target}?"
+    usual = f"Continue from {asked.phase} to {asked.target}?"
     return Asked(
         phase=inert_line(asked.phase),
         target=inert_line(asked.target),
@@ -410,9 +410,9 @@ def said_of(event: Event) -> Said | None:
     """Return what happened in a sentence; None for calls of tools, which have a list of their own."""
     match event:
         case Started(phase=phase):
-            return Said("step", _told("It began in {0}.", phase))
+            return Said("step", _told("Started in {0}.", phase))
         case Forked(of, at_version):
-            return Said("step", _told("It was forked from {0} at version {1}.", of, str(at_version)))
+            return Said("step", _told("Forked from {0} at version {1}.", of, str(at_version)))
         case WorkRecorded():
             return _recorded(event)
         case PhaseChanged():
@@ -420,12 +420,12 @@ def said_of(event: Event) -> Said | None:
         case CheckpointReached(phase, kind=kind, asks=asks):
             return Said(
                 "person",
-                _told("A person is asked questions of {0}." if asks else ASKED.get(kind, ASKED["blocking"]), phase),
+                _told("Asked a person questions from {0}." if asks else ASKED.get(kind, ASKED["blocking"]), phase),
             )
         case Decided():
             return _decided(event)
         case FeedbackAdded(kind, phase, text):
-            return Said("missing", _told("Not enough in {0} ({1}):", phase, kind.replace("_", " ")), _text(text))
+            return Said("missing", _told("Incomplete in {0} ({1}):", phase, kind.replace("_", " ")), _text(text))
         case Completed():
             return Said("move", Markup("The work is complete."))
         case _:
@@ -435,14 +435,14 @@ def said_of(event: Event) -> Said | None:
 def _noted(event: Event) -> Said | None:
     match event:
         case Thinking(text):
-            return Said("note", Markup("The agent thinks:"), _text(text))
+            return Said("note", Markup("Agent's reasoning:"), _text(text))
         case Speaking(text):
-            return Said("note", Markup("The person was told:"), _text(text))
+            return Said("note", Markup("Told to the person:"), _text(text))
         case QuestionAdded(question_id, text, category):
             where = f"{question_id}, {category}" if category else question_id
-            return Said("note", _told("A question was added ({0}):", where), _text(text))
+            return Said("note", _told("Question added ({0}):", where), _text(text))
         case SourceFound(source, title):
-            return Said("note", _told("A source was found: {0}", f"{title} ({source})" if title else source))
+            return Said("note", _told("Source found: {0}", f"{title} ({source})" if title else source))
         case ErrorRaised(error):
             return Said("missing", Markup("Something failed:"), _text(error))
         case _:
@@ -450,24 +450,24 @@ def _noted(event: Event) -> Said | None:
 
 
 def _moved(event: PhaseChanged) -> Said:
-    way = "It went back from {0} to {1}: {2}." if event.is_backward else "It went on from {0} to {1}: {2}."
-    why = "nothing else was to be done first" if event.reason == ALWAYS else event.reason
+    way = "Returned from {0} to {1}: {2}." if event.is_backward else "Moved from {0} to {1}: {2}."
+    why = "no condition" if event.reason == ALWAYS else event.reason
     facts = {"conversation": event.conversation} if event.conversation else {}
-    facts |= {"conversations": "all begin anew"} if event.anew else {}
+    facts |= {"conversations": "all start again"} if event.anew else {}
     kind = "back" if event.is_backward else "move"
     return Said(kind, _told(way, event.source, event.target, why), _text(event.detail), fields_of(facts))
 
 
 def _decided(event: Decided) -> Said:
     how = CHANNELS.get(event.channel, event.channel)
-    sentence = _told("A person said {0} about {1}, {2}.", event.decision, event.phase, how)
+    sentence = _told("Response from a person: {0}, in {1}, {2}.", event.decision, event.phase, how)
     answers = {one.get("question", "")[:500]: one.get("answer", "") for one in event.answers.values()}
     return Said("person", sentence, _text(event.note), fields_of({**_object(event.changes), **answers}))
 
 
 def _recorded(event: WorkRecorded) -> Said:
     facts = response_facts(event.usage, event.signals, event.confidence, event.reasoning, event.conversation)
-    way = "The server itself did {0}, visit {1}." if event.automatic else "Work on {0} was recorded, visit {1}."
+    way = "The server ran {0}, visit {1}." if event.automatic else "Work on {0} was recorded, visit {1}."
     return Said("work", _told(way, event.phase, str(event.visit)), None, fields_of(facts))
 
 

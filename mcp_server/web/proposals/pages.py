@@ -37,11 +37,11 @@ from mcp_server.web.text.values import Entry, entry_of, value_of
 MOST_LISTED = 200
 PAGE = 30
 TEXT = ('<pre class="foreign" dir="ltr">\n', b"</pre>\n")
-DIFF = ('<div class="diff inline" role="table" aria-label="Differences one below the other">\n', b"</div>\n")
+DIFF = ('<div class="diff inline" role="table" aria-label="Unified diff">\n', b"</div>\n")
 """What a passage begins and ends with."""
 MARKS_NOTICE = (
     '<p class="notice warn">Invisible, bidirectional or look-alike characters are marked above: '
-    '<span class="hidden-char">⟦so⟧</span>.</p>\n'
+    '<span class="hidden-char">⟦like this⟧</span>.</p>\n'
 )
 MOST_REMEMBERED = 200
 Filled = Callable[..., Awaitable[bytes]]
@@ -144,7 +144,7 @@ async def approve(house: House, request: Request, session: Session, form: Form) 
     # Only a page that shows all of it carries this.
     if not same(form.get("opened", ""), session.opened(proposal.hash)):
         raise CannotDecide(
-            "you have not been shown all of it; open it again, and what is folded away in it (Show everything)"
+            "you have not seen all of this proposal; open it again and choose Show all before you approve"
         )
     signed = ""
     if form.get("assertion"):
@@ -201,7 +201,7 @@ def _edited(form: Form, number: int, key: str) -> Any:
     try:
         return value_of(entry.form, entry.value)
     except ValueError as error:
-        raise ValueError(f"{key}: this is not JSON ({error})") from None
+        raise ValueError(f"{key}: not valid JSON ({error})") from None
 
 
 def _typed(form: Form, number: int, key: str) -> Entry:
@@ -227,7 +227,7 @@ async def _found(house: House, request: Request) -> Proposal | None:
 
 
 async def _nothing(house: House, session: Session) -> Response:
-    return await house.message(session, "There is no such proposal", "It may be of another knowledge base.", "/", 404)
+    return await house.message(session, "No such proposal", "It may belong to another knowledge base.", "/", 404)
 
 
 async def _about(house: House, proposal: Proposal) -> About:

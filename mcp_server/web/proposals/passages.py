@@ -82,7 +82,7 @@ class Shown:
 def passages_of(proposal: Proposal, flags: Sequence[Flag]) -> Iterator[Passage]:
     """Yield everything that a decision is about, in the order of its page."""
     preview = json.loads(proposal.preview)
-    yield Passage("Why you are asked", proposal.why)
+    yield Passage("Why this needs approval", proposal.why)
     for flag in flags:
         found = flag.contradiction
         for heading, side in (("In the knowledge base", found.existing), ("Proposed", found.new)):

@@ -233,7 +233,7 @@ def view_of(proposal: Proposal, about: About, showing: Showing) -> ProposalView:
         disagreements=[disagreement_of(flag.contradiction, about.now, longest) for flag in about.flags[:most]],
         rest=fields_of(said, longest),
         calls=[fields_of(call, longest) for call in json.loads(proposal.arguments)],
-        revisions=[(inert_line(path), rev or "not there yet") for path, rev in sorted(proposal.revisions.items())],
+        revisions=[(inert_line(path), rev or "new page") for path, rev in sorted(proposal.revisions.items())],
         asker=_asker(about),
         needs=requirement(proposal, "page", passkeys=about.passkeys),
         outcome=_outcome(proposal, about.now, longest),
@@ -293,7 +293,7 @@ def disagreement_of(found: Contradiction | Disagreement, now: datetime, longest:
         subject=inert_line(found.subject),
         reason=inert(found.reason),
         existing=_side("In the knowledge base", found.existing, now, longest),
-        new=_side("What comes in", found.new, now, longest),
+        new=_side("New text", found.new, now, longest),
     )
 
 
@@ -331,13 +331,13 @@ def _outcome(proposal: Proposal, now: datetime, longest: int) -> OutcomeView | N
         return None
     result = json.loads(proposal.result) if proposal.result else None
     shown = result if isinstance(result, dict) else {} if result is None else {"result": result}
-    unsigned = "advisory: no passkey was enrolled" if verdict.advisory else ""
+    unsigned = "not protected by a passkey" if verdict.advisory else ""
     return OutcomeView(
         by=inert_line(verdict.by),
         where="on this page" if verdict.channel == "page" else PLACES.get(verdict.channel, verdict.channel),
         at=moment(verdict.at, now),
         note=folded(verdict.note, longest),
-        how=inert_line(f"signed with the passkey {verdict.signed}" if verdict.signed else unsigned),
+        how=inert_line(f"signed with passkey {verdict.signed}" if verdict.signed else unsigned),
         error=folded(proposal.error, longest) if proposal.error else None,
         result=fields_of({k: v for k, v in shown.items() if v not in (None, "", [], {})}, LONG_TEXT),
     )

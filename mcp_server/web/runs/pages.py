@@ -26,8 +26,8 @@ STATES: Mapping[str, tuple[State, str]] = {
     "cancelled": ("cancelled", "Cancelled"),
 }
 LONGEST_ANSWER = 8_000
-NOTHING_SAID = "you said nothing; “I do not know” is an answer, too"
-TOO_LONG = f"that is more than the {LONGEST_ANSWER:,} characters that a run is told"
+NOTHING_SAID = "the answer is empty; “I don't know” is a valid answer"
+TOO_LONG = f"the answer is longer than {LONGEST_ANSWER:,} characters"
 
 
 async def listed(house: House, request: Request, session: Session) -> Response:
@@ -92,7 +92,7 @@ async def cancel(house: House, request: Request, session: Session, _form: Form) 
     from mcp_server.runs.interventions import cancel as cancelled
 
     run, services = await _run(house, request), house.services
-    why = f"{session.user} cancelled it on the review page"
+    why = f"cancelled by {session.user} on the review page"
     await cancelled(services.state, house.runs, run.id, why, now=services.now)
     return see(address_of(run.id))
 

@@ -144,15 +144,15 @@ def _said(frame: Frame) -> tuple[str, str]:
         case Plan():
             return next(told_of(frame)), frame.problem or frame.reasoning
         case ToolCall():
-            return f"{frame.tool} is to be called", _json(dict(frame.arguments))
+            return f"{frame.tool} will be called", _json(dict(frame.arguments))
         case ToolResult():
             return f"{frame.tool} {_came(frame)}, after {frame.milliseconds:.0f} ms", _result(frame)
         case AskUser():
-            return "A person is asked", frame.question
+            return "Asked a person", frame.question
         case Answered():
             return f"{frame.by} answered", frame.text
         case Response():
-            return "The answer" if frame.goal_achieved else "It gave up", frame.text
+            return "The answer" if frame.goal_achieved else "Gave up", frame.text
         case Control():
             return next(told_of(frame)).strip(), ""
     assert_never(frame)
@@ -160,11 +160,11 @@ def _said(frame: Frame) -> tuple[str, str]:
 
 def _came(result: ToolResult) -> str:
     if result.unsure:
-        return "may have been done: nobody knows"
+        return "may or may not have been carried out"
     if result.proposal:
         return "became a proposal"
     if not result.called:
-        return "was not called"
+        return "was not carried out"
     return "answered" if result.success else "failed"
 
 

@@ -46,7 +46,7 @@ _DRESSED = (
 _SUSPECT = re.compile(f"[{''.join(map(re.escape, {**SIMILAR, **FORMS}))}{_DRESSED}]")
 _FORM = re.compile(f"[{''.join(map(re.escape, FORMS))}{_DRESSED}]")
 _WORD = re.compile(r"[^\W\d_]+")
-_MIXED, _LOOKS = "mixed", "looks Latin, is "
+_MIXED, _LOOKS = "mixed", "looks Latin but is "
 _OTHERS = frozenset({"CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC"})
 
 

@@ -181,7 +181,7 @@ def _code(character: str) -> str:
 
 def _name(character: str) -> str:
     code = ord(character)
-    unnamed = "CONTROL" if unicodedata.category(character) == "Cc" else "CHARACTER WITHOUT A NAME"
+    unnamed = "CONTROL" if unicodedata.category(character) == "Cc" else "UNNAMED CHARACTER"
     return _CONTROL_NAMES.get(code, unicodedata.name(character, unnamed))
 
 

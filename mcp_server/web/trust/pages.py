@@ -107,7 +107,7 @@ async def standing(house: House, request: Request, session: Session) -> Response
     name = request.query_params.get("principal", "")
     known = await _one(house, session.user, name)
     if known is None:
-        return await house.message(session, "There is no such host", "It was never let in, nor seen.", "/trust", 404)
+        return await house.message(session, "Unknown host", "This host was never registered or seen.", "/trust", 404)
     changes, now = await house.services.state.history(name, limit=MOST_CHANGES), house.services.now()
     keys, hosts = bool(await house.services.state.trust.passkeys()), await _hosts(house)
     return await house.show(
@@ -153,7 +153,7 @@ async def allow_forms(house: House, _request: Request, session: Session, form: F
     name = await _named(house, session.user, form)
     host = (await _hosts(house)).get(principal_named(name).host)
     if host is None:
-        raise CannotDecide("no such host is registered")
+        raise CannotDecide("this host is not registered")
     if form.get("forms") != "on":
         await house.desk.forbid_forms(host.host, house.person(session))
         return see(address_of(name))
@@ -174,7 +174,7 @@ def address_of(principal: str) -> str:
 async def _named(house: House, user: str, form: Form) -> str:
     name = form.get("principal", "")
     if await _one(house, user, name) is None:
-        raise CannotDecide("no such host was let in or seen")
+        raise CannotDecide("this host is unknown")
     return name
 
 

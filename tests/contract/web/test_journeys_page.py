@@ -113,7 +113,7 @@ async def test_what_waits_comes_first_is_counted_and_is_named_among_what_waits(p
     home = await visitor.look("/")
     assert f"/journeys/{waits}" in home
     assert f"/journeys/{other}" not in home
-    assert "1 journey waits" in home
+    assert "1 journey needs" in home
 
 
 async def test_journeys_are_filtered_by_state_and_paged(place: Place) -> None:
@@ -126,7 +126,7 @@ async def test_journeys_are_filtered_by_state_and_paged(place: Place) -> None:
     seen = re.findall(r'href="/journeys/(noting-\w+)"', active + older)
     assert sorted(seen) == sorted(others)
     assert re.findall(r'href="/journeys/(noting-\w+)"', await visitor.look("/journeys?state=waiting")) == [waits]
-    assert "None here" in await visitor.look("/journeys?state=complete")
+    assert "No journeys match" in await visitor.look("/journeys?state=complete")
 
 
 async def test_a_journey_is_shown_with_where_it_stands_what_was_recorded_and_what_happened(place: Place) -> None:
@@ -150,10 +150,10 @@ async def test_a_journey_is_shown_with_where_it_stands_what_was_recorded_and_wha
         "Bees sleep.",
         "Wasps do not.",
         "Work on COLLECT was recorded, visit 1 .",
-        "A person decides about COLLECT before it goes on.",
-        "It began in COLLECT .",
+        "A person must decide on COLLECT before work continues.",
+        "Started in COLLECT .",
         "because",
-        "counted by the server",
+        "estimated by the server",
         "kb_merge COLLECT answered 12 ms merge into guides/deploy.md; proposed",
         "COLLECT → WRITE : two_notes",
         "back : note_lacking",
@@ -169,7 +169,7 @@ async def test_a_journey_is_shown_with_where_it_stands_what_was_recorded_and_wha
 async def test_what_is_missing_is_said(place: Place) -> None:
     journey = await started(place)
     await submitted(place, journey, {"notes": TWO["notes"][:1]})
-    assert "Not done yet in COLLECT two notes are needed" in text_of((await at(place, journey)).html)
+    assert "Still missing in COLLECT two notes are needed" in text_of((await at(place, journey)).html)
 
 
 async def test_a_long_work_is_folded_and_shown_whole_when_asked(place: Place) -> None:
@@ -223,8 +223,8 @@ async def test_from_a_phase_that_is_gone_a_person_sends_it_back(place: Place, ag
     )
     agents.put(replace(now, graph=replace(now.graph, phases=phases, transitions=ways)))
     visitor = await at(place, journey)
-    assert "which its agent does not have any more" in text_of(visitor.html)
-    assert "not there any more" in visitor.html
+    assert "a phase that its agent no longer has" in text_of(visitor.html)
+    assert "no longer defined" in visitor.html
     await visitor.send(f"/journeys/{journey}/revisit", phase="COLLECT", note="there is no WRITE now")
     assert visitor.status == 200
     assert (await state(place, journey)).phase == "COLLECT"
@@ -267,7 +267,7 @@ async def test_a_persons_own_hand_is_the_page(place: Place, agents: Agents) -> N
     journey = await started(place, agent="careful")
     await submitted(place, journey, TWO)
     visitor = await at(place, journey)
-    assert "only your own hand" in visitor.html
+    assert "must be answered by you" in visitor.html
     await visitor.send(f"/journeys/{journey}/approve")
     assert (await state(place, journey)).phase == "WRITE"
 
@@ -291,8 +291,8 @@ async def test_changes_are_made_in_the_work_and_what_is_not_named_stays(place: P
     ("typed", "told"),
     [
         ('["notes"]', "not a JSON object"),
-        ('{"notes": ', "not JSON"),
-        ('{"notes": NaN}', "not JSON"),
+        ('{"notes": ', "not valid JSON"),
+        ('{"notes": NaN}', "not valid JSON"),
         ("[" * 100_000, "nested too deep"),
         ("", "write the changes"),
         ('{"notes": "none"}', "notes"),
@@ -329,7 +329,7 @@ async def test_rejecting_takes_a_reason(place: Place) -> None:
     visitor = await at(place, journey)
     await visitor.send(f"/journeys/{journey}/reject", note="  ")
     assert visitor.status == 422
-    assert "say why" in visitor.html
+    assert "give a reason" in visitor.html
     assert (await state(place, journey)).status == "waiting"
     await visitor.send(f"/journeys/{journey}/reject", note="these are wasps")
     now = await state(place, journey)
@@ -360,7 +360,7 @@ async def test_what_went_on_can_still_be_sent_back_and_what_is_complete_revisite
     journey = await started(place, agent="easy")
     await submitted(place, journey, TWO)
     visitor = await at(place, journey)
-    assert "You may say something" in visitor.html
+    assert "You can still change this" in visitor.html
     await visitor.send(f"/journeys/{journey}/reject", note="no")
     assert (await state(place, journey)).phase == "COLLECT"
     await submitted(place, journey, TWO)
@@ -380,8 +380,8 @@ async def test_of_two_tabs_the_second_is_told_what_changed_and_nothing_is_done(p
     await other.send(f"/journeys/{journey}/reject", note="not these")
     assert other.status == 409
     told = text_of(other.html)
-    assert "It moved meanwhile; nothing was done" in told
-    assert "You saw version 2; it is at version 3 now" in told
+    assert "The journey has changed; nothing was done" in told
+    assert "You were looking at version 2; the journey is now at version 3" in told
     assert f"version 3: a person said approve at COLLECT (page) by {ME}" in told
     assert await state(place, journey) == after
     await one.look(f"/journeys/{journey}")

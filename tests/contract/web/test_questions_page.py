@@ -65,7 +65,7 @@ async def test_each_question_has_a_field_and_what_is_typed_there_is_the_answer(p
         "note": "Ada,\non Fridays.",
     }
     assert await said(place, journey) == [("answer", "page", "soon", ME)]
-    assert "What people answered" in visitor.html
+    assert "Answers from people" in visitor.html
     assert f"/journeys/{journey}/answer" in forms(visitor.html), "a word may be said at any time again"
 
 
@@ -103,7 +103,7 @@ async def test_an_answer_to_questions_that_are_not_asked_any_more_counts_for_not
     await other.send(f"/journeys/{journey}/answer", note="none of it is known")
     await visitor.send(f"/journeys/{journey}/answer", **{HIVES: "Two.", ROOF: "Ada."})
     assert visitor.status == 409
-    assert "It moved meanwhile" in visitor.html
+    assert "The journey has changed" in visitor.html
     assert (await state(place, journey)).answers["ASK"]["q1"]["answer"] != "Two."
 
 
@@ -128,14 +128,14 @@ async def test_the_response_is_shown_whole_with_feedback_by_its_kind_conversatio
         "Soft failures 1 say which hive in JUDGE , version 4",
         "Hard failures 1 these are wasps in JUDGE , version 6",
         "Memory of inquiry # Inquiry Agent Output: bees",
-        "LOOK by the server itself",
-        "The server itself did LOOK , visit 1 .",
+        "LOOK automatic",
+        "The server ran LOOK , visit 1 .",
     ):
         assert words in shown, words
     now = await state(place, journey)
     assert f"conversation {now.conversation}" in shown
-    assert "conversations all begin anew" in shown
-    assert html.count("goes on</span>") == 1
+    assert "conversations all start again" in shown
+    assert html.count("current</span>") == 1
 
 
 async def test_any_version_is_shown_as_it_stood_then_and_nothing_can_be_said_about_it(place: Place) -> None:
@@ -147,12 +147,12 @@ async def test_any_version_is_shown_as_it_stood_then_and_nothing_can_be_said_abo
     assert f'href="/journeys/{journey}?at=2"' in visitor.html
     html = await visitor.look(f"/journeys/{journey}?at=2")
     shown = text_of(html)
-    assert "This is version 2, as it was then. The journey is at version 4" in shown
+    assert "You are viewing version 2. The journey is now at version 4" in shown
     assert "Ada." not in shown
-    assert "What was left behind" not in shown
+    assert "Memory documents" not in shown
     assert [form for form in forms(html) if journey in form] == []
-    assert (await visitor.look(f"/journeys/{journey}?at=4")).count("as it was then") == 0
-    assert (await visitor.look(f"/journeys/{journey}?at=x")).count("as it was then") == 0
+    assert (await visitor.look(f"/journeys/{journey}?at=4")).count("You are viewing version") == 0
+    assert (await visitor.look(f"/journeys/{journey}?at=x")).count("You are viewing version") == 0
     await visitor.look(f"/journeys/{journey}?at=9")
     assert visitor.status == 404
     assert "has no version 9; it has 1 to 4" in visitor.html
@@ -164,7 +164,7 @@ async def test_a_chain_is_drawn_as_its_parts_and_the_present_one_phase_by_phase(
     assert html.count('class="graph graph-wide"') == 2
     shown = text_of(html)
     assert "Inside of clarify" in shown
-    assert "Ways from part to part" in shown
+    assert "Transitions between parts" in shown
     assert "clarify → clarify.memory : passed" in shown
     assert len(html) < 200_000
 

@@ -67,7 +67,7 @@ async def test_a_message_is_seen_whole_and_as_what_it_is_before_it_is_sent(tmp_p
     async with elsewhere(tmp_path) as there:
         text = "We agreed:\n\n- **merge** on Monday\n- tell everybody"
         number, visitor = await there.proposed("zulip_send_message", channel="drawing", topic="merge", text=text)
-        assert "What would be sent" in visitor.html
+        assert "Message to send" in visitor.html
         assert "What would change" not in visitor.html
         assert "A page that changes" not in visitor.html
         assert rows(visitor.html, "added") == text.split("\n")

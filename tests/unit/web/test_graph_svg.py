@@ -199,7 +199,7 @@ def test_where_a_person_sent_it_and_phases_that_are_gone_are_drawn_too() -> None
     moves = {TAKEN: 1, Move("ANSWER", "OLD", "was_there"): 1, Move("OLD", "DECOMPOSE", "revisit", is_backward=True): 1}
     drawn = drawing(RESEARCH, Travelled("DECOMPOSE", "active", {"DECOMPOSE": 2, "ANSWER": 1, "OLD": 1}, moves))
     assert texts(drawn.wide, "name")[-1] == "OLD"
-    assert "not there any more" in texts(drawn.wide, "note")
+    assert "no longer defined" in texts(drawn.wide, "note")
     assert marked(drawn.wide, "node")[-1] == "visited gone"
     added = drawn.ways[len(RESEARCH.transitions) :]
     assert [(str(w.source), str(w.target), str(w.condition), w.is_backward, w.taken) for w in added] == [
