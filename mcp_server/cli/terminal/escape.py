@@ -1,7 +1,7 @@
 """Text that others wrote, in a terminal: nothing in it moves the cursor, hides, or changes direction.
 
-`visible` is for a line whose every character matters. `Seen` is what the program writes through, whichever verb it is: titles, hosts'
-names, diffs and errors that nobody thought of are harmless too.
+`visible` is for a line whose every character matters. The program writes everything through `Seen`, whichever verb it runs, so that
+titles, hosts' names, diffs and unexpected errors are harmless too.
 """
 
 from __future__ import annotations

@@ -304,9 +304,9 @@ class Tasks:
 
 def _answers(run: Run) -> Sequence[Answer]:
     """Return what a person answered the run, oldest first."""
-    from agents.loop.record.frames import Answered
+    from agents.loop.record.frames import Answered as PersonAnswered
 
-    return [frame for frame in run.frames if isinstance(frame, Answered)]
+    return [frame for frame in run.frames if isinstance(frame, PersonAnswered)]
 
 
 def _when_it_asked(run: Run, answers: int) -> Run | None:
